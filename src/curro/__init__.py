@@ -1,0 +1,1 @@
+"""curro decides which prompts a policy practises on next."""
