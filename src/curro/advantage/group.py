@@ -1,0 +1,29 @@
+"""Group-relative advantages: a rollout's reward less the mean of its group."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class GroupRelative:
+    """A_i = r_i - mean(r), or that over the group's standard deviation.
+
+    Without the deviation it is "Prioritized Replay for RL Post-training", section 2, and Dr. GRPO;
+    with it, GRPO (Shao et al. 2024). A group of equal rewards gets advantages of zero either way.
+
+    Args:
+        divide_by_std: divide by the population standard deviation plus `epsilon`.
+        epsilon: in units of the reward; keeps the division finite.
+    """
+
+    def __init__(self, *, divide_by_std: bool = False, epsilon: float = 1e-4) -> None:
+        self.divide_by_std, self.epsilon = divide_by_std, epsilon
+
+    def __call__(
+        self, rewards_PG: np.ndarray, scored_PG: np.ndarray, mean_P: np.ndarray, variance_P: np.ndarray
+    ) -> np.ndarray:
+        """Advantages (P, G) of rewards (P, G); 0 where a rollout was not scored."""
+        advantages_PG = np.where(scored_PG, rewards_PG - mean_P[:, None], 0.0)
+        if self.divide_by_std:
+            advantages_PG /= np.sqrt(variance_P)[:, None] + self.epsilon
+        return advantages_PG

@@ -1,0 +1,25 @@
+"""The errors of the port: each says what was wrong, where, and what to do."""
+
+
+class CurroError(ValueError):
+    """Base of every error that curro raises on bad input."""
+
+
+class ConfigError(CurroError):
+    """A wrong method name, option or option value."""
+
+
+class RewardError(CurroError):
+    """Rewards that cannot be learnt from: NaN, infinite, or of the wrong shape."""
+
+
+class TicketError(CurroError):
+    """A ticket that was never given out, was settled before, or stands twice in one call."""
+
+
+class ExhaustedError(CurroError):
+    """More prompts were asked for than are free to be chosen."""
+
+
+class CheckpointError(CurroError):
+    """A saved state that belongs to other data, other options or another version."""

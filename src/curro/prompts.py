@@ -1,0 +1,161 @@
+"""The prompt table: a row a prompt, named columns, no Python object per prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from curro.errors import CheckpointError, ConfigError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+
+class PromptTable:
+    """What is remembered of every prompt: the columns of the port and those a method adds.
+
+    A prompt is a dense integer 0..N-1. The data set's own keys stay with the data set: the table
+    holds a reference to them for messages and for its data frame, and saves the fingerprint alone.
+
+    Args:
+        prompts: the number of prompts N, or a sequence of the data set's N keys.
+        fingerprint: identifies the data set; a saved table is refused for another one.
+
+        reward_range: the rewards of complete failure and of complete success.
+
+    Raises:
+        ConfigError: no prompts, two prompts with one key, or an empty reward range.
+    """
+
+    def __init__(
+        self,
+        prompts: int | Sequence[str],
+        *,
+        fingerprint: str | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        self.keys: Sequence[str] | None = None if isinstance(prompts, int) else prompts
+        self.size = prompts if isinstance(prompts, int) else len(prompts)
+        if self.size < 1:
+            raise ConfigError("the data set is empty: a curriculum needs at least one prompt")
+        if self.keys is not None:
+            _refuse_duplicates(self.keys)
+        self.fingerprint = fingerprint or f"{self.size} prompts"
+        low, high = (float(bound) for bound in reward_range)
+        if not (np.isfinite([low, high]).all() and low < high):
+            raise ConfigError(
+                f"reward_range is (failure, success) with failure < success, not {reward_range}"
+            )
+        self.reward_range = (low, high)
+        self.columns: dict[str, np.ndarray] = {}
+        self.add("visits", np.int32, 0)
+        self.add("last_step", np.int32, -1)
+        self.add("in_flight", np.bool_, False)
+        self.add("reward_mean", np.float32, np.nan)
+        self.add("reward_variance", np.float32, np.nan)
+
+    def add(self, name: str, dtype: Any, initial: float) -> np.ndarray:
+        """Add a column of shape (N,) that starts at `initial` everywhere; returns it."""
+        if name in self.columns:
+            raise ConfigError(f"the prompt table has a column {name!r} already: choose another name")
+        # np.zeros maps untouched pages lazily, so a column of zeros costs memory only once written
+        column = np.zeros(self.size, dtype) if initial == 0 else np.full(self.size, initial, dtype)
+        self.columns[name] = column
+        return column
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        try:
+            return self.columns[name]
+        except KeyError:
+            raise KeyError(
+                f"no column {name!r} in the prompt table; it has {', '.join(self.columns)}"
+            ) from None
+
+    def __len__(self) -> int:
+        return self.size
+
+    def key(self, prompt: int) -> str:
+        """The data set's key of a prompt; its number where the data set has no keys."""
+        return str(prompt) if self.keys is None else self.keys[prompt]
+
+    def success_rate(self, mean: np.ndarray) -> np.ndarray:
+        """Mean rewards on the scale where 0 is complete failure and 1 complete success."""
+        low, high = self.reward_range
+        return (mean - low) / (high - low)
+
+    def is_flat(self, variance: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
+        """Whether groups of this reward variance count as without signal.
+
+        A 0/1 group has p <= tolerance or p >= 1 - tolerance exactly when its variance is at most
+        tolerance (1 - tolerance), so this is the papers' rule and holds for any rewards. A tolerance
+        of 0 allows for rounding.
+        """
+        low, high = self.reward_range
+        return variance <= max(tolerance * (1 - tolerance), 1e-12) * (high - low) ** 2 * (1 + 1e-9)
+
+    def metrics(self) -> dict[str, float]:
+        """Counts by the latest visit: unseen, solved, unsolved (no variance), learnable; success rates."""
+        seen = self["visits"] > 0
+        rate = self.success_rate(self["reward_mean"][seen].astype(np.float64))
+        flat = self.is_flat(self["reward_variance"][seen])
+        solved = int((flat & (rate >= 0.5)).sum())
+        return {
+            "table/unseen": float(self.size - len(rate)),
+            "table/solved": float(solved),
+            "table/unsolved": float(flat.sum() - solved),
+            "table/learnable": float(len(rate) - flat.sum()),
+            "table/success_rate_mean": float(rate.mean()) if len(rate) else np.nan,
+            "table/success_rate_std": float(rate.std()) if len(rate) else np.nan,
+        }
+
+    @property
+    def bytes_per_prompt(self) -> int:
+        return sum(column.itemsize for column in self.columns.values())
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        return {name: column.copy() for name, column in self.columns.items()}
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """Overwrite the columns in place.
+
+        Raises:
+            CheckpointError: columns of other names, types or lengths than this table's.
+        """
+        if set(state) != set(self.columns):
+            raise CheckpointError(
+                f"the saved prompt table has the columns {sorted(state)}, this one {sorted(self.columns)}: "
+                "load it with the curriculum that saved it"
+            )
+        for name, column in self.columns.items():
+            saved = state[name]
+            if saved.shape != column.shape or saved.dtype != column.dtype:
+                raise CheckpointError(
+                    f"saved column {name!r} is {saved.dtype}{saved.shape}, "
+                    f"this table needs {column.dtype}{column.shape}"
+                )
+        for name, column in self.columns.items():
+            column[:] = state[name]
+
+    def to_arrow(self) -> pa.Table:
+        """The table with the prompts' numbers and keys in front, as a `pyarrow.Table`."""
+        import pyarrow as pa
+
+        columns: dict[str, Any] = {"prompt": np.arange(self.size)}
+        if self.keys is not None:
+            columns["key"] = list(self.keys)
+        return pa.table(columns | self.columns, metadata={"curro.fingerprint": self.fingerprint})
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The same as a `pandas.DataFrame`."""
+        return self.to_arrow().to_pandas()
+
+
+def _refuse_duplicates(keys: Sequence[str]) -> None:
+    seen: dict[str, int] = {}
+    for row, key in enumerate(keys):
+        first = seen.setdefault(key, row)
+        if first != row:
+            raise ConfigError(f"prompts {first} and {row} have the same key {key!r}: keys must be unique")

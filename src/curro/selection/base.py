@@ -1,0 +1,121 @@
+"""What a selection method is: it chooses prompts, learns from their outcomes, and can be saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from curro.prompts import PromptTable
+
+
+class Reason(IntEnum):
+    """Why a prompt was chosen."""
+
+    PRIORITY = 0
+    EXPLORATION = 1
+    RETEST_SOLVED = 2
+    RETEST_UNSOLVED = 3
+    UNSEEN = 4
+    UNIFORM = 5
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a method chose.
+
+    Attributes:
+        prompts: int64 (P,), distinct.
+        reasons: uint8 (P,), values of `Reason`.
+        probabilities: float64 (P,), of drawing this prompt next when it was drawn; NaN where the
+            choice was not a random draw (the top of a heap).
+        weights: float64 (P,), importance weights; 1 where a method has none.
+    """
+
+    prompts: np.ndarray
+    reasons: np.ndarray
+    probabilities: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(
+        cls, prompts: np.ndarray, reason: Reason | np.ndarray, probabilities: np.ndarray | float = np.nan
+    ) -> Choice:
+        """A choice with importance weights of 1; scalars are repeated for every prompt."""
+        n = len(prompts)
+        return cls(
+            np.asarray(prompts, np.int64),
+            np.broadcast_to(np.asarray(reason, np.uint8), n).copy(),
+            np.broadcast_to(np.asarray(probabilities, np.float64), n).copy(),
+            np.ones(n),
+        )
+
+    @classmethod
+    def join(cls, parts: list[Choice]) -> Choice:
+        """The parts one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        names = ("prompts", "reasons", "probabilities", "weights")
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of P groups of G rollouts.
+
+    Attributes:
+        prompts: int64 (P,), distinct.
+        steps: int64 (P,), the training step at which each was selected.
+        rewards: float64 (P, G); 0 where a rollout was not scored.
+        scored: bool (P, G), which rollouts have a reward; at least one a row.
+        mean: float64 (P,), mean reward of the scored rollouts, the success rate of 0/1 rewards.
+        variance: float64 (P,), mean((r - mean)^2) of them, p(1-p) of 0/1 rewards: the informativeness.
+        advantages: float64 (P, G); 0 where not scored.
+    """
+
+    prompts: np.ndarray
+    steps: np.ndarray
+    rewards: np.ndarray
+    scored: np.ndarray
+    mean: np.ndarray
+    variance: np.ndarray
+    advantages: np.ndarray
+
+
+class Selection:
+    """Base of all selection methods: override `select`, and of the rest what the method needs.
+
+    The port calls `bind` once before anything else. It marks chosen prompts in `table["in_flight"]`
+    after `select` returns, and frees them before it calls `observe` or `release`.
+    """
+
+    table: PromptTable
+    rng: np.random.Generator
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        """Keep the prompt table and the curriculum's random numbers; add columns, build indexes."""
+        self.table, self.rng = table, rng
+
+    def select(self, n: int, step: int) -> Choice:
+        """Choose n distinct prompts that are not in flight; at least n are free when this is called."""
+        raise NotImplementedError
+
+    def observe(self, outcome: Outcome) -> None:
+        """Learn from finished groups; their prompts are free again."""
+
+    def release(self, prompts: np.ndarray) -> None:
+        """Prompts (P,) came back without an outcome: they are free again, nothing is learned."""
+
+    def metrics(self) -> dict[str, float]:
+        """The method's own numbers, a flat dict."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the method remembers beside the prompt table and the random numbers."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore `state_dict`; the prompt table has been restored before, indexes are rebuilt from it."""

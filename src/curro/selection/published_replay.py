@@ -1,0 +1,219 @@
+"""Prioritized replay as published: a max-heap, pools of solved and unsolved prompts, retests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from curro.errors import ConfigError
+from curro.index import AgeQueue, MaxHeap
+from curro.prompts import PromptTable
+from curro.selection.base import Choice, Outcome, Reason, Selection
+from curro.selection.proportional import ProportionalStore
+
+HEAP, SOLVED, UNSOLVED = 0, 1, 2
+
+
+class PublishedReplay(Selection):
+    """Fatemi, "Prioritized Replay for RL Post-training", sections 2 to 5.
+
+    Priority omega = p(1-p) + bonus where p >= 1/2 (section 2 and 4.4); p is the moving average
+    p <- smoothing * observed + (1 - smoothing) * p, which starts at the first observation.
+    In general p(1-p) is the variance of that average's mixture of groups,
+    v <- a s + (1-a) v + a (1-a) (m - mean)^2 for a group of mean m and variance s, which for 0/1
+    rewards is p(1-p) and for any other rewards their variance.
+
+    A group whose own rewards do not vary (its p <= tolerance or >= 1 - tolerance, section 4.1) sends
+    its prompt to the solved or the unsolved pool, by the side of the reward range's middle its mean
+    lies on. Every `retest_every` steps the longest unevaluated of the pools come before all others;
+    what varies again re-enters the heap.
+
+    The paper does not say what happens when the heap has too few prompts: the batch is completed
+    from the unsolved pool, then from the solved pool, longest unevaluated first.
+
+    Args:
+        smoothing: weight of the new observation (section 5: 0.8).
+        initial_priority: of prompts not seen yet; infinity makes every prompt come once before any
+            comes twice (section 2). Section 5: 0.2.
+        draw: "top" takes the highest priorities from a max-heap, ties at random; "proportional" draws
+            with probability proportional to the priority from a sum tree (section 4.2).
+        exploration: the share of batches, or of prompts, drawn uniformly from the main heap (4.2, 5).
+        explore_by: "batch" (section 5) or "prompt".
+        bonus: added where p >= 1/2, for concise reasoning (section 4.4, 5: 1e-4).
+        tolerance: of the success rate from 0 and 1, for the pools (section 4.1); section 5: 0.
+        retest_every: training steps between retests (section 5: 10); 0 for none.
+        retest_solved, retest_unsolved: how many of each pool (section 5: 1 and 3).
+
+    Raises:
+        ConfigError: an option outside its range.
+    """
+
+    def __init__(
+        self,
+        *,
+        smoothing: float = 0.8,
+        initial_priority: float = 0.2,
+        draw: str = "top",
+        exploration: float = 0.125,
+        explore_by: str = "batch",
+        bonus: float = 1e-4,
+        tolerance: float = 0.0,
+        retest_every: int = 10,
+        retest_solved: int = 1,
+        retest_unsolved: int = 3,
+    ) -> None:
+        for name, value, fine, rule in (
+            ("smoothing", smoothing, 0 < smoothing <= 1, "in (0, 1]"),
+            ("initial_priority", initial_priority, initial_priority > -np.inf, "a number or infinity"),
+            ("draw", draw, draw in ("top", "proportional"), '"top" or "proportional"'),
+            ("exploration", exploration, 0 <= exploration <= 1, "in [0, 1]"),
+            ("explore_by", explore_by, explore_by in ("batch", "prompt"), '"batch" or "prompt"'),
+            ("bonus", bonus, 0 <= bonus < np.inf, "a number from 0"),
+            ("tolerance", tolerance, 0 <= tolerance < 0.5, "in [0, 0.5)"),
+            ("retest_every", retest_every, retest_every >= 0, "a number of steps, or 0 for none"),
+            ("retest_solved", retest_solved, retest_solved >= 0, "from 0"),
+            ("retest_unsolved", retest_unsolved, retest_unsolved >= 0, "from 0"),
+        ):
+            if not fine:
+                raise ConfigError(f"prioritized-replay: {name} is {rule}, not {value!r}")
+        if draw == "proportional" and not 0 <= initial_priority < np.inf:
+            raise ConfigError(
+                "prioritized-replay: draw='proportional' needs a finite initial_priority from 0, "
+                f"not {initial_priority}"
+            )
+        self.smoothing, self.initial_priority, self.draw = smoothing, initial_priority, draw
+        self.exploration, self.explore_by, self.bonus = exploration, explore_by, bonus
+        self.tolerance, self.retest_every = tolerance, retest_every
+        self.retests = {SOLVED: retest_solved, UNSOLVED: retest_unsolved}
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        super().bind(table, rng)
+        self.mean = table.add("smoothed_mean", np.float32, np.nan)
+        self.variance = table.add("smoothed_variance", np.float32, 0)
+        self.place = table.add("pool", np.int8, HEAP)
+        self.seed = int(rng.integers(2**62))
+        self.planned, self.exploring = -1, False
+        self.due = {SOLVED: 0, UNSOLVED: 0}
+        self.moves = {"to_solved": 0, "to_unsolved": 0, "from_solved": 0, "from_unsolved": 0}
+        everything = np.full(table.size, self.initial_priority)
+        self.heap: MaxHeap | ProportionalStore
+        if self.draw == "top":
+            self.heap = MaxHeap.from_array(everything, seed=self.seed)
+        else:
+            self.heap = ProportionalStore(everything)
+        self.pools = {pool: AgeQueue(table.size, seed=self.seed + pool) for pool in (SOLVED, UNSOLVED)}
+
+    def select(self, n: int, step: int) -> Choice:
+        self._plan(step)
+        parts = []
+        for pool, reason in ((SOLVED, Reason.RETEST_SOLVED), (UNSOLVED, Reason.RETEST_UNSOLVED)):
+            retested = self.pools[pool].pop(min(n, self.due[pool]))
+            self.due[pool] = max(0, self.due[pool] - n)
+            n -= len(retested)
+            parts.append(Choice.of(retested, reason))
+        heaped = self._from_heap(min(n, len(self.heap)))
+        parts.append(heaped)
+        n -= len(heaped.prompts)
+        for pool, reason in ((UNSOLVED, Reason.RETEST_UNSOLVED), (SOLVED, Reason.RETEST_SOLVED)):
+            filled = self.pools[pool].pop(n)
+            n -= len(filled)
+            parts.append(Choice.of(filled, reason))
+        return Choice.join([part for part in parts if len(part.prompts)])
+
+    def _plan(self, step: int) -> None:
+        """Decide once a step whether it explores and retests, so that small calls make one batch."""
+        if step == self.planned:
+            return
+        self.planned = step
+        self.exploring = self.explore_by == "batch" and self.rng.random() < self.exploration
+        retest = self.retest_every > 0 and step > 0 and step % self.retest_every == 0
+        self.due = {pool: number * retest for pool, number in self.retests.items()}
+
+    def _from_heap(self, n: int) -> Choice:
+        if self.explore_by == "batch":
+            return self._explore(self.rng.random(n)) if self.exploring else self._exploit(n)
+        parts = []
+        for explore, position in self.rng.random((n, 2)):
+            parts.append(self._explore(position[None]) if explore < self.exploration else self._exploit(1))
+        return Choice.join(parts) if parts else self._exploit(0)
+
+    def _explore(self, uniforms: np.ndarray) -> Choice:
+        chance = 1 / np.arange(len(self.heap), len(self.heap) - len(uniforms), -1)
+        return Choice.of(self.heap.pop_uniform(uniforms), Reason.EXPLORATION, chance)
+
+    def _exploit(self, n: int) -> Choice:
+        if isinstance(self.heap, ProportionalStore):
+            prompts, chance = self.heap.draw(self.rng.random(n))
+        else:
+            prompts, chance = self.heap.pop(n), np.full(n, np.nan)
+        unseen = self.table["visits"][prompts] == 0
+        return Choice.of(prompts, np.where(unseen, Reason.UNSEEN, Reason.PRIORITY), chance)
+
+    def priority(self, prompts: np.ndarray) -> np.ndarray:
+        """omega of each prompt, float64 (P,)."""
+        mean = self.mean[prompts].astype(np.float64)
+        omega = self.variance[prompts] + self.bonus * (self.table.success_rate(mean) >= 0.5)
+        return np.where(np.isnan(mean), self.initial_priority, omega)
+
+    def observe(self, outcome: Outcome) -> None:
+        prompts = outcome.prompts
+        seen = ~np.isnan(self.mean[prompts])
+        weight = np.where(seen, self.smoothing, 1.0)
+        gap = outcome.mean - np.where(seen, self.mean[prompts], outcome.mean)
+        self.variance[prompts] = (
+            weight * outcome.variance + (1 - weight) * self.variance[prompts] + weight * (1 - weight) * gap**2
+        )
+        self.mean[prompts] = outcome.mean - (1 - weight) * gap
+        flat = self.table.is_flat(outcome.variance, self.tolerance)
+        upper = self.table.success_rate(outcome.mean) >= 0.5
+        place = np.where(flat, np.where(upper, SOLVED, UNSOLVED), HEAP)
+        before = self.place[prompts]
+        for pool, name in ((SOLVED, "solved"), (UNSOLVED, "unsolved")):
+            self.moves[f"to_{name}"] += int(((place == pool) & (before != pool)).sum())
+            self.moves[f"from_{name}"] += int(((place != pool) & (before == pool)).sum())
+        self.place[prompts] = place
+        self._put(prompts, outcome.steps)
+
+    def release(self, prompts: np.ndarray) -> None:
+        self._put(prompts, self.table["last_step"][prompts])
+
+    def _put(self, prompts: np.ndarray, steps: np.ndarray) -> None:
+        """Return prompts to where they belong, the pools by the step of their last evaluation."""
+        place = self.place[prompts]
+        heaped = prompts[place == HEAP]
+        self.heap.push(heaped, self.priority(heaped))
+        for pool, queue in self.pools.items():
+            queue.push(prompts[place == pool], steps[place == pool])
+
+    def metrics(self) -> dict[str, float]:
+        inside = self.heap.ids()
+        priorities = self.heap.priorities(inside)
+        finite = priorities[np.isfinite(priorities)]
+        return {
+            "replay/heap_size": float(len(self.heap)),
+            "replay/solved_pool": float(len(self.pools[SOLVED])),
+            "replay/unsolved_pool": float(len(self.pools[UNSOLVED])),
+            "replay/mean_priority": float(finite.mean()) if len(finite) else np.nan,
+            **{f"replay/moved_{name}": float(count) for name, count in self.moves.items()},
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "planned": self.planned,
+            "exploring": self.exploring,
+            "due": [self.due[SOLVED], self.due[UNSOLVED]],
+            "moves": dict(self.moves),
+            "heap": self.heap.state_dict(),
+            "solved": self.pools[SOLVED].state_dict(),
+            "unsolved": self.pools[UNSOLVED].state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.planned, self.exploring = state["planned"], state["exploring"]
+        self.due = dict(zip((SOLVED, UNSOLVED), state["due"], strict=True))
+        self.moves = dict(state["moves"])
+        self.heap.load_state_dict(state["heap"])
+        self.pools[SOLVED].load_state_dict(state["solved"])
+        self.pools[UNSOLVED].load_state_dict(state["unsolved"])

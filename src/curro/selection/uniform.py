@@ -1,0 +1,58 @@
+"""Uniform sampling: every free prompt with the same probability, as RL post-training does by default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from curro.prompts import PromptTable
+from curro.selection.base import Choice, Reason, Selection
+
+
+class Uniform(Selection):
+    """Passes over the data set, each in a new random order; a prompt in flight waits for its turn.
+
+    Args:
+        replacement: draw every prompt independently of what came before instead of in passes.
+    """
+
+    def __init__(self, *, replacement: bool = False) -> None:
+        self.replacement = replacement
+        self.seed = 0
+        self.epoch = 0
+        self.position = 0
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        super().bind(table, rng)
+        self.seed = int(rng.integers(2**63))
+        self._shuffle()
+
+    def _shuffle(self) -> None:
+        self.order = np.random.default_rng([self.seed, self.epoch]).permutation(self.table.size)
+
+    def select(self, n: int, step: int) -> Choice:
+        free = self.table.size - int(self.table["in_flight"].sum())
+        taken = np.empty(0, np.int64)
+        while len(taken) < n:
+            if self.replacement:
+                drawn = self.rng.integers(self.table.size, size=n - len(taken))
+            else:
+                drawn = self.order[self.position : self.position + n - len(taken)]
+                self.position += len(drawn)
+            _, first = np.unique(drawn, return_index=True)
+            drawn = drawn[np.sort(first)]
+            usable = ~self.table["in_flight"][drawn] & ~np.isin(drawn, taken)
+            taken = np.concatenate([taken, drawn[usable]])
+            if not self.replacement and self.position == self.table.size:
+                self.epoch, self.position = self.epoch + 1, 0
+                self._shuffle()
+        return Choice.of(taken, Reason.UNIFORM, 1 / free)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"seed": self.seed, "epoch": self.epoch, "position": self.position}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.seed, self.epoch, self.position = state["seed"], state["epoch"], state["position"]
+        self._shuffle()
