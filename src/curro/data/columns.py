@@ -1,0 +1,139 @@
+"""Every column convention as one: rows with a prompt, an answer and a key.
+
+| | prompt | answer | key |
+|---|---|---|---|
+| verl | `prompt` (messages) | `reward_model.ground_truth` | `data_source`, file, `extra_info.index` |
+| TRL | `prompt` (text or messages) | `answer`, `solution`, `ground_truth` | |
+| plain | `question`, `problem` | `answer` | `key` |
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from curro.data.errors import DataError
+from curro.data.raw import RawRow
+
+_PROMPT = ("prompt", "question", "problem")
+_ANSWER = ("reward_model.ground_truth", "answer", "solution", "ground_truth")
+
+
+def normalise(
+    raw: list[RawRow], *, prompt: str | None, answer: str | None, key: str | None
+) -> list[dict[str, Any]]:
+    """Give every row `prompt`, `answer` and `key`, in place of columns of these names; the others stay.
+
+    Args:
+        raw: the rows, N of them.
+        prompt, answer, key: the columns to take, by name; None for the conventions.
+
+    Raises:
+        DataError: a named column is missing, no convention has a prompt, a prompt is empty or neither text
+            nor messages or of another kind than the first row's, or two rows have one key.
+    """
+    prompt_column = _named(raw, prompt, "prompt") or _first(raw, _PROMPT)
+    if prompt_column is None:
+        raise DataError(f"no column of {_columns(raw)} holds prompts: name it with prompt_column")
+    answer_column = _named(raw, answer, "answer") or _first(raw, _ANSWER)
+    key_column = _named(raw, key, "key") or _first(raw, ("key",))
+    prompts = [_prompt(row, prompt_column, _at(raw, i)) for i, (_, _, row) in enumerate(raw)]
+    for i, text in enumerate(prompts):
+        if isinstance(text, str) is not isinstance(prompts[0], str):
+            kinds = "messages, row 0 text" if isinstance(prompts[0], str) else "text, row 0 messages"
+            raise DataError(f"{_at(raw, i)} has a prompt of {kinds}: use one kind throughout")
+    answers = [_answer(row, answer_column) for _, _, row in raw]
+    keys = _keys(raw, key_column, prompts, answers)
+    together = zip(raw, prompts, answers, keys, strict=True)
+    return [{**row, "prompt": p, "answer": a, "key": k} for (_, _, row), p, a, k in together]
+
+
+def content_hash(*parts: Any) -> str:
+    """128 bits of SHA-256 over the parts, as 32 hex digits."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:32]
+
+
+def _prompt(row: dict[str, Any], column: str, at: str) -> Any:
+    prompt = _get(row, column)
+    if prompt is None:
+        raise DataError(f"{at} has no {column!r}: every row needs a prompt")
+    if isinstance(prompt, str):
+        if not prompt.strip():
+            raise DataError(f"{at} has an empty {column!r}: every row needs a prompt")
+        return prompt
+    if not isinstance(prompt, list):
+        kind = type(prompt).__name__
+        raise DataError(f"{at}: {column!r} is {kind}, neither text nor a list of {{role, content}} messages")
+    for message in prompt:
+        if (
+            not isinstance(message, dict)
+            or not isinstance(message.get("role"), str)
+            or "content" not in message
+        ):
+            raise DataError(f"{at}: {column!r} holds a message without role and content: {str(message)[:80]}")
+    if not any(message["content"] for message in prompt):
+        raise DataError(f"{at} has an empty {column!r}: every row needs a prompt")
+    return prompt
+
+
+def _answer(row: dict[str, Any], column: str | None) -> str | None:
+    """Text as it is; any other value as JSON (5 is "5")."""
+    answer = _get(row, column) if column else None
+    return answer if answer is None or isinstance(answer, str) else json.dumps(answer, default=str)
+
+
+def _keys(raw: list[RawRow], column: str | None, prompts: list[Any], answers: list[str | None]) -> list[str]:
+    if column is None:
+        keys = _verl_keys(raw) or [content_hash(p, a) for p, a in zip(prompts, answers, strict=True)]
+        what = "are the same prompt and answer: remove one of them, or name a column of keys with key_column"
+    else:
+        values = [_get(row, column) for _, _, row in raw]
+        for i, value in enumerate(values):
+            if value is None or value == "":
+                raise DataError(f"{_at(raw, i)} has no key in {column!r}: give every row one")
+        keys = [value if isinstance(value, str) else json.dumps(value, default=str) for value in values]
+        what = f"have the same key in {column!r}: make it unique, or name another column with key_column"
+    seen: dict[str, int] = {}
+    for i, key in enumerate(keys):
+        first = seen.setdefault(key, i)
+        if first != i:
+            raise DataError(f"{_at(raw, first)} and {_at(raw, i)} {what} (key {key!r})")
+    return keys
+
+
+def _verl_keys(raw: list[RawRow]) -> list[str] | None:
+    """data_source/index where that is unique, else data_source/file/index where that is, else None."""
+    index = [(_get(row, "data_source"), _get(row, "extra_info.index")) for _, _, row in raw]
+    if any(source is None or number is None for source, number in index):
+        return None
+    short = [f"{source}/{number}" for source, number in index]
+    long = [f"{source}/{r.file}/{number}" for (source, number), r in zip(index, raw, strict=True)]
+    return next((keys for keys in (short, long) if len(set(keys)) == len(keys)), None)
+
+
+def _get(row: dict[str, Any], column: str) -> Any:
+    """The value of a column, None if there is none; `a.b` is b of the nested column a."""
+    if column in row:
+        return row[column]
+    outer, _, inner = column.partition(".")
+    nested = row.get(outer)
+    return _get(nested, inner) if inner and isinstance(nested, dict) else None
+
+
+def _first(raw: list[RawRow], columns: tuple[str, ...]) -> str | None:
+    return next((c for c in columns if any(_get(row, c) is not None for _, _, row in raw)), None)
+
+
+def _named(raw: list[RawRow], column: str | None, what: str) -> str | None:
+    if column is not None and _first(raw, (column,)) is None:
+        raise DataError(f"there is no {what} column {column!r}; the columns are {_columns(raw)}")
+    return column
+
+
+def _columns(raw: list[RawRow]) -> str:
+    return ", ".join(dict.fromkeys(name for _, _, row in raw for name in row)) or "none"
+
+
+def _at(raw: list[RawRow], i: int) -> str:
+    return f"row {i} ({raw[i].where})"

@@ -1,0 +1,29 @@
+"""Rows of the lab's generated tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from curro.data.errors import DataError
+from curro.data.raw import RawRow, Rows
+from curro.errors import ConfigError
+
+DEFAULT_SIZE = 4000
+
+
+def read(name: str, split: str, limit: int | None) -> Rows:
+    """`limit` problems, 4,000 if None, of the lab family `NAME[/DIFFICULTY]`; its splits never overlap.
+
+    Raises:
+        DataError: no such family, difficulty or split, or more problems than the family has.
+    """
+    from curro import lab
+
+    family, slash, difficulty = name.partition("/")
+    options: dict[str, Any] = {"split": split} | ({"difficulty": difficulty} if slash else {})
+    try:
+        problems = lab.family(family).problems(limit or DEFAULT_SIZE, seed=0, **options)
+    except ConfigError as error:
+        raise DataError(f"lab:{name}: {error}") from error
+    for number, row in enumerate(problems):
+        yield RawRow(f"lab:{name}", f", problem {number}", row)

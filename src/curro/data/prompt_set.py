@@ -1,0 +1,107 @@
+"""The prompts of a data set, in order, with their keys and a fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
+
+from curro.data.errors import DataError
+
+if TYPE_CHECKING:
+    import datasets
+
+Row = dict[str, Any]
+
+
+class PromptSet(Sequence[Row]):
+    """N rows; prompt i of the curriculum is row i.
+
+    Args:
+        rows: each with `prompt` (text or messages), `answer` (text or None), `key` (unique text) and any
+            other columns.
+        source: what the rows were loaded from, for messages and to find the reward of a lab task.
+
+    Raises:
+        DataError: no rows, or two rows with one key.
+    """
+
+    def __init__(self, rows: Sequence[Row], *, source: str = "") -> None:
+        if not rows:
+            raise DataError("the data set is empty: a curriculum needs at least one prompt")
+        self.rows = list(rows)
+        self.source = source
+        self.keys: list[str] = [row["key"] for row in self.rows]
+        if len(set(self.keys)) < len(self.keys):
+            twice = next(key for key in self.keys if self.keys.count(key) > 1)
+            first = self.keys.index(twice)
+            second = self.keys.index(twice, first + 1)
+            raise DataError(f"rows {first} and {second} have the same key {twice!r}: make the keys unique")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Row]: ...
+    def __getitem__(self, index: int | slice) -> Row | list[Row]:
+        return self.rows[index]
+
+    def __repr__(self) -> str:
+        return f"PromptSet({len(self)} prompts from {self.source or 'memory'!r})"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256, as 64 hex digits, over the keys, prompts and answers in their order."""
+        digest = hashlib.sha256()
+        for row in self.rows:
+            digest.update(_json([row["key"], row["prompt"], row["answer"]]).encode() + b"\n")
+        return digest.hexdigest()
+
+    def subset(self, ids: Sequence[int]) -> PromptSet:
+        """The prompts `ids`, in that order, as a data set of their own."""
+        return PromptSet([self.rows[i] for i in ids], source=self.source)
+
+    def to_hf(self) -> datasets.Dataset:
+        """The rows as a `datasets.Dataset` with a column `prompt_id`, 0..N-1, in place of any of that name.
+
+        Nested columns whose rows differ in shape are kept as JSON, for Arrow would fill them up with nulls.
+        """
+        import datasets
+
+        names = dict.fromkeys(name for row in self.rows for name in row)
+        columns: dict[str, Any] = {name: [row.get(name) for row in self.rows] for name in names}
+        features: dict[str, Any] = {}
+        for name, values in columns.items():
+            try:
+                features[name] = datasets.Features.from_arrow_schema(_schema(name, values))[name]
+            except TypeError:
+                features[name] = datasets.Json()
+                columns[name] = [None if value is None else _json(value) for value in values]
+        columns["prompt_id"] = range(len(self))
+        features["prompt_id"] = datasets.Value("int64")
+        return datasets.Dataset.from_dict(columns, features=datasets.Features(features))
+
+
+def _schema(name: str, values: list[Any]) -> Any:
+    """The Arrow schema of a column that Arrow gives back as it was.
+
+    Raises:
+        TypeError: it does not.
+    """
+    import pyarrow as pa
+
+    try:
+        array = pa.array(values)
+    except pa.ArrowException as error:
+        raise TypeError(f"mixed types in {name}") from error
+    if pa.types.is_nested(array.type) and _json(array.to_pylist()) != _json(values):
+        raise TypeError(f"rows of different shape in {name}")
+    return pa.schema([pa.field(name, array.type)])
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=str)
