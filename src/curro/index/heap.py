@@ -38,19 +38,16 @@ class MaxHeap:
         self.size = check_size(size)
         self.seed = int(seed)
         self._salt = salt(self.seed, 1)
-        self._key: Floats = on_a_cache_line(self.size + 16, np.float64)
-        self._item: NDArray[np.uint64] = on_a_cache_line(self.size + 16, np.uint64)
-        self._slot_of = np.zeros(self.size, dtype=np.int32)
-        self._pushes = np.zeros(self.size, dtype=np.uint32)
+        self._record: NDArray[np.uint64] = on_a_cache_line(2 * (self.size + 8), np.uint64)
+        self._by_id = np.zeros((self.size, 2), dtype=np.uint32)
         self._end = kernels.ROOT
 
     @classmethod
     def from_array(cls, priorities: ArrayLike, *, seed: int) -> "MaxHeap":
-        """A heap that holds every id, id i with priorities[i]: as one push of them all, but in O(size)."""
+        """A heap that holds every id, id i with priorities[i]: one push of them all."""
         keys = check_values(priorities, None, -_LARGEST, np.inf, "priority", _RULE)
         heap = cls(keys.size, seed=seed)
-        heap._pushes[:] = 1
-        heap._fill(np.arange(keys.size), keys)
+        heap._put(np.arange(keys.size), keys)
         return heap
 
     def push(self, ids: ArrayLike, priorities: ArrayLike) -> None:
@@ -61,9 +58,7 @@ class MaxHeap:
         """
         at = check_ids(ids, self.size)
         keys = check_values(priorities, at, -_LARGEST, np.inf, "priority", _RULE)
-        self._end = kernels.push(
-            self._key, self._item, self._slot_of, self._pushes, self._salt, self._end, at, keys
-        )
+        self._put(at, keys)
 
     def pop(self, k: int) -> Ids:
         """Take out the min(k, len) ids of the highest priority; returns them, the highest first."""
@@ -73,10 +68,18 @@ class MaxHeap:
         """As `pop`; returns the ids and the priorities they had."""
         if k < 0:
             raise ValueError(f"cannot pop {k} ids")
-        ids = np.empty(min(int(k), len(self)), dtype=np.int64)
-        keys = np.empty(ids.size, dtype=np.float64)
-        if ids.size:
-            self._end = kernels.pop(self._key, self._item, self._slot_of, self._end, ids, keys)
+        k = min(int(k), len(self))
+        ids, slots = np.empty((2, k), dtype=np.int64)
+        keys = np.empty(k)
+        if k:
+            edge, slot = np.zeros(2 * (k + 8), dtype=np.uint64), np.empty(k + 8, dtype=np.int64)
+            sinking, first = np.empty((2, k), dtype=np.uint64), np.empty(18, dtype=np.int64)
+            bits = keys.view(np.uint64)
+            self._end = int(
+                kernels.pop(
+                    self._record, self._by_id, self._end, ids, bits, slots, edge, slot, *sinking, first
+                )
+            )
         return ids, keys
 
     def pop_uniform(self, uniforms: ArrayLike) -> Ids:
@@ -88,42 +91,43 @@ class MaxHeap:
         """
         drawn = check_uniforms(uniforms)[: len(self)]
         out = np.empty(drawn.size, dtype=np.int64)
+        slots = self._by_id[:, 0]
         present: Ids | None = None
-        done = 0
-        while True:
-            self._end, done = kernels.pop_uniform(
-                self._key, self._item, self._slot_of, self.size, self._end, drawn, done, out
-            )
-            if done == drawn.size:
-                return out
-            present = self.ids() if present is None else present[self._slot_of[present] != 0]
+        done = kernels.pick(self._by_id, len(self), drawn, 0, out)
+        while done < drawn.size:
+            present = self.ids() if present is None else present
+            present = present[slots[present] < kernels.TAKEN]
             out[done] = present[out[done]]
-            self.discard(out[done : done + 1])
-            done += 1
+            slots[out[done]] |= kernels.TAKEN
+            done = kernels.pick(self._by_id, len(self), drawn, done + 1, out)
+        self.discard(out)
+        return out
 
     def discard(self, ids: ArrayLike) -> None:
         """Take ids out wherever they are; those absent are ignored."""
         at = check_ids(ids, self.size)
-        self._end = kernels.discard(self._key, self._item, self._slot_of, self._end, at)
+        self._put(at, np.full(at.size, -np.inf))
 
     def __len__(self) -> int:
         return int(self._end - kernels.ROOT)
 
     def contains(self, ids: ArrayLike) -> NDArray[np.bool_]:
         """Whether each id is present."""
-        return self._slot_of[check_ids(ids, self.size)] != 0
+        return self._by_id[check_ids(ids, self.size), 0] != 0
 
     def priorities(self, ids: ArrayLike) -> Floats:
         """The priority of each id; a ValueError names the first that is absent."""
         at = check_ids(ids, self.size)
-        slots = self._slot_of[at]
+        slots = self._by_id[at, 0]
         if not slots.all():
             raise ValueError(f"id {at[slots == 0][0]} is not in the heap")
-        return self._key[slots]
+        ordered = self._record[2 * slots.astype(np.int64)]
+        sign = np.uint64(1 << 63)
+        return np.where(ordered & sign, ordered ^ sign, ~ordered).view(np.float64)
 
     def ids(self) -> Ids:
         """The ids present, ascending."""
-        return np.flatnonzero(self._slot_of)
+        return np.flatnonzero(self._by_id[:, 0])
 
     def state_dict(self) -> dict[str, Any]:
         """Arrays and integers from which `load_state_dict` restores the heap exactly; copies, not views.
@@ -131,14 +135,14 @@ class MaxHeap:
         `ids` (int32, ascending) and their `priorities`, and `pushes` (uint32, one for each id of the
         heap's size, or none where nothing was ever pushed).
         """
-        ids = self.ids()
+        ids, pushes = self.ids(), self._by_id[:, 1]
         return {
             "kind": "MaxHeap",
             "size": self.size,
             "seed": self.seed,
             "ids": ids.astype(np.int32),
-            "priorities": self._key[self._slot_of[ids]],
-            "pushes": self._pushes.copy() if self._pushes.any() else self._pushes[:0].copy(),
+            "priorities": self.priorities(ids),
+            "pushes": pushes.copy() if pushes.any() else pushes[:0].copy(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -148,11 +152,17 @@ class MaxHeap:
         keys = check_values(state["priorities"], ids, -_LARGEST, np.inf, "priority", _RULE)
         MaxHeap.__init__(self, self.size, seed=state["seed"])
         if len(state["pushes"]):
-            self._pushes[:] = state["pushes"]
-        self._fill(ids, keys)
+            self._by_id[:, 1] = state["pushes"]
+        self._put_again(ids, keys)
 
-    def _fill(self, ids: Ids, keys: Floats) -> None:
-        self._end = kernels.heapify(self._key, self._item, self._slot_of, self._pushes, self._salt, ids, keys)
+    def _put(self, ids: Ids, keys: Floats) -> None:
+        bits = keys.view(np.uint64)
+        self._end = int(kernels.put(self._record, self._by_id, self._salt, self._end, ids, bits))
+
+    def _put_again(self, ids: Ids, keys: Floats) -> None:
+        """Put distinct ids that were pushed before, with the tie-breakers of that push."""
+        self._by_id[ids, 1] -= np.uint32(1)
+        self._put(ids, keys)
 
 
 _RULE = "a priority is a finite number or +inf"

@@ -9,7 +9,7 @@ generators", OOPSLA 2014.
 
 import numpy as np
 
-from curro.index.compiled import kernel
+from curro.index.compiled import part
 
 GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -17,7 +17,7 @@ _S27, _S30, _S31, _S12 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(
 _HALF, _UNIT = 0.5, 2.0**-52
 
 
-@kernel
+@part
 def mix64(x):  # type: ignore[no-untyped-def]
     """SplitMix64's output function: a bijection of the 64-bit integers."""
     x = (x ^ (x >> _S30)) * _FIRST
@@ -25,13 +25,13 @@ def mix64(x):  # type: ignore[no-untyped-def]
     return x ^ (x >> _S31)
 
 
-@kernel
+@part
 def unit(x):  # type: ignore[no-untyped-def]
     """64 bits as a float64 strictly between 0 and 1."""
     return (np.float64(x >> _S12) + _HALF) * _UNIT
 
 
-@kernel
+@part
 def another(uniform, turn):  # type: ignore[no-untyped-def]
     """The `turn`-th further uniform that the given one stands for."""
     return unit(mix64(np.uint64(uniform * 9007199254740992.0) + np.uint64(turn) * GAMMA))

@@ -88,22 +88,12 @@ class ExponentialRace:
         self._now = float(state["now"])
 
     def _run(self, ids: Ids, weights: Floats) -> None:
-        heap = self._clocks
-        heap._end = kernels.race(
-            heap._key,
-            heap._item,
-            heap._slot_of,
-            heap._pushes,
-            heap._salt,
-            self._salt,
-            self._now,
-            heap._end,
-            ids,
-            weights,
-        )
+        keys = np.empty(ids.size)
+        kernels.clocks(self._clocks._by_id, self._salt, self._now, ids, weights, keys)
+        self._clocks._put(ids, keys)
 
     def _set_back(self) -> None:
         """Count time from now: the waits that are left keep their order, new ones regain their digits."""
-        heap = self._clocks
-        heap._key[kernels.ROOT : heap._end] += self._now
+        ids = self._clocks.ids()
+        self._clocks._put_again(ids, self._clocks.priorities(ids) + self._now)
         self._now = 0.0

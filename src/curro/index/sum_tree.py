@@ -57,7 +57,8 @@ class SumTree:
         """
         at = check_ids(ids, self.size)
         given = check_values(weights, at, 0.0, self._largest, "weight", self._rule)
-        self._positive = int(kernels.update(self._tree, self._start, self._positive, at, given))
+        node = np.empty(at.size, dtype=np.int64)
+        self._positive = int(kernels.update(self._tree, self._start, self._positive, at, given, node))
 
     def sample(self, uniforms: ArrayLike) -> tuple[Ids, Floats]:
         """One id for each number in [0, 1), with replacement; returns (ids, probabilities).
@@ -78,10 +79,11 @@ class SumTree:
         weight / total as the call began.
         """
         drawn = check_uniforms(uniforms)[: self._positive]
-        ids, probabilities = np.empty(drawn.size, dtype=np.int64), np.empty(drawn.size)
+        ids, node = np.empty((2, drawn.size), dtype=np.int64)
+        weights, mass = np.empty((2, drawn.size))
         if drawn.size:
-            kernels.sample_distinct(self._tree, self._start, drawn, ids, probabilities)
-        return ids, probabilities
+            kernels.sample_distinct(self._tree, self._start, drawn, ids, weights, node, mass)
+        return ids, weights / self.total
 
     @property
     def total(self) -> float:
@@ -108,4 +110,5 @@ class SumTree:
 
     def _fill(self, weights: NDArray[np.float64]) -> None:
         self._tree[: self.size] = check_values(weights, None, 0.0, self._largest, "weight", self._rule)
-        self._positive = int(kernels.build(self._tree, self._start))
+        self._positive = int(np.count_nonzero(self._tree[: self.size]))
+        kernels.sum_above(self._tree, self._start, np.empty(0, dtype=np.int64), self.size)

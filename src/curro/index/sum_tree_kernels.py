@@ -1,144 +1,155 @@
-"""Kernels of the sum tree: eight children to a node, a batch walked in lock step.
+"""Kernels of the sum tree: eight children to a node, a cache line to the eight, a batch in lock step.
 
-`tree` holds one level after another, the leaves first; `start[l]` is where level l begins, each on a cache
-line of eight, the last is the root alone. A node is the sum of its eight children from left to right and
-is always computed again, never patched, so it cannot drift.
+`tree` holds one level after another, the leaves first; `start[l]` is where level l begins, each a multiple
+of eight wide, the last is the root alone. A node is the sum of its eight children and is always computed
+again, never patched, so it cannot drift.
 
-One walk down waits for memory at each level; the walks of a batch wait together.
+One walk down waits for memory at each level. The walks of a batch go down together, each asks for the line
+it will need next, and none branches on what it finds.
 """
 
 import numpy as np
 
-from curro.index.compiled import kernel
+from curro.index.compiled import kernel, part, prefetch
 from curro.index.mixing import another
 
 
-@kernel
+@part
+def _at(tree, c):  # type: ignore[no-untyped-def]
+    return tree[np.uint64(c)]  # an unsigned index spares the check for a negative one
+
+
+@part
 def _sum8(tree, c):  # type: ignore[no-untyped-def]
-    total = tree[c]
-    for j in range(1, 8):
-        total += tree[c + j]
-    return total
+    left = _at(tree, c) + _at(tree, c + 1) + (_at(tree, c + 2) + _at(tree, c + 3))
+    right = _at(tree, c + 4) + _at(tree, c + 5) + (_at(tree, c + 6) + _at(tree, c + 7))
+    return left + right
 
 
 @kernel
-def _sum_level(tree, start, level):  # type: ignore[no-untyped-def]
-    """Every node of a level again from its children."""
-    below, here = start[level - 1], start[level]
-    for x in range((here - below) >> 3):
-        tree[here + x] = _sum8(tree, below + 8 * x)
-
-
-@kernel
-def build(tree, start):  # type: ignore[no-untyped-def]
-    """Every level above the leaves; returns how many leaves are positive."""
-    positive = 0
-    for a in range(start[1]):
-        positive += tree[a] > 0.0
-    for level in range(1, start.size):
-        _sum_level(tree, start, level)
-    return positive
-
-
-@kernel
-def _sum_above(tree, start, node):  # type: ignore[no-untyped-def]
-    """The ancestors of the leaves `node`, which is overwritten; narrow levels as a whole."""
+def sum_above(tree, start, node, count):  # type: ignore[no-untyped-def]
+    """The ancestors of the first `count` leaves in `node`, which is overwritten; narrow levels as a whole."""
     for level in range(1, start.size):
         below, here = start[level - 1], start[level]
-        if (here - below) >> 3 <= node.size:
-            _sum_level(tree, start, level)
+        width = (here - below) >> 3
+        if width <= count:
+            for x in range(width):
+                tree[here + x] = _sum8(tree, below + 8 * x)
         else:
-            for a in range(node.size):
+            for a in range(count):
                 x = node[a] >> 3
                 node[a] = x
                 tree[here + x] = _sum8(tree, below + 8 * x)
 
 
 @kernel
-def update(tree, start, positive, ids, weights):  # type: ignore[no-untyped-def]
-    """Set leaves, in order; returns how many leaves are positive now."""
+def update(tree, start, positive, ids, weights, node):  # type: ignore[no-untyped-def]
+    """Set leaves, in order; returns how many leaves are positive now. `node` is scratch."""
     for a in range(ids.size):
-        positive += int(weights[a] > 0.0) - int(tree[ids[a]] > 0.0)
-        tree[ids[a]] = weights[a]
-    _sum_above(tree, start, ids.copy())
+        i = ids[a]
+        positive += int(weights[a] > 0.0) - int(tree[i] > 0.0)
+        tree[i] = weights[a]
+        node[a] = i
+    sum_above(tree, start, node, ids.size)
     return positive
 
 
-@kernel
-def _walk(tree, start, node, mass):  # type: ignore[no-untyped-def]
-    """From the root to the leaves where `mass` falls; `node` comes back as leaves.
+@part
+def _walk(tree, start, node, mass, count):  # type: ignore[no-untyped-def]
+    """From the root to the leaves on which the first `count` masses fall: into `node`; `mass` is overwritten.
 
-    A child of sum 0 is never entered: the first child whose running sum exceeds the mass is positive, and
-    where rounding carries the mass beyond the last child, the last positive one is taken.
+    The eight children are halved three times: where the mass is beyond the left half, the walk goes right,
+    with what is left of the mass. Only rounding can lead it to a leaf of weight 0: see `_walk_again`.
     """
-    node[:] = 0
+    for a in range(count):
+        node[a] = 0
     for level in range(start.size - 2, -1, -1):
-        for a in range(node.size):
-            c = start[level] + 8 * node[a]
+        first = start[level]
+        below, width = (start[level - 1], 8) if level else (0, 1)
+        for a in range(count):
+            c = first + 8 * node[a]
             m = mass[a]
-            running = tree[c]
-            before = 0.0
-            j = 0
-            for q in range(1, 8):
-                beyond = m >= running
-                before = running if beyond else before
-                j += beyond
+            left = _at(tree, c) + _at(tree, c + 1) + (_at(tree, c + 2) + _at(tree, c + 3))
+            right = np.int64(m >= left)
+            m -= right * left
+            c += 4 * right
+            left = _at(tree, c) + _at(tree, c + 1)
+            right = np.int64(m >= left)
+            m -= right * left
+            c += 2 * right
+            left = _at(tree, c)
+            right = np.int64(m >= left)
+            mass[a] = m - right * left
+            node[a] = c + right - first
+            prefetch(tree, below + width * node[a])
+
+
+@part
+def _walk_again(tree, start, mass):  # type: ignore[no-untyped-def]
+    """One walk that enters positive children alone: the first that exceeds the mass, else the last."""
+    node = 0
+    for level in range(start.size - 2, -1, -1):
+        c = start[level] + 8 * node
+        running = 0.0
+        before = 0.0
+        for q in range(8):
+            if tree[c + q] > 0.0:
+                node = c + q - start[level]
+                before = running
                 running += tree[c + q]
-            if m >= running:
-                j = 7
-                while tree[c + j] == 0.0:
-                    j -= 1
-                mass[a] = np.inf
-            else:
-                mass[a] = m - before
-            node[a] = 8 * node[a] + j
+                if mass < running:
+                    break
+        mass -= before
+    return node
 
 
 @kernel
 def sample(tree, start, uniforms, ids, probabilities):  # type: ignore[no-untyped-def]
     """One leaf for each uniform, in proportion to weight; the total must be positive."""
     total = tree[start[-1]]
-    for a in range(uniforms.size):
-        probabilities[a] = uniforms[a] * total
-    _walk(tree, start, ids, probabilities)
     for a in range(ids.size):
+        probabilities[a] = uniforms[a] * total
+    _walk(tree, start, ids, probabilities, ids.size)
+    for a in range(ids.size):
+        if tree[ids[a]] == 0.0:
+            ids[a] = _walk_again(tree, start, uniforms[a] * total)
         probabilities[a] = tree[ids[a]] / total
 
 
 @kernel
-def sample_distinct(tree, start, uniforms, ids, probabilities):  # type: ignore[no-untyped-def]
-    """Successive draws without replacement, as many as `ids` holds; the tree is as before at the end.
+def sample_distinct(tree, start, uniforms, ids, weights, walk, mass):  # type: ignore[no-untyped-def]
+    """Successive draws without replacement, as many as `ids` holds, and the weights of those drawn.
+
+    The tree is as before at the end; `walk` and `mass` are scratch.
 
     Draws with replacement of which the repeated are passed over are successive draws without replacement.
     So a batch is walked at once, and in place of the repeated as many are drawn from a tree without those
     taken. A leaf that is taken is marked by its sign until its round is over.
     """
-    total = tree[start[-1]]
-    weights = np.empty(ids.size, np.float64)
-    walk, mass = np.empty(ids.size, np.int64), np.empty(ids.size, np.float64)
     taken, turn = 0, 0
     while True:
-        count = ids.size - taken
+        count, before = ids.size - taken, taken
         rest = tree[start[-1]]
         for a in range(count):
             mass[a] = (another(uniforms[a], turn) if turn else uniforms[a]) * rest
-        _walk(tree, start, walk[:count], mass[:count])
-        before = taken
+        _walk(tree, start, walk, mass, count)
         for a in range(count):
-            weight = tree[walk[a]]
-            if weight > 0.0:
-                tree[walk[a]] = -weight
-                weights[taken] = weight
-                ids[taken] = walk[a]
+            i = walk[a]
+            if tree[i] == 0.0:
+                i = _walk_again(tree, start, 0.0)
+            if tree[i] > 0.0:
+                ids[taken], weights[taken] = i, tree[i]
+                tree[i] = -tree[i]
                 taken += 1
         if taken == ids.size:
             break
         for a in range(before, taken):
             tree[ids[a]] = 0.0
-        _sum_above(tree, start, ids[before:taken].copy())
+            walk[a - before] = ids[a]
+        sum_above(tree, start, walk, taken - before)
         turn += 1
     for a in range(ids.size):
         tree[ids[a]] = weights[a]
-        probabilities[a] = weights[a] / total
+        walk[a] = ids[a]
     if turn:
-        _sum_above(tree, start, ids[:before].copy())
+        sum_above(tree, start, walk, before)
