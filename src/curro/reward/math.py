@@ -1,0 +1,60 @@
+"""Mathematical equality of the completion's answer and the row's, by math-verify.
+
+math-verify hands text to SymPy, which can take for ever on a short text (9^9^9^9), and its own time limits
+are signals, which only the main thread may use. So it runs in processes of its own (`curro.reward.isolated`):
+a text that exhausts a limit there is a wrong answer, and threads of the trainer need not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from curro.reward import isolated
+from curro.reward.final_answer import final_answer, last_boxed
+from curro.reward.reward import Row, Score
+
+_LONGEST_ANSWER = 1000
+
+
+def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+    r"""1.0 where the answers are equal, 0.0 where not, None where the row has no answer.
+
+    The completion's answer is its last `\boxed{}`, else what follows its last `####`, else the final
+    expression that math-verify finds in its last 1,000 characters. An answer of more than 1,000 characters is
+    wrong. The row's answer may be a bare expression, LaTeX between dollars, or a worked solution that ends in
+    a box or after `####`.
+
+    Raises:
+        RewardError: math-verify is not installed.
+    """
+    jobs: list[tuple[str, str] | None] = []
+    scores: list[Score] = []
+    for completion, row in zip(completions, rows, strict=True):
+        known, job = _without_asking(completion, row["answer"])
+        scores.append(known)
+        jobs.append(job)
+    asked = list(dict.fromkeys(job for job in jobs if job is not None))  # rollouts of a group agree often
+    results = dict(zip(asked, isolated.pool("curro.reward.math_check").map(asked), strict=True))
+    return [score if job is None else results[job] or 0.0 for score, job in zip(scores, jobs, strict=True)]
+
+
+def _without_asking(completion: str, gold: str | None) -> tuple[Score, tuple[str, str] | None]:
+    """The score where it is plain, and what to ask math-verify where it is not."""
+    if gold is None:
+        return None, None
+    answer = final_answer(completion)
+    if (completion.strip() if answer is None else answer) == (final_answer(gold) or gold.strip()):
+        return 1.0, None
+    if answer is None:
+        return 0.0, (_gold(gold), completion[-_LONGEST_ANSWER:])
+    if len(answer) > _LONGEST_ANSWER:
+        return 0.0, None
+    return 0.0, (_gold(gold), f"\\boxed{{{answer}}}")
+
+
+def _gold(answer: str) -> str:
+    if last_boxed(answer) is None:
+        found = final_answer(answer)
+        if found is not None or "$" not in answer:
+            return f"\\boxed{{{(found or answer).strip()}}}"
+    return answer

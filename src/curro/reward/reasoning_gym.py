@@ -1,0 +1,74 @@
+"""The scores of reasoning-gym's own scorers.
+
+Several of its scorers evaluate the answer as Python (countdown, puzzle24, the integrals and polynomials, the
+matrices), so all of them run in processes of their own (`curro.reward.isolated`), where `eval` reads
+literals, arithmetic and elementary functions alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from curro.errors import RewardError
+from curro.reward import isolated
+from curro.reward.final_answer import final_answer, in_answer_tags
+from curro.reward.reward import Row, Score, key
+
+
+def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+    r"""The scorer's number, 0..1; 0.0 for an answer that exhausts a limit.
+
+    The answer is what stands in the last `<answer>` tags, else in the last `\boxed{}`, else after the last
+    `####`, else the whole completion, without the white space around it.
+
+    Args:
+        rows: each with reasoning-gym's `answer` and `metadata` (a dict, or its JSON), where
+            `metadata["source_dataset"]` names the scorer.
+
+    Raises:
+        RewardError: a row's metadata name no data set of reasoning-gym's, or it is not installed.
+    """
+    jobs = [
+        {"data_set": _data_set(row), "answer": _answer(text), "entry": _entry(row)}
+        for text, row in zip(completions, rows, strict=True)
+    ]
+    scores = isolated.pool("curro.reward.reasoning_gym_check").map(jobs)
+    return [score or 0.0 for score in scores]
+
+
+def source_data_set(row: Row) -> str | None:
+    """The reasoning-gym data set that a row comes from, None if it does not say."""
+    return _metadata(row).get("source_dataset")
+
+
+def _data_set(row: Row) -> str:
+    name = source_data_set(row)
+    if name is None:
+        raise RewardError(
+            f"the prompt {key(row)} has no metadata with a source_dataset, as reasoning-gym's entries have: "
+            "keep the column `metadata`, or choose another reward"
+        )
+    return name
+
+
+def _entry(row: Row) -> dict[str, Any]:
+    return {**row, "question": row.get("question", row["prompt"]), "metadata": _metadata(row)}
+
+
+def _metadata(row: Row) -> dict[str, Any]:
+    metadata = row.get("metadata")
+    if isinstance(metadata, str):
+        try:
+            metadata = json.loads(metadata)
+        except ValueError:
+            return {}
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _answer(text: str) -> str:
+    found = in_answer_tags(text)
+    if found is None:
+        found = final_answer(text)
+    return text.strip() if found is None else found

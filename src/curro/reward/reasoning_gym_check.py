@@ -1,0 +1,31 @@
+"""One reasoning-gym scorer on one answer; runs in a process of its own, with a tame `eval`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import reasoning_gym
+from reasoning_gym.factory import DATASETS
+
+from curro.reward.isolated import RefusedError
+from curro.reward.tame_eval import tame_eval
+
+for _name, _module in list(sys.modules.items()):
+    if _name.startswith("reasoning_gym.") or _name == "sympy.parsing.sympy_parser":
+        _module.eval = tame_eval  # type: ignore[attr-defined]
+
+
+def check(job: dict[str, Any]) -> float:
+    """The scorer's number for job["answer"] to job["entry"], of the data set job["data_set"].
+
+    Raises:
+        RefusedError: reasoning-gym has no such data set.
+    """
+    name = job["data_set"]
+    if name not in DATASETS:
+        raise RefusedError(f"reasoning-gym has no data set {name!r}: see the column `metadata`")
+    entry = job["entry"]
+    if name in ("arc_agi", "rearc"):  # their scorers compare with tuples, which JSON has not
+        entry["metadata"]["output"] = tuple(map(tuple, entry["metadata"]["output"]))
+    return float(reasoning_gym.get_score_answer_fn(name)(job["answer"], entry))

@@ -1,0 +1,46 @@
+"""A reward as TRL calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from curro.errors import RewardError
+from curro.reward.reward import Reward, Score
+
+_NOT_COLUMNS = {"completion_ids", "trainer_state", "log_extra", "log_metric", "environments"}
+
+
+def trl_reward(reward: Reward) -> Callable[..., list[Score]]:
+    """A reward function for TRL's trainers, named as the reward.
+
+    The function takes B prompts and B completions (texts, or lists of messages of which the last one counts)
+    and the data set's columns as lists of B, and returns B scores, None where not scored. The rows it passes
+    on have those columns and `prompt`: train on `PromptSet.to_hf()` and they are the set's own.
+
+    The function raises RewardError where the columns lack `answer` or `key`, as those of a data set that
+    `load_prompts` has not read do.
+    """
+
+    def function(*, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[Score]:
+        missing = {"answer", "key"} - set(columns)
+        if missing:
+            raise RewardError(
+                f"reward {reward.name!r}: the data set has no column {' nor '.join(sorted(missing))}: "
+                "make it with curro.data.load_prompts(...).to_hf()"
+            )
+        names = [name for name in columns if name not in _NOT_COLUMNS]
+        rows = [
+            {"prompt": prompt} | {name: columns[name][i] for name in names}
+            for i, prompt in enumerate(prompts)
+        ]
+        return reward.score([_text(completion) for completion in completions], rows)
+
+    function.__name__ = reward.name
+    return function
+
+
+def _text(completion: str | list[dict[str, Any]]) -> str:
+    if isinstance(completion, str):
+        return completion
+    return (completion[-1].get("content") or "") if completion else ""

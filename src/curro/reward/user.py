@@ -1,0 +1,69 @@
+"""A function of the user's own, named `module:function`."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from curro.errors import ConfigError, RewardError
+from curro.reward.reward import Row, Score, key
+
+
+def load(spec: str) -> Callable[[Sequence[str], Sequence[Row]], list[Score]]:
+    """The batch verifier that calls `function(completion, row)` for every completion.
+
+    The function returns a number, or None for a completion that is not to be scored. The module is looked for
+    in the working directory, then among the installed ones.
+
+    Raises:
+        ConfigError: the module cannot be imported, or has no such function (the message lists its functions).
+    """
+    module_name, _, function_name = spec.replace(".py:", ":").partition(":")
+    function = getattr(_module(module_name, spec), function_name, None)
+    if not callable(function):
+        there = [name for name, value in vars(_module(module_name, spec)).items() if _own(name, value)]
+        close = difflib.get_close_matches(function_name, there, 1)
+        raise ConfigError(
+            f"the module {module_name!r} has no function {function_name!r}"
+            f"{f' (did you mean {close[0]!r}?)' if close else ''}; it has: {', '.join(there) or 'none'}"
+        )
+
+    def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+        return [_call(function, spec, c, row) for c, row in zip(completions, rows, strict=True)]
+
+    return verify
+
+
+def _module(name: str, spec: str) -> Any:
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise ConfigError(
+                f"reward {spec!r}: there is no module {error.name!r} in {here} nor installed"
+            ) from None
+        raise ConfigError(f"reward {spec!r}: importing {name!r} failed: {error}") from error
+    except Exception as error:  # whatever the user's module does wrong as it is imported
+        raise ConfigError(
+            f"reward {spec!r}: importing {name!r} failed: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _own(name: str, value: Any) -> bool:
+    return callable(value) and not name.startswith("_") and not isinstance(value, type)
+
+
+def _call(function: Callable[..., Any], spec: str, completion: str, row: Row) -> Score:
+    try:
+        return function(completion, row)
+    except Exception as error:
+        raise RewardError(
+            f"reward {spec!r} failed for the prompt {key(row)}: {type(error).__name__}: {error}"
+        ) from error
