@@ -1,0 +1,151 @@
+"""A GRPOTrainer that rolls out the prompts a curriculum chooses, with no lag between rewards and choice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from datasets import Dataset
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from trl import GRPOConfig, GRPOTrainer
+
+from curro.curriculum import Curriculum, Draw, Verdict
+from curro.errors import ConfigError
+from curro.hosts.trl import checkpoint as checkpoints
+from curro.hosts.trl.identity import RowIdentity
+from curro.hosts.trl.owner import on_owner
+from curro.selection.base import Selection
+
+
+@dataclass(frozen=True)
+class GroupRecord:
+    """The groups of one generation: what was drawn, its rewards (P, G), NaN where not scored, the verdict."""
+
+    step: int
+    draw: Draw
+    rewards: np.ndarray
+    verdict: Verdict
+
+
+class CurriculumGRPOTrainer(GRPOTrainer):
+    """TRL's GRPOTrainer with a curriculum; everything else is TRL's.
+
+    The prompts of a generation are chosen when it starts, after the rewards of the one before, so the
+    data loader's order does not matter and there is no lag. The main process owns the curriculum and
+    tells the others what it chose. Evaluation is TRL's, untouched. Checkpoints hold the curriculum and,
+    where one falls between a generation and its last update, the rollouts that are left, so that a resumed
+    run goes on as an uninterrupted one.
+
+    The sum of the weighted rewards decides informativeness; a rollout for which every reward function
+    returned None is not scored. Without an `advantage` in the curriculum the advantages are TRL's.
+
+    Args:
+        curriculum: a `Curriculum` over the rows of `train_dataset`, or a selection method's name or
+            dict, from which one is built with `args.seed`.
+        on_groups: called on the main process with every `GroupRecord`.
+        args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`.
+
+    Raises:
+        ConfigError: a dataset without length, one smaller than a batch, or a curriculum over another
+            number of prompts.
+    """
+
+    args: GRPOConfig
+    train_dataset: Dataset
+    num_generations: int
+    _logs: dict[str, Any]
+    _buffered_inputs: list[dict[str, torch.Tensor]] | None  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        *args: Any,
+        curriculum: Curriculum | Selection | str | Mapping[str, Any],
+        on_groups: Callable[[GroupRecord], None] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.on_groups = on_groups
+        if not isinstance(self.train_dataset, Dataset):
+            raise ConfigError(
+                "a curriculum needs a `datasets.Dataset` to choose from: "
+                f"train_dataset is {type(self.train_dataset).__name__}"
+            )
+        if not isinstance(curriculum, Curriculum):
+            curriculum = Curriculum(curriculum, RowIdentity(self.train_dataset), seed=self.args.seed)
+        self.curriculum = curriculum
+        prompts = len(self.train_dataset)
+        batch = cast(int, self.args.generation_batch_size) // self.num_generations
+        if curriculum.table.size != prompts:
+            raise ConfigError(
+                f"the curriculum is over {curriculum.table.size} prompts, train_dataset has {prompts}"
+            )
+        if batch > prompts:
+            raise ConfigError(
+                f"a batch takes {batch} prompts and the data set has {prompts}: lower "
+                "per_device_train_batch_size or steps_per_generation, or raise num_generations"
+            )
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        if not self.model.training:  # type: ignore[union-attr]
+            return super()._generate_and_score_completions(inputs)
+        processes, rank = self.accelerator.num_processes, self.accelerator.process_index
+        number = len(inputs) * processes // self.num_generations
+        step = self.state.global_step
+        draw = on_owner(self.accelerator, lambda: self.curriculum.select(number, step=step))
+        rows = np.repeat(draw.prompts, self.num_generations)[rank * len(inputs) : (rank + 1) * len(inputs)]
+        try:
+            output = super()._generate_and_score_completions([dict(self.train_dataset[int(i)]) for i in rows])
+        except BaseException:
+            if self.accelerator.is_main_process:
+                self.curriculum.drop(draw.tickets)
+            raise
+        verdict = on_owner(self.accelerator, lambda: self._observe(draw))
+        if self.curriculum.credits:
+            self._credit(output, verdict, slice(rank * len(inputs), (rank + 1) * len(inputs)))
+        return output
+
+    def _calculate_rewards(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        rewards_per_function = super()._calculate_rewards(*args, **kwargs)
+        self._gathered_rewards = rewards_per_function
+        return rewards_per_function
+
+    def _observe(self, draw: Draw) -> Verdict:
+        """Report the rewards of all processes to the curriculum; runs on the owner."""
+        per_function = self._gathered_rewards.double().cpu().numpy()
+        weights = self.reward_weights.double().cpu().numpy()
+        scored_PG = (~np.isnan(per_function).all(axis=1)).reshape(len(draw), -1)
+        rewards_PG = np.nansum(per_function * weights, axis=1).reshape(len(draw), -1)
+        try:
+            verdict = self.curriculum.observe(draw.tickets, rewards_PG, scored=scored_PG)
+        except BaseException:
+            self.curriculum.drop(draw.tickets)
+            raise
+        for name, value in self.curriculum.metrics().items():
+            self._metrics["train"][f"curriculum/{name}"].append(value)
+        if self.on_groups is not None:
+            rewards = np.where(scored_PG, rewards_PG, np.nan)
+            self.on_groups(GroupRecord(self.state.global_step, draw, rewards, verdict))
+        return verdict
+
+    def _credit(self, output: dict[str, Any], verdict: Verdict, local: slice) -> None:
+        """Train on, and log, the curriculum's advantages times its importance weights."""
+        credit = torch.from_numpy((verdict.advantages * verdict.weights[:, None]).ravel())
+        output["advantages"] = credit[local].to(output["advantages"])
+        logged = self._logs["advantages"]
+        for _ in range(min(len(credit), len(logged))):
+            logged.pop()
+        logged.extend(credit.tolist())
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        super()._save_checkpoint(model, trial)
+        folder = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+        checkpoints.save(self, Path(self._get_output_dir(trial=trial)) / folder)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None:
+            checkpoints.load(self, Path(checkpoint))

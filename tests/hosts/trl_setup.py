@@ -1,0 +1,86 @@
+"""A tiny random model, a data set of 24 prompts and a trainer on them, for the tests of the TRL host."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+from typing import Any
+
+import torch
+from datasets import Dataset
+from trl import GRPOConfig
+
+from curro.hosts.trl import CurriculumGRPOTrainer
+from curro.lab.model import build_model
+from curro.lab.tokenizer import build_tokenizer
+
+PROMPTS = 24
+
+
+def dataset(conversational: bool = False) -> Dataset:
+    texts = [f"{i} + {i} =" for i in range(PROMPTS)]
+    prompts = [[{"role": "user", "content": text}] for text in texts] if conversational else texts
+    return Dataset.from_dict({"prompt": prompts, "row": list(range(PROMPTS))})
+
+
+def first_token_is_even(completion_ids: list[list[int]], **_: Any) -> list[float]:
+    """A reward that a random model gets now and then."""
+    return [float(ids[0] % 2 == 0) for ids in completion_ids]
+
+
+def config(folder: Any, **options: Any) -> GRPOConfig:
+    """4 prompts of 4 rollouts a generation."""
+    settings: dict[str, Any] = {
+        "output_dir": str(folder),
+        "per_device_train_batch_size": 16,
+        "num_generations": 4,
+        "max_completion_length": 4,
+        "max_steps": 3,
+        "learning_rate": 1e-2,
+        "lr_scheduler_type": "constant",
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "report_to": [],
+        "use_cpu": True,
+        "bf16": False,
+        "activation_checkpointing": False,
+        "disable_tqdm": True,
+        "dataloader_pin_memory": False,
+        "seed": 3,
+    }
+    return GRPOConfig(**(settings | options))
+
+
+def trainer(folder: Any, **options: Any) -> CurriculumGRPOTrainer:
+    """A trainer; options that GRPOConfig knows go there, the others to the trainer."""
+    torch.manual_seed(0)
+    tokenizer = build_tokenizer()
+    known = GRPOConfig.__dataclass_fields__
+    arguments: dict[str, Any] = {
+        "model": build_model(tokenizer, width=32, layers=1),
+        "processing_class": tokenizer,
+        "train_dataset": dataset(),
+        "reward_funcs": first_token_is_even,
+        "curriculum": "prioritized-replay",
+        "args": config(folder, **{k: v for k, v in options.items() if k in known}),
+    }
+    arguments |= {k: v for k, v in options.items() if k not in known}
+    return CurriculumGRPOTrainer(**arguments)
+
+
+class Diary:
+    """Collects what `on_groups` hears."""
+
+    def __init__(self) -> None:
+        self.records: list[Any] = []
+
+    def __call__(self, record: Any) -> None:
+        self.records.append(record)
+
+    def draws(self) -> list[tuple[int, ...]]:
+        return [tuple(record.draw.prompts.tolist()) for record in self.records]
+
+    def rewards(self) -> list[list[float]]:
+        return [record.rewards.ravel().tolist() for record in self.records]

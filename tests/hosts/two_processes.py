@@ -1,0 +1,50 @@
+"""Run by `torchrun`: each process writes what it rolled out, what it was told and its weights."""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+from tests.hosts.trl_setup import Diary, trainer
+
+torch.set_num_threads(1)
+folder = Path(sys.argv[1])
+rows: list[list[int]] = []
+
+
+def reward(row, completion_ids, **_):
+    rows.append(row)
+    return [float(ids[0] % 2 == 0) for ids in completion_ids]
+
+
+def broken(row, **_):
+    return [float("inf")] * len(row)
+
+
+diary = Diary()
+host = trainer(
+    folder / "run",
+    per_device_train_batch_size=8,
+    reward_funcs=reward,
+    on_groups=diary,
+    ddp_backend="gloo",
+    save_strategy="steps",
+    save_steps=3,
+)
+host.train()
+failing = trainer(folder / "bad", per_device_train_batch_size=8, reward_funcs=broken, ddp_backend="gloo")
+try:
+    failing.train()
+    error = ""
+except Exception as caught:
+    error = f"{type(caught).__name__}: {caught}"
+rank = host.accelerator.process_index
+weights = sum(float(p.double().abs().sum()) for p in host.model.parameters())
+report = {
+    "rows": rows,
+    "draws": diary.draws(),
+    "observed": host.curriculum.metrics()["observed"],
+    "weights": weights,
+    "error": error,
+}
+(folder / f"rank{rank}.json").write_text(json.dumps(report))
