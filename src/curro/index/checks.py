@@ -50,6 +50,8 @@ def check_values(values: ArrayLike, ids: Ids | None, low: float, high: float, wh
             flat = np.full(ids.size, flat[0])
         if flat.shape != ids.shape:
             raise ValueError(f"{ids.size} ids but {what} of shape {flat.shape}")
+    elif flat.ndim != 1:
+        raise ValueError(f"{what} must be one-dimensional, not of shape {flat.shape}")
     bad = _first_outside(flat, low, high)
     if bad >= 0:
         raise ValueError(f"{what} of id {bad if ids is None else ids[bad]} is {flat[bad]}; {rule}")
