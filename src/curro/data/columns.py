@@ -31,7 +31,7 @@ def normalise(
 
     Raises:
         DataError: a named column is missing, no convention has a prompt, a prompt is empty or neither text
-            nor messages or of another kind than the first row's, or two rows have one key.
+            nor messages or of another kind than the first row's, a text is no Unicode, two rows have one key.
     """
     prompt_column = _named(raw, prompt, "prompt") or _first(raw, _PROMPT)
     if prompt_column is None:
@@ -44,6 +44,8 @@ def normalise(
             kinds = "messages, row 0 text" if isinstance(prompts[0], str) else "text, row 0 messages"
             raise DataError(f"{_at(raw, i)} has a prompt of {kinds}: use one kind throughout")
     answers = [_answer(row, answer_column) for _, _, row in raw]
+    for i, texts in enumerate(zip(prompts, answers, strict=True)):
+        _refuse_surrogates(texts, _at(raw, i))
     keys = _keys(raw, key_column, prompts, answers)
     together = zip(raw, prompts, answers, keys, strict=True)
     return [{**row, "prompt": p, "answer": a, "key": k} for (_, _, row), p, a, k in together]
@@ -81,6 +83,16 @@ def _answer(row: dict[str, Any], column: str | None) -> str | None:
     """Text as it is; any other value as JSON (5 is "5")."""
     answer = _get(row, column) if column else None
     return answer if answer is None or isinstance(answer, str) else json.dumps(answer, default=str)
+
+
+def _refuse_surrogates(value: Any, at: str) -> None:
+    r"""Halves of a character, as JSON's "\ud83d" alone, are no text: tokenizers and files refuse them."""
+    try:
+        json.dumps(value, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"{at} holds half a character ({error.object[error.start]!a}): mend its text"
+        ) from None
 
 
 def _keys(raw: list[RawRow], column: str | None, prompts: list[Any], answers: list[str | None]) -> list[str]:

@@ -96,7 +96,7 @@ def _schema(name: str, values: list[Any]) -> Any:
 
     try:
         array = pa.array(values)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, ValueError, OverflowError) as error:
         raise TypeError(f"mixed types in {name}") from error
     if pa.types.is_nested(array.type) and _json(array.to_pylist()) != _json(values):
         raise TypeError(f"rows of different shape in {name}")

@@ -66,6 +66,6 @@ def _check_columns(spec: str, prompts: PromptSet | None) -> None:
             )
     elif all(row["answer"] is None for row in prompts):
         raise ConfigError(
-            f"the reward {spec!r} compares with an answer and no row has one: name its column with answer_column; "
-            f"the columns are {', '.join(prompts[0])}"
+            f"the reward {spec!r} compares with an answer and no row has one: name its column with "
+            f"answer_column; the columns are {', '.join(prompts[0])}"
         )

@@ -21,7 +21,19 @@ _NODES = (
     ast.expr_context,
 )
 # what sympy.parse_expr makes of numbers and names, and the functions that answers are written in
-_CALLS = {"Integer", "Float", "Rational", "Symbol", "factorial", "sqrt", "exp", "log", "ln", "Abs"}
+_CALLS = {
+    "Integer",
+    "Float",
+    "Rational",
+    "Symbol",
+    "factorial",
+    "sqrt",
+    "exp",
+    "log",
+    "ln",
+    "Abs",
+    "Integral",
+}
 _CALLS |= {
     h + f + t for h in ("", "a") for f in ("sin", "cos", "tan", "cot", "sec", "csc") for t in ("", "h")
 }

@@ -11,6 +11,7 @@ import resource
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -29,10 +30,11 @@ class OutOfTime(BaseException):
 def main(module: str) -> None:
     """Serve checks of `module` on standard input and output until the input ends."""
     replies = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what a check prints is no reply
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a check prints is no reply
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the trainer's to handle
     signal.signal(signal.SIGPROF, _interrupt)
     logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:

@@ -1,0 +1,159 @@
+"""Every kind of source, in every column convention, comes out as the same rows."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from curro.data import DataError, load_prompts
+
+CHAT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "1+1?"}]
+
+
+def write_jsonl(path: Path, *rows: object) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def write_parquet(path: Path, *rows: dict) -> str:
+    pq.write_table(pa.Table.from_pylist(list(rows)), path)
+    return str(path)
+
+
+def verl_row(index: int, source: str = "openai/gsm8k", question: str = "1+1?") -> dict:
+    return {
+        "data_source": source,
+        "prompt": [{"role": "user", "content": question}],
+        "ability": "math",
+        "reward_model": {"ground_truth": "2", "style": "rule"},
+        "extra_info": {"index": index, "split": "train"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("row", "prompt", "answer"),
+    [
+        ({"prompt": "1+1", "answer": "2"}, "1+1", "2"),
+        ({"prompt": CHAT, "solution": "2"}, CHAT, "2"),
+        ({"prompt": "1+1", "ground_truth": 2}, "1+1", "2"),
+        ({"question": "1+1", "answer": "2"}, "1+1", "2"),
+        ({"problem": "1+1", "solution": "so 2", "answer": "2"}, "1+1", "2"),
+        ({"prompt": "1+1"}, "1+1", None),
+        ({"prompt": "1+1", "answer": [1, 2]}, "1+1", "[1, 2]"),
+        (verl_row(0), [{"role": "user", "content": "1+1?"}], "2"),
+    ],
+)
+def test_column_conventions(tmp_path, row, prompt, answer):
+    [loaded] = load_prompts(write_jsonl(tmp_path / "a.jsonl", row))
+    assert (loaded["prompt"], loaded["answer"]) == (prompt, answer)
+    others = {name: value for name, value in row.items() if name not in ("prompt", "answer")}
+    assert {name: loaded[name] for name in others} == others
+    assert isinstance(loaded["key"], str)
+
+
+def test_named_columns_win_over_conventions_and_reach_into_nested_ones(tmp_path):
+    source = write_jsonl(
+        tmp_path / "a.jsonl", {"prompt": "no", "text": "yes", "info": {"id": 7, "gold": "g"}}
+    )
+    names = {"prompt_column": "text", "answer_column": "info.gold", "key_column": "info.id"}
+    [row] = load_prompts(source, **names)
+    assert (row["prompt"], row["answer"], row["key"]) == ("yes", "g", "7")
+
+
+def test_parquet_gives_what_jsonl_gives(tmp_path):
+    rows = [verl_row(3), verl_row(5)]
+    from_parquet = load_prompts(write_parquet(tmp_path / "a.parquet", *rows))
+    from_jsonl = load_prompts(write_jsonl(tmp_path / "a.jsonl", *rows))
+    assert list(from_parquet) == list(from_jsonl)
+    assert from_parquet.fingerprint == from_jsonl.fingerprint
+
+
+def test_a_json_file_holds_an_array_or_lines(tmp_path):
+    rows = [{"prompt": "a"}, {"prompt": "b"}]
+    (tmp_path / "array.json").write_text("\ufeff\n " + json.dumps(rows, indent=1), encoding="utf-8")
+    write_jsonl(tmp_path / "lines.json", *rows)
+    prompts = [
+        [row["prompt"] for row in load_prompts(str(tmp_path / n))] for n in ("array.json", "lines.json")
+    ]
+    assert prompts == [["a", "b"], ["a", "b"]]
+
+
+def test_blank_lines_and_a_byte_order_mark_are_no_rows(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(b'\xef\xbb\xbf{"prompt": "a"}\r\n\n  \n{"prompt": "b"}')
+    assert [row["prompt"] for row in load_prompts(str(tmp_path / "a.jsonl"))] == ["a", "b"]
+
+
+def test_verl_keys_are_source_and_index_and_the_file_where_those_repeat(tmp_path):
+    one = write_parquet(tmp_path / "one.parquet", verl_row(0), verl_row(1, question="2+2?"))
+    two = write_parquet(tmp_path / "two.parquet", verl_row(0, question="3+3?"))
+    assert load_prompts(one).keys == ["openai/gsm8k/0", "openai/gsm8k/1"]
+    assert load_prompts(f"{one}, {two}").keys == [
+        "openai/gsm8k/one.parquet/0",
+        "openai/gsm8k/one.parquet/1",
+        "openai/gsm8k/two.parquet/0",
+    ]
+
+
+def test_verl_rows_whose_index_is_always_0_are_keyed_by_content(tmp_path):
+    prompts = load_prompts(
+        write_jsonl(tmp_path / "a.jsonl", verl_row(0, question="a"), verl_row(0, question="b"))
+    )
+    assert len(set(prompts.keys)) == 2
+    assert not any("gsm8k" in key for key in prompts.keys)
+
+
+def test_a_folder_is_read_in_the_order_of_names_and_one_split_of_it(tmp_path):
+    write_jsonl(tmp_path / "train-00001.jsonl", {"prompt": "b"})
+    write_parquet(tmp_path / "train-00000.parquet", {"prompt": "a"})
+    write_jsonl(tmp_path / "test.jsonl", {"prompt": "held out"})
+    (tmp_path / "README.md").write_text("not data")
+    folder = str(tmp_path)
+    assert [row["prompt"] for row in load_prompts(folder)] == ["a", "b"]
+    assert [row["prompt"] for row in load_prompts(folder, split="test")] == ["held out"]
+    with pytest.raises(DataError, match=r"no split 'validation'; it has test, train$"):
+        load_prompts(folder, split="validation")
+
+
+def test_a_file_whose_name_has_a_comma(tmp_path):
+    assert len(load_prompts(write_jsonl(tmp_path / "a,b.jsonl", {"prompt": "a"}))) == 1
+
+
+def test_limit_takes_the_first_rows(tmp_path):
+    source = write_jsonl(tmp_path / "a.jsonl", {"prompt": "a"}, {"prompt": "b"}, "not even a row")
+    assert [row["prompt"] for row in load_prompts(source, limit=2)] == ["a", "b"]
+    with pytest.raises(DataError, match="limit is 0"):
+        load_prompts(source, limit=0)
+
+
+def test_lab_problems():
+    prompts = load_prompts("lab:chains/easy", limit=5)
+    assert len(prompts) == 5
+    assert prompts.source == "lab:chains/easy"
+    assert list(prompts) == list(load_prompts("lab:chains/easy", limit=5))
+    held_out = load_prompts("lab:chains/easy", limit=5, split="test")
+    assert not set(held_out.keys) & set(prompts.keys)
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        ("lab:chians", {}, "lab:chians: .*'chians'.*chains"),
+        ("lab:chains/impossible", {}, "'impossible'.*easy"),
+        ("lab:chains", {"split": "dev"}, "'dev'.*train"),
+    ],
+)
+def test_lab_mistakes(source, options, message):
+    with pytest.raises(DataError, match=message):
+        load_prompts(source, **options)
+
+
+def test_importing_it_is_light():
+    heavy = "{'torch', 'transformers', 'datasets', 'pyarrow', 'pandas'}"
+    code = f"import sys, curro.data; print(sorted({heavy} & set(sys.modules)))"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"

@@ -1,0 +1,197 @@
+"""Each mistake of a newcomer's gets one sentence: what, where, what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from curro.data import DataError, PromptSet, load_prompts
+
+GOOD = '{"prompt": "1+1", "answer": "2"}'
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def load(*lines: str, **options: str) -> PromptSet:
+    with open("data.jsonl", "w", encoding="utf-8") as file:
+        file.write("\n".join(lines))
+    return load_prompts("data.jsonl", **options)
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "message"),
+    [
+        ([], {}, r"^data.jsonl is empty: a curriculum needs at least one prompt$"),
+        (["", "  "], {}, r"^data.jsonl is empty"),
+        (
+            [GOOD, "", '{"prompt": "1+'],
+            {},
+            r"^data.jsonl:3 is not valid JSON: Unterminated string .*, column 12$",
+        ),
+        ([GOOD, "[1]"], {}, r"^data.jsonl:2 is not an object but list: a row is {"),
+        ([GOOD, "null"], {}, r"^data.jsonl:2 is not an object but NoneType"),
+        (["[" * 100_000], {}, r"^data.jsonl:1 cannot be read as JSON: "),
+        (['{"n": %s}' % ("9" * 5000)], {}, r"^data.jsonl:1 cannot be read as JSON: "),
+        (
+            ['{"text": "a", "label": 1}'],
+            {},
+            r"^no column of text, label holds prompts: name it with prompt_column$",
+        ),
+        (
+            [GOOD],
+            {"prompt_column": "q"},
+            r"^there is no prompt column 'q'; the columns are prompt, answer$",
+        ),
+        (
+            [GOOD],
+            {"answer_column": "gold.x"},
+            r"^there is no answer column 'gold.x'; the columns are prompt, answer$",
+        ),
+        ([GOOD], {"key_column": "id"}, r"^there is no key column 'id'"),
+        ([GOOD, '{"answer": "2"}'], {}, r"^row 1 \(data.jsonl:2\) has no 'prompt': every row needs"),
+        ([GOOD, '{"prompt": " \\n"}'], {}, r"^row 1 \(data.jsonl:2\) has an empty 'prompt'"),
+        (['{"prompt": []}'], {}, r"^row 0 \(data.jsonl:1\) has an empty 'prompt'"),
+        (['{"prompt": [{"role": "user", "content": ""}]}'], {}, r"^row 0 .* has an empty 'prompt'"),
+        (
+            [GOOD, '{"prompt": 5}'],
+            {},
+            r"^row 1 .*: 'prompt' is int, neither text nor a list of {role, content}",
+        ),
+        (['{"prompt": ["hi"]}'], {}, r"^row 0 .*: 'prompt' holds a message without role and content: hi$"),
+        (
+            ['{"prompt": [{"role": "user"}]}'],
+            {},
+            r"holds a message without role and content: {'role': 'user'}$",
+        ),
+        (['{"prompt": [{"role": 1, "content": "x"}]}'], {}, r"holds a message without role and content"),
+        (
+            [GOOD, '{"prompt": [{"role": "user", "content": "x"}]}'],
+            {},
+            r"^row 1 .* has a prompt of messages, row 0 text: use one kind throughout$",
+        ),
+        (
+            ['{"prompt": [{"role": "user", "content": "x"}]}', GOOD],
+            {},
+            r"^row 1 .* has a prompt of text, row 0 messages",
+        ),
+        (['{"prompt": "a \\ud83d b"}'], {}, r"^row 0 .* holds half a character \('\\ud83d'\)"),
+        (['{"prompt": "a", "answer": "\\udc00"}'], {}, r"^row 0 .* holds half a character \('\\udc00'\)"),
+        (
+            [GOOD, '{"prompt": "other"}', GOOD],
+            {},
+            r"^row 0 \(data.jsonl:1\) and row 2 \(data.jsonl:3\) are the same prompt and answer: remove one",
+        ),
+        (
+            ['{"prompt": "a", "key": "k"}', '{"prompt": "b", "key": "k"}'],
+            {},
+            r"^row 0 .* and row 1 .* have the same key in 'key': make it unique.*\(key 'k'\)$",
+        ),
+        (
+            ['{"prompt": "a", "id": 1}', '{"prompt": "b"}'],
+            {"key_column": "id"},
+            r"^row 1 .* has no key in 'id'",
+        ),
+    ],
+)
+def test_mistakes_in_a_file(lines, options, message):
+    with pytest.raises(DataError, match=message) as raised:
+        load(*lines, **options)
+    assert "\n" not in str(raised.value)
+
+
+def test_bytes_that_are_no_text():
+    with open("data.jsonl", "wb") as file:
+        file.write(GOOD.encode() + b'\n{"prompt": "\xff"}\n')
+    with pytest.raises(DataError, match=r"^data.jsonl:2 cannot be read as JSON: 'utf-8'"):
+        load_prompts("data.jsonl")
+
+
+def test_a_missing_file_names_its_neighbours():
+    load(GOOD)
+    os.mkdir("folder")
+    with pytest.raises(
+        DataError,
+        match=r"^there is no file or folder 'dta.jsonl': in the working directory there is data.jsonl$",
+    ):
+        load_prompts("dta.jsonl")
+    with pytest.raises(DataError, match=r"'folder/x.parquet': in folder there is nothing to read$"):
+        load_prompts("folder/x.parquet")
+    with pytest.raises(DataError, match=r"'no/x.jsonl': the folder 'no' does not exist either$"):
+        load_prompts("no/x.jsonl")
+    with pytest.raises(DataError, match=r"there is no file or folder ''"):
+        load_prompts("data.jsonl,")
+
+
+def test_files_of_no_known_kind():
+    os.mkdir("folder")
+    with pytest.raises(
+        DataError, match=r"^the folder folder has no files that end in \.jsonl, \.json, \.parquet$"
+    ):
+        load_prompts("folder")
+    with open("data.csv", "w") as file:
+        file.write("prompt\nx\n")
+    with pytest.raises(DataError, match=r"^data.csv is none of \.jsonl, \.json, \.parquet: convert"):
+        load_prompts("data.csv")
+
+
+def test_broken_parquet():
+    with open("data.parquet", "w") as file:
+        file.write("not Parquet")
+    with pytest.raises(DataError, match=r"^data.parquet cannot be read as Parquet: "):
+        load_prompts("data.parquet")
+
+
+def test_empty_parquet_and_empty_array():
+    pq.write_table(pa.table({"prompt": pa.array([], pa.string())}), "data.parquet")
+    with pytest.raises(DataError, match=r"^data.parquet is empty"):
+        load_prompts("data.parquet")
+    with open("data.json", "w") as file:
+        file.write("[]")
+    with pytest.raises(DataError, match=r"^data.json is empty"):
+        load_prompts("data.json")
+
+
+def test_an_array_with_something_else_in_it_and_one_that_breaks_off():
+    with open("data.json", "w") as file:
+        file.write(f"[{GOOD}, 3]")
+    with pytest.raises(DataError, match=r"^data.json, item 1 is not an object but int"):
+        load_prompts("data.json")
+    with open("data.json", "w") as file:
+        file.write(f"[{GOOD},\n\n {{]")
+    with pytest.raises(DataError, match=r"^data.json:3 is not valid JSON"):
+        load_prompts("data.json")
+
+
+def test_a_prompt_may_come_twice_under_two_keys():
+    prompts = load('{"prompt": "a", "key": "k"}', '{"prompt": "a", "key": "l"}')
+    assert prompts.keys == ["k", "l"]
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+names = st.sampled_from(["prompt", "answer", "key", "extra_info", "reward_model", "data_source", "x"])
+rows = st.lists(st.dictionaries(names, values, max_size=5) | values, max_size=5)
+
+
+@settings(max_examples=150, deadline=None)
+@given(rows)
+def test_whatever_json_the_rows_hold_they_load_or_are_refused(given_rows):
+    try:
+        prompts = load(*(json.dumps(row) for row in given_rows))
+    except DataError:
+        return
+    assert len(prompts) == len(set(prompts.keys)) == len(given_rows)
+    assert all(row["prompt"] for row in prompts)
+    assert all(isinstance(row["answer"], str | None) for row in prompts)
