@@ -1,0 +1,37 @@
+"""What runs look like: pages to open in a browser, tables in the terminal, comparisons of several runs.
+
+The pages need matplotlib and Jinja2, which are loaded when they are first asked for; the rest does not.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from curro.errors import CurroError
+from curro.report.compare import Row, comparison_table, render_comparison
+from curro.report.inspect import inspect_run
+
+if TYPE_CHECKING:
+    from curro.report.compare_page import write_comparison
+    from curro.report.page import write_report
+
+__all__ = [
+    "Row",
+    "comparison_table",
+    "inspect_run",
+    "render_comparison",
+    "write_comparison",
+    "write_report",
+]
+
+_PAGES = {"write_report": "curro.report.page", "write_comparison": "curro.report.compare_page"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PAGES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(importlib.import_module(_PAGES[name]), name)
+    except ModuleNotFoundError as error:
+        raise CurroError(f"pages need {error.name}: pip install 'curro[train]'") from error

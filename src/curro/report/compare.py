@@ -1,0 +1,184 @@
+"""Several curricula on one task: who gets where, and for how many rollouts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from curro.report.history import History, read_history
+from curro.report.rankings import readable
+from curro.runs import RunError, RunFolder
+
+METRIC = "eval/pass@1"
+
+Runs = Mapping[str, Sequence[RunFolder | str | os.PathLike[str]]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A curriculum of a comparison, over its seeds.
+
+    Attributes:
+        name: the curriculum's.
+        seeds: how many runs it has.
+        final: held-out pass@1 at the last evaluation, the mean over seeds.
+        error: the standard error of that mean; None with one seed.
+        rollouts: spent on training by one run, the mean over seeds.
+        to_level: rollouts to reach the level; None where it was not reached.
+        ratio: how many times fewer rollouts than the first curriculum needed for the level; None
+            where it was not reached, or where the first curriculum had it from the start.
+        seconds: of training, the mean over seeds.
+    """
+
+    name: str
+    seeds: int
+    final: float
+    error: float | None
+    rollouts: float
+    to_level: float | None
+    ratio: float | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Evaluations of several seeds on common abscissas: x (E,), values (R, E) for R seeds."""
+
+    x: np.ndarray
+    values: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self.values.mean(axis=0)
+
+    @property
+    def error(self) -> np.ndarray:
+        """Standard error of the mean, 0 with one seed."""
+        if len(self.values) < 2:
+            return np.zeros(len(self.x))
+        return self.values.std(axis=0, ddof=1) / np.sqrt(len(self.values))
+
+
+def comparison_table(runs: Runs) -> list[Row]:
+    """A row for each curriculum, in the order given.
+
+    The level is what the first curriculum finally holds. A single evaluation is noisy, and the first
+    evaluation above a level comes too early by chance; so curves are averaged over seeds and fitted by
+    the non-decreasing curve that is nearest in least squares (isotonic regression, no constant to
+    choose). The level is the end of the first curriculum's fit; a curriculum reaches it where its own
+    fit, with straight lines between evaluations, does. What rises by chance and falls back is averaged
+    with what follows. The first curriculum's own fit can be at its end before the last evaluation.
+
+    Raises:
+        RunError: no runs, a curriculum without runs, or a run that was never evaluated.
+    """
+    histories = read_runs(runs)
+    curves = {name: pool(name, seeds, METRIC, "rollouts") for name, seeds in histories.items()}
+    fits = {name: isotonic(curve.mean) for name, curve in curves.items()}
+    level = float(next(iter(fits.values()))[-1])
+    rows: list[Row] = []
+    for name, seeds in histories.items():
+        finals = np.array([history.last(METRIC) for history in seeds])
+        reached = crossing(curves[name].x, fits[name], level)
+        first = rows[0].to_level if rows else reached
+        rows.append(
+            Row(
+                name=name,
+                seeds=len(seeds),
+                final=float(finals.mean()),
+                error=float(finals.std(ddof=1) / np.sqrt(len(finals))) if len(finals) > 1 else None,
+                rollouts=float(np.mean([history.last("rollouts") for history in seeds])),
+                to_level=reached,
+                ratio=first / reached if first and reached else None,
+                seconds=float(np.mean([history.last("seconds") for history in seeds])),
+            )
+        )
+    return rows
+
+
+def read_runs(runs: Runs) -> dict[str, list[History]]:
+    """The histories of all runs, each of which has held-out evaluations."""
+    if not runs:
+        raise RunError("there is nothing to compare: name at least one curriculum with its runs")
+    histories = {}
+    for name, folders in runs.items():
+        if not folders:
+            raise RunError(f"there is no run of {name!r} to compare")
+        histories[name] = [read_history(folder) for folder in folders]
+        for history, folder in zip(histories[name], folders, strict=True):
+            if not len(history.series(METRIC)[1]):
+                where = folder.path if isinstance(folder, RunFolder) else folder
+                raise RunError(f"the run in {where} has no held-out {METRIC}: it cannot be compared")
+    return histories
+
+
+def pool(name: str, seeds: Iterable[History], metric: str, against: str) -> Curve:
+    """The curves of several seeds at all abscissas that any has, within what all cover."""
+    curves = [history.series(metric, against) for history in seeds]
+    start, end = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
+    if start > end:
+        raise RunError(
+            f"the seeds of {name!r} have no stretch of training in common: compare runs of one budget"
+        )
+    x = np.unique(np.concatenate([x for x, _ in curves]))
+    x = x[(x >= start) & (x <= end)]
+    return Curve(x, np.array([np.interp(x, *curve) for curve in curves]))
+
+
+def isotonic(y: np.ndarray) -> np.ndarray:
+    """The non-decreasing sequence nearest to y in least squares (pool adjacent violators)."""
+    means: list[float] = []
+    sizes: list[int] = []
+    for value in y:
+        means.append(float(value))
+        sizes.append(1)
+        while len(means) > 1 and means[-2] >= means[-1]:
+            mean, size = means.pop(), sizes.pop()
+            means[-1] = (means[-1] * sizes[-1] + mean * size) / (sizes[-1] + size)
+            sizes[-1] += size
+    return np.repeat(means, sizes)
+
+
+def crossing(x: np.ndarray, y: np.ndarray, level: float) -> float | None:
+    """Where a non-decreasing curve of straight lines first is at the level; None if it never is."""
+    at = int(np.searchsorted(y, level - 1e-12))
+    if at == len(y):
+        return None
+    if at == 0:
+        return float(x[0])
+    return float(x[at - 1] + (x[at] - x[at - 1]) * min((level - y[at - 1]) / (y[at] - y[at - 1]), 1.0))
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """A row as it is printed, under `columns`."""
+    error = "" if row.error is None else f" ± {row.error:.3f}"
+    return (
+        f"{row.final:.3f}{error}",
+        f"{row.rollouts:,.0f}",
+        "not reached" if row.to_level is None else f"{row.to_level:,.0f}",
+        "-" if row.ratio is None else f"{row.ratio:.2f}x",
+        f"{row.seconds:,.0f}",
+        f"{row.seeds}",
+    )
+
+
+def columns(rows: Sequence[Row]) -> tuple[str, ...]:
+    """The titles of `cells`."""
+    first = readable(rows[0].name, 40)
+    return ("held-out pass@1", "rollouts", f"rollouts to {first}'s level", "fewer", "seconds", "seeds")
+
+
+def render_comparison(rows: Sequence[Row]) -> Table:
+    """The comparison for a terminal."""
+    table = Table(title="Same task, same budget of rollouts")
+    table.add_column("curriculum", overflow="fold")
+    for title in columns(rows):
+        table.add_column(Text(title), justify="right")
+    for row in rows:
+        table.add_row(Text(readable(row.name, 60)), *cells(row))
+    return table
