@@ -18,7 +18,7 @@ from typing import Any
 from curro.reward.isolated import RefusedError
 
 CPU_SECONDS = 2.0
-"""A check is interrupted after this much processor time, and killed after three seconds more."""
+"""A check is interrupted after this much processor time, and killed one to two seconds later."""
 
 MEMORY_BYTES = 4 << 30
 
@@ -49,7 +49,7 @@ def main(module: str) -> None:
 
 def _reply(check: Callable[[Any], float], job: Any) -> dict[str, Any]:
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time() + CPU_SECONDS + 3), hard))
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time() + CPU_SECONDS + 1), hard))
     try:
         # the interval repeats the interrupt where a bare `except:` has swallowed it
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS, 0.5)

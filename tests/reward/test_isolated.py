@@ -1,0 +1,119 @@
+"""The processes that checks run in: limits, crashes, mistakes, and no way back but a number."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from curro.errors import RewardError
+from curro.reward.isolated import Pool
+
+CHECK = """
+    import os, sys, time
+    from curro.reward.isolated import RefusedError
+
+    def check(job):
+        if job == "refuse":
+            raise RefusedError("not this one")
+        if job == "swallow":
+            while True:
+                try:
+                    sum(range(10**6))
+                except:
+                    pass
+        if job == "loop in C":
+            sum(range(10**12))
+        if job == "eat":
+            return len(bytearray(6 << 30))
+        if job == "recurse":
+            return check(job)
+        if job == "pid":
+            return os.getpid()
+        if job == "random":
+            import random
+            return random.random()
+        print("noise", ascii(job))
+        os.write(1, b"more noise")
+        if job.endswith(";"):
+            exec(job)
+        return float(len(job))
+"""
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checks")
+    (folder / "sample_check.py").write_text(textwrap.dedent(CHECK))
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = str(folder)
+    pool = Pool("sample_check", 2)
+    yield pool
+    pool.close()
+    os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
+
+
+def test_results_come_in_the_order_of_jobs_whatever_the_checks_print(pool):
+    jobs = ["x" * n for n in range(50)]
+    assert pool.map(jobs) == [float(n) for n in range(50)]
+    assert pool.map([]) == []
+
+
+def test_text_crosses_as_it_is(pool):
+    assert pool.map(["\ud800\0\n\u2028é"]) == [5.0]
+
+
+@pytest.mark.parametrize("job", ["eat", "recurse", "1/0;", "os._exit(0);", "sys.exit();"])
+def test_a_check_that_breaks_gives_none_and_the_next_one_is_served(pool, job):
+    assert pool.map(["ab", job, "abc"]) == [2.0, None, 3.0]
+
+
+def test_a_check_that_does_not_end_is_ended(pool):
+    assert pool.map(["swallow", "loop in C", "abc"]) == [None, None, 3.0]
+
+
+def test_a_worker_killed_between_jobs_is_started_again(pool):
+    [pid] = pool.map(["pid"])
+    os.kill(int(pid), signal.SIGKILL)
+    os.waitid(os.P_PID, int(pid), os.WEXITED | os.WNOWAIT)
+    assert pool.map(["a"]) == [None]
+    assert pool.map(["a"]) == [1.0]
+
+
+def test_ctrl_c_is_left_to_the_trainer(pool):
+    [pid] = pool.map(["pid"])
+    os.kill(int(pid), signal.SIGINT)
+    assert pool.map(["pid"]) == [pid]
+
+
+def test_what_the_user_got_wrong_is_an_error(pool):
+    with pytest.raises(RewardError, match=r"^not this one$"):
+        pool.map(["a", "refuse", "a"])
+    with pytest.raises(
+        RewardError, match=r"^no_such_check cannot run: No module named 'no_such_check'; pip install"
+    ):
+        Pool("no_such_check", 1).map(["a"])
+
+
+def test_the_working_directory_lends_no_modules(pool, tmp_path, monkeypatch):
+    (tmp_path / "random.py").write_text("raise RuntimeError('the wrong random')")
+    monkeypatch.chdir(tmp_path)
+    pool.close()
+    [number] = pool.map(["random"])
+    assert 0 <= number < 1
+
+
+def test_no_worker_outlives_its_process():
+    code = """
+        from curro.reward import isolated, resolve_reward
+        resolve_reward("math").score(["\\\\boxed{0.5}"], [{"answer": "1/2"}])
+        print(*[w._process.pid for w in isolated.pool("curro.reward.math_check")._workers if w._process])
+    """
+    output = subprocess.check_output([sys.executable, "-c", textwrap.dedent(code)], text=True)
+    [pid] = output.split()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid), 0)

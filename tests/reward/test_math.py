@@ -1,0 +1,116 @@
+"""Mathematical equality; and hostile text, in any thread."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from curro.reward import resolve_reward
+
+MATH = resolve_reward("math")
+
+
+def score(completion: str, answer: str | None) -> float | None:
+    return MATH.score([completion], [{"answer": answer, "key": "k"}])[0]
+
+
+@pytest.mark.parametrize(
+    ("completion", "answer"),
+    [
+        (r"\boxed{0.5}", "1/2"),
+        (r"\boxed{\dfrac{1}{2}}", r"\frac12"),
+        (r"\boxed{\dfrac{1}{2}}", r"$\frac{1}{2}$"),
+        (r"so \boxed{72 apples}", "She sold 24. In all 48 + 24 = 72.\n#### 72"),
+        ("so it is\n#### 1000", "1,000"),
+        ("The answer is 72.", "72"),
+        ("so 2 + 3 = 5", "5"),
+        ("The final answer is $\\sqrt 2$.", r"\sqrt{2}"),
+        (r"\boxed{\{2, 1\}}", r"\{1,2\}"),
+        (r"\boxed{x = 5}", "5"),
+        (r"\boxed{\text{B}}", "B"),
+        (r"\boxed{(x+1)^2}", "x^2+2x+1"),
+        (r"\boxed{1} is wrong, so \boxed{2}", r"We find that \boxed{2.0}."),
+        ("a text that no mathematics can read", "a text that no mathematics can read"),
+    ],
+)
+def test_equal(completion, answer):
+    assert score(completion, answer) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("completion", "answer"),
+    [
+        (r"\boxed{3}", "2"),
+        (r"\boxed{2} is wrong, so \boxed{3}", "2"),
+        (r"2 \boxed{", "3"),
+        (r"\boxed{1, 2, 3}", "2"),
+        ("", "2"),
+        ("two", "2"),
+        ("no number", "yes"),
+        (r"\boxed{}", "2"),
+        (r"\boxed{" + "1 + " * 400 + "1}", "401"),
+    ],
+)
+def test_unequal(completion, answer):
+    assert score(completion, answer) == 0.0
+
+
+def test_a_row_without_answer_is_not_scored():
+    assert MATH.score(["1", "1"], [{"answer": None}, {"answer": "1"}]) == [None, 1.0]
+
+
+BOMBS = ["9**9**9**9**9", r"\boxed{10^{10^{10}}}"]  # in SymPy's Python, and in the C below it
+
+
+def test_texts_that_would_take_for_ever_are_wrong_answers_and_the_next_ones_are_scored():
+    started = time.monotonic()
+    completions = [*BOMBS, r"\boxed{5.0}"]
+    assert MATH.score(completions, [{"answer": "5"}] * 3) == [0.0, 0.0, 1.0]
+    assert time.monotonic() - started < 60
+    assert score(r"\boxed{6.0}", "6") == 1.0
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "(",
+        r"\boxed{",
+        "$",
+        "$$",
+        "answer is ",
+        "1 ",
+        "-",
+        "\\",
+        "}",
+        "\\[",
+        "9",
+        "\0",
+        "\ud800",
+        "=",
+        "\\frac{",
+        "1,",
+    ],
+)
+def test_a_million_characters_of_anything(piece):
+    assert score(piece * (1_000_000 // len(piece)), "5") == 0.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=60) | st.text(alphabet=r"\{}[]()$^_/*+-=.,%x19 ", max_size=25), st.text(max_size=20))
+def test_any_text_against_any_answer_is_right_or_wrong(completion, answer):
+    assert score(completion, answer) in (0.0, 1.0)
+
+
+def test_threads_that_are_not_the_main_one_get_what_the_main_one_gets():
+    completions = [rf"\boxed{{{i}.0}}" for i in range(24)]
+    rows = [{"answer": str(i if i % 3 else i + 1)} for i in range(24)]
+    expected = [float(i % 3 > 0) for i in range(24)]
+    assert threading.current_thread() is threading.main_thread()
+    assert MATH.score(completions, rows) == expected
+    with ThreadPoolExecutor(6) as threads:
+        assert list(threads.map(lambda _: MATH.score(completions, rows), range(12))) == [expected] * 12

@@ -1,0 +1,145 @@
+"""Rewards by name, the user's own among them, and what `auto` chooses."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+
+import pytest
+
+from curro.data import PromptSet, load_prompts
+from curro.errors import ConfigError, RewardError
+from curro.reward import resolve_reward
+
+ROW = {"prompt": "1+1", "answer": "2", "key": "k0"}
+_number = itertools.count()
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Writes a module with a name of its own into a working directory of its own; returns the name."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def write(text: str) -> str:
+        name = f"my_reward_{next(_number)}"
+        (tmp_path / f"{name}.py").write_text(text)
+        return name
+
+    return write
+
+
+def test_a_function_of_the_users_own(module):
+    name = module(
+        "def f(completion, row):\n    return None if not completion else float(completion == row['answer'])\n"
+    )
+    for spec in (f"{name}:f", f"{name}.py:f"):
+        reward = resolve_reward(spec)
+        assert reward.name == spec
+        assert reward.score(["2", "3", ""], [ROW] * 3) == [1.0, 0.0, None]
+
+
+def test_a_function_of_an_installed_module():
+    assert resolve_reward("operator:eq").score(["2"], [ROW]) == [0.0]
+
+
+def test_a_function_that_fails_names_the_prompt(module):
+    name = module("def f(completion, row):\n    return 1 / 0\n")
+    with pytest.raises(
+        RewardError, match=rf"^reward '{name}:f' failed for the prompt 'k0': ZeroDivisionError: division"
+    ):
+        resolve_reward(f"{name}:f").score(["2"], [ROW])
+
+
+def test_nan_of_the_users_names_the_prompt(module):
+    name = module("def f(completion, row):\n    return float('nan')\n")
+    with pytest.raises(RewardError, match=r"gave nan for the prompt 'k0'"):
+        resolve_reward(f"{name}:f").score(["2"], [ROW])
+
+
+def test_a_function_that_is_not_there(module):
+    name = module(
+        "class Helper: ...\ndef score_it(c, r): ...\ndef _hidden(c, r): ...\ndef other(c, r): ...\nn = 3\n"
+    )
+    message = rf"'{name}' has no function 'scoreit' \(did you mean 'score_it'\?\); it has: score_it, other$"
+    with pytest.raises(ConfigError, match=message):
+        resolve_reward(f"{name}:scoreit")
+    for wrong in ("n", ""):
+        with pytest.raises(ConfigError, match=rf"has no function '{wrong}'.*it has: score_it, other$"):
+            resolve_reward(f"{name}:{wrong}")
+    with pytest.raises(ConfigError, match=r"it has: none$"):
+        resolve_reward(f"{module('')}:f")
+
+
+def test_a_module_that_is_not_there(module):
+    with pytest.raises(
+        ConfigError, match=r"^reward 'no_such_module:f': there is no module 'no_such_module' in /.* nor"
+    ):
+        resolve_reward("no_such_module:f")
+    with pytest.raises(ConfigError, match=r"there is no module 'no_such_package' in"):
+        resolve_reward("no_such_package.part:f")
+    with pytest.raises(ConfigError, match=r"^reward ':f': importing '' failed"):
+        resolve_reward(":f")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("import no_such_library\n", "failed: No module named 'no_such_library'"),
+        ("def f(:\n", "failed: SyntaxError: "),
+        ("1 / 0\n", "failed: ZeroDivisionError: "),
+    ],
+)
+def test_a_module_that_does_not_import(module, text, message):
+    name = module(text)
+    with pytest.raises(ConfigError, match=rf"^reward '{name}:f': importing '{name}' {message}"):
+        resolve_reward(f"{name}:f")
+
+
+def test_the_lab_s_own_scores():
+    prompts = load_prompts("lab:chains/easy", limit=3)
+    rows = list(prompts)
+    for reward in (
+        resolve_reward("auto", prompts),
+        resolve_reward("lab", prompts),
+        resolve_reward("lab:chains"),
+    ):
+        assert reward.name == "lab:chains"
+        assert reward.score(["no", rows[1]["answer"], ""], rows) == [0.0, 1.0, 0.0]
+    with pytest.raises(ConfigError, match=r"no family 'chess'; there are: .*chains"):
+        resolve_reward("lab:chess")
+    for others in (None, PromptSet([ROW])):
+        with pytest.raises(
+            ConfigError, match=r"^the reward 'lab' scores the lab's prompts: use data lab:FAMILY"
+        ):
+            resolve_reward("lab", others)
+
+
+def test_auto_is_math_where_nothing_says_otherwise():
+    assert resolve_reward().name == "math"
+    assert resolve_reward("auto", PromptSet([ROW])).name == "math"
+    assert resolve_reward("auto", PromptSet([{**ROW, "metadata": {"level": 3}}])).name == "math"
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            "maths",
+            r"^no reward is called 'maths' \(did you mean 'math'\?\); there are: .*exact.*; your own is",
+        ),
+        ("", r"^no reward is called ''; there are: math, exact, reasoning-gym, lab, auto; your own"),
+    ],
+)
+def test_a_misspelt_reward(spec, message):
+    with pytest.raises(ConfigError, match=message):
+        resolve_reward(spec)
+
+
+@pytest.mark.parametrize("spec", ["math", "exact", "auto"])
+def test_data_without_answers(spec):
+    unanswered = PromptSet([{"prompt": "1+1", "answer": None, "key": "k", "anwser": "2"}])
+    with pytest.raises(ConfigError, match=r"no row has one: name its column with answer_column; .* anwser$"):
+        resolve_reward(spec, unanswered)
+    half = PromptSet([unanswered[0], ROW])
+    assert resolve_reward(spec, half).score(["2", "2"], list(half)) == [None, 1.0]
