@@ -268,10 +268,12 @@ class Curriculum:
         """
         seen = self.table["visits"] > 0
         uniform = float(self.table["reward_variance"][seen].mean(dtype=np.float64)) if seen.any() else 0.0
+        observed = self.ledger.observed
+        recent = self.signal / (1 - (1 - _SIGNAL_RATE) ** observed) if observed else np.nan
         return {
-            "signal/mean_square_advantage": self.signal,
+            "signal/mean_square_advantage": recent,
             "signal/uniform": uniform,
-            "signal/ratio": self.signal / uniform if uniform > 0 else np.nan,
+            "signal/ratio": recent / uniform if uniform > 0 else np.nan,
         }
 
     def state_dict(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from curro.errors import ConfigError
@@ -38,20 +38,30 @@ def build(kind: str, spec: str | Mapping[str, Any]) -> Any:
     name = options.pop("name", None)
     if not isinstance(name, str):
         raise ConfigError(f"{kind} needs a name: one of {', '.join(sorted(BUILTIN[kind]))}, or module:Class")
-    factory = _factory(kind, name)
+    return construct(f"{kind} {name!r}", _factory(kind, name), options, positional)
+
+
+def construct(
+    label: str,
+    factory: Any,
+    options: dict[str, Any],
+    positional: Sequence[Any] = (),
+    also: Sequence[str] = (),
+) -> Any:
+    """Call `factory` with options; ConfigError for one that it, or `also`, does not know."""
     signature = inspect.signature(factory)
     known = [p.name for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
     if len(positional) > len(known):
-        raise ConfigError(f"{kind} {name!r} takes {len(known)} options, not {len(positional)}")
+        raise ConfigError(f"{label} takes {len(known)} options, not {len(positional)}")
     options = dict(zip(known, positional, strict=False)) | options
     takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     for option in options:
         if option not in known and not takes_any:
-            raise ConfigError(f"{kind} {name!r} has no option {option!r}{_hint(option, known)}")
+            raise ConfigError(f"{label} has no option {option!r}{_hint(option, [*also, *known])}")
     try:
         return factory(**options)
     except TypeError as error:
-        raise ConfigError(f"{kind} {name!r}: {error}") from error
+        raise ConfigError(f"{label}: {error}") from error
 
 
 def parse(kind: str, text: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from curro import registry
@@ -24,4 +25,6 @@ def prioritized_replay(*, variant: str = "default", **options: Any) -> Selection
     """
     if variant not in VARIANTS:
         raise ConfigError(f"prioritized-replay has no variant {variant!r}; there are: {', '.join(VARIANTS)}")
-    return registry.build("selection", {"name": VARIANTS[variant], **options})
+    module, _, name = VARIANTS[variant].partition(":")
+    label = f"prioritized-replay (variant {variant})"
+    return registry.construct(label, getattr(import_module(module), name), options, also=["variant"])

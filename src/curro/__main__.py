@@ -1,0 +1,5 @@
+"""`python -m curro`."""
+
+from curro.cli import main
+
+main()

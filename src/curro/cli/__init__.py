@@ -1,0 +1,33 @@
+"""The command `curro`: every mistake ends in one sentence, never in a traceback."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.console import Console
+
+from curro.cli import compare, inspect, train
+from curro.errors import CurroError
+
+app = typer.Typer(
+    help="A curriculum engine for RL post-training: which prompts a policy practises on next.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.command("train")(train.train)
+app.command("compare")(compare.compare)
+app.command("inspect")(inspect.inspect)
+app.command("report")(inspect.report)
+
+
+def main() -> None:
+    """Run the command; exit status 2 after a mistake of the user's."""
+    try:
+        app()
+    except CurroError as error:
+        Console(stderr=True, soft_wrap=True).print(
+            f"curro: {error}", style="red", markup=False, highlight=False
+        )
+        sys.exit(2)

@@ -1,0 +1,147 @@
+"""`curro train`: one run."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from curro import registry
+from curro.cli.progress import accuracy, describe, progress_bar
+from curro.errors import ConfigError
+from curro.runs import RunFolder
+
+Data = Annotated[str, typer.Option(help="lab:NAME, a JSONL or Parquet file, a folder, or a hub id.")]
+Model = Annotated[
+    str | None, typer.Option(help="lab:NAME, a folder or a hub id. [default: the data's, in the lab]")
+]
+Rollouts = Annotated[int, typer.Option(help="The budget.")]
+RewardSpec = Annotated[str, typer.Option(help="math, exact, reasoning-gym, lab, module:function, or auto.")]
+EvalData = Annotated[str | None, typer.Option(help="Held-out prompts. [default: the lab's test split]")]
+Prompts = Annotated[int | None, typer.Option(help="Prompts a step.")]
+Group = Annotated[int | None, typer.Option(help="Rollouts a prompt.")]
+Rate = Annotated[float | None, typer.Option(help="Learning rate.")]
+Length = Annotated[int | None, typer.Option(help="Tokens a completion, at most.")]
+EvalEvery = Annotated[int, typer.Option(help="Steps between evaluations.")]
+EvalPrompts = Annotated[int | None, typer.Option(help="Held-out prompts to use.")]
+EvalSamples = Annotated[int, typer.Option(help="Completions of each.")]
+PromptColumn = Annotated[str | None, typer.Option(help="Name of the prompt's column.")]
+AnswerColumn = Annotated[str | None, typer.Option(help="Name of the answer's column.")]
+KeyColumn = Annotated[str | None, typer.Option(help="Name of a column of unique keys.")]
+
+
+def train(
+    data: Data = "lab:chain_sum",
+    model: Model = None,
+    curriculum: Annotated[
+        str, typer.Option(help="A selection method, name:option=value,..., or module:Class of your own.")
+    ] = "prioritized-replay",
+    advantage: Annotated[str | None, typer.Option(help="An advantage estimator. [default: TRL's]")] = None,
+    reward: RewardSpec = "auto",
+    rollouts: Rollouts = 25_600,
+    out: Annotated[Path | None, typer.Option(help="The run's folder. [default: runs/NAME]")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
+    eval_data: EvalData = None,
+    prompts_per_step: Prompts = None,
+    rollouts_per_prompt: Group = None,
+    device_batch: Annotated[int | None, typer.Option(help="Completions through the model at once.")] = None,
+    learning_rate: Rate = None,
+    temperature: Annotated[float, typer.Option(help="Of sampling.")] = 1.0,
+    max_completion_length: Length = None,
+    eval_every: EvalEvery = 25,
+    eval_prompts: EvalPrompts = None,
+    eval_samples: EvalSamples = 4,
+    save_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 100,
+    prompt_column: PromptColumn = None,
+    answer_column: AnswerColumn = None,
+    key_column: KeyColumn = None,
+    threads: Annotated[int, typer.Option(help="CPU threads.")] = 1,
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+) -> None:
+    """Train a policy on the prompts that a curriculum chooses. Ctrl-C saves; --resume goes on."""
+    _quiet()
+    from curro.hosts.trl.run import prepare
+    from curro.hosts.trl.run import train as run
+    from curro.hosts.trl.settings import TrainSettings
+
+    if resume is not None:
+        folder = RunFolder.open(resume)
+        prepared = prepare(TrainSettings.from_dict(folder.config["settings"]))
+    else:
+        columns = {"prompt_column": prompt_column, "answer_column": answer_column, "key_column": key_column}
+        config: dict[str, Any] = {"selection": registry.parse("selection", curriculum)}
+        if advantage is not None:
+            config["advantage"] = registry.parse("advantage", advantage)
+        settings = TrainSettings(
+            data=data,
+            model=model,
+            curriculum=config,
+            reward=reward,
+            eval_data=eval_data,
+            rollouts=rollouts,
+            prompts_per_step=prompts_per_step,
+            rollouts_per_prompt=rollouts_per_prompt,
+            device_batch=device_batch,
+            learning_rate=learning_rate,
+            temperature=temperature,
+            max_completion_length=max_completion_length,
+            eval_every=eval_every,
+            eval_prompts=eval_prompts,
+            eval_samples=eval_samples,
+            save_every=save_every,
+            threads=threads,
+            seed=seed,
+            columns={name: column for name, column in columns.items() if column is not None},
+        )
+        prepared = prepare(settings)
+        name = f"{_slug(data)}-{_slug(curriculum)}-seed{seed}"
+        folder = RunFolder.create(
+            out or Path("runs") / name, _config(prepared.settings.as_dict(), prepared.settings.steps)
+        )
+    console = Console()
+    console.print(f"run folder {folder.path}", highlight=False)
+    with progress_bar(console) as bar:
+        task = bar.add_task("training", total=prepared.settings.steps, latest="")
+
+        def on_step(line: dict[str, Any]) -> None:
+            bar.update(task, completed=line["step"], latest=describe(line))
+            scores = accuracy(line)
+            if scores is not None:
+                bar.console.print(scores, highlight=False)
+
+        complete = run(prepared, folder, resume=resume is not None, on_step=on_step)
+    if complete:
+        console.print(f"done: model, table and report are in {folder.path}", highlight=False)
+    else:
+        console.print(f"saved; go on with: curro train --resume {folder.path}", highlight=False)
+
+
+def _config(settings: dict[str, Any], steps: int) -> dict[str, Any]:
+    packages = ("curro", "torch", "transformers", "trl", "numpy")
+    return {"settings": settings, "steps": steps, "versions": {name: version(name) for name in packages}}
+
+
+def _slug(text: str) -> str:
+    slug = "".join(letter if letter.isalnum() else "-" for letter in Path(text).name).strip("-")
+    if not slug:
+        raise ConfigError(f"{text!r} gives no name for a run folder: choose one with --out")
+    return slug
+
+
+def _quiet() -> None:
+    """Libraries keep their remarks to themselves: the terminal shows what the run does."""
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    logging.getLogger("trl").setLevel(logging.ERROR)
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()

@@ -1,0 +1,32 @@
+"""pass@k: the chance that one of k samples is right."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from curro.errors import ConfigError
+
+
+def pass_at_k(correct_P: np.ndarray, samples: int, k: int) -> float:
+    """The unbiased estimate 1 - C(n-c, k) / C(n, k), averaged over prompts.
+
+    Chen et al., "Evaluating Large Language Models Trained on Code" (2021), equation 1.
+
+    Args:
+        correct_P: how many of a prompt's samples are right, int (P,).
+        samples: n, how many samples each prompt has.
+        k: from 1 to n.
+
+    Raises:
+        ConfigError: k outside 1..n, or more right samples than samples.
+    """
+    if not 1 <= k <= samples:
+        raise ConfigError(f"pass@{k} needs at least {k} samples a prompt and k >= 1; there are {samples}")
+    correct = np.asarray(correct_P)
+    if correct.size == 0 or correct.min() < 0 or correct.max() > samples:
+        raise ConfigError(f"counts of right samples are between 0 and {samples}, for at least one prompt")
+    wrong = samples - correct
+    none_right = np.ones(len(correct))
+    for i in range(k):
+        none_right *= np.maximum(wrong - i, 0) / (samples - i)
+    return float(1 - none_right.mean())

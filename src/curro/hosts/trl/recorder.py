@@ -1,0 +1,136 @@
+"""Writes down what happens in a run, evaluates on the way, and stops cleanly when asked to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from curro.curriculum import Curriculum
+from curro.errors import RewardError
+from curro.hosts.trl.trainer import GroupRecord
+from curro.runs import RunFolder
+
+PATIENCE = 20
+"""Steps without any two different rewards, from the start, after which a run is stopped."""
+
+
+class Recorder(TrainerCallback):
+    """A line of metrics a step, a line a group, an evaluation every `eval_every` steps.
+
+    Time spent evaluating and saving is not counted in `seconds`.
+
+    Args:
+        folder: where the lines go.
+        evaluate: held-out accuracy of the model as it is, by name; None for no evaluation.
+        on_step: hears every line of metrics.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        curriculum: Curriculum,
+        *,
+        evaluate: Callable[[], dict[str, float]] | None,
+        eval_every: int,
+        on_step: Callable[[dict[str, Any]], None],
+    ) -> None:
+        self.folder, self.curriculum, self.on_step = folder, curriculum, on_step
+        self.evaluate, self.eval_every = evaluate, eval_every
+        self.stopping = False
+        self.rollouts, self.seconds = 0, 0.0
+        self.rewards: list[float] = []
+        self.signal: list[bool] = []
+        self.constant: float | None = None
+        self.steps_without_signal = 0
+
+    def on_groups(self, record: GroupRecord) -> None:
+        """Write down the groups of one generation."""
+        table, draw, verdict = self.curriculum.table, record.draw, record.verdict
+        scored = ~np.isnan(record.rewards)
+        means = np.where(scored, record.rewards, 0.0).sum(axis=1) / np.maximum(scored.sum(axis=1), 1)
+        flat = table.is_flat(verdict.informativeness)
+        self.folder.append_groups(
+            {
+                "step": record.step + 1,
+                "prompt": prompt,
+                "key": table.key(prompt),
+                "reason": int(draw.reasons[i]),
+                "mean": means[i],
+                "variance": verdict.informativeness[i],
+                "admitted": bool(verdict.admitted[i]),
+            }
+            for i, prompt in enumerate(draw.prompts.tolist())
+        )
+        self.rollouts += record.rewards.size
+        self.rewards += record.rewards[scored].tolist()
+        self.signal += (~flat).tolist()
+
+    def resume(self, step: int) -> None:
+        """Go on after a checkpoint of this step: forget what was written later, count on from there."""
+        self.folder.truncate_after(step)
+        lines = self.folder.metrics()
+        if lines:
+            self.rollouts, self.seconds = int(lines[-1]["rollouts"]), float(lines[-1]["seconds"])
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if state.is_world_process_zero and state.global_step == 0:
+            self._write({"step": 0, "rollouts": 0, "seconds": 0.0}, self.evaluate is not None)
+        self.since = time.perf_counter()
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if state.is_world_process_zero:
+            self.seconds += time.perf_counter() - self.since
+            last = state.global_step >= state.max_steps
+            due = last or (self.eval_every > 0 and state.global_step % self.eval_every == 0)
+            line = {
+                "step": state.global_step,
+                "rollouts": self.rollouts,
+                "seconds": self.seconds,
+                "reward": float(np.mean(self.rewards)) if self.rewards else np.nan,
+                "signal_share": float(np.mean(self.signal)) if self.signal else np.nan,
+                **self.curriculum.metrics(),
+            }
+            self._check_for_signal(state.global_step)
+            self.rewards, self.signal = [], []
+            self._write(line, due and self.evaluate is not None)
+        if self.stopping:
+            control.should_save = control.should_training_stop = True
+
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if state.is_world_process_zero:
+            self.folder.write_table(self.curriculum.table)
+
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        self.since = time.perf_counter()
+
+    def _check_for_signal(self, step: int) -> None:
+        """Stop a run in which every reward so far is one and the same number."""
+        if step != self.steps_without_signal + 1 or len(set(self.rewards)) > 1:
+            return
+        value = self.rewards[0] if self.rewards else None
+        if self.constant not in (None, value):
+            return
+        self.constant, self.steps_without_signal = value, step
+        if step == PATIENCE:
+            raise RewardError(
+                f"all {self.rollouts} rewards of the first {step} steps are {value}: nothing can be learnt; "
+                "check the reward and the answers, or start from easier prompts or a better model"
+            )
+
+    def _write(self, line: dict[str, Any], evaluated: bool) -> None:
+        if evaluated and self.evaluate is not None:
+            line = line | self.evaluate()
+        self.folder.append_metrics(line)
+        self.on_step(line)

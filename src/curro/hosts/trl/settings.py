@@ -1,0 +1,141 @@
+"""Everything `curro train` is told, and what it is taken to be where nothing was said."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from curro.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """The settings of a run; what is None comes from the lab's recipe or a default.
+
+    Attributes:
+        data: source of the training prompts (`curro.data.load_prompts`).
+        model: "lab:NAME", a folder or a hub id; by default the lab's model of the data's family.
+        curriculum: `Curriculum.from_config`'s dict without the seed.
+        reward: `curro.reward.resolve_reward`'s spec.
+        eval_data: held-out prompts; by default the test split of the lab's family.
+        rollouts: the budget, rounded up to whole steps.
+        prompts_per_step, rollouts_per_prompt: P and G of a step.
+        device_batch: completions that go through the model at once; the rest is accumulated.
+        learning_rate: of AdamW, constant after `warmup_steps`.
+        max_completion_length: tokens.
+        eval_every, eval_prompts, eval_samples: steps between evaluations (0: first and last only), how
+            many held-out prompts, completions of each.
+        save_every: steps between checkpoints.
+        columns: names of the prompt, answer and key columns.
+    """
+
+    data: str
+    model: str | None = None
+    curriculum: dict[str, Any] = field(default_factory=lambda: {"selection": "prioritized-replay"})
+    reward: str = "auto"
+    eval_data: str | None = None
+    rollouts: int = 25_600
+    prompts_per_step: int | None = None
+    rollouts_per_prompt: int | None = None
+    device_batch: int | None = None
+    learning_rate: float | None = None
+    warmup_steps: int | None = None
+    temperature: float = 1.0
+    max_completion_length: int | None = None
+    eval_every: int = 25
+    eval_prompts: int | None = None
+    eval_samples: int = 4
+    save_every: int = 100
+    threads: int = 1
+    seed: int = 0
+    columns: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in (
+            "rollouts", "prompts_per_step", "rollouts_per_prompt", "device_batch", "max_completion_length",
+            "eval_prompts", "eval_samples", "save_every", "threads",
+        ):  # fmt: skip
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} is a number from 1, not {value}")
+        if self.rollouts_per_prompt == 1:
+            raise ConfigError("rollouts_per_prompt is 1: a group needs 2 rollouts or more to have a signal")
+        if self.learning_rate is not None and not self.learning_rate > 0:
+            raise ConfigError(f"learning_rate is a number above 0, not {self.learning_rate}")
+
+    @property
+    def family(self) -> str | None:
+        """The lab family of the data, if it is the lab's."""
+        return self.data.removeprefix("lab:").partition("/")[0] if self.data.startswith("lab:") else None
+
+    @property
+    def steps(self) -> int:
+        """How many steps the budget pays for; of complete settings."""
+        batch = (self.prompts_per_step or 1) * (self.rollouts_per_prompt or 1)
+        return -(-self.rollouts // batch)
+
+    def complete(self, prompts: int) -> TrainSettings:
+        """With every None replaced: by the recipe of the lab's family, else by a default.
+
+        Args:
+            prompts: how many the data set has; no step takes more by default.
+
+        Raises:
+            ConfigError: a step that takes more prompts than there are, or is not divided by device_batch.
+        """
+        values: dict[str, Any] = dict(_DEFAULTS)
+        if self.family is not None:
+            from curro.lab import family
+
+            recipe = family(self.family).recipe
+            values |= {
+                "model": f"lab:{self.family}",
+                "eval_data": self.data,
+                "prompts_per_step": recipe.prompts_per_step,
+                "rollouts_per_prompt": recipe.rollouts_per_prompt,
+                "learning_rate": recipe.learning_rate,
+                "warmup_steps": recipe.warmup_steps,
+                "max_completion_length": recipe.max_completion_length,
+                "eval_prompts": recipe.held_out_prompts,
+            }
+        values |= {name: value for name, value in self.as_dict().items() if value is not None}
+        if self.prompts_per_step is None:
+            values["prompts_per_step"] = min(values["prompts_per_step"], prompts)
+        if values["prompts_per_step"] > prompts:
+            raise ConfigError(
+                f"a step takes {self.prompts_per_step} prompts and {self.data} has {prompts}: "
+                "lower --prompts-per-step"
+            )
+        if values["device_batch"] is None:
+            values["device_batch"] = values["prompts_per_step"] * values["rollouts_per_prompt"]
+        if values["prompts_per_step"] * values["rollouts_per_prompt"] % values["device_batch"]:
+            raise ConfigError(
+                f"device_batch {values['device_batch']} does not divide the step's "
+                f"{values['prompts_per_step']} x {values['rollouts_per_prompt']} completions"
+            )
+        return TrainSettings(**values)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> TrainSettings:
+        """The settings a run was started with; raises ConfigError for names of another version."""
+        known = {item.name for item in fields(cls)}
+        if set(values) != known:
+            odd = ", ".join(sorted(set(values) ^ known))
+            raise ConfigError(
+                f"the run was started by another version of curro: its settings differ in {odd}"
+            )
+        return cls(**values)
+
+
+_DEFAULTS: dict[str, Any] = {
+    "prompts_per_step": 16,
+    "rollouts_per_prompt": 8,
+    "device_batch": None,
+    "learning_rate": 1e-6,
+    "warmup_steps": 10,
+    "max_completion_length": 256,
+    "eval_prompts": 500,
+}
