@@ -1,0 +1,43 @@
+"""Small models and families of tasks on which reinforcement learning shows within two minutes on one core."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from curro.errors import ConfigError
+from curro.lab.families.chains import Chains
+from curro.lab.family import Family, Recipe
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+__all__ = ["Family", "Recipe", "families", "family", "load"]
+
+_FAMILIES: dict[str, type[Family]] = {cls.name: cls for cls in (Chains,)}
+
+
+def families() -> list[str]:
+    """The names of the families."""
+    return list(_FAMILIES)
+
+
+def family(name: str) -> Family:
+    """The family of that name.
+
+    Raises:
+        ConfigError: no such family; the message lists those there are.
+    """
+    if name not in _FAMILIES:
+        raise ConfigError(f"the lab has no family {name!r}; there are: {', '.join(_FAMILIES)}")
+    return _FAMILIES[name]()
+
+
+def load(name: str) -> tuple[Any, PreTrainedTokenizerFast]:
+    """The family's warm model (float32, on the CPU) and its tokenizer, from the checkpoint shipped with curro.
+
+    Raises:
+        ConfigError: no checkpoint of that name; the message lists those there are.
+    """
+    from curro.lab.model import load as load_shipped  # torch takes seconds to import
+
+    return load_shipped(name)

@@ -1,0 +1,39 @@
+"""Chains of look-ups: sixteen letters, each a fixed map on the digits, applied one after another."""
+
+from __future__ import annotations
+
+import random
+
+from curro.lab.family import Difficulty, Family, Recipe, Row, Warm
+
+LETTERS = "abcdefghijklmnop"
+_rng = random.Random(7)
+MAPS = {letter: [_rng.randrange(10) for _ in range(10)] for letter in LETTERS}
+ERROR_RATES = {letter: _rng.uniform(0.05, 0.6) for letter in LETTERS}
+LENGTHS: dict[Difficulty, tuple[int, int]] = {"hard": (1, 14), "easy": (1, 3)}
+
+
+class Chains(Family):
+    """`3afc=`: look 3 up in map a, the result in f, that result in c; write every digit on the way."""
+
+    name = "chains"
+    describe = "chains of look-ups: 16 letters, each a fixed map on the digits, 1 to 14 in a row"
+    recipe = Recipe(learning_rate=3e-4, chosen_by="", max_completion_length=16)
+    warm = Warm(width=64, layers=2, steps=900, batch=128, learning_rate=3e-3)
+
+    def draw(self, rng: random.Random, difficulty: Difficulty) -> Row:
+        letters = "".join(rng.choice(LETTERS) for _ in range(rng.randint(*LENGTHS[difficulty])))
+        row = {"prompt": f"{rng.randrange(10)}{letters}="}
+        return {**row, "answer": self.worked(row)}
+
+    def worked(self, row: Row, rng: random.Random | None = None) -> str:
+        digit, steps = int(row["prompt"][0]), ""
+        for letter in row["prompt"][1:-1]:
+            digit = MAPS[letter][digit]
+            if rng is not None and rng.random() < ERROR_RATES[letter]:
+                digit = (digit + 1) % 10
+            steps += str(digit)
+        return steps
+
+    def score(self, completion: str, row: Row) -> float:
+        return float(completion.strip() == row["answer"])

@@ -1,0 +1,124 @@
+"""What a family of tasks is: problems, a score, demonstrations with mistakes, and what training needs."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from curro.errors import ConfigError
+
+Difficulty = Literal["hard", "easy"]
+Split = Literal["train", "test"]
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The settings with which GRPO improves a family's warm model steadily on one core.
+
+    `learning_rate` was chosen by uniform sampling alone; `chosen_by` says how.
+    Lengths are in tokens; `max_completion_length` holds the longest right answer and `<eos>`.
+    """
+
+    learning_rate: float
+    chosen_by: str
+    max_completion_length: int
+    prompts_per_step: int = 32
+    rollouts_per_prompt: int = 8
+    warmup_steps: int = 30
+    adam_betas: tuple[float, float] = (0.9, 0.99)
+    max_grad_norm: float = 1.0
+    temperature: float = 1.0
+    train_prompts: int = 4000
+    held_out_prompts: int = 500
+    held_out_samples: int = 4
+
+
+@dataclass(frozen=True)
+class Warm:
+    """The supervised warm start: a model of `width` x `layers`, `steps` batches of demonstrations."""
+
+    width: int
+    layers: int
+    steps: int
+    batch: int
+    learning_rate: float
+    chat_share: float = 0.2
+
+
+class Family(ABC):
+    """A family of tasks. A problem needs several skills in a row; the warm model has each one unreliably.
+
+    Attributes:
+        name: of the family and of its checkpoint.
+        describe: one line for people.
+        recipe: what training needs.
+        warm: how the checkpoint was made.
+    """
+
+    name: str
+    describe: str
+    recipe: Recipe
+    warm: Warm
+
+    @abstractmethod
+    def draw(self, rng: random.Random, difficulty: Difficulty) -> Row:
+        """One problem, of either split: `prompt`, `answer` and, where the scorer needs it, `metadata`."""
+
+    @abstractmethod
+    def worked(self, row: Row, rng: random.Random | None = None) -> str:
+        """The worked answer; with `rng`, one in which every skill fails at its own rate."""
+
+    @abstractmethod
+    def score(self, completion: str, row: Row) -> float:
+        """1.0 if the completion solves the problem, else 0.0; whatever the text, nothing is raised."""
+
+    def problems(
+        self, n: int, *, seed: int, difficulty: Difficulty = "hard", split: Split = "train"
+    ) -> list[Row]:
+        """`n` problems with different prompts; the same arguments give the same list.
+
+        The splits never overlap, whatever the seeds: a hash of the prompt decides its split.
+
+        Returns:
+            rows with `prompt`, `answer`, `key` (unique text) and, for some families, `metadata`.
+
+        Raises:
+            ConfigError: an unknown difficulty or split, or more problems than the family has.
+        """
+        for what, value, right in (
+            ("difficulty", difficulty, ("hard", "easy")),
+            ("split", split, ("train", "test")),
+        ):
+            if value not in right:
+                raise ConfigError(f"{what} {value!r} is not one of {', '.join(right)}")
+        rng = random.Random(f"{self.name}/{difficulty}/{split}/{seed}")
+        rows: dict[str, Row] = {}
+        for _ in range(50 * n + 1000):
+            if len(rows) == n:
+                break
+            row = self.draw(rng, difficulty)
+            digest = _digest(row["prompt"])
+            if _split(digest) == split:
+                rows.setdefault(row["prompt"], {**row, "key": f"{self.name}-{digest[:16]}"})
+        if len(rows) < n:
+            raise ConfigError(f"{self.name} ({difficulty}, {split}) has not as many as {n} problems")
+        return list(rows.values())
+
+    def demonstration(self, rng: random.Random, difficulty: Difficulty = "hard") -> tuple[str, str]:
+        """A prompt of the training split and a worked answer with mistakes."""
+        row = self.draw(rng, difficulty)
+        while _split(_digest(row["prompt"])) != "train":
+            row = self.draw(rng, difficulty)
+        return row["prompt"], self.worked(row, rng)
+
+
+def _digest(prompt: str) -> str:
+    return hashlib.blake2b(prompt.encode(), digest_size=16).hexdigest()
+
+
+def _split(digest: str) -> Split:
+    return "test" if int(digest[-8:], 16) % 5 == 0 else "train"
