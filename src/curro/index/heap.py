@@ -73,11 +73,22 @@ class MaxHeap:
         keys = np.empty(k)
         if k:
             edge, slot = np.zeros(2 * (k + 8), dtype=np.uint64), np.empty(k + 8, dtype=np.int64)
-            sinking, first = np.empty((2, k), dtype=np.uint64), np.empty(18, dtype=np.int64)
+            sinking, filled = np.empty((2, k), dtype=np.uint64), np.empty(k, dtype=np.int64)
+            first = np.empty(18, dtype=np.int64)
             bits = keys.view(np.uint64)
             self._end = int(
                 kernels.pop(
-                    self._record, self._by_id, self._end, ids, bits, slots, edge, slot, *sinking, first
+                    self._record,
+                    self._by_id,
+                    self._end,
+                    ids,
+                    bits,
+                    slots,
+                    edge,
+                    slot,
+                    *sinking,
+                    filled,
+                    first,
                 )
             )
         return ids, keys

@@ -79,21 +79,30 @@ def _highest_of_four(record, c):  # type: ignore[no-untyped-def]
 
 
 @part
-def _sink_round(record, by_id, end, hole, keys, items, count):  # type: ignore[no-untyped-def]
-    """Move `count` holes down one level or fill them; returns how many are open, now in front."""
+def _sink_round(record, by_id, end, hole, keys, items, filled, count):  # type: ignore[no-untyped-def]
+    """Move `count` holes down one level or fill them; returns how many are open, now in front.
+
+    The slots of what moved are noted in a second pass, when their lines of `by_id` have come. `filled` is
+    scratch.
+    """
+    flat = by_id.reshape(-1)
     left = 0
     for a in range(count):
         s = hole[a]
+        filled[a] = s
         c = 4 * s - 8
+        key, item = keys[a], items[a]
         if c < end:
-            best, key, item = _highest_of_four(record, c)
-            if _above(key, item, keys[a], items[a]):
+            best, best_key, best_item = _highest_of_four(record, c)
+            if _above(best_key, best_item, key, item):
                 prefetch(record, 2 * (4 * best - 8))
-                _put(record, by_id, s, key, item)
-                hole[left], keys[left], items[left] = best, keys[a], items[a]
+                hole[left], keys[left], items[left] = best, key, item
                 left += 1
-                continue
-        _put(record, by_id, s, keys[a], items[a])
+                key, item = best_key, best_item
+        record[2 * s], record[2 * s + 1] = key, item
+        prefetch(flat, 2 * _id(item))
+    for a in range(count):
+        by_id[_id(record[2 * filled[a] + 1]), 0] = filled[a]
     return left
 
 
@@ -175,13 +184,14 @@ def pick(by_id, present, uniforms, first, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def pop(record, by_id, end, ids, bits, slots, edge, slot, keys, items, first):  # type: ignore[no-untyped-def]
+def pop(record, by_id, end, ids, bits, slots, edge, slot, keys, items, filled, first):  # type: ignore[no-untyped-def]
     """Take out as many of the highest as `ids` holds, the highest first; returns the new end.
 
     `edge` is a heap of slots, laid out like the heap itself and zero at first: of each family of four that
     has lost its parent, the highest that is left. What follows it is scratch.
     """
     k = ids.size
+    flat = by_id.reshape(-1)
     edge[2 * ROOT], edge[2 * ROOT + 1], slot[ROOT] = record[2 * ROOT], record[2 * ROOT + 1], ROOT
     edge_end = ROOT + 1
     for a in range(k):
@@ -194,7 +204,9 @@ def pop(record, by_id, end, ids, bits, slots, edge, slot, keys, items, first):  
         y, y_key, y_item = s, _ZERO, _ZERO
         if 4 * s - 8 < end:
             y, y_key, y_item = _highest_of_four(record, 4 * s - 8)
-            prefetch(record, 2 * (4 * y - 8))
+        for new, new_item in ((x, x_item), (y, y_item)):
+            prefetch(record, 2 * (4 * new - 8))
+            prefetch(flat, 2 * _id(new_item))
         if _above(y_key, y_item, x_key, x_item):
             x, x_key, x_item, y, y_key, y_item = y, y_key, y_item, x, x_key, x_item
         if x_key == _ZERO:
@@ -219,12 +231,12 @@ def pop(record, by_id, end, ids, bits, slots, edge, slot, keys, items, first):  
                 edge[2 * f], edge[2 * f + 1], slot[f] = edge[2 * g], edge[2 * g + 1], slot[g]
                 f = g
             edge[2 * f], edge[2 * f + 1], slot[f] = y_key, y_item, y
-    _close(record, by_id, end, slots, edge, slot, keys, items, first)
+    _close(record, by_id, end, slots, edge, slot, keys, items, filled, first)
     return end - k
 
 
 @part
-def _close(record, by_id, end, slots, spare, hole, keys, items, first):  # type: ignore[no-untyped-def]
+def _close(record, by_id, end, slots, spare, hole, keys, items, filled, first):  # type: ignore[no-untyped-def]
     """Close the empty `slots`, a tree at the root, with the records from the end.
 
     From the deepest level up: when the holes of a level begin to sink, those from the level below it are
@@ -256,4 +268,4 @@ def _close(record, by_id, end, slots, spare, hole, keys, items, first):  # type:
                         spare[2 * spares + 1],
                     )
                     count += 1
-        count = _sink_round(record, by_id, after, hole, keys, items, count)
+        count = _sink_round(record, by_id, after, hole, keys, items, filled, count)
