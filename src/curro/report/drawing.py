@@ -26,7 +26,7 @@ _VARIABLES = {_INK: "--ink", _GRID: "--grid"} | {colour: f"--s{i}" for i, colour
 _STYLE: Any = {
     "svg.fonttype": "none",
     "text.parse_math": False,
-    "font.size": 11,
+    "font.size": 11.5,
     "axes.edgecolor": _GRID,
     "axes.labelcolor": _INK,
     "axes.spines.top": False,
@@ -52,10 +52,6 @@ def short(value: float) -> str:
     return f"{value:.3g}"
 
 
-PLAIN = FuncFormatter(lambda value, _: short(value))
-"""Of the axes: numbers without a common factor in a corner or powers of ten."""
-
-
 @dataclass(frozen=True)
 class Key:
     """A line of a picture's legend: a name, its colour and the dashes of its line (None for an area)."""
@@ -78,7 +74,7 @@ class Picture:
 def draw(name: str, paint: Callable[[Axes], None]) -> str:
     """The SVG of what `paint` draws; `name` is unique on the page and made of letters and hyphens."""
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
-        figure = Figure(figsize=(4.6, 2.9), layout="constrained")
+        figure = Figure(figsize=(4.3, 2.8), layout="constrained")
         figure.patch.set_visible(False)
         axes = figure.add_subplot()
         axes.patch.set_visible(False)
@@ -86,7 +82,7 @@ def draw(name: str, paint: Callable[[Axes], None]) -> str:
         axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
         for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter(PLAIN)
+            axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
         paint(axes)
         file = io.StringIO()
         FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None})
@@ -96,7 +92,7 @@ def draw(name: str, paint: Callable[[Axes], None]) -> str:
 def _for_page(svg: str, name: str) -> str:
     """Cut what belongs to a file of its own; give the page's colours and font; make ids unique."""
     svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', r'<svg \1 aria-hidden="true">', svg, count=1)
     svg = re.sub(r"'DejaVu Sans'[^;\"]*", "var(--font)", svg)
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)

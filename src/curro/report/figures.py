@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 from matplotlib.axes import Axes
 
-from curro.report.drawing import COLOURS, PLAIN, Key, Picture, draw, line, trailing_mean
+from curro.report.drawing import COLOURS, Key, Picture, draw, line, trailing_mean
 from curro.report.history import LEARNABLE, SOLVED, UNSOLVED, Groups, History
 from curro.selection.base import Reason
 
-_EIGHTHS = ["0", "⅛", "¼", "⅜", "½", "⅝", "¾", "⅞", "1"]
+_QUARTERS = (range(0, 9, 2), ["0", "0.25", "0.5", "0.75", "1"])
 _STEP = "training step"
 
 
@@ -77,7 +77,7 @@ def success_histogram(history: History) -> Picture | None:
         for i, (_, rows) in enumerate(parts):
             share = np.bincount(_eighths(groups)[rows], minlength=9) / rows.sum()
             axes.bar(np.arange(9) + 0.4 * (i - 0.5), share, 0.4, color=COLOURS[i])
-        axes.set_xticks(range(9), _EIGHTHS)
+        axes.set_xticks(*_QUARTERS)
         axes.grid(axis="x", visible=False)
         axes.set_xlabel("success rate of a group")
         axes.set_ylabel("share of prompts seen")
@@ -128,10 +128,10 @@ def chosen_rates(history: History) -> Picture | None:
                     row - 0.5,
                     row + 0.5,
                     color=COLOURS[0],
-                    alpha=value,
+                    alpha=value**0.5,
                     linewidth=0,
                 )
-        axes.set_yticks(range(0, 9, 2), _EIGHTHS[::2])
+        axes.set_yticks(*_QUARTERS)
         axes.set(xlim=(edges[0], edges[-1]), ylim=(-0.5, 8.5), xlabel=_STEP, ylabel="success rate")
         axes.grid(visible=False)
 
@@ -182,7 +182,7 @@ def _lines(
             legend.append(replace(line(axes, xs, ys, i, **style), name=label))
         if log:
             axes.set_yscale("log", base=2)
-            axes.yaxis.set_major_formatter(PLAIN)
+            axes.yaxis.set_major_formatter("{x:g}")
         if from_zero:
             axes.set_ylim(bottom=0)
         axes.set_xlabel(x)

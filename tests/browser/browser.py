@@ -1,0 +1,93 @@
+"""A headless Chromium on WebDriver's wire protocol, with the standard library alone."""
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+import urllib.request
+from pathlib import Path
+
+ARGUMENTS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+)
+
+
+class Browser:
+    """A session of chromedriver; `close` ends it, the driver and the browser."""
+
+    def __init__(self, profile: Path) -> None:
+        driver, chromium = shutil.which("chromedriver"), shutil.which("chromium")
+        if not driver or not chromium:
+            raise RuntimeError(
+                "the browser tests need Chromium and its driver: apt-get install chromium chromium-driver"
+            )
+        self.driver = subprocess.Popen(
+            [driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        assert self.driver.stdout is not None
+        try:
+            port = next(
+                found[1]
+                for said in self.driver.stdout
+                if (found := re.search(r"success.* on port (\d+)", said))
+            )
+            self.url = f"http://127.0.0.1:{port}/session"
+            options = {"binary": chromium, "args": [*ARGUMENTS, f"--user-data-dir={profile}"]}
+            capabilities = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+            session = self._call("POST", "", {"capabilities": {"alwaysMatch": capabilities}})
+            self.url += f"/{session['sessionId']}"
+        except BaseException:
+            self._end_driver()
+            raise
+
+    def open(self, page: Path, *, width: int, dark: bool) -> None:
+        """Show a page on a screen of this width that prefers light or dark."""
+        screen = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}
+        self._devtools("Emulation.setDeviceMetricsOverride", screen)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._devtools("Emulation.setEmulatedMedia", {"features": [scheme]})
+        self._call("POST", "/url", {"url": page.as_uri()})
+
+    def run(self, script: str) -> object:
+        """What a JavaScript function body returns on the page."""
+        return self._call("POST", "/execute/sync", {"script": script, "args": []})
+
+    def console(self) -> list[str]:
+        """What the page made the browser complain about since the last call."""
+        return [entry["message"] for entry in self._call("POST", "/se/log", {"type": "browser"})]
+
+    def screenshot(self, path: Path) -> None:
+        """The whole page as a PNG."""
+        image = self._devtools("Page.captureScreenshot", {"captureBeyondViewport": True})
+        path.write_bytes(base64.b64decode(image["data"]))
+
+    def close(self) -> None:
+        """End the session, then the driver."""
+        try:
+            self._call("DELETE", "", None)
+        finally:
+            self._end_driver()
+
+    def _end_driver(self) -> None:
+        self.driver.terminate()
+        self.driver.wait()
+        self.driver.stdout.close()
+
+    def _devtools(self, command: str, parameters: dict) -> dict:
+        return self._call("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
+
+    def _call(self, method: str, path: str, body: dict | None) -> dict:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(self.url + path, data, headers, method=method)
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
+            return json.load(answer)["value"]
