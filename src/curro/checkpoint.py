@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,11 @@ import numpy as np
 from curro.errors import CheckpointError
 
 _VALUES = "values.json"
+_DAMAGED = (
+    *(KeyError, ValueError, TypeError, OSError, EOFError, NotImplementedError),
+    *(zipfile.BadZipFile, zlib.error, struct.error),
+)
+"""What reading a file that is cut off, overwritten or of another kind raises."""
 
 
 def save_state(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
@@ -24,12 +31,12 @@ def save_state(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
     target = Path(path)
     arrays: dict[str, np.ndarray] = {}
     values = _split(state, "", arrays)
-    arrays[_VALUES] = np.frombuffer(json.dumps(values).encode(), dtype=np.uint8)
+    arrays[_VALUES] = np.frombuffer(json.dumps(values, default=_plain).encode(), dtype=np.uint8)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with temporary.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+            np.savez(file, allow_pickle=False, **arrays)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
@@ -55,7 +62,7 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
                     for folder in folders:
                         place = place[folder]
                     place[leaf] = file[name]
-    except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except _DAMAGED as error:
         raise CheckpointError(f"{path} is not a saved curriculum, or is damaged: {error}") from error
     return values
 
@@ -71,3 +78,10 @@ def _split(state: dict[str, Any], prefix: str, arrays: dict[str, np.ndarray]) ->
         else:
             values[name] = value
     return values
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's scalars as Python's; nothing else than JSON can be saved."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a state holds arrays, numbers, text, lists and dicts, not {type(value).__qualname__}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import operator
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +20,8 @@ from curro.tickets import TicketLedger
 
 FORMAT = 1
 _SIGNAL_RATE = 1 / 256
+_LARGEST = 1e15
+"""Rewards up to here, in reward ranges, keep squares finite in float32 and steps of 1 in float64."""
 
 
 @dataclass(frozen=True)
@@ -92,17 +96,18 @@ class Curriculum:
         reward_range: tuple[float, float] = (0.0, 1.0),
         seed: int = 0,
     ) -> None:
-        self.config = {
-            "selection": _describe("selection", selection),
-            "advantage": _describe("advantage", advantage),
-            "reward_range": [float(bound) for bound in reward_range],
-            "seed": seed,
-        }
+        keys = getattr(prompts, "keys", None)
         self.table = PromptTable(
-            getattr(prompts, "keys", prompts),
+            prompts if keys is None or callable(keys) else keys,
             fingerprint=getattr(prompts, "fingerprint", None),
             reward_range=reward_range,
         )
+        self.config = {
+            "selection": _describe("selection", selection),
+            "advantage": _describe("advantage", advantage),
+            "reward_range": list(self.table.reward_range),
+            "seed": operator.index(seed),
+        }
         self.rng = np.random.default_rng(seed)
         self.ledger = TicketLedger()
         self.step = 0
@@ -112,11 +117,13 @@ class Curriculum:
         self.selection = (
             selection if isinstance(selection, Selection) else registry.build("selection", selection)
         )
+        if not isinstance(self.selection, Selection):
+            raise ConfigError(f"selection {selection!r} is not a curro.Selection: derive its class from that")
         self.selection.bind(self.table, self.rng)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], prompts: int | Sequence[str] | Any) -> Curriculum:
-        """Build from a dict of `selection`, `advantage`, `reward_range` and `seed`, as TOML or YAML give it."""
+        """Build from a dict of `selection`, `advantage`, `reward_range`, `seed`, as TOML or YAML give it."""
         known = ("selection", "advantage", "reward_range", "seed")
         for name in config:
             if name not in known:
@@ -141,6 +148,7 @@ class Curriculum:
             ExhaustedError: fewer than n prompts are free; nothing was selected.
             ConfigError: n < 1, or a step that goes back.
         """
+        n, step = operator.index(n), operator.index(step)
         if n < 1:
             raise ConfigError(f"select needs n >= 1, not {n}")
         if step < self.step:
@@ -169,13 +177,17 @@ class Curriculum:
 
         Raises:
             TicketError: an unknown, settled or repeated ticket.
-            RewardError: rewards of another shape, NaN or infinite.
+            RewardError: rewards of another shape, NaN, infinite, or beyond 1e15 in size (times the
+                reward range where that is below 1).
         """
         rows = self.ledger.find(tickets)
         prompts = self.ledger.prompts[rows]
         rewards_PG, scored_PG = self._check(rewards, scored, prompts)
         count_P = scored_PG.sum(axis=1)
-        mean_P = rewards_PG.sum(axis=1) / np.maximum(count_P, 1)
+        # counted from the lowest reward, so that a group of equal rewards has a variance of exactly 0
+        lowest_P = np.where(count_P > 0, rewards_PG.min(axis=1, where=scored_PG, initial=np.inf), 0.0)
+        above_PG = np.where(scored_PG, rewards_PG - lowest_P[:, None], 0.0)
+        mean_P = lowest_P + above_PG.sum(axis=1) / np.maximum(count_P, 1)
         centred_PG = np.where(scored_PG, rewards_PG - mean_P[:, None], 0.0)
         variance_P = np.square(centred_PG).sum(axis=1) / np.maximum(count_P, 1)
         advantages_PG = self.advantage(rewards_PG, scored_PG, mean_P, variance_P)
@@ -195,7 +207,7 @@ class Curriculum:
         self.selection.observe(outcome)
         self._remember(outcome)
         if not seen.all():
-            self.drop(np.asarray(tickets)[~seen])
+            self.drop(np.atleast_1d(tickets)[~seen])
         return Verdict(prompts, seen, advantages_PG, weights_P, variance_P)
 
     def drop(self, tickets: ArrayLike) -> None:
@@ -224,25 +236,27 @@ class Curriculum:
     def _check(
         self, rewards: ArrayLike, scored: ArrayLike | None, prompts: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        rewards_PG = np.asarray(rewards, np.float64)
+        try:
+            rewards_PG = np.asarray(rewards, np.float64)
+            scored_PG = np.asarray(np.ones(rewards_PG.shape) if scored is None else scored, np.bool_)
+        except (TypeError, ValueError) as error:
+            raise RewardError(f"rewards are a number a rollout, groups of one length: {error}") from error
         if rewards_PG.ndim != 2 or len(rewards_PG) != len(prompts) or not rewards_PG.shape[1]:
             raise RewardError(
                 f"rewards have shape {rewards_PG.shape}; {len(prompts)} tickets need ({len(prompts)}, G), "
                 "a row a ticket and a column a rollout"
             )
-        if scored is None:
-            scored_PG = np.ones(rewards_PG.shape, np.bool_)
-        else:
-            scored_PG = np.asarray(scored, np.bool_)
-            if scored_PG.shape != rewards_PG.shape:
-                raise RewardError(f"`scored` has shape {scored_PG.shape}, rewards have {rewards_PG.shape}")
-            rewards_PG = np.where(scored_PG, rewards_PG, 0.0)
-        finite = np.isfinite(rewards_PG)
-        if not finite.all():
-            row, rollout = np.argwhere(~finite)[0]
+        if scored_PG.shape != rewards_PG.shape:
+            raise RewardError(f"`scored` has shape {scored_PG.shape}, rewards have {rewards_PG.shape}")
+        rewards_PG = np.where(scored_PG, rewards_PG, 0.0)
+        low, high = self.table.reward_range
+        limit = _LARGEST * min(1.0, high - low)
+        fine = np.abs(rewards_PG) <= limit
+        if not fine.all():
+            row, rollout = np.argwhere(~fine)[0]
             raise RewardError(
                 f"rollout {rollout} of prompt {self.table.key(int(prompts[row]))!r} has the reward "
-                f"{rewards_PG[row, rollout]}: rewards are finite; "
+                f"{rewards_PG[row, rollout]}: rewards are finite and at most {limit:g} in size; "
                 "say in `scored` what could not be scored"
             )
         return rewards_PG, scored_PG
@@ -309,11 +323,16 @@ class Curriculum:
                     f"the checkpoint is of another {what}: it has {saved!r}, this curriculum {here!r}; "
                     "resume with what saved it, or start a new run"
                 )
-        self.table.load_state_dict(state["table"])
-        self.ledger.load_state_dict(state["ledger"])
-        self.step, self.signal = state["step"], state["signal"]
-        self.rng.bit_generator.state = state["rng"]
-        self.selection.load_state_dict(state["selection"])
+        try:
+            self.table.load_state_dict(state["table"])
+            self.ledger.load_state_dict(state["ledger"])
+            self.step, self.signal = state["step"], state["signal"]
+            self.rng.bit_generator.state = state["rng"]
+            self.selection.load_state_dict(state["selection"])
+        except CheckpointError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CheckpointError(f"the checkpoint lacks what this curriculum needs: {error!r}") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `state_dict` to one file, atomically."""
@@ -325,9 +344,10 @@ class Curriculum:
 
 
 def _describe(kind: str, spec: Any) -> Any:
-    """The spec as plain values, for the checkpoint to compare."""
+    """The spec as JSON gives it back, for the checkpoint to compare."""
     if isinstance(spec, str):
-        return registry.parse(kind, spec)
-    if isinstance(spec, Mapping):
-        return dict(spec)
-    return spec if spec is None else f"{type(spec).__module__}:{type(spec).__qualname__}"
+        spec = registry.parse(kind, spec)
+    elif isinstance(spec, Selection):
+        options = {name: value for name, value in vars(spec).items() if not name.startswith("_")}
+        spec = {"name": f"{type(spec).__module__}:{type(spec).__qualname__}", **options}
+    return json.loads(json.dumps(spec, default=lambda value: type(value).__qualname__))

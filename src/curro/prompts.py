@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +23,13 @@ class PromptTable:
 
     Args:
         prompts: the number of prompts N, or a sequence of the data set's N keys.
-        fingerprint: identifies the data set; a saved table is refused for another one.
-
+        fingerprint: identifies the data set; a saved table is refused for another one. By default a
+            hash of the keys, or the number of prompts.
         reward_range: the rewards of complete failure and of complete success.
 
     Raises:
-        ConfigError: no prompts, two prompts with one key, or an empty reward range.
+        ConfigError: no prompts, prompts that are neither, two prompts with one key, or a reward range
+            that is not two numbers, the lower first.
     """
 
     def __init__(
@@ -37,19 +39,21 @@ class PromptTable:
         fingerprint: str | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
     ) -> None:
-        self.keys: Sequence[str] | None = None if isinstance(prompts, int) else prompts
-        self.size = prompts if isinstance(prompts, int) else len(prompts)
+        self.keys: Sequence[str] | None = None
+        if isinstance(prompts, int | np.integer):
+            self.size = int(prompts)
+        elif isinstance(prompts, str | Mapping) or not hasattr(prompts, "__len__"):
+            raise ConfigError(f"prompts are a number, or the sequence of their keys, not {prompts!r:.100}")
+        else:
+            self.keys, self.size = prompts, len(prompts)
         if self.size < 1:
             raise ConfigError("the data set is empty: a curriculum needs at least one prompt")
-        if self.keys is not None:
+        if self.keys is None:
+            self.fingerprint = fingerprint or f"{self.size} prompts"
+        else:
             _refuse_duplicates(self.keys)
-        self.fingerprint = fingerprint or f"{self.size} prompts"
-        low, high = (float(bound) for bound in reward_range)
-        if not (np.isfinite([low, high]).all() and low < high):
-            raise ConfigError(
-                f"reward_range is (failure, success) with failure < success, not {reward_range}"
-            )
-        self.reward_range = (low, high)
+            self.fingerprint = fingerprint or _digest(self.keys)
+        self.reward_range = _check_range(reward_range)
         self.columns: dict[str, np.ndarray] = {}
         self.add("visits", np.int32, 0)
         self.add("last_step", np.int32, -1)
@@ -59,7 +63,7 @@ class PromptTable:
 
     def add(self, name: str, dtype: Any, initial: float) -> np.ndarray:
         """Add a column of shape (N,) that starts at `initial` everywhere; returns it."""
-        if name in self.columns:
+        if name in self.columns or name in ("prompt", "key"):
             raise ConfigError(f"the prompt table has a column {name!r} already: choose another name")
         # np.zeros maps untouched pages lazily, so a column of zeros costs memory only once written
         column = np.zeros(self.size, dtype) if initial == 0 else np.full(self.size, initial, dtype)
@@ -113,9 +117,11 @@ class PromptTable:
 
     @property
     def bytes_per_prompt(self) -> int:
+        """What the columns take, in bytes a prompt; keys and the method's indexes are not counted."""
         return sum(column.itemsize for column in self.columns.values())
 
     def state_dict(self) -> dict[str, np.ndarray]:
+        """A copy of every column."""
         return {name: column.copy() for name, column in self.columns.items()}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
@@ -140,13 +146,14 @@ class PromptTable:
             column[:] = state[name]
 
     def to_arrow(self) -> pa.Table:
-        """The table with the prompts' numbers and keys in front, as a `pyarrow.Table`."""
+        """A copy of the table with the prompts' numbers and keys in front, as a `pyarrow.Table`."""
         import pyarrow as pa
 
         columns: dict[str, Any] = {"prompt": np.arange(self.size)}
         if self.keys is not None:
             columns["key"] = list(self.keys)
-        return pa.table(columns | self.columns, metadata={"curro.fingerprint": self.fingerprint})
+        # Arrow would share the memory of a column, and change as training goes on
+        return pa.table(columns | self.state_dict(), metadata={"curro.fingerprint": self.fingerprint})
 
     def to_pandas(self) -> pd.DataFrame:
         """The same as a `pandas.DataFrame`."""
@@ -159,3 +166,20 @@ def _refuse_duplicates(keys: Sequence[str]) -> None:
         first = seen.setdefault(key, row)
         if first != row:
             raise ConfigError(f"prompts {first} and {row} have the same key {key!r}: keys must be unique")
+
+
+def _digest(keys: Sequence[str]) -> str:
+    digest = hashlib.sha256()
+    for key in keys:
+        digest.update(f"{len(str(key))}:{key}".encode())
+    return digest.hexdigest()
+
+
+def _check_range(reward_range: tuple[float, float]) -> tuple[float, float]:
+    try:
+        low, high = (float(bound) for bound in reward_range)
+    except (TypeError, ValueError):
+        low = high = np.nan
+    if not (np.isfinite(high - low) and low < high):
+        raise ConfigError(f"reward_range is (failure, success) with failure < success, not {reward_range}")
+    return low, high
