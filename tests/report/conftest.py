@@ -1,0 +1,42 @@
+"""A simulated run of each kind, made once."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from curro.report import write_report
+
+_SIMULATED = runpy.run_path(str(Path(__file__).with_name("simulated.py")))
+SPECS = {
+    "published": "prioritized-replay:variant=published",
+    "default": "prioritized-replay",
+    "uniform": "uniform",
+}
+
+
+@pytest.fixture(scope="session")
+def hostile_key():
+    return _SIMULATED["HOSTILE"]
+
+
+@pytest.fixture(scope="session")
+def simulated_run():
+    return _SIMULATED["simulated_run"]
+
+
+@pytest.fixture(scope="session")
+def runs(simulated_run, tmp_path_factory):
+    """By the curriculum's name, two seeds."""
+    folder = tmp_path_factory.mktemp("runs")
+    return {
+        name: [simulated_run(folder / name / str(seed), spec, seed=seed) for seed in range(2)]
+        for name, spec in SPECS.items()
+    }
+
+
+@pytest.fixture(scope="session")
+def pages(runs, tmp_path_factory):
+    """By the curriculum's name, the text of its first seed's page."""
+    folder = tmp_path_factory.mktemp("pages")
+    return {name: write_report(seeds[0], folder / name).read_text() for name, seeds in runs.items()}

@@ -1,0 +1,136 @@
+"""The comparison: levels and crossings by hand, its table and its page."""
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from curro.report import comparison_table, render_comparison, write_comparison
+from curro.report.compare import crossing, isotonic
+from curro.runs import RunError, RunFolder
+
+
+def evaluated(path, values, rollouts=100):
+    run = RunFolder.create(path, {})
+    for step, value in enumerate(values):
+        run.append_metrics(
+            {"step": step, "rollouts": step * rollouts, "seconds": 2.0 * step, "eval/pass@1": value}
+        )
+    return run
+
+
+def test_isotonic_pools_what_falls_and_is_nearest():
+    assert isotonic(np.array([1.0, 2, 3])).tolist() == [1, 2, 3]
+    assert isotonic(np.array([1.0, 3, 2, 4])).tolist() == [1, 2.5, 2.5, 4]
+    assert isotonic(np.array([3.0, 2, 1])).tolist() == [2, 2, 2]
+    assert isotonic(np.array([5.0, 1, 4, 2])).tolist() == [3, 3, 3, 3]
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=30)
+    fit = isotonic(y)
+    assert (np.diff(fit) >= 0).all()
+    for _ in range(300):
+        other = np.sort(fit + 0.1 * rng.normal(size=30))
+        assert np.square(y - fit).sum() <= np.square(y - other).sum()
+
+
+def test_crossing_is_on_the_straight_line_between():
+    x, y = np.array([0.0, 100, 200]), np.array([0.1, 0.3, 0.5])
+    assert crossing(x, y, 0.4) == pytest.approx(150)
+    assert crossing(x, y, 0.1) == 0
+    assert crossing(x, y, 0.5) == 200
+    assert crossing(x, y, 0.51) is None
+
+
+def test_rows(tmp_path):
+    runs = {
+        "uniform": [evaluated(tmp_path / "u", [0.1, 0.2, 0.3, 0.4, 0.5])],
+        "fast": [evaluated(tmp_path / "f", [0.1, 0.4, 0.6, 0.6, 0.7])],
+        "slow": [evaluated(tmp_path / "s", [0.1, 0.1, 0.2, 0.2, 0.3])],
+    }
+    uniform, fast, slow = comparison_table(runs)
+    assert (uniform.to_level, uniform.ratio, uniform.final, uniform.error) == (400, 1, 0.5, None)
+    assert fast.to_level == pytest.approx(150)
+    assert fast.ratio == pytest.approx(400 / 150)
+    assert (slow.to_level, slow.ratio, slow.rollouts, slow.seconds) == (None, None, 400, 8)
+
+
+def test_a_lucky_evaluation_does_not_reach_the_level(tmp_path):
+    runs = {
+        "uniform": [evaluated(tmp_path / "u", [0.1, 0.2, 0.3, 0.4, 0.5])],
+        "lucky": [evaluated(tmp_path / "l", [0.1, 0.6, 0.2, 0.3, 0.4])],
+    }
+    assert comparison_table(runs)[1].to_level is None
+
+
+def test_seeds_are_averaged_on_what_all_cover(tmp_path):
+    runs = {
+        "uniform": [
+            evaluated(tmp_path / "a", [0.0, 0.2, 0.4]),
+            evaluated(tmp_path / "b", [0.2, 0.4, 0.6, 0.8], rollouts=80),
+        ]
+    }
+    (row,) = comparison_table(runs)
+    assert row.seeds == 2
+    assert row.final == pytest.approx(0.6)
+    assert row.error == pytest.approx(0.2)
+    assert row.rollouts == pytest.approx(220)
+    assert row.to_level == pytest.approx(200)
+
+
+def test_a_first_curriculum_that_has_the_level_from_the_start_gives_no_ratio(tmp_path):
+    runs = {
+        "flat": [evaluated(tmp_path / "a", [0.5, 0.4])],
+        "up": [evaluated(tmp_path / "b", [0.3, 0.6])],
+    }
+    flat, up = comparison_table(runs)
+    assert (flat.to_level, flat.ratio, up.ratio) == (0, None, None)
+    assert up.to_level == pytest.approx(50)
+
+
+def test_what_cannot_be_compared_is_said(tmp_path):
+    with pytest.raises(RunError, match="nothing to compare"):
+        comparison_table({})
+    with pytest.raises(RunError, match="no run of 'a'"):
+        comparison_table({"a": []})
+    blind = RunFolder.create(tmp_path / "blind", {})
+    blind.append_metrics({"step": 1, "rollouts": 8, "seconds": 1})
+    with pytest.raises(RunError, match=r"blind has no held-out eval/pass@1"):
+        comparison_table({"a": [blind]})
+    late = RunFolder.create(tmp_path / "late", {})
+    late.append_metrics({"step": 9, "rollouts": 900, "seconds": 1, "eval/pass@1": 0.5})
+    with pytest.raises(RunError, match="no stretch of training in common"):
+        comparison_table({"a": [evaluated(tmp_path / "early", [0.1, 0.2]), late]})
+
+
+def test_the_terminals_table(runs):
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(render_comparison(comparison_table(runs)))
+    text = console.export_text()
+    assert "uniform" in text
+    assert "±" in text
+    assert "1.00x" in text
+
+
+def test_names_are_no_markup_in_the_terminal(tmp_path, hostile_key):
+    rows = comparison_table({"[red]" + hostile_key: [evaluated(tmp_path / "a", [0.1, 0.2])]})
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(render_comparison(rows))
+    text = console.export_text()
+    assert "[red]</td>" in text
+    assert "\x1b" not in text
+
+
+def test_the_page(runs, tmp_path):
+    page = write_comparison(runs, tmp_path / "pages" / "compare.html").read_text()
+    assert page.count("<figure>") == 4
+    assert "published&#39;s level" in page
+    assert "<script" not in page
+
+
+def test_a_page_of_runs_with_evaluations_alone(tmp_path, hostile_key):
+    runs = {hostile_key: [evaluated(tmp_path / "a", [0.1, 0.2])], "_b": [evaluated(tmp_path / "b", [0.1])]}
+    page = write_comparison(runs, tmp_path / "compare.html").read_text()
+    assert page.count("<figure>") == 2
+    assert "<script" not in page
+    assert "_b</span>" in page

@@ -1,0 +1,59 @@
+"""Hardest, most informative, regressed: by hand."""
+
+import pytest
+
+from curro.report.history import LEARNABLE, SOLVED, UNSOLVED, read_history
+from curro.report.rankings import rankings, readable
+from curro.runs import RunFolder
+
+
+@pytest.fixture
+def groups(tmp_path):
+    run = RunFolder.create(tmp_path / "run", {})
+    run.append_metrics({"step": 9, "rollouts": 1, "seconds": 1})
+    visits = {
+        "never": [0, 0, 0],
+        "once": [0],
+        "fell": [0.5, 1, 0.25],
+        "half": [0.5],
+        "easy": [1],
+        "up": [0, 0.75],
+    }
+    run.append_groups(
+        {
+            "step": step,
+            "prompt": prompt,
+            "key": key,
+            "reason": 0,
+            "mean": rate,
+            "variance": rate * (1 - rate),
+            "admitted": True,
+        }
+        for step in range(3)
+        for prompt, (key, rates) in enumerate(visits.items())
+        if step < len(rates)
+        for rate in [rates[step]]
+    )
+    return read_history(run).groups
+
+
+def test_states_and_visits(groups):
+    assert groups.state.tolist()[:6] == [UNSOLVED, UNSOLVED, LEARNABLE, LEARNABLE, SOLVED, UNSOLVED]
+    assert groups.first.sum() == groups.latest.sum() == 6
+    assert groups.rate[groups.latest].tolist() == [0, 0.5, 1, 0.75, 0, 0.25]
+
+
+def test_rankings(groups):
+    hardest, informative, regressed = rankings(groups, 10)
+    assert [prompt.key for prompt in hardest.prompts] == ["never", "once"]
+    assert hardest.prompts[0].visits == 3
+    assert [prompt.key for prompt in informative.prompts] == ["half", "fell", "up"]
+    (fell,) = regressed.prompts
+    assert (fell.key, fell.best, fell.best_step, fell.rate, fell.last_step) == ("fell", 1, 1, 0.25, 2)
+    assert [len(ranking.prompts) for ranking in rankings(groups, 1)] == [1, 1, 1]
+
+
+def test_a_key_is_cut_and_cannot_move_the_cursor():
+    assert readable("train-1", 10) == "train-1"
+    assert readable("x" * 11, 10) == "x" * 9 + "…"
+    assert readable("a\x1b[2J\n\u202e\ud800", 40) == "a\\x1b[2J\\n\\u202e\\ud800"
