@@ -31,7 +31,8 @@ class Draw:
     Attributes:
         prompts: int64, the prompts' numbers in the data set, distinct.
         tickets: int64, to be settled by `observe` or `drop`.
-        probabilities: float64, of drawing this prompt when it was drawn; NaN where nothing was random.
+        probabilities: float64, of drawing this prompt when it was drawn; NaN where nothing was random,
+            or it is not known.
         weights: float64, importance weights.
         reasons: uint8, why each was chosen (`curro.Reason`).
         step: the training step that asked.
@@ -114,6 +115,8 @@ class Curriculum:
         self.signal = 0.0
         self.credits = advantage is not None
         self.advantage = registry.build("advantage", advantage or "group")
+        if not callable(self.advantage):
+            raise ConfigError(f"advantage {advantage!r} cannot be called: see curro.advantage.group")
         self.selection = (
             selection if isinstance(selection, Selection) else registry.build("selection", selection)
         )

@@ -6,6 +6,7 @@ import difflib
 import importlib
 import inspect
 from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any
 
 from curro.errors import ConfigError
@@ -20,6 +21,14 @@ BUILTIN: dict[str, dict[str, str]] = {
     },
 }
 
+_TYPES: dict[str, tuple[type, str]] = {
+    "bool": (bool, "true or false"),
+    "int": (Integral, "a whole number"),
+    "float": (Real, "a number"),
+    "str": (str, "text"),
+}
+"""By the annotation of an option as it is written: what its value must be, and in words."""
+
 
 def build(kind: str, spec: str | Mapping[str, Any]) -> Any:
     """The method of this kind that `spec` names.
@@ -33,6 +42,8 @@ def build(kind: str, spec: str | Mapping[str, Any]) -> Any:
     Raises:
         ConfigError: an unknown name or option, with the right ones; a class that cannot be imported.
     """
+    if not isinstance(spec, str | Mapping):
+        raise ConfigError(f"{kind} is a name, or a dict of `name` and options, not {spec!r}")
     options = dict(parse(kind, spec) if isinstance(spec, str) else spec)
     positional = options.pop("", [])
     name = options.pop("name", None)
@@ -48,8 +59,16 @@ def construct(
     positional: Sequence[Any] = (),
     also: Sequence[str] = (),
 ) -> Any:
-    """Call `factory` with options; ConfigError for one that it, or `also`, does not know."""
-    signature = inspect.signature(factory)
+    """Call `factory` with options.
+
+    Raises:
+        ConfigError: an option that it, or `also`, does not know; a value that is not of the type its
+            signature says (`int`, `float`, `bool`, `str`), or that it refuses with a TypeError.
+    """
+    try:
+        signature = inspect.signature(factory)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{label} cannot be built from options: {error}") from error
     known = [p.name for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
     if len(positional) > len(known):
         raise ConfigError(f"{label} takes {len(known)} options, not {len(positional)}")
@@ -58,6 +77,8 @@ def construct(
     for option in options:
         if option not in known and not takes_any:
             raise ConfigError(f"{label} has no option {option!r}{_hint(option, [*also, *known])}")
+        if option in known:
+            _check_type(f"{label}: {option}", options[option], signature.parameters[option].annotation)
     try:
         return factory(**options)
     except TypeError as error:
@@ -66,17 +87,24 @@ def construct(
 
 def parse(kind: str, text: str) -> dict[str, Any]:
     """`name:option=value,...` as a dict; values that stand without a name under the key ""."""
-    parts = text.split(":", 1 if text.split(":", 1)[0] in BUILTIN[kind] else 2)
-    if parts[0] not in BUILTIN[kind] and len(parts) > 1:
-        parts[:2] = [":".join(parts[:2])]
-    options: dict[str, Any] = {"name": parts[0]}
-    for item in parts[1].split(",") if len(parts) > 1 else []:
+    name, _, rest = text.partition(":")
+    attribute, _, more = rest.partition(":")
+    if name not in BUILTIN[kind] and attribute.isidentifier():
+        name, rest = f"{name}:{attribute}", more
+    options: dict[str, Any] = {"name": name}
+    for item in rest.split(",") if rest else []:
         name, equals, value = item.partition("=")
         if equals:
             options[name.strip()] = _value(value)
         else:
             options.setdefault("", []).append(_value(item))
     return options
+
+
+def _check_type(what: str, value: Any, annotation: Any) -> None:
+    kind, words = _TYPES.get(getattr(annotation, "__name__", annotation), (object, ""))
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind in (Integral, Real)):
+        raise ConfigError(f"{what} is {words}, not {value!r}")
 
 
 def _value(text: str) -> Any:
@@ -99,8 +127,11 @@ def _factory(kind: str, name: str) -> Any:
         )
     try:
         return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"{kind} {name!r} cannot be imported: {error}") from error
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"{kind} {name!r} cannot be imported: {error}; by name alone there are: "
+            f"{', '.join(sorted(BUILTIN[kind]))}"
+        ) from error
 
 
 def _hint(wrong: str, right: Any) -> str:

@@ -31,7 +31,7 @@ class Choice:
         prompts: int64 (P,), distinct.
         reasons: uint8 (P,), values of `Reason`.
         probabilities: float64 (P,), of drawing this prompt next when it was drawn; NaN where the
-            choice was not a random draw (the top of a heap).
+            choice was not a random draw (the top of a heap) or its probability has no formula.
         weights: float64 (P,), importance weights; 1 where a method has none.
     """
 

@@ -27,8 +27,8 @@ class PublishedReplay(Selection):
 
     A group whose own rewards do not vary (its p <= tolerance or >= 1 - tolerance, section 4.1) sends
     its prompt to the solved or the unsolved pool, by the side of the reward range's middle its mean
-    lies on. Every `retest_every` steps the longest unevaluated of the pools come before all others;
-    what varies again re-enters the heap.
+    lies on. Every `retest_every` steps, on the first step asked for from each multiple on, the longest
+    unevaluated of the pools come before all others; what varies again re-enters the heap.
 
     The paper does not say what happens when the heap has too few prompts: the batch is completed
     from the unsolved pool, then from the solved pool, longest unevaluated first.
@@ -36,7 +36,7 @@ class PublishedReplay(Selection):
     Args:
         smoothing: weight of the new observation (section 5: 0.8).
         initial_priority: of prompts not seen yet; infinity makes every prompt come once before any
-            comes twice (section 2). Section 5: 0.2.
+            comes twice, exploration and retests aside (section 2). Section 5: 0.2.
         draw: "top" takes the highest priorities from a max-heap, ties at random; "proportional" draws
             with probability proportional to the priority from a sum tree (section 4.2).
         exploration: the share of batches, or of prompts, drawn uniformly from the main heap (4.2, 5).
@@ -97,6 +97,7 @@ class PublishedReplay(Selection):
         self.planned, self.exploring = -1, False
         self.due = {SOLVED: 0, UNSOLVED: 0}
         self.moves = {"to_solved": 0, "to_unsolved": 0, "from_solved": 0, "from_unsolved": 0}
+        self.flips = 0
         everything = np.full(table.size, self.initial_priority)
         self.heap: MaxHeap | ProportionalStore
         if self.draw == "top":
@@ -110,7 +111,7 @@ class PublishedReplay(Selection):
         parts = []
         for pool, reason in ((SOLVED, Reason.RETEST_SOLVED), (UNSOLVED, Reason.RETEST_UNSOLVED)):
             retested = self.pools[pool].pop(min(n, self.due[pool]))
-            self.due[pool] = max(0, self.due[pool] - n)
+            self.due[pool] -= len(retested)
             n -= len(retested)
             parts.append(Choice.of(retested, reason))
         heaped = self._from_heap(min(n, len(self.heap)))
@@ -126,28 +127,31 @@ class PublishedReplay(Selection):
         """Decide once a step whether it explores and retests, so that small calls make one batch."""
         if step == self.planned:
             return
+        every, before = self.retest_every, max(self.planned, 0)
         self.planned = step
         self.exploring = self.explore_by == "batch" and self.rng.random() < self.exploration
-        retest = self.retest_every > 0 and step > 0 and step % self.retest_every == 0
-        self.due = {pool: number * retest for pool, number in self.retests.items()}
+        retest = every > 0 and step // every > before // every
+        self.due = {pool: min(n, len(self.pools[pool])) * retest for pool, n in self.retests.items()}
 
     def _from_heap(self, n: int) -> Choice:
         if self.explore_by == "batch":
-            return self._explore(self.rng.random(n)) if self.exploring else self._exploit(n)
+            uniforms = self.rng.random(n)
+            return self._explore(uniforms) if self.exploring else self._exploit(uniforms)
         parts = []
-        for explore, position in self.rng.random((n, 2)):
-            parts.append(self._explore(position[None]) if explore < self.exploration else self._exploit(1))
-        return Choice.join(parts) if parts else self._exploit(0)
+        for explore, uniform in self.rng.random((n, 2)):
+            place = self._explore if explore < self.exploration else self._exploit
+            parts.append(place(uniform[None]))
+        return Choice.join(parts) if parts else self._exploit(np.empty(0))
 
     def _explore(self, uniforms: np.ndarray) -> Choice:
         chance = 1 / np.arange(len(self.heap), len(self.heap) - len(uniforms), -1)
         return Choice.of(self.heap.pop_uniform(uniforms), Reason.EXPLORATION, chance)
 
-    def _exploit(self, n: int) -> Choice:
+    def _exploit(self, uniforms: np.ndarray) -> Choice:
         if isinstance(self.heap, ProportionalStore):
-            prompts, chance = self.heap.draw(self.rng.random(n))
+            prompts, chance = self.heap.draw(uniforms)
         else:
-            prompts, chance = self.heap.pop(n), np.full(n, np.nan)
+            prompts, chance = self.heap.pop(len(uniforms)), np.full(len(uniforms), np.nan)
         unseen = self.table["visits"][prompts] == 0
         return Choice.of(prompts, np.where(unseen, Reason.UNSEEN, Reason.PRIORITY), chance)
 
@@ -173,6 +177,7 @@ class PublishedReplay(Selection):
         for pool, name in ((SOLVED, "solved"), (UNSOLVED, "unsolved")):
             self.moves[f"to_{name}"] += int(((place == pool) & (before != pool)).sum())
             self.moves[f"from_{name}"] += int(((place != pool) & (before == pool)).sum())
+        self.flips += int(((place != HEAP) & (before != HEAP) & (place != before)).sum())
         self.place[prompts] = place
         self._put(prompts, outcome.steps)
 
@@ -188,6 +193,8 @@ class PublishedReplay(Selection):
             queue.push(prompts[place == pool], steps[place == pool])
 
     def metrics(self) -> dict[str, float]:
+        """Sizes of heap and pools, mean finite priority in the heap; since the start: moves into and out
+        of each pool, and flips, moves from one pool straight to the other."""
         inside = self.heap.ids()
         priorities = self.heap.priorities(inside)
         finite = priorities[np.isfinite(priorities)]
@@ -197,6 +204,7 @@ class PublishedReplay(Selection):
             "replay/unsolved_pool": float(len(self.pools[UNSOLVED])),
             "replay/mean_priority": float(finite.mean()) if len(finite) else np.nan,
             **{f"replay/moved_{name}": float(count) for name, count in self.moves.items()},
+            "replay/flips": float(self.flips),
         }
 
     def state_dict(self) -> dict[str, Any]:
@@ -205,6 +213,7 @@ class PublishedReplay(Selection):
             "exploring": self.exploring,
             "due": [self.due[SOLVED], self.due[UNSOLVED]],
             "moves": dict(self.moves),
+            "flips": self.flips,
             "heap": self.heap.state_dict(),
             "solved": self.pools[SOLVED].state_dict(),
             "unsolved": self.pools[UNSOLVED].state_dict(),
@@ -213,7 +222,7 @@ class PublishedReplay(Selection):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.planned, self.exploring = state["planned"], state["exploring"]
         self.due = dict(zip((SOLVED, UNSOLVED), state["due"], strict=True))
-        self.moves = dict(state["moves"])
+        self.moves, self.flips = dict(state["moves"]), state["flips"]
         self.heap.load_state_dict(state["heap"])
         self.pools[SOLVED].load_state_dict(state["solved"])
         self.pools[UNSOLVED].load_state_dict(state["unsolved"])

@@ -12,7 +12,7 @@ from curro.selection.base import Choice, Reason, Selection
 
 
 class Uniform(Selection):
-    """Passes over the data set, each in a new random order; a prompt in flight waits for its turn.
+    """Passes over the data set, each in a new random order; a prompt in flight misses its turn.
 
     Args:
         replacement: draw every prompt independently of what came before instead of in passes.
@@ -20,13 +20,10 @@ class Uniform(Selection):
 
     def __init__(self, *, replacement: bool = False) -> None:
         self.replacement = replacement
-        self.seed = 0
-        self.epoch = 0
-        self.position = 0
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
-        self.seed = int(rng.integers(2**63))
+        self.seed, self.epoch, self.position = int(rng.integers(2**63)), 0, 0
         self._shuffle()
 
     def _shuffle(self) -> None:
@@ -48,7 +45,7 @@ class Uniform(Selection):
             if not self.replacement and self.position == self.table.size:
                 self.epoch, self.position = self.epoch + 1, 0
                 self._shuffle()
-        return Choice.of(taken, Reason.UNIFORM, 1 / free)
+        return Choice.of(taken, Reason.UNIFORM, 1 / np.arange(free, free - n, -1))
 
     def state_dict(self) -> dict[str, Any]:
         return {"seed": self.seed, "epoch": self.epoch, "position": self.position}
