@@ -5,8 +5,8 @@
     python benchmarks/index.py --quick         # a minute, writes nothing
 
 One process, one thread; the candidates of a table take turns of five batches, so that what disturbs one
-disturbs all; medians. Trust the ratios: absolute times move with the machine and with what else it does. A candidate
-that is slow is measured less often, one that does not import is named with the reason.
+disturbs all; medians. Trust the ratios: absolute times move with the machine and with what else it does.
+A slow candidate has fewer turns, one that does not import is named with the reason.
 """
 
 import json
@@ -41,7 +41,7 @@ def measure(
     priorities: str,
     size: int,
     batches: tuple[int, ...],
-    repeats: int,
+    turns: int,
     patience: float,
     times: Times,
 ) -> None:

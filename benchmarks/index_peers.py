@@ -33,9 +33,9 @@ class Candidate:
         self.priorities[ids] = priorities
 
 
-def importance(probabilities: np.ndarray, size: int) -> np.ndarray:
-    """(size * probability) ** -beta, divided by the batch's largest: Schaul et al. 2016, section 3.4."""
-    weights = (size * probabilities) ** -BETA
+def importance(probabilities: np.ndarray) -> np.ndarray:
+    """(size * probability) ** -beta over the largest of the batch (Schaul et al. 2016); the size cancels."""
+    weights = probabilities**-BETA
     weights /= weights.max()
     return weights
 
@@ -154,7 +154,7 @@ class CurroTree(Candidate):
 
     def select(self, count):
         ids, probabilities = self.tree.sample(self.rng.random(count))
-        return ids, importance(probabilities, self.tree.size)
+        return ids, importance(probabilities)
 
     def update(self, ids, priorities):
         self.tree.update(ids, priorities)
@@ -204,7 +204,7 @@ class Choice(Candidate):
     def select(self, count):
         probabilities = self.priorities / self.priorities.sum()
         ids = self.rng.choice(probabilities.size, count, p=probabilities)
-        return ids, importance(probabilities[ids], probabilities.size)
+        return ids, importance(probabilities[ids])
 
 
 class CumSum(Candidate):
@@ -213,7 +213,7 @@ class CumSum(Candidate):
     def select(self, count):
         cumulative = np.cumsum(self.priorities)
         ids = np.searchsorted(cumulative, self.rng.random(count) * cumulative[-1], side="right")
-        return ids, importance(self.priorities[ids] / cumulative[-1], cumulative.size)
+        return ids, importance(self.priorities[ids] / cumulative[-1])
 
 
 # ---- in proportion, without replacement
@@ -224,7 +224,7 @@ class CurroDistinct(CurroTree):
 
     def select(self, count):
         ids, probabilities = self.tree.sample_distinct(self.rng.random(count))
-        return ids, importance(probabilities, self.tree.size)
+        return ids, importance(probabilities)
 
 
 class CurroRace(Candidate):
@@ -247,7 +247,7 @@ class ChoiceDistinct(Candidate):
     def select(self, count):
         probabilities = self.priorities / self.priorities.sum()
         ids = self.rng.choice(probabilities.size, count, replace=False, p=probabilities)
-        return ids, importance(probabilities[ids], probabilities.size)
+        return ids, importance(probabilities[ids])
 
 
 class ScanRace(Candidate):
@@ -259,7 +259,7 @@ class ScanRace(Candidate):
         with np.errstate(divide="ignore"):
             clocks = self.rng.standard_exponential(self.priorities.size) / self.priorities
         ids = np.argpartition(clocks, count)[:count]
-        return ids, importance(self.priorities[ids] / self.priorities.sum(), clocks.size)
+        return ids, importance(self.priorities[ids] / self.priorities.sum())
 
 
 class Floor(Candidate):

@@ -30,12 +30,13 @@ def check_size(size: int) -> int:
 
 def check_ids(ids: ArrayLike, size: int) -> Ids:
     """`ids` as a flat int64 array, each in 0..size-1."""
-    given = np.asarray(ids)
-    if given.dtype.kind not in "iu" and given.size:
-        raise TypeError(f"ids must be integers, not {given.dtype}")
-    if given.ndim > 1:
-        raise ValueError(f"ids must be one-dimensional, not of shape {given.shape}")
-    flat = np.ascontiguousarray(given, dtype=np.int64)
+    flat = np.ascontiguousarray(ids)
+    if flat.dtype != np.int64:
+        if flat.dtype.kind not in "iu" and flat.size:
+            raise TypeError(f"ids must be integers, not {flat.dtype}")
+        flat = flat.astype(np.int64)
+    if flat.ndim != 1:
+        raise ValueError(f"ids must be one-dimensional, not of shape {flat.shape}")
     bad = _first_outside(flat, 0, size - 1)
     if bad >= 0:
         raise IndexError(f"id {flat[bad]} is outside 0..{size - 1}")
@@ -46,7 +47,7 @@ def check_values(values: ArrayLike, ids: Ids | None, low: float, high: float, wh
     """`values` as a flat float64 array, one for each id, each in [low, high]; a single number serves all."""
     flat = np.ascontiguousarray(values, dtype=np.float64)
     if ids is not None:
-        if flat.size == 1 and ids.size != 1 and np.ndim(values) == 0:
+        if flat.shape != ids.shape and np.ndim(values) == 0:
             flat = np.full(ids.size, flat[0])
         if flat.shape != ids.shape:
             raise ValueError(f"{ids.size} ids but {what} of shape {flat.shape}")

@@ -68,14 +68,15 @@ def _put(record, by_id, s, key, item):  # type: ignore[no-untyped-def]
 
 
 @part
+def _higher(record, a, b):  # type: ignore[no-untyped-def]
+    """The slot of the two whose record is above; by arithmetic, for the outcome cannot be foretold."""
+    above = _above(record[2 * b], record[2 * b + 1], record[2 * a], record[2 * a + 1])
+    return a + (b - a) * np.int64(above)
+
+
+@part
 def _highest_of_four(record, c):  # type: ignore[no-untyped-def]
-    best, key, item = c, record[2 * c], record[2 * c + 1]
-    for s in range(c + 1, c + 4):
-        higher = _above(record[2 * s], record[2 * s + 1], key, item)
-        best = s if higher else best
-        key = record[2 * s] if higher else key
-        item = record[2 * s + 1] if higher else item
-    return best, key, item
+    return _higher(record, _higher(record, c, c + 1), _higher(record, c + 2, c + 3))
 
 
 @part
@@ -93,7 +94,8 @@ def _sink_round(record, by_id, end, hole, keys, items, filled, count):  # type: 
         c = 4 * s - 8
         key, item = keys[a], items[a]
         if c < end:
-            best, best_key, best_item = _highest_of_four(record, c)
+            best = _highest_of_four(record, c)
+            best_key, best_item = record[2 * best], record[2 * best + 1]
             if _above(best_key, best_item, key, item):
                 prefetch(record, 2 * (4 * best - 8))
                 hole[left], keys[left], items[left] = best, key, item
@@ -138,10 +140,10 @@ def put(record, by_id, salt, end, ids, bits):  # type: ignore[no-untyped-def]
             _put(record, by_id, s, record[2 * p], record[2 * p + 1])
             s = p
         while 4 * s - 8 < end:
-            best, best_key, best_item = _highest_of_four(record, 4 * s - 8)
-            if not _above(best_key, best_item, key, item):
+            best = _highest_of_four(record, 4 * s - 8)
+            if not _above(record[2 * best], record[2 * best + 1], key, item):
                 break
-            _put(record, by_id, s, best_key, best_item)
+            _put(record, by_id, s, record[2 * best], record[2 * best + 1])
             s = best
         _put(record, by_id, s, key, item)
     return end
@@ -200,25 +202,26 @@ def pop(record, by_id, end, ids, bits, slots, edge, slot, keys, items, filled, f
         slots[a], ids[a], bits[a] = s, _id(item), _bits(record[2 * s])
         by_id[ids[a], 0] = 0
         record[2 * s] = _ZERO
-        x, x_key, x_item = _highest_of_four(record, s & ~3)
-        y, y_key, y_item = s, _ZERO, _ZERO
+        sibling, child = _highest_of_four(record, s & ~3), s
         if 4 * s - 8 < end:
-            y, y_key, y_item = _highest_of_four(record, 4 * s - 8)
-        for new, new_item in ((x, x_item), (y, y_item)):
+            child = _highest_of_four(record, 4 * s - 8)
+        x = _higher(record, sibling, child)
+        y = sibling + child - x
+        x_key, x_item = record[2 * x], record[2 * x + 1]
+        y_key, y_item = record[2 * y], record[2 * y + 1]
+        for new in (x, y):
             prefetch(record, 2 * (4 * new - 8))
-            prefetch(flat, 2 * _id(new_item))
-        if _above(y_key, y_item, x_key, x_item):
-            x, x_key, x_item, y, y_key, y_item = y, y_key, y_item, x, x_key, x_item
+            prefetch(flat, 2 * _id(record[2 * new + 1]))
         if x_key == _ZERO:
             edge_end -= 1
             x, x_key, x_item = slot[edge_end], edge[2 * edge_end], edge[2 * edge_end + 1]
             edge[2 * edge_end] = _ZERO
         f = ROOT
         while 4 * f - 8 < edge_end:
-            g, key, item = _highest_of_four(edge, 4 * f - 8)
-            if not _above(key, item, x_key, x_item):
+            g = _highest_of_four(edge, 4 * f - 8)
+            if not _above(edge[2 * g], edge[2 * g + 1], x_key, x_item):
                 break
-            edge[2 * f], edge[2 * f + 1], slot[f] = key, item, slot[g]
+            edge[2 * f], edge[2 * f + 1], slot[f] = edge[2 * g], edge[2 * g + 1], slot[g]
             f = g
         edge[2 * f], edge[2 * f + 1], slot[f] = x_key, x_item, x
         if y_key != _ZERO:
