@@ -53,6 +53,15 @@ def test_rankings(groups):
     assert [len(ranking.prompts) for ranking in rankings(groups, 1)] == [1, 1, 1]
 
 
+def test_a_group_without_a_reward_is_no_visit(tmp_path):
+    run = RunFolder.create(tmp_path / "run", {})
+    run.append_metrics({"step": 1, "rollouts": 8, "seconds": 1})
+    group = {"step": 1, "prompt": 0, "key": "a", "reason": 0, "admitted": False}
+    run.append_groups([group | {"mean": float("nan"), "variance": 0.0}])
+    assert len(read_history(run).groups.prompt) == 0
+    assert [ranking.prompts for ranking in rankings(read_history(run).groups, 3)] == [[], [], []]
+
+
 def test_a_key_is_cut_and_cannot_move_the_cursor():
     assert readable("train-1", 10) == "train-1"
     assert readable("x" * 11, 10) == "x" * 9 + "…"

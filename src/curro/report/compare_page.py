@@ -35,7 +35,7 @@ def write_comparison(runs: Runs, out: str | os.PathLike[str]) -> Path:
     return write_page(
         "comparison.html",
         Path(out),
-        title="curro: " + ", ".join(runs),
+        title=f"curro: {len(rows)} curricula",
         names=[row.name for row in rows],
         columns=columns(rows),
         cells=[cells(row) for row in rows],

@@ -18,7 +18,7 @@ UNSOLVED, LEARNABLE, SOLVED = 0, 1, 2
 
 @dataclass(frozen=True)
 class Groups:
-    """The finished groups in order; arrays of shape (F,).
+    """The finished groups with a reward in order; arrays of shape (F,).
 
     Attributes:
         step: int64, the training step.
@@ -117,6 +117,8 @@ def scale(config: Mapping[str, Any]) -> PromptTable:
 
 
 def _groups(rows: list[dict[str, Any]], config: Mapping[str, Any]) -> Groups:
+    rows = [row for row in rows if not np.isnan(row["mean"])]
+
     def column(name: str, dtype: Any) -> np.ndarray:
         return np.array([row[name] for row in rows], dtype)
 
