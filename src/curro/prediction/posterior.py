@@ -13,6 +13,7 @@ from curro.selection.base import Outcome
 HALF_LIVES = 2.0 ** np.arange(1, 13)
 """Candidate half-lives of the evidence, in training steps."""
 
+_HEARD = ("prompt", "age", "size", "mean", "variance", "lowest", "highest")
 _WINDOW = 512
 _NARROW, _WIDE = 0.05, 50.0
 
@@ -30,12 +31,20 @@ class FadedPosterior:
 
     For 0/1 rewards this is the Beta posterior Beta(K M, K (1 - M)) exactly; for other rewards, scaled
     to [0, 1] by the range of rewards seen so far, it has the right mean and expected variance.
+    All numbers are success rates: a reward of complete failure is 0, of complete success 1.
 
-    Nothing is tuned per data set. The prior's moments are those of the last 512 or so first visits.
+    Nothing is tuned per data set. The prior's moments are those of the last 512 or so visits, each
+    weighed by k / (k + n), the part that the prior had in the prediction: a first visit counts fully,
+    one of a prompt that is well known hardly. So the prior follows the policy when no prompt is new,
+    and prompts that were put aside long ago are not judged by what the untrained policy could do.
+    A group of one rollout says nothing of how rewards spread and is left out of it.
     H is the one of `HALF_LIVES` under which the group means of all repeated visits were most likely
     (normal density with the posterior's predictive mean and variance): where old outcomes still
     predict new ones evidence is kept, where the policy has moved on it fades and a prompt that was
     never solved looks like any unknown prompt again.
+
+    What is shared by all prompts would depend on the order in which groups come in. So `observe` only
+    keeps them, and `learn` takes in what has come since it was last called, in order of prompt.
     """
 
     def bind(self, table: PromptTable) -> None:
@@ -43,13 +52,11 @@ class FadedPosterior:
         self.count = table.add("evidence_count", np.float32, 0)
         self.mean = table.add("evidence_mean", np.float32, 0)
         self.variance = table.add("evidence_variance", np.float32, 0)
-        low, high = table.reward_range
-        span = high - low
-        self.low, self.high = low, high
-        self.first_visits = 1.0
+        self.low, self.high = 0.0, 1.0
+        self.prior_visits = 1.0
         # one pseudo-visit of a prompt whose success rate is uniform on [0, 1]
-        self.first_mean, self.first_square = (low + high) / 2, (low + high) ** 2 / 4 + span**2 / 4
-        self.first_within = span**2 / 6
+        self.prior_mean, self.prior_square, self.prior_within = 1 / 2, 1 / 2, 1 / 6
+        self.heard = np.empty((len(_HEARD), 0))
         self.losses = np.zeros(len(HALF_LIVES))
 
     @property
@@ -59,13 +66,13 @@ class FadedPosterior:
 
     @property
     def prior(self) -> tuple[float, float, float]:
-        """Mean, variance of one reward, and concentration, in units of the reward."""
-        total = max(self.first_square - self.first_mean**2, 1e-9 * (self.high - self.low) ** 2)
-        between = max(total - self.first_within, total / (1 + _WIDE))
+        """Mean, variance of one reward, and concentration."""
+        total = max(self.prior_square - self.prior_mean**2, 1e-9 * (self.high - self.low) ** 2)
+        between = max(total - self.prior_within, total / (1 + _WIDE))
         return (
-            float(self.first_mean),
+            float(self.prior_mean),
             float(total),
-            float(np.clip(self.first_within / between, _NARROW, _WIDE)),
+            float(np.clip(self.prior_within / between, _NARROW, _WIDE)),
         )
 
     def combine(
@@ -83,7 +90,7 @@ class FadedPosterior:
         """A random draw of each prompt's informativeness from its posterior (Thompson sampling).
 
         The success rate p is drawn; p(1-p) is scaled by what part of it the rewards of such prompts
-        really vary (all of it for 0/1 rewards). In squared units of the reward range.
+        really vary (all of it for 0/1 rewards). In squared units of the range of rewards seen.
         """
         concentration, mean, variance = self.combine(prompts, step - self.table["last_step"][prompts])
         span = self.high - self.low
@@ -94,29 +101,51 @@ class FadedPosterior:
     def expected(self, prompts: np.ndarray, step: int) -> np.ndarray:
         """The expected informativeness of each prompt at this step, in squared units of the reward."""
         concentration, _, variance = self.combine(prompts, step - self.table["last_step"][prompts])
-        return variance * concentration / (concentration + 1)
+        return variance * concentration / (concentration + 1) * self._scale
+
+    @property
+    def _scale(self) -> float:
+        low, high = self.table.reward_range
+        return (high - low) ** 2
 
     def observe(self, outcome: Outcome) -> None:
-        """Learn the forgetting and the prior, then add the groups to their prompts' evidence.
+        """Keep finished groups for `learn`; before the table's `last_step` is set to their visit."""
+        rate = self.table.success_rate
+        heard = (
+            outcome.prompts,
+            np.maximum(outcome.steps - self.table["last_step"][outcome.prompts], 0),
+            outcome.scored.sum(axis=1),
+            rate(outcome.mean),
+            outcome.variance / self._scale,
+            rate(outcome.rewards.min(axis=1, where=outcome.scored, initial=np.inf)),
+            rate(outcome.rewards.max(axis=1, where=outcome.scored, initial=-np.inf)),
+        )
+        self.heard = np.concatenate([self.heard, np.array(heard, np.float64)], axis=1)
 
-        Call it before the table's `last_step` is set to this visit's.
+    def learn(self) -> np.ndarray:
+        """Learn the forgetting and the prior from what was observed, and add it to the evidence.
+
+        Returns the prompts it was about, int64, ascending. Call it before every choice.
         """
-        self.low = min(self.low, _lowest(outcome))
-        self.high = max(self.high, _highest(outcome))
-        prompts, size = outcome.prompts, outcome.scored.sum(axis=1)
-        age = np.maximum(outcome.steps - self.table["last_step"][prompts], 0)
+        first, age, size, mean, variance, lowest, highest = self.heard[:, self.heard[0].argsort()]
+        self.heard = self.heard[:, :0]
+        prompts = first.astype(np.int64)
+        self.low = float(lowest.min(initial=self.low))
+        self.high = float(highest.max(initial=self.high))
         seen = self.count[prompts] > 0
-        self._learn_half_life(prompts[seen], age[seen], size[seen], outcome.mean[seen])
-        self._learn_prior(outcome.mean[~seen], outcome.variance[~seen], size[~seen])
-
+        self._learn_half_life(prompts[seen], age[seen], size[seen], mean[seen])
         old = self.count[prompts] * 0.5 ** (age / self.half_life)
+        several = size > 1
+        self._learn_prior(*(column[several] for column in (old, size, mean, variance)))
+
         new = old + size
-        gap = outcome.mean - self.mean[prompts]
+        gap = mean - self.mean[prompts]
         self.variance[prompts] = (
-            old * self.variance[prompts] + size * outcome.variance + old * size / new * gap**2
+            old * self.variance[prompts] + size * variance + old * size / new * gap**2
         ) / new
         self.mean[prompts] += size / new * gap
         self.count[prompts] = new
+        return prompts
 
     def _learn_half_life(
         self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray
@@ -127,14 +156,16 @@ class FadedPosterior:
             spread = variance * (concentration / size + 1) / (concentration + 1) + floor
             self.losses[i] += float(np.sum(np.log(spread) + (mean - expected) ** 2 / spread)) / 2
 
-    def _learn_prior(self, mean: np.ndarray, variance: np.ndarray, size: np.ndarray) -> None:
-        within = variance * size / np.maximum(size - 1, 1)
-        for m, square, w in zip(mean, variance + mean**2, within, strict=True):
-            self.first_visits += 1
-            rate = 1 / min(self.first_visits, _WINDOW)
-            self.first_mean += rate * (m - self.first_mean)
-            self.first_square += rate * (square - self.first_square)
-            self.first_within += rate * (w - self.first_within)
+    def _learn_prior(self, old: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> None:
+        concentration = self.prior[2]
+        within = variance * size / (size - 1)
+        for n, m, square, w in zip(old, mean, variance + mean**2, within, strict=True):
+            weight = concentration / (concentration + n)
+            self.prior_visits += weight
+            rate = weight / min(self.prior_visits, _WINDOW)
+            self.prior_mean += rate * (m - self.prior_mean)
+            self.prior_square += rate * (square - self.prior_square)
+            self.prior_within += rate * (w - self.prior_within)
 
     def metrics(self) -> dict[str, float]:
         mean, variance, concentration = self.prior
@@ -146,17 +177,10 @@ class FadedPosterior:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        names = ("low", "high", "first_visits", "first_mean", "first_square", "first_within")
-        return {name: float(getattr(self, name)) for name in names} | {"losses": self.losses}
+        names = ("low", "high", "prior_visits", "prior_mean", "prior_square", "prior_within")
+        arrays = {"losses": self.losses.copy(), "heard": self.heard.copy()}
+        return {name: float(getattr(self, name)) for name in names} | arrays
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         for name, value in state.items():
             setattr(self, name, value.copy() if isinstance(value, np.ndarray) else value)
-
-
-def _lowest(outcome: Outcome) -> float:
-    return float(outcome.rewards.min(where=outcome.scored, initial=np.inf))
-
-
-def _highest(outcome: Outcome) -> float:
-    return float(outcome.rewards.max(where=outcome.scored, initial=-np.inf))

@@ -53,6 +53,8 @@ class FadedReplay(Selection):
         self.tree = SumTree(table.size)
 
     def select(self, n: int, step: int) -> Choice:
+        learnt = self.posterior.learn()
+        self.tree.update(learnt, self.posterior.variance[learnt].astype(np.float64))
         half = self.candidates // 2
         uniforms = self.rng.random((n, self.candidates))
         proposed = (uniforms * self.table.size).astype(np.int64)
@@ -66,7 +68,6 @@ class FadedReplay(Selection):
 
     def observe(self, outcome: Outcome) -> None:
         self.posterior.observe(outcome)
-        self.tree.update(outcome.prompts, self.posterior.variance[outcome.prompts].astype(np.float64))
 
     def metrics(self) -> dict[str, float]:
         return self.posterior.metrics()

@@ -1,0 +1,150 @@
+"""Any interleaving of select, observe, drop, refusals and resumes keeps the port's promises."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from curro import Curriculum, ExhaustedError, RewardError, TicketError
+
+SIZE, GROUP = 12, 4
+SELECTIONS = [
+    "uniform",
+    "uniform:replacement=true",
+    "prioritized-replay",
+    "prioritized-replay:variant=published",
+    "prioritized-replay:variant=published,draw=proportional",
+    "prioritized-replay:variant=published,explore_by=prompt,exploration=0.5",
+    "prioritized-replay:variant=published,draw=proportional,explore_by=prompt,exploration=0.5",
+    "prioritized-replay:variant=published,initial_priority=inf",
+    "prioritized-replay:variant=published,retest_every=2,tolerance=0.3",
+]
+REWARDS = {
+    "0/1": lambda rng, shape: rng.integers(0, 2, shape).astype(float),
+    "equal": lambda rng, shape: np.full(shape, 0.1),
+    "continuous": lambda rng, shape: rng.normal(size=shape),
+    "huge": lambda rng, shape: rng.uniform(-1e15, 1e15, shape),
+}
+
+
+class Port(RuleBasedStateMachine):
+    """Runs a curriculum that is saved and restored again and again beside one that never is."""
+
+    spec = "uniform"
+
+    def __init__(self):
+        super().__init__()
+        self.resumed, self.steady = (Curriculum(self.spec, SIZE, seed=3) for _ in range(2))
+        self.step, self.in_flight = 0, {}
+        self.settled, self.counts = [], {"selected": 0, "observed": 0, "dropped": 0}
+
+    def both(self, act):
+        return act(self.resumed), act(self.steady)
+
+    def some_in_flight(self, data):
+        tickets = sorted(self.in_flight)
+        return data.draw(st.lists(st.sampled_from(tickets), unique=True, min_size=1), label="tickets")
+
+    def close(self, tickets, how):
+        for ticket in tickets:
+            del self.in_flight[ticket]
+        self.settled += tickets
+        self.counts[how] += len(tickets)
+
+    def refused(self, error, act):
+        for curriculum in (self.resumed, self.steady):
+            before = curriculum.state_dict()
+            with pytest.raises(error):
+                act(curriculum)
+            np.testing.assert_equal(curriculum.state_dict(), before)
+
+    @rule(n=st.integers(1, SIZE), ahead=st.integers(0, 2))
+    def select(self, n, ahead):
+        free = SIZE - len(self.in_flight)
+        if n > free:
+            self.refused(ExhaustedError, lambda curriculum: curriculum.select(n, step=self.step))
+            return
+        self.step += ahead
+        draw, same = self.both(lambda curriculum: curriculum.select(n, step=self.step))
+        np.testing.assert_equal(vars(draw), vars(same))
+        assert len(draw) == n == len(set(draw.prompts.tolist()))
+        assert not set(draw.prompts.tolist()) & set(self.in_flight.values())
+        assert draw.tickets.tolist() == list(range(self.counts["selected"], self.counts["selected"] + n))
+        self.in_flight |= dict(zip(draw.tickets.tolist(), draw.prompts.tolist(), strict=True))
+        self.counts["selected"] += n
+
+    @precondition(lambda self: self.in_flight)
+    @rule(
+        data=st.data(), kind=st.sampled_from(sorted(REWARDS)), seed=st.integers(0, 999), holes=st.booleans()
+    )
+    def observe(self, data, kind, seed, holes):
+        tickets, rng = self.some_in_flight(data), np.random.default_rng(seed)
+        rewards = REWARDS[kind](rng, (len(tickets), GROUP))
+        scored = rng.random(rewards.shape) < 0.4 if holes else None
+        verdict, same = self.both(lambda curriculum: curriculum.observe(tickets, rewards, scored=scored))
+        np.testing.assert_equal(vars(verdict), vars(same))
+        assert verdict.prompts.tolist() == [self.in_flight[ticket] for ticket in tickets]
+        lost = [t for t, fine in zip(tickets, verdict.admitted, strict=True) if not fine]
+        assert len(lost) == (0 if scored is None else (~scored.any(axis=1)).sum())
+        self.close(lost, "dropped")
+        self.close([t for t in tickets if t not in lost], "observed")
+
+    @precondition(lambda self: self.in_flight)
+    @rule(data=st.data())
+    def drop(self, data):
+        tickets = self.some_in_flight(data)
+        self.both(lambda curriculum: curriculum.drop(tickets))
+        self.close(tickets, "dropped")
+
+    @precondition(lambda self: self.in_flight)
+    @rule(data=st.data(), how=st.sampled_from(["settled", "twice", "unknown", "nan", "inf", "shape"]))
+    def refuse(self, data, how):
+        tickets = self.some_in_flight(data)
+        rewards = np.ones((len(tickets), GROUP))
+        if how == "settled":
+            tickets = tickets[:-1] + self.settled[-1:]
+        if how == "unknown":
+            tickets = [*tickets[:-1], data.draw(st.sampled_from([-1, self.counts["selected"], 10**12]))]
+        if how == "twice":
+            tickets, rewards = [*tickets, tickets[0]], np.ones((len(tickets) + 1, GROUP))
+        if how in ("nan", "inf"):
+            rewards[-1, -1] = float(how)
+        if how == "shape":
+            rewards = rewards[0]
+        if how in ("nan", "inf", "shape"):
+            self.refused(RewardError, lambda curriculum: curriculum.observe(tickets, rewards))
+        elif len(tickets) == len(rewards):
+            self.refused(TicketError, lambda curriculum: curriculum.observe(tickets, rewards))
+            self.refused(TicketError, lambda curriculum: curriculum.drop(tickets))
+
+    @rule()
+    def resume(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.resumed.save(Path(folder) / "curriculum")
+            self.resumed = Curriculum(self.spec, SIZE, seed=3)
+            self.resumed.load(Path(folder) / "curriculum")
+
+    @invariant()
+    def nothing_is_lost(self):
+        for curriculum in (self.resumed, self.steady):
+            metrics = curriculum.metrics()
+            assert metrics["selected"] == metrics["observed"] + metrics["dropped"] + metrics["in_flight"]
+            assert {name: metrics[name] for name in self.counts} == self.counts
+            assert np.flatnonzero(curriculum.table["in_flight"]).tolist() == sorted(self.in_flight.values())
+            assert curriculum.free == SIZE - len(self.in_flight)
+            assert curriculum.table["visits"].sum() == self.counts["observed"]
+
+
+def machine(spec):
+    case = type("Port", (Port,), {"spec": spec}).TestCase
+    case.settings = settings(max_examples=12, stateful_step_count=30, deadline=None, derandomize=True)
+    return case
+
+
+@pytest.mark.parametrize("spec", SELECTIONS)
+def test_any_interleaving(spec):
+    machine(spec)("runTest").runTest()
