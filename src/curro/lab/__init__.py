@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from curro.errors import ConfigError
+from curro.lab.families.chain_sum import ChainSum
 from curro.lab.families.chains import Chains
+from curro.lab.families.leg_counting import LegCounting
 from curro.lab.family import Family, Recipe
 
 if TYPE_CHECKING:
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Family", "Recipe", "families", "family", "load"]
 
-_FAMILIES: dict[str, type[Family]] = {cls.name: cls for cls in (Chains,)}
+_FAMILIES: dict[str, type[Family]] = {cls.name: cls for cls in (Chains, ChainSum, LegCounting)}
 
 
 def families() -> list[str]:
