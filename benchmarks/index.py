@@ -16,6 +16,7 @@ import resource
 import statistics
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Annotated
@@ -32,6 +33,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 BATCHES = (64, 512, 4096)
 RUN = 5
 """Batches in a row that a candidate has in a turn."""
+Clock = Callable[[], float]
 Times = dict[tuple[str, str, str, int, int], float]
 """Microseconds for (group, priorities, label, size, batch)."""
 
@@ -44,6 +46,7 @@ def measure(
     turns: int,
     patience: float,
     times: Times,
+    clock: Clock,
 ) -> None:
     """Time the candidates of a group at one size, in turns."""
     rng, draw = np.random.default_rng(0), PRIORITIES[priorities]
@@ -63,34 +66,31 @@ def measure(
                     fresh = draw(rng, count)
                     if isinstance(candidate, Floor):
                         candidate.prepare(count)
-                    spent.append(one_batch(candidate, count, fresh))
+                    spent.append(one_batch(candidate, count, fresh, clock))
         for candidate, spent in taken.items():
             cost = statistics.median(spent) * 1e6
             times[group, priorities, candidate.label, size, count] = cost
             typer.echo(f"{group}, {priorities}, {size:.0e}/{count}: {candidate.label} {cost:.1f} us")
 
 
-def one_batch(candidate: Candidate, count: int, fresh: np.ndarray) -> float:
+def one_batch(candidate: Candidate, count: int, fresh: np.ndarray, clock: Clock) -> float:
     """Seconds to select `count` ids and give them fresh priorities."""
-    began = time.perf_counter()
+    began = clock()
     chosen = candidate.select(count)
     ids = chosen[0] if isinstance(chosen, tuple) else chosen
     candidate.update(ids, fresh[: len(ids)])
-    return time.perf_counter() - began
+    return clock() - began
 
 
 def ratios(
-    times: Times, group: str, ours: str, peer: str, only: tuple[int, int] | None = None
+    times: Times, group: str, priorities: str, ours: str, peer: str, only: tuple[int, int] | None = None
 ) -> list[float]:
-    """How many times as long as ours a peer takes, for each row from 1e5 prompts on."""
+    """How many times as long as ours a peer takes, for each column from 1e5 prompts on."""
+    columns = {key[3:] for key in times if key[:3] == (group, priorities, peer) and key[3] >= 10**5}
     return [
-        times[group, priorities, peer, size, count] / cost
-        for (of, priorities, label, size, count), cost in times.items()
-        if of == group
-        and label == ours
-        and size >= 10**5
-        and (only is None or (size, count) == only)
-        and (group, priorities, peer, size, count) in times
+        times[group, priorities, peer, *column] / times[group, priorities, ours, *column]
+        for column in sorted(columns)
+        if only is None or column == only
     ]
 
 
@@ -105,23 +105,27 @@ GOALS = [
 
 
 def goal_table(times: Times) -> str:
-    lines = ["| ours | against | goal | least | median | most | met |", "|---|---|--:|--:|--:|--:|---|"]
+    lines = [
+        "| ours | against | priorities | goal | least | median | most | met |",
+        "|---|---|---|--:|--:|--:|--:|---|",
+    ]
     for group, ours, peer, goal, only in GOALS:
-        found = ratios(times, group, ours, peer, only)
-        if not found:
-            lines.append(f"| {ours} | {peer} | at least {goal:g}x | - | - | - | not measured |")
-            continue
-        met = "yes" if min(found) >= goal else "no"
-        cells = " | ".join(f"{x:.1f}" for x in (min(found), statistics.median(found), max(found)))
-        lines.append(f"| {ours} | {peer} | at least {goal:g}x | {cells} | {met} |")
+        for priorities in PRIORITIES:
+            found = ratios(times, group, priorities, ours, peer, only)
+            met = "not measured" if not found else "yes" if min(found) >= goal else "no"
+            lines.append(f"| {ours} | {peer} | {priorities} | at least {goal:g}x | {spread(found)} | {met} |")
     for group, ours in dict.fromkeys((goal[0], goal[1]) for goal in GOALS):
-        found = [1 / ratio for ratio in ratios(times, group, ours, Floor.label)]
-        if found:
-            cells = " | ".join(f"{x:.1f}" for x in (min(found), statistics.median(found), max(found)))
-            lines.append(
-                f"| {ours} | the floor | at most 12x | {cells} | {'yes' if max(found) <= 12 else 'no'} |"
-            )
+        for priorities in PRIORITIES:
+            found = [1 / ratio for ratio in ratios(times, group, priorities, ours, Floor.label)]
+            met = "not measured" if not found else "yes" if max(found) <= 12 else "no"
+            lines.append(f"| {ours} | the floor | {priorities} | at most 12x | {spread(found)} | {met} |")
     return "\n".join(lines)
+
+
+def spread(found: list[float]) -> str:
+    if not found:
+        return "- | - | -"
+    return " | ".join(f"{x:.1f}" for x in (min(found), statistics.median(found), max(found)))
 
 
 def cost_table(times: Times, group: str, priorities: str) -> str:
@@ -147,8 +151,7 @@ def report(times: Times) -> str:
         f"Measured {date.today().isoformat()} on one core of {processor()}, "
         f"Python {platform.python_version()}, NumPy {np.__version__}.",
         *(f"Not measured: {label} ({reason})." for label, reason in absent.items()),
-        "### Goals\n\nRatios over every row from 1e5 prompts on, both kinds of priorities.\n\n"
-        + goal_table(times),
+        "### Goals\n\nRatios over every column from 1e5 prompts on.\n\n" + goal_table(times),
     ]
     for group in GROUPS:
         for priorities in PRIORITIES:
@@ -277,6 +280,7 @@ def main(
     sizes: Annotated[str, typer.Option(help="numbers of prompts")] = "1e3,1e5,1e6,1e7",
     turns: Annotated[int, typer.Option(help="how often each candidate has its turn")] = 7,
     patience: Annotated[float, typer.Option(help="seconds after which a slow one has had its turns")] = 1.5,
+    busy: Annotated[bool, typer.Option(help="count processor time: for a machine with other work")] = False,
     docs: Annotated[Path, typer.Option(help="where indexes.md and img/ are")] = DOCS,
     raw: Annotated[Path | None, typer.Option(help="also write every median to this JSON file")] = None,
 ) -> None:
@@ -286,6 +290,7 @@ def main(
     if quick:
         sizes, turns = "1e3,1e5", 3
     times: Times = {}
+    clock = time.thread_time if busy else time.perf_counter
     for size in sizes.split(","):
         for group in GROUPS:
             for priorities in PRIORITIES:
@@ -297,6 +302,7 @@ def main(
                     turns,
                     patience,
                     times,
+                    clock,
                 )
     typer.echo("\n" + report(times))
     if raw:

@@ -161,6 +161,8 @@ class MaxHeap:
         check_state(state, "MaxHeap", self.size)
         ids = check_ids(state["ids"], self.size)
         keys = check_values(state["priorities"], ids, -_LARGEST, np.inf, "priority", _RULE)
+        if len(state["pushes"]) not in (0, self.size):
+            raise ValueError(f"the state counts the pushes of {len(state['pushes'])} ids of {self.size}")
         MaxHeap.__init__(self, self.size, seed=state["seed"])
         if len(state["pushes"]):
             self._by_id[:, 1] = state["pushes"]
