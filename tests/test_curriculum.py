@@ -1,0 +1,181 @@
+"""The port: what a verdict says, what is refused, what is counted."""
+
+import numpy as np
+import pytest
+
+from curro import ConfigError, Curriculum, ExhaustedError, Reason, RewardError, Selection, TicketError
+
+SELECTIONS = [
+    "uniform",
+    "uniform:replacement=true",
+    "prioritized-replay",
+    "prioritized-replay:candidates=2",
+    "prioritized-replay:variant=published",
+    "prioritized-replay:variant=published,draw=proportional",
+    "prioritized-replay:variant=published,explore_by=prompt,exploration=0.5",
+    "prioritized-replay:variant=published,draw=proportional,explore_by=prompt,exploration=0.5",
+    "prioritized-replay:variant=published,initial_priority=inf",
+]
+
+
+def test_a_verdict_worked_by_hand():
+    curriculum = Curriculum("uniform", ["a", "b", "c"])
+    draw = curriculum.select(3, step=0)
+    scored = [[True, True, True, True], [True, False, True, False], [False] * 4]
+    verdict = curriculum.observe(
+        draw.tickets, [[1, 0, 0, 0], [3, np.nan, -1, 7], [9, 9, 9, 9]], scored=scored
+    )
+    # group 0: mean 1/4, v = 1/4 * 3/4; group 1: 3 and -1 count, mean 1, v = (4 + 4)/2; group 2: none
+    np.testing.assert_array_equal(
+        verdict.advantages, [[0.75, -0.25, -0.25, -0.25], [2, 0, -2, 0], [0, 0, 0, 0]]
+    )
+    np.testing.assert_array_equal(verdict.informativeness, [0.1875, 4.0, 0.0])
+    assert verdict.admitted.tolist() == [True, True, False]
+    metrics = curriculum.metrics()
+    assert (metrics["observed"], metrics["dropped"], metrics["in_flight"]) == (2, 1, 0)
+    assert curriculum.table["visits"][draw.prompts].tolist() == [1, 1, 0]
+    assert curriculum.table["last_step"][draw.prompts].tolist() == [0, 0, -1]
+
+
+def test_equal_rewards_have_no_variance_at_all():
+    curriculum = Curriculum("uniform", 1)
+    # 0.1 + 0.1 + 0.1 = 0.30000000000000004, so sums of the rewards themselves would leave some
+    verdict = curriculum.observe(curriculum.select(1, step=0).tickets, [[0.1, 0.1, 0.1]])
+    assert verdict.informativeness[0] == 0.0
+    assert not verdict.advantages.any()
+
+
+def test_a_single_ticket_whose_group_was_not_scored_is_dropped():
+    curriculum = Curriculum("uniform", 2)
+    ticket = int(curriculum.select(1, step=0).tickets[0])
+    assert not curriculum.observe(ticket, [[1.0, 0.0]], scored=[[False, False]]).admitted[0]
+    assert curriculum.free == 2
+
+
+def test_nothing_to_observe_is_no_error():
+    curriculum = Curriculum("prioritized-replay", 5)
+    assert len(curriculum.observe([], np.empty((0, 4))).prompts) == 0
+    curriculum.drop([])
+    assert len(curriculum.select(5, step=0)) == 5
+
+
+@pytest.mark.parametrize("spec", SELECTIONS)
+@pytest.mark.parametrize(
+    ("rewards", "words"),
+    [
+        ([[1, 0], [0, np.nan]], "rollout 1 of prompt '{}' has the reward nan"),
+        ([[1, 0], [np.inf, 1]], "rollout 0 of prompt '{}' has the reward inf"),
+        ([[1, 0], [1e16, 1]], "rollout 0 of prompt '{}' has the reward 1e\\+16"),
+        ([[1, 0], [None, 1]], "rollout 0 of prompt '{}' has the reward nan"),
+        ([[1, 0]], r"shape \(1, 2\); 2 tickets need \(2, G\)"),
+        ([1, 0], r"shape \(2,\)"),
+        ([[], []], r"shape \(2, 0\)"),
+        ([[1, 0], [1]], "groups of one length"),
+        ([["yes", "no"], ["yes", "no"]], "a number a rollout"),
+    ],
+)
+def test_rewards_that_cannot_be_learnt_from_change_nothing(spec, rewards, words):
+    curriculum = Curriculum(spec, [f"key{i}" for i in range(7)])
+    curriculum.observe(curriculum.select(2, step=0).tickets, [[1, 0], [0, 0]])
+    draw = curriculum.select(2, step=1)
+    before = curriculum.state_dict()
+    with pytest.raises(RewardError, match=words.format(f"key{draw.prompts[1]}")):
+        curriculum.observe(draw.tickets, rewards)
+    np.testing.assert_equal(curriculum.state_dict(), before)
+    assert curriculum.observe(draw.tickets, [[1, 0], [0, 1]]).admitted.all()
+
+
+def test_scored_of_another_shape_is_refused():
+    curriculum = Curriculum("uniform", 2)
+    draw = curriculum.select(2, step=0)
+    with pytest.raises(RewardError, match=r"`scored` has shape \(2,\), rewards have \(2, 3\)"):
+        curriculum.observe(draw.tickets, np.ones((2, 3)), scored=[True, False])
+
+
+@pytest.mark.parametrize(
+    ("tickets", "words"),
+    [
+        ([0, 7], "ticket 7 was never given out"),
+        ([-1, 1], "ticket -1 was never given out"),
+        ([2, 0], "ticket 0 was settled before"),
+        ([2, 2], "stands twice"),
+        ([2.0], "whole numbers, not float64"),
+        ([[1, 2]], r"shape \(P,\), not \(1, 2\)"),
+    ],
+)
+def test_tickets_are_settled_exactly_once(tickets, words):
+    curriculum = Curriculum("uniform", 5)
+    curriculum.drop(curriculum.select(3, step=0).tickets[:1])
+    if tickets == [0, 7]:
+        tickets = [1, 7]
+    before = curriculum.state_dict()
+    for act in (curriculum.drop, lambda t: curriculum.observe(t, np.ones((2, 2)))):
+        with pytest.raises(TicketError, match=words):
+            act(tickets)
+        np.testing.assert_equal(curriculum.state_dict(), before)
+
+
+@pytest.mark.parametrize("spec", SELECTIONS)
+def test_too_few_free_prompts(spec):
+    curriculum = Curriculum(spec, 4)
+    first = curriculum.select(3, step=0)
+    with pytest.raises(ExhaustedError, match="2 prompts were asked for and 1 of 4 are free, 3 are in flight"):
+        curriculum.select(2, step=0)
+    last = curriculum.select(1, step=0)
+    assert set(first.prompts) | set(last.prompts) == set(range(4))
+
+
+def test_steps_only_grow():
+    curriculum = Curriculum("uniform", 4)
+    curriculum.select(1, step=np.int64(5))
+    curriculum.select(1, step=5)
+    with pytest.raises(ConfigError, match="step 4 is before step 5"):
+        curriculum.select(1, step=4)
+    with pytest.raises(ConfigError, match="n >= 1, not 0"):
+        curriculum.select(0, step=6)
+    with pytest.raises(TypeError, match="float"):
+        curriculum.select(1, step=6.0)
+
+
+def test_late_feedback_is_dated_by_the_step_that_asked():
+    curriculum = Curriculum("uniform", 4)
+    early = curriculum.select(1, step=3)
+    curriculum.select(1, step=9)
+    curriculum.observe(early.tickets, [[0.0, 1.0]])
+    assert curriculum.table["last_step"][early.prompts[0]] == 3
+
+
+def test_signal_against_uniform_worked_by_hand():
+    curriculum = Curriculum("uniform", 1)
+    assert np.isnan(curriculum.metrics()["signal/ratio"])
+    for rewards in ([1, 1], [1, 0]):
+        curriculum.observe(curriculum.select(1, step=0).tickets, [rewards])
+    # mean squares 0, then 1/4, weighed 255/256 and 1: (1/4) / (511/256) = 64/511; uniform's is the latest, 1/4
+    metrics = curriculum.metrics()
+    assert metrics["signal/mean_square_advantage"] == pytest.approx(64 / 511, rel=1e-12)
+    assert metrics["signal/uniform"] == 0.25
+    assert metrics["signal/ratio"] == pytest.approx(256 / 511, rel=1e-12)
+
+
+def test_a_selection_that_is_none_is_refused():
+    for wrong in ("fractions:Fraction", Reason, Selection, 3, None):
+        with pytest.raises(ConfigError, match="selection"):
+            Curriculum(wrong, 3)
+
+
+def test_settings_from_a_dict():
+    curriculum = Curriculum.from_config({"selection": {"name": "uniform"}, "seed": 5}, 3)
+    assert curriculum.config["seed"] == 5
+    with pytest.raises(ConfigError, match="no setting 'sed'; there are: selection, advantage"):
+        Curriculum.from_config({"selection": "uniform", "sed": 5}, 3)
+    with pytest.raises(ConfigError, match="lacks `selection`"):
+        Curriculum.from_config({}, 3)
+
+
+def test_advantages_are_credited_only_where_asked_for():
+    assert not Curriculum("uniform", 3).credits
+    curriculum = Curriculum("uniform", 3, advantage="group:divide_by_std=true,epsilon=0")
+    assert curriculum.credits
+    verdict = curriculum.observe(curriculum.select(1, step=0).tickets, [[1, 1, 1, 0]])
+    # mean 3/4, deviation sqrt(3)/4: (1/4) / (sqrt(3)/4) = 1/sqrt(3), (-3/4) / (sqrt(3)/4) = -sqrt(3)
+    np.testing.assert_allclose(verdict.advantages, [[3**-0.5] * 3 + [-(3**0.5)]], rtol=1e-12)

@@ -1,0 +1,118 @@
+"""Every selection: neither batching, nor the order of feedback, nor the scale of rewards changes the draws."""
+
+import numpy as np
+import pytest
+
+from curro import Curriculum
+
+SELECTIONS = [
+    "uniform",
+    "uniform:replacement=true",
+    "prioritized-replay",
+    "prioritized-replay:candidates=2",
+    "prioritized-replay:variant=published",
+    "prioritized-replay:variant=published,draw=proportional",
+    "prioritized-replay:variant=published,explore_by=prompt,exploration=0.5",
+    "prioritized-replay:variant=published,draw=proportional,explore_by=prompt,exploration=0.5",
+    "prioritized-replay:variant=published,initial_priority=inf",
+]
+SCALE_FREE = SELECTIONS[:4]
+"""Not those as published: their initial priority and bonus are in squared units of the reward."""
+RATES = np.random.default_rng(0).beta(0.5, 0.5, 60)
+
+
+def roll_out(prompts, step, group=8):
+    """0/1 rewards that depend on the prompt and the step, not on the order of the prompts."""
+    return np.array(
+        [np.random.default_rng([step, p]).random(group) < RATES[p] for p in prompts], np.float64
+    ).reshape(len(prompts), group)
+
+
+def run(spec, *, select=None, observe=None, steps=40, n=6, seed=1, scale=lambda r: r, **options):
+    """Train for some steps; returns the prompts drawn (steps, n) and the curriculum."""
+    curriculum = Curriculum(spec, len(RATES), seed=seed, **options)
+    drawn = []
+    for step in range(steps):
+        draws = [curriculum.select(k, step=step) for k in (select or [n])]
+        tickets, prompts = (np.concatenate([getattr(d, x) for d in draws]) for x in ("tickets", "prompts"))
+        rewards = scale(roll_out(prompts, step))
+        for rows in [np.arange(n)] if observe is None else observe(n):
+            curriculum.observe(tickets[rows], rewards[rows])
+        drawn.append(np.concatenate([np.stack([d.prompts, d.reasons]) for d in draws], axis=1))
+    return np.array(drawn), curriculum
+
+
+@pytest.mark.parametrize("spec", SELECTIONS)
+@pytest.mark.parametrize("parts", [[1] * 6, [2, 4], [5, 1]])
+def test_small_selects_draw_what_one_large_select_draws(spec, parts):
+    one, _ = run(spec)
+    several, _ = run(spec, select=parts)
+    np.testing.assert_array_equal(several, one)
+
+
+@pytest.mark.parametrize("spec", SELECTIONS)
+def test_small_selects_have_the_same_probabilities(spec):
+    batch, places = (Curriculum(spec, 9, seed=2) for _ in range(2))
+    whole = batch.select(7, step=0)
+    single = [places.select(1, step=0).probabilities[0] for _ in range(7)]
+    np.testing.assert_array_equal(whole.probabilities, single)
+
+
+@pytest.mark.parametrize("spec", SELECTIONS)
+@pytest.mark.parametrize(
+    "order",
+    [
+        lambda n: [[i] for i in range(n)],
+        lambda n: [np.arange(n)[::-1]],
+        lambda n: [[i] for i in (3, 0, 5, 1, 4, 2)],
+        lambda n: [[4, 1], [0, 5, 2], [3]],
+    ],
+    ids=["one by one", "backwards", "one by one, mixed", "in parts, mixed"],
+)
+def test_the_order_and_batching_of_feedback_do_not_change_later_draws(spec, order):
+    together, _ = run(spec)
+    otherwise, _ = run(spec, observe=order)
+    np.testing.assert_array_equal(otherwise, together)
+
+
+@pytest.mark.parametrize("spec", SELECTIONS)
+def test_same_seed_same_draws_and_another_seed_others(spec):
+    first, again, other = run(spec)[0], run(spec)[0], run(spec, seed=2)[0]
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+@pytest.mark.parametrize("spec", SCALE_FREE)
+@pytest.mark.parametrize(
+    ("scale", "reward_range"),
+    [(lambda r: 10 * r, (0, 10)), (lambda r: 2 * r - 1, (-1, 1)), (lambda r: 0.25 * r + 3, (3, 3.25))],
+    ids=["0..10", "-1..1", "3..3.25"],
+)
+def test_the_scale_of_rewards_does_not_change_the_draws(spec, scale, reward_range):
+    np.testing.assert_array_equal(
+        run(spec, scale=scale, reward_range=reward_range, steps=80)[0], run(spec, steps=80)[0]
+    )
+
+
+@pytest.mark.parametrize("spec", SELECTIONS)
+@pytest.mark.parametrize("kind", ["negative", "continuous", "huge", "one outlier", "single rollout"])
+def test_rewards_of_any_real_value(spec, kind):
+    curriculum = Curriculum(spec, 20, seed=4)
+    rng = np.random.default_rng(5)
+    for step in range(60):
+        draw = curriculum.select(5, step=step)
+        rewards = {
+            "negative": -rng.exponential(size=(5, 6)),
+            "continuous": rng.random((5, 6)),
+            "huge": rng.choice([-1e15, 0.0, 1e15], (5, 6)),
+            "one outlier": np.where(step == 30, 1e9, 1.0) * rng.integers(0, 2, (5, 6)),
+            "single rollout": rng.integers(0, 2, (5, 1)),
+        }[kind]
+        verdict = curriculum.observe(draw.tickets, rewards)
+        np.testing.assert_allclose(verdict.advantages.sum(axis=1), 0, atol=1e-9 * (1 + np.abs(rewards).max()))
+        np.testing.assert_allclose(verdict.informativeness, rewards.var(axis=1), rtol=1e-9)
+    seen = curriculum.table["visits"] > 0
+    for name, column in curriculum.table.columns.items():
+        assert np.isfinite(column[seen]).all(), name
+    assert all(np.isfinite(v) for k, v in curriculum.metrics().items() if k.startswith("posterior"))
+    assert len(set(curriculum.select(20, step=60).prompts)) == 20
