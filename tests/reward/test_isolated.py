@@ -20,6 +20,8 @@ CHECK = """
     def check(job):
         if job == "refuse":
             raise RefusedError("not this one")
+        while job == "loop":
+            pass
         if job == "swallow":
             while True:
                 try:
@@ -29,7 +31,8 @@ CHECK = """
         if job == "loop in C":
             sum(range(10**12))
         if job == "eat":
-            return len(bytearray(6 << 30))
+            import mmap
+            return len(mmap.mmap(-1, 6 << 30, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_NORESERVE))
         if job == "recurse":
             return check(job)
         if job == "pid":
@@ -49,12 +52,11 @@ CHECK = """
 def pool(tmp_path_factory):
     folder = tmp_path_factory.mktemp("checks")
     (folder / "sample_check.py").write_text(textwrap.dedent(CHECK))
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = str(folder)
-    pool = Pool("sample_check", 2)
-    yield pool
-    pool.close()
-    os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+        pool = Pool("sample_check", 2)
+        yield pool
+        pool.close()
 
 
 def test_results_come_in_the_order_of_jobs_whatever_the_checks_print(pool):
@@ -72,7 +74,13 @@ def test_a_check_that_breaks_gives_none_and_the_next_one_is_served(pool, job):
     assert pool.map(["ab", job, "abc"]) == [2.0, None, 3.0]
 
 
-def test_a_check_that_does_not_end_is_ended(pool):
+def test_a_check_that_does_not_end_is_interrupted(pool):
+    [pid] = pool.map(["pid"])
+    assert pool.map(["loop"]) == [None]
+    assert pool.map(["pid"]) == [pid]
+
+
+def test_a_check_that_cannot_be_interrupted_is_ended(pool):
     assert pool.map(["swallow", "loop in C", "abc"]) == [None, None, 3.0]
 
 
@@ -107,13 +115,25 @@ def test_the_working_directory_lends_no_modules(pool, tmp_path, monkeypatch):
     assert 0 <= number < 1
 
 
-def test_no_worker_outlives_its_process():
-    code = """
-        from curro.reward import isolated, resolve_reward
-        resolve_reward("math").score(["\\\\boxed{0.5}"], [{"answer": "1/2"}])
-        print(*[w._process.pid for w in isolated.pool("curro.reward.math_check")._workers if w._process])
-    """
-    output = subprocess.check_output([sys.executable, "-c", textwrap.dedent(code)], text=True)
-    [pid] = output.split()
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(pid), 0)
+PROCESS = """
+    from curro.reward import resolve_reward
+    resolve_reward("math").score(["\\\\boxed{0.5}"], [{"answer": "1/2"}])
+    print("scored", flush=True)
+"""
+
+
+# a worker holds its parent's standard error, which therefore ends only once both have
+
+
+def test_no_worker_outlives_its_process_and_python_has_nothing_to_warn_of():
+    command = [sys.executable, "-X", "dev", "-W", "error::ResourceWarning", "-c", textwrap.dedent(PROCESS)]
+    done = subprocess.run(command, text=True, capture_output=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("scored\n", "")
+
+
+def test_no_worker_outlives_a_process_that_is_killed():
+    command = [sys.executable, "-c", textwrap.dedent(PROCESS) + "import signal; signal.pause()"]
+    with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline() == "scored\n"
+        process.kill()
+        assert process.communicate(timeout=60) == ("", "")

@@ -58,8 +58,6 @@ def _files(folder: Path, split: str) -> list[Path]:
 def _json_lines(path: Path) -> Rows:
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            if number == 1:
-                line = line.removeprefix(b"\xef\xbb\xbf")
             if line.strip():
                 yield _row(_json(line, path, number), path, f":{number}")
 
