@@ -36,7 +36,7 @@ class Candidate:
 def importance(probabilities: np.ndarray) -> np.ndarray:
     """(size * probability) ** -beta over the largest of the batch (Schaul et al. 2016); the size cancels."""
     weights = probabilities**-BETA
-    weights /= weights.max()
+    weights /= np.maximum.reduce(weights)
     return weights
 
 

@@ -183,6 +183,17 @@ def test_a_bad_weight_is_refused_by_id_and_nothing_changes(bad):
         SumTree.from_array([1.0, bad])
 
 
+@pytest.mark.parametrize("bad", [1.0, -0.1, np.nan])
+def test_a_bad_uniform_or_id_is_refused(bad):
+    tree = SumTree.from_array([1.0, 2.0, 3.0])
+    for draw in (tree.sample, tree.sample_distinct):
+        with pytest.raises(ValueError, match=r"uniforms must lie in \[0, 1\); number 1 is"):
+            draw([0.5, bad])
+    with pytest.raises(IndexError, match=r"id 3 is outside 0\.\.2"):
+        tree.update([0, 3], [9.0, 9.0])
+    assert tree.total == 6.0
+
+
 def test_save_and_load():
     rng = np.random.default_rng(4)
     tree = SumTree.from_array(rng.random(77))

@@ -28,8 +28,8 @@ def check_size(size: int) -> int:
     return int(size)
 
 
-def check_ids(ids: ArrayLike, size: int) -> Ids:
-    """`ids` as a flat int64 array, each in 0..size-1."""
+def flat_ids(ids: ArrayLike) -> Ids:
+    """`ids` as a flat int64 array."""
     flat = np.ascontiguousarray(ids)
     if flat.dtype != np.int64:
         if flat.dtype.kind not in "iu" and flat.size:
@@ -37,14 +37,20 @@ def check_ids(ids: ArrayLike, size: int) -> Ids:
         flat = flat.astype(np.int64)
     if flat.ndim != 1:
         raise ValueError(f"ids must be one-dimensional, not of shape {flat.shape}")
+    return flat
+
+
+def check_ids(ids: ArrayLike, size: int) -> Ids:
+    """`ids` as a flat int64 array, each in 0..size-1."""
+    flat = flat_ids(ids)
     bad = _first_outside(flat, 0, size - 1)
     if bad >= 0:
         raise IndexError(f"id {flat[bad]} is outside 0..{size - 1}")
     return flat
 
 
-def check_values(values: ArrayLike, ids: Ids | None, low: float, high: float, what: str, rule: str) -> Floats:
-    """`values` as a flat float64 array, one for each id, each in [low, high]; a single number serves all."""
+def flat_values(values: ArrayLike, ids: Ids | None, what: str) -> Floats:
+    """`values` as a flat float64 array, one for each id; a single number serves all."""
     flat = np.ascontiguousarray(values, dtype=np.float64)
     if ids is not None:
         if flat.shape != ids.shape and np.ndim(values) == 0:
@@ -53,6 +59,12 @@ def check_values(values: ArrayLike, ids: Ids | None, low: float, high: float, wh
             raise ValueError(f"{ids.size} ids but {what} of shape {flat.shape}")
     elif flat.ndim != 1:
         raise ValueError(f"{what} must be one-dimensional, not of shape {flat.shape}")
+    return flat
+
+
+def check_values(values: ArrayLike, ids: Ids | None, low: float, high: float, what: str, rule: str) -> Floats:
+    """As `flat_values`, each in [low, high]."""
+    flat = flat_values(values, ids, what)
     bad = _first_outside(flat, low, high)
     if bad >= 0:
         raise ValueError(f"{what} of id {bad if ids is None else ids[bad]} is {flat[bad]}; {rule}")
@@ -61,7 +73,7 @@ def check_values(values: ArrayLike, ids: Ids | None, low: float, high: float, wh
 
 def check_uniforms(uniforms: ArrayLike) -> Floats:
     """Random numbers in [0, 1) as a flat float64 array."""
-    flat = np.ascontiguousarray(uniforms, dtype=np.float64)
+    flat = np.ascontiguousarray(uniforms, dtype=np.float64).reshape(-1)
     bad = _first_outside(flat, 0.0, 1.0 - 2.0**-53)
     if bad >= 0:
         raise ValueError(f"uniforms must lie in [0, 1); number {bad} is {flat[bad]}")

@@ -14,6 +14,8 @@ from curro.index.checks import (
     check_state,
     check_uniforms,
     check_values,
+    flat_ids,
+    flat_values,
     on_a_cache_line,
 )
 
@@ -55,21 +57,28 @@ class SumTree:
         `weights` is one finite number >= 0 for each id, or one for all. NaN, infinities and negative
         weights are refused with a ValueError that names the id, and nothing changes.
         """
-        at = check_ids(ids, self.size)
-        given = check_values(weights, at, 0.0, self._largest, "weight", self._rule)
+        at = flat_ids(ids)
+        given = flat_values(weights, at, "weight")
         node = np.empty(at.size, dtype=np.int64)
-        self._positive = int(kernels.update(self._tree, self._start, self._positive, at, given, node))
+        positive = kernels.update(
+            self._tree, self._start, self.size, self._largest, self._positive, at, given, node
+        )
+        if positive < 0:
+            check_ids(at, self.size)
+            check_values(given, at, 0.0, self._largest, "weight", self._rule)
+        self._positive = int(positive)
 
     def sample(self, uniforms: ArrayLike) -> tuple[Ids, Floats]:
         """One id for each number in [0, 1), with replacement; returns (ids, probabilities).
 
         A probability is weight / total. An id of weight 0 never comes. ValueError where the total is 0.
         """
-        drawn = check_uniforms(uniforms)
+        drawn = np.ascontiguousarray(uniforms, dtype=np.float64).reshape(-1)
         if not self._positive:
             raise ValueError("nothing to sample: every weight is 0")
         ids, probabilities = np.empty(drawn.size, dtype=np.int64), np.empty(drawn.size)
-        kernels.sample(self._tree, self._start, drawn, ids, probabilities)
+        if not kernels.sample(self._tree, self._start, drawn, ids, probabilities):
+            check_uniforms(drawn)
         return ids, probabilities
 
     def sample_distinct(self, uniforms: ArrayLike) -> tuple[Ids, Floats]:

@@ -43,8 +43,14 @@ def sum_above(tree, start, node, count):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def update(tree, start, positive, ids, weights, node):  # type: ignore[no-untyped-def]
-    """Set leaves, in order; returns how many leaves are positive now. `node` is scratch."""
+def update(tree, start, size, largest, positive, ids, weights, node):  # type: ignore[no-untyped-def]
+    """Set leaves, in order; returns how many leaves are positive now. `node` is scratch.
+
+    Returns -1, and has changed nothing, where an id is not in 0..size-1 or a weight not in [0, largest].
+    """
+    for a in range(ids.size):
+        if not (0 <= ids[a] < size and 0.0 <= weights[a] <= largest):
+            return -1
     for a in range(ids.size):
         i = ids[a]
         positive += int(weights[a] > 0.0) - int(tree[i] > 0.0)
@@ -105,15 +111,21 @@ def _walk_again(tree, start, mass):  # type: ignore[no-untyped-def]
 
 @kernel
 def sample(tree, start, uniforms, ids, probabilities):  # type: ignore[no-untyped-def]
-    """One leaf for each uniform, in proportion to weight; the total must be positive."""
+    """One leaf for each uniform, in proportion to weight; the total must be positive.
+
+    Returns whether every uniform lies in [0, 1).
+    """
     total = tree[start[-1]]
     for a in range(ids.size):
+        if not (0.0 <= uniforms[a] < 1.0):
+            return False
         probabilities[a] = uniforms[a] * total
     _walk(tree, start, ids, probabilities, ids.size)
     for a in range(ids.size):
         if tree[ids[a]] == 0.0:
             ids[a] = _walk_again(tree, start, uniforms[a] * total)
         probabilities[a] = tree[ids[a]] / total
+    return True
 
 
 @kernel
