@@ -1,4 +1,4 @@
-"""Every selection: neither batching, nor the order of feedback, nor the scale of rewards changes the draws."""
+"""Neither batching, nor the order of feedback, nor the scale of rewards changes what is drawn."""
 
 import numpy as np
 import pytest

@@ -53,7 +53,8 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not Path(path).is_file():
         raise CheckpointError(f"no saved curriculum at {path}")
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # opened here, because NumPy leaves a file open that is no archive
+        with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             values = json.loads(file[_VALUES].tobytes())
             for name in file.files:
                 if name != _VALUES:
