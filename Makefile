@@ -1,0 +1,44 @@
+# make demo, make test: everything on a fresh machine, from the virtual environment on.
+
+PYTHON ?= python3
+BIN := .venv/bin
+DEMO := curro compare uniform prioritized-replay --data lab:chain_sum --out runs/demo
+
+# one thread a process: two that share two cores slow each other down up to twenty times
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: demo test lint docs docs-blocks browser
+
+demo: .venv/train
+	$(BIN)/$(DEMO)
+
+test: .venv/dev
+	$(BIN)/python -m pytest
+
+lint: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: .venv/dev
+	$(BIN)/zensical build --clean --strict
+
+docs-blocks: .venv/dev
+	$(BIN)/python -m pytest README.md CONTRIBUTING.md docs
+
+browser: .venv/dev
+	$(BIN)/python -m pytest tests/browser
+
+# torch first and alone: a build of it that is there already (for the CPU, for another CUDA) is kept
+.venv/torch: constraints.txt
+	test -d .venv || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	touch $@
+
+.venv/train: .venv/torch pyproject.toml
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[train]'
+	touch $@
+
+.venv/dev: .venv/torch pyproject.toml
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs]'
+	touch $@
