@@ -56,6 +56,7 @@ def test_in_answer_tags(text, content):
 
 def test_a_box_wins_over_hashes():
     assert final_answer(r"\boxed{1} #### 2") == "1"
+    assert final_answer(r"#### 2 \boxed{}") == ""
     assert final_answer("#### 2") == "2"
     assert final_answer("2") is None
 

@@ -32,7 +32,7 @@ CHECK = """
             sum(range(10**12))
         if job == "eat":
             import mmap
-            return len(mmap.mmap(-1, 6 << 30, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_NORESERVE))
+            return len(mmap.mmap(-1, 6 << 30, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0))
         if job == "recurse":
             return check(job)
         if job == "pid":
