@@ -116,7 +116,7 @@ def test_a_method_of_the_users_own_works_as_a_built_in_does(tmp_path):
         (REPLAY + ":variant=publishd", "has no variant 'publishd'; there are: default, published"),
         (
             REPLAY + ":smoothing=1",
-            "variant default. has no option 'smoothing'; there are: candidates, variant",
+            "variant default. has no option 'smoothing'; there are: candidates, exploration, ",
         ),
         (
             REPLAY + ":variant=published,smoothin=1",

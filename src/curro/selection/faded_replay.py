@@ -26,9 +26,11 @@ class FadedReplay(Selection):
        p(1-p) as last known (section 4.2's sum tree), half uniformly from all prompts.
     2. The informativeness of each is drawn from its posterior (`FadedPosterior`), whose evidence has
        faded since its last visit; the highest draw takes the place.
+    3. One place in eight, at random, goes to a uniform proposal instead (section 4.2's exploration at
+       section 5's rate), so that what the policy has learnt to do unnoticed is found out.
 
     A prompt that never succeeded is passed over while its outcomes still count and comes back as they
-    fade; how fast they fade is learnt from repeated visits. Every free prompt can be proposed at any
+    fade; how fast they fade is learnt from repeated visits. Every free prompt can be chosen at any
     time, so prompts run out only when fewer are free than asked for.
 
     One at a time and in batches the same prompts are chosen. If all candidates of a place are in
@@ -37,12 +39,15 @@ class FadedReplay(Selection):
     Args:
         candidates: proposals a place, an even number from 2. More follow the posterior more
             closely, at a cost that grows in proportion.
+        exploration: the share of places that go to a uniform proposal, from 0 to 1.
     """
 
-    def __init__(self, *, candidates: int = 16) -> None:
+    def __init__(self, *, candidates: int = 16, exploration: float = 0.125) -> None:
         if candidates < 2 or candidates % 2:
             raise ConfigError(f"candidates is an even number from 2, not {candidates}")
-        self.candidates = candidates
+        if not 0 <= exploration <= 1:
+            raise ConfigError(f"exploration is in [0, 1], not {exploration}")
+        self.candidates, self.exploration = candidates, exploration
         self.posterior = FadedPosterior()
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
@@ -56,15 +61,18 @@ class FadedReplay(Selection):
         learnt = self.posterior.learn()
         self.tree.update(learnt, self.posterior.variance[learnt].astype(np.float64))
         half = self.candidates // 2
-        uniforms = self.rng.random((n, self.candidates))
+        chance, uniforms = np.split(self.rng.random((n, 1 + self.candidates)), [1], axis=1)
         proposed = (uniforms * self.table.size).astype(np.int64)
         if self.tree.total > 0:
             proposed[:, :half] = self.tree.sample(uniforms[:, :half].ravel())[0].reshape(n, half)
         drawn = self.posterior.draw(proposed.ravel(), step, self.thompson).reshape(proposed.shape)
+        explores = chance[:, 0] < self.exploration
+        drawn[explores, -1] = np.inf
         drawn[self.table["in_flight"][proposed]] = -1.0
         chosen = _one_each(proposed, drawn, self.table["in_flight"])
-        unseen = self.table["visits"][chosen] == 0
-        return Choice.of(chosen, np.where(unseen, Reason.UNSEEN, Reason.PRIORITY))
+        reasons = np.where(self.table["visits"][chosen] == 0, Reason.UNSEEN, Reason.PRIORITY)
+        reasons[explores & (chosen == proposed[:, -1])] = Reason.EXPLORATION
+        return Choice.of(chosen, reasons)
 
     def observe(self, outcome: Outcome) -> None:
         self.posterior.observe(outcome)
