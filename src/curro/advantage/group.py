@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from curro.errors import ConfigError
+
 
 class GroupRelative:
     """A_i = r_i - mean(r), or that over the group's standard deviation.
@@ -13,10 +15,15 @@ class GroupRelative:
 
     Args:
         divide_by_std: divide by the population standard deviation plus `epsilon`.
-        epsilon: in units of the reward; keeps the division finite.
+        epsilon: in units of the reward, from 0.
+
+    Raises:
+        ConfigError: a negative or infinite epsilon.
     """
 
     def __init__(self, *, divide_by_std: bool = False, epsilon: float = 1e-4) -> None:
+        if not 0 <= epsilon < np.inf:
+            raise ConfigError(f"epsilon is a number from 0, not {epsilon}")
         self.divide_by_std, self.epsilon = divide_by_std, epsilon
 
     def __call__(
@@ -25,5 +32,7 @@ class GroupRelative:
         """Advantages (P, G) of rewards (P, G); 0 where a rollout was not scored."""
         advantages_PG = np.where(scored_PG, rewards_PG - mean_P[:, None], 0.0)
         if self.divide_by_std:
-            advantages_PG /= np.sqrt(variance_P)[:, None] + self.epsilon
+            # where rewards are equal advantages are 0 already, and epsilon may be too
+            scale_P = np.where(variance_P > 0, np.sqrt(variance_P) + self.epsilon, 1.0)
+            advantages_PG /= scale_P[:, None]
         return advantages_PG

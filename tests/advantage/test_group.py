@@ -1,0 +1,49 @@
+"""Group-relative advantages, worked by hand."""
+
+import numpy as np
+import pytest
+
+from curro import ConfigError, registry
+
+
+def credit(spec, rewards, scored=None):
+    rewards = np.array(rewards, float)
+    scored = np.ones(rewards.shape, bool) if scored is None else np.array(scored)
+    mean = rewards.mean(axis=1, where=scored)
+    return registry.build("advantage", spec)(rewards, scored, mean, rewards.var(axis=1, where=scored))
+
+
+def test_reward_less_the_mean_of_the_group():
+    # means 1/4 and 2
+    expected = [[0.75, -0.25, -0.25, -0.25], [-3, -1, 1, 3]]
+    np.testing.assert_array_equal(credit("group", [[1, 0, 0, 0], [-1, 1, 3, 5]]), expected)
+
+
+def test_over_the_standard_deviation():
+    # variance (9 + 1 + 1 + 9)/4 = 5
+    root = 5**0.5
+    expected = np.array([[-3, -1, 1, 3]])
+    np.testing.assert_allclose(
+        credit("group:divide_by_std=true,epsilon=0", [[-1, 1, 3, 5]]), expected / root, rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        credit("group:divide_by_std=true", [[-1, 1, 3, 5]]), expected / (root + 1e-4), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("epsilon", [0, 1e-4])
+def test_equal_rewards_are_worth_nothing(epsilon):
+    spec = {"name": "group", "divide_by_std": True, "epsilon": epsilon}
+    assert not credit(spec, [[2, 2, 2], [0, 0, 0]]).any()
+
+
+def test_rollouts_without_a_score_are_worth_nothing():
+    # mean of 4 and 0 is 2
+    scored = [[True, False, True]]
+    np.testing.assert_array_equal(credit("group", [[4, 9, 0]], scored), [[2, 0, -2]])
+
+
+@pytest.mark.parametrize("epsilon", [-1, float("inf"), float("nan")])
+def test_epsilon_is_a_number_from_0(epsilon):
+    with pytest.raises(ConfigError, match="epsilon is a number from 0"):
+        registry.build("advantage", {"name": "group", "epsilon": epsilon})
