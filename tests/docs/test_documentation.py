@@ -1,5 +1,7 @@
 """The documentation has blocks of known kinds only, and tells of every option."""
 
+import importlib
+import inspect
 import re
 from pathlib import Path
 
@@ -29,6 +31,22 @@ def test_every_option_of_a_command_is_documented():
         options = {flag for item in command.params for flag in item.opts if flag.startswith("--")}
         missing = {flag for flag in options if f"`{flag}`" not in section} - {"--help"}
         assert not missing, name
+
+
+@pytest.mark.parametrize(
+    ("page", "method"),
+    [
+        ("prioritized-replay", "curro.selection.faded_replay:FadedReplay"),
+        ("prioritized-replay", "curro.selection.published_replay:PublishedReplay"),
+        ("uniform", "curro.selection.uniform:Uniform"),
+        ("group-advantage", "curro.advantage.group:GroupRelative"),
+    ],
+)
+def test_every_option_of_a_method_is_documented(page, method):
+    module, _, name = method.partition(":")
+    text = (REPOSITORY / "docs" / f"{page}.md").read_text()
+    for option in inspect.signature(getattr(importlib.import_module(module), name)).parameters:
+        assert f"`{option}`" in text
 
 
 def test_every_metric_is_documented():
