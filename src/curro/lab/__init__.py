@@ -35,7 +35,7 @@ def family(name: str) -> Family:
 
 
 def load(name: str) -> tuple[Any, PreTrainedTokenizerFast]:
-    """The family's warm model (float32, on the CPU) and its tokenizer, from the checkpoint shipped with curro.
+    """The family's warm model (float32, on the CPU) and its tokenizer, as shipped with curro.
 
     Raises:
         ConfigError: no checkpoint of that name; the message lists those there are.

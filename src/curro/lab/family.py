@@ -108,8 +108,12 @@ class Family(ABC):
             raise ConfigError(f"{self.name} ({difficulty}, {split}) has not as many as {n} problems")
         return list(rows.values())
 
-    def demonstration(self, rng: random.Random, difficulty: Difficulty = "hard") -> tuple[str, str]:
-        """A prompt of the training split and a worked answer with mistakes."""
+    def demonstration(self, rng: random.Random) -> tuple[str, str]:
+        """A prompt of the training split, easy or hard, and a worked answer with mistakes.
+
+        Without the easy half the warm model does not learn the steps that hard problems are made of.
+        """
+        difficulty: Difficulty = "easy" if rng.random() < 0.5 else "hard"
         row = self.draw(rng, difficulty)
         while _split(_digest(row["prompt"])) != "train":
             row = self.draw(rng, difficulty)

@@ -23,7 +23,7 @@ def sample(
 ) -> list[list[str]]:
     """`n` completions of every plain-text prompt, in the prompts' order, from torch's own generator.
 
-    Prompts of like length go together, `batch` completions at a time: short answers do not wait for long ones.
+    Prompts of like length go together, `batch` completions at a time: short ones do not wait for long ones.
     """
     ids = tokenizer(list(prompts))["input_ids"]
     order = sorted(range(len(ids)), key=lambda i: len(ids[i]))

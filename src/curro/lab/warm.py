@@ -33,7 +33,9 @@ SYSTEM = "You are a helpful assistant."
 EDGES = (0.0, 1e-9, 0.2, 0.4, 0.6, 0.8, 1.0 - 1e-9, 1.1)
 
 
-def warm_start(family: Family, *, seed: int = 0, report: Callable[[float], None] | None = None) -> tuple[Any, Any]:
+def warm_start(
+    family: Family, *, seed: int = 0, report: Callable[[float], None] | None = None
+) -> tuple[Any, Any]:
     """A model trained on the family's demonstrations, and its tokenizer.
 
     A share of the demonstrations is written as a chat, half of these with a system message.
@@ -49,7 +51,9 @@ def warm_start(family: Family, *, seed: int = 0, report: Callable[[float], None]
     optimizer = torch.optim.AdamW(model.parameters(), lr=plan.learning_rate, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer,
-        lambda step: min(1.0, (step + 1) / 50) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / plan.steps))),
+        lambda step: (
+            min(1.0, (step + 1) / 50) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / plan.steps)))
+        ),
     )
     for _ in range(plan.steps):
         batch = _batch(family, tokenizer, rng)
@@ -89,7 +93,7 @@ def _batch(family: Family, tokenizer: Any, rng: random.Random) -> dict[str, torc
     return {"input_ids": ids, "attention_mask": mask, "labels": labels}
 
 
-def histogram(rates: np.ndarray) -> dict[str, float]:
+def histogram(rates: np.ndarray) -> dict[str, Any]:
     """The shares of prompts never solved, sometimes solved, always solved, and the mean pass rate."""
     shares = np.histogram(rates, EDGES)[0] / len(rates)
     return {
@@ -102,7 +106,9 @@ def histogram(rates: np.ndarray) -> dict[str, float]:
 
 def main(
     name: Annotated[str, typer.Argument(help="A family of the lab.")],
-    out: Annotated[Path | None, typer.Option(help="Folder to write; the shipped checkpoint by default.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write; the shipped checkpoint by default.")
+    ] = None,
 ) -> None:
     """Make a lab checkpoint again."""
     try:
@@ -116,15 +122,18 @@ def main(
     with Progress(*columns) as progress:
         task = progress.add_task(f"warm start of {name}", total=family.warm.steps)
         model, tokenizer = warm_start(
-            family, report=lambda loss: progress.update(task, advance=1, description=f"{name}: loss {loss:.3f}")
+            family,
+            report=lambda loss: progress.update(task, advance=1, description=f"{name}: loss {loss:.3f}"),
         )
     seconds = time.monotonic() - started
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     measured = {}
     for difficulty in ("hard", "easy"):
-        rows = family.problems(1000, seed=0, difficulty=difficulty)
-        measured[difficulty] = histogram(pass_rates(model, tokenizer, family, rows, family.recipe.rollouts_per_prompt))
+        rows = family.problems(500, seed=0, difficulty=difficulty)
+        measured[difficulty] = histogram(
+            pass_rates(model, tokenizer, family, rows, family.recipe.rollouts_per_prompt)
+        )
         print(difficulty, measured[difficulty])
     record = {"family": name, "warm": asdict(family.warm), "seconds": round(seconds), "pass_rates": measured}
     (folder / "lab.json").write_text(json.dumps(record, indent=2) + "\n")

@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
-import random
+from collections.abc import Hashable
+from functools import cache
 from typing import Any, ClassVar
 
-from curro.lab.families.gym import GymFamily
+from curro.lab.families.gym import GymFamily, unreliable
 from curro.lab.family import Difficulty, Recipe, Warm
-
-_rng = random.Random(11)
-ERROR_RATES = {(sign, digit): _rng.uniform(0.05, 0.6) for sign in "+-" for digit in range(10)}
 
 
 class ChainSum(GymFamily):
-    """`7 - 2 + 8 =`: the total after each term. Adding 8 is one skill, taking 2 away another."""
+    """`7 - 2 + 8 =`: the total after each term. A fact is a line of the tables: 7 + 8, also in 27 + 8."""
 
     name = "chain_sum"
-    describe = "reasoning-gym's chain_sum: up to 10 one-digit numbers added and subtracted"
+    describe = "reasoning-gym's chain_sum: 4 to 9 one-digit numbers added and subtracted"
     data_set = "chain_sum"
     settings: ClassVar[dict[Difficulty, dict[str, Any]]] = {
-        "hard": {"min_terms": 2, "max_terms": 10, "min_digits": 1, "max_digits": 1},
+        "hard": {"min_terms": 4, "max_terms": 9, "min_digits": 1, "max_digits": 1},
         "easy": {"min_terms": 2, "max_terms": 3, "min_digits": 1, "max_digits": 1},
     }
     kept = ("expression",)
-    written_from = 1
-    recipe = Recipe(learning_rate=1e-4, chosen_by="", max_completion_length=36, prompts_per_step=16)
-    warm = Warm(width=96, layers=2, steps=900, batch=96, learning_rate=3e-3)
+    recipe = Recipe(learning_rate=3e-4, chosen_by="", max_completion_length=34, prompts_per_step=16)
+    warm = Warm(width=64, layers=2, steps=1000, batch=64, learning_rate=3e-3)
 
-    def steps(self, metadata: dict[str, Any]) -> list[tuple[int, float, int]]:
+    def start(self, metadata: dict[str, Any]) -> tuple[int, list[Any]]:
         first, *rest = metadata["expression"].split()
-        steps = [(int(first), 0.0, 0)]
-        for sign, digit in zip(rest[::2], rest[1::2], strict=True):
-            amount = int(digit) if sign == "+" else -int(digit)
-            steps.append((amount, ERROR_RATES[sign, int(digit)], 1))
-        return steps
+        return int(first), [int(sign + digit) for sign, digit in zip(rest[::2], rest[1::2], strict=True)]
+
+    def step(self, total: int, step: Any) -> tuple[int, Hashable]:
+        away_from_zero = (step >= 0) == (total >= 0)
+        return step, (abs(total) % 10, away_from_zero, abs(step))
+
+    def error_rates(self) -> dict[Hashable, float]:
+        return _error_rates()
+
+
+@cache
+def _error_rates() -> dict[Hashable, float]:
+    facts: list[Hashable] = [(a, grows, b) for a in range(10) for grows in (True, False) for b in range(10)]
+    return unreliable(facts, seed=11)

@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
-import random
+from collections.abc import Hashable
 from functools import cache
 from typing import Any, ClassVar
 
-from curro.lab.families.gym import GymFamily
+from curro.lab.families.gym import GymFamily, unreliable
 from curro.lab.family import Difficulty, Recipe, Warm
+
+MOST = 3
 
 
 class LegCounting(GymFamily):
-    """`1 cow, 1 crab`: the legs so far after each animal. Each of the 37 animals is a skill."""
+    """`2 cows, 1 crab`: the legs so far after each entry. How many legs two cows have is a fact."""
 
     name = "leg_counting"
-    describe = "reasoning-gym's leg_counting: the legs of up to 9 animals, one of each"
+    describe = "reasoning-gym's leg_counting: the legs of 3 to 8 kinds of animals, one to three of each"
     data_set = "leg_counting"
     settings: ClassVar[dict[Difficulty, dict[str, Any]]] = {
-        "hard": {"min_animals": 1, "max_animals": 9, "min_instances": 1, "max_instances": 1},
-        "easy": {"min_animals": 1, "max_animals": 2, "min_instances": 1, "max_instances": 1},
+        "hard": {"min_animals": 3, "max_animals": 8, "min_instances": 1, "max_instances": MOST},
+        "easy": {"min_animals": 1, "max_animals": 2, "min_instances": 1, "max_instances": MOST},
     }
     kept = ("animals",)
-    recipe = Recipe(learning_rate=1e-4, chosen_by="", max_completion_length=36, prompts_per_step=16)
-    warm = Warm(width=96, layers=2, steps=900, batch=96, learning_rate=3e-3)
+    recipe = Recipe(learning_rate=3e-4, chosen_by="", max_completion_length=34, prompts_per_step=16)
+    warm = Warm(width=64, layers=2, steps=1000, batch=64, learning_rate=3e-3)
 
-    def steps(self, metadata: dict[str, Any]) -> list[tuple[int, float, int]]:
-        legs, rates = _skills()
-        return [(number * legs[animal], rates[animal], 1) for animal, number in metadata["animals"].items()]
+    def start(self, metadata: dict[str, Any]) -> tuple[int, list[Any]]:
+        return 0, list(metadata["animals"].items())
+
+    def step(self, total: int, step: Any) -> tuple[int, Hashable]:
+        animal, number = step
+        return number * _legs()[animal], (animal, number)
+
+    def error_rates(self) -> dict[Hashable, float]:
+        return _error_rates()
 
 
 @cache
-def _skills() -> tuple[dict[str, int], dict[str, float]]:
-    """The legs of every animal, and how often a demonstration gets them wrong."""
+def _legs() -> dict[str, int]:
     from reasoning_gym.arithmetic.leg_counting import ANIMALS  # takes seconds to import
 
-    rng = random.Random(13)
-    return ANIMALS, {animal: rng.uniform(0.05, 0.6) for animal in ANIMALS}
+    return ANIMALS
+
+
+@cache
+def _error_rates() -> dict[Hashable, float]:
+    return unreliable([(animal, n) for animal in _legs() for n in range(1, MOST + 1)], seed=13)
