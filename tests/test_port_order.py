@@ -76,6 +76,28 @@ def test_the_order_and_batching_of_feedback_do_not_change_later_draws(spec, orde
 
 
 @pytest.mark.parametrize("spec", SELECTIONS)
+def test_a_resume_between_any_two_calls_changes_nothing(spec):
+    curriculum, expected = Curriculum(spec, len(RATES), seed=1), run(spec)[0]
+
+    def resumed(curriculum):
+        fresh = Curriculum(spec, len(RATES), seed=1)
+        fresh.load_state_dict(curriculum.state_dict())
+        return fresh
+
+    for step in range(40):
+        first = curriculum.select(2, step=step)
+        curriculum = resumed(curriculum)
+        second = curriculum.select(4, step=step)
+        prompts = np.concatenate([first.prompts, second.prompts])
+        np.testing.assert_array_equal(prompts, expected[step, 0])
+        curriculum = resumed(curriculum)
+        curriculum.observe(second.tickets, roll_out(second.prompts, step))
+        curriculum = resumed(curriculum)
+        curriculum.observe(first.tickets, roll_out(first.prompts, step))
+        curriculum = resumed(curriculum)
+
+
+@pytest.mark.parametrize("spec", SELECTIONS)
 def test_same_seed_same_draws_and_another_seed_others(spec):
     first, again, other = run(spec)[0], run(spec)[0], run(spec, seed=2)[0]
     np.testing.assert_array_equal(first, again)
