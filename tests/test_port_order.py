@@ -70,9 +70,12 @@ def test_small_selects_have_the_same_probabilities(spec):
     ids=["one by one", "backwards", "one by one, mixed", "in parts, mixed"],
 )
 def test_the_order_and_batching_of_feedback_do_not_change_later_draws(spec, order):
-    together, _ = run(spec)
-    otherwise, _ = run(spec, observe=order)
+    together, one = run(spec)
+    otherwise, other = run(spec, observe=order)
     np.testing.assert_array_equal(otherwise, together)
+    np.testing.assert_equal(vars(other.select(3, step=40)), vars(one.select(3, step=40)))
+    for part in ("selection", "table", "rng"):
+        np.testing.assert_equal(other.state_dict()[part], one.state_dict()[part])
 
 
 @pytest.mark.parametrize("spec", SELECTIONS)

@@ -98,6 +98,9 @@ def test_likelihood_of_the_half_lives():
         spread = mean * (1 - mean) / 8 * (count + 8) / (count + 1) + 1e-4
         assert loss == pytest.approx((np.log(spread) + (1 / 4 - mean) ** 2 / spread) / 2, rel=1e-6)
     assert posterior.half_life == 2, "6 of 8 was no use: the sooner forgotten the better"
+    # 16 steps are 8 half-lives: 8/256 = 1/32 outcomes of mean 3/4 are left beside 8 of mean 1/4
+    assert posterior.table["evidence_count"][0] == 8 + 1 / 32
+    assert posterior.table["evidence_mean"][0] == pytest.approx((2 + 0.75 / 32) / (8 + 1 / 32), rel=1e-6)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
