@@ -122,7 +122,9 @@ def test_the_fingerprint_is_of_the_keys():
 
 def test_a_saved_table_of_other_columns_or_sizes():
     table = PromptTable(3)
-    with pytest.raises(CheckpointError, match=r"has the columns .* load it with the curriculum that saved it"):
+    with pytest.raises(
+        CheckpointError, match=r"has the columns .* load it with the curriculum that saved it"
+    ):
         table.load_state_dict(table.state_dict() | {"more": np.zeros(3)})
     with pytest.raises(CheckpointError, match=r"saved column 'visits' is int32\(4,\), .* needs int32\(3,\)"):
         table.load_state_dict(PromptTable(4).state_dict())
