@@ -13,7 +13,7 @@ demo: .venv/train
 	$(BIN)/$(DEMO)
 
 test: .venv/dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 lint: .venv/dev
 	$(BIN)/ruff check .
@@ -24,7 +24,7 @@ docs: .venv/dev
 	$(BIN)/zensical build --clean --strict
 
 docs-blocks: .venv/dev
-	$(BIN)/python -m pytest README.md CONTRIBUTING.md docs
+	$(BIN)/python -m pytest -n 2 --dist loadfile README.md CONTRIBUTING.md docs
 
 browser: .venv/dev
 	$(BIN)/python -m pytest tests/browser
