@@ -33,6 +33,7 @@ def compare(
         ),
     ] = None,
     data: options.Data = "lab:chain_sum",
+    limit: options.Limit = None,
     model: options.Model = None,
     reward: options.RewardSpec = "auto",
     rollouts: options.Rollouts = 25_600,
@@ -65,7 +66,8 @@ def compare(
     for name in names:
         registry.build("selection", name)
     shared = {
-        "data": data, "model": model, "reward": reward, "rollouts": rollouts, "eval-data": eval_data,
+        "data": data,
+        "limit": limit, "model": model, "reward": reward, "rollouts": rollouts, "eval-data": eval_data,
         "prompts-per-step": prompts_per_step, "rollouts-per-prompt": rollouts_per_prompt,
         "learning-rate": learning_rate, "max-completion-length": max_completion_length,
         "eval-every": eval_every, "eval-prompts": eval_prompts, "eval-samples": eval_samples,

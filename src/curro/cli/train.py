@@ -18,6 +18,7 @@ from curro.errors import ConfigError
 from curro.runs import RunFolder
 
 Data = Annotated[str, typer.Option(help="lab:NAME, a JSONL or Parquet file, a folder, or a hub id.")]
+Limit = Annotated[int | None, typer.Option(help="Train on the first so many prompts only.")]
 Model = Annotated[
     str | None, typer.Option(help="lab:NAME, a folder or a hub id. [default: the data's, in the lab]")
 ]
@@ -38,6 +39,7 @@ KeyColumn = Annotated[str | None, typer.Option(help="Name of a column of unique 
 
 def train(
     data: Data = "lab:chain_sum",
+    limit: Limit = None,
     model: Model = None,
     curriculum: Annotated[
         str, typer.Option(help="A selection method, name:option=value,..., or module:Class of your own.")
@@ -80,6 +82,7 @@ def train(
             config["advantage"] = registry.parse("advantage", advantage)
         settings = TrainSettings(
             data=data,
+            limit=limit,
             model=model,
             curriculum=config,
             reward=reward,

@@ -75,6 +75,11 @@ class FadedPosterior:
             float(np.clip(self.prior_within / between, _NARROW, _WIDE)),
         )
 
+    def kept(self, prompts: np.ndarray, step: int) -> np.ndarray:
+        """The share of each prompt's evidence that still counts at this step; 0 for prompts never seen."""
+        age = step - self.table["last_step"][prompts]
+        return np.where(self.count[prompts] > 0, 0.5 ** (age / self.half_life), 0.0)
+
     def combine(
         self, prompts: np.ndarray, age: np.ndarray, half_life: float | None = None
     ) -> tuple[np.ndarray, ...]:

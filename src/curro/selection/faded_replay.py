@@ -25,7 +25,9 @@ class FadedReplay(Selection):
     1. For every place in the batch, `candidates` prompts are proposed: half in proportion to
        p(1-p) as last known (section 4.2's sum tree), half uniformly from all prompts.
     2. The informativeness of each is drawn from its posterior (`FadedPosterior`), whose evidence has
-       faded since its last visit; the highest draw takes the place.
+       faded since its last visit, and multiplied by the share that has faded (1 for a prompt never
+       seen); the highest takes the place. What a prompt has just taught is not asked again at once:
+       a policy that repeats a few prompts learns them by heart and little else.
     3. One place in eight, at random, goes to a uniform proposal instead (section 4.2's exploration at
        section 5's rate), so that what the policy has learnt to do unnoticed is found out.
 
@@ -66,6 +68,7 @@ class FadedReplay(Selection):
         if self.tree.total > 0:
             proposed[:, :half] = self.tree.sample(uniforms[:, :half].ravel())[0].reshape(n, half)
         drawn = self.posterior.draw(proposed.ravel(), step, self.thompson).reshape(proposed.shape)
+        drawn *= 1 - self.posterior.kept(proposed, step)
         explores = chance[:, 0] < self.exploration
         drawn[explores, -1] = np.inf
         drawn[self.table["in_flight"][proposed]] = -1.0

@@ -68,7 +68,7 @@ def prepare(settings: TrainSettings) -> Prepared:
     Raises:
         CurroError: of whatever is wrong with the data, the reward, the curriculum or the model.
     """
-    prompts = load_prompts(settings.data, **settings.columns)
+    prompts = load_prompts(settings.data, limit=settings.limit, **settings.columns)
     settings = settings.complete(len(prompts))
     if settings.model is None:
         raise ConfigError(f"name a model for {settings.data}: --model with a folder, a hub id or lab:NAME")

@@ -14,6 +14,7 @@ class TrainSettings:
 
     Attributes:
         data: source of the training prompts (`curro.data.load_prompts`).
+        limit: train on the first so many prompts only.
         model: "lab:NAME", a folder or a hub id; by default the lab's model of the data's family.
         curriculum: `Curriculum.from_config`'s dict without the seed.
         reward: `curro.reward.resolve_reward`'s spec.
@@ -30,6 +31,7 @@ class TrainSettings:
     """
 
     data: str
+    limit: int | None = None
     model: str | None = None
     curriculum: dict[str, Any] = field(default_factory=lambda: {"selection": "prioritized-replay"})
     reward: str = "auto"
@@ -52,7 +54,7 @@ class TrainSettings:
 
     def __post_init__(self) -> None:
         for name in (
-            "rollouts", "prompts_per_step", "rollouts_per_prompt", "device_batch", "max_completion_length",
+            "rollouts", "limit", "prompts_per_step", "rollouts_per_prompt", "device_batch", "max_completion_length",
             "eval_prompts", "eval_samples", "save_every", "threads",
         ):  # fmt: skip
             value = getattr(self, name)
