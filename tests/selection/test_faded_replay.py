@@ -26,8 +26,22 @@ def test_informative_prompts_are_preferred():
     _, informative = train(DEFAULT, lambda step: rates, size=200, steps=200)
     _, uniform = train("uniform", lambda step: rates, size=200, steps=200)
     assert uniform.mean() < 0.15, "a tenth of the prompts"
-    # places that do not explore, 7 in 8, all go to the tenth once it is known
-    assert informative[100:].mean() > 0.8
+    # 8 places a step and 20 such prompts: resting in between, they take about two places in three
+    assert informative[100:].mean() > 0.5
+
+
+def test_a_prompt_rests_until_its_evidence_has_faded():
+    """All prompts alike: with half-lives of 64 steps, the one seen last is worth least."""
+    curriculum = Curriculum(f"{DEFAULT}:exploration=0", 64, seed=2)
+    gaps, last = [], {}
+    for step in range(300):
+        draw = curriculum.select(4, step=step)
+        for prompt in draw.prompts.tolist():
+            gaps += [step - last[prompt]] if prompt in last else []
+            last[prompt] = step
+        curriculum.observe(draw.tickets, np.tile([1, 0] * 4, (4, 1)))
+    # an equal choice comes back after 16 steps on average, and before the 4th in one case of five
+    assert np.mean(np.array(gaps) < 4) < 0.02
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -87,15 +101,6 @@ def test_all_or_no_exploration(exploration, share):
     # of 40 draws of 500 a few meet a prompt in flight, and then the posterior decides
     assert abs((reasons == Reason.EXPLORATION).mean() - share) < 0.2
     assert exploration or (reasons == Reason.UNSEEN).all()
-
-
-def test_more_candidates_follow_the_posterior_more_closely():
-    rates = np.where(np.arange(100) < 5, 0.5, 0.0)
-    shares = {}
-    for candidates in (2, 32):
-        spec = f"{DEFAULT}:candidates={candidates},exploration=0"
-        shares[candidates] = train(spec, lambda step: rates, size=100, steps=150, n=2)[1][75:].mean()
-    assert shares[2] < shares[32]
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, "nan"])

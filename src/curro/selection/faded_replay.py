@@ -39,8 +39,8 @@ class FadedReplay(Selection):
     flight, the next free prompt after the last candidate, in order of number, takes it.
 
     Args:
-        candidates: proposals a place, an even number from 2. More follow the posterior more
-            closely, at a cost that grows in proportion.
+        candidates: proposals a place, an even number from 2. The highest of many draws is more often
+            that of a prompt little is known of; the cost grows in proportion.
         exploration: the share of places that go to a uniform proposal, from 0 to 1.
     """
 
