@@ -54,8 +54,8 @@ class TrainSettings:
 
     def __post_init__(self) -> None:
         for name in (
-            "rollouts", "limit", "prompts_per_step", "rollouts_per_prompt", "device_batch", "max_completion_length",
-            "eval_prompts", "eval_samples", "save_every", "threads",
+            "rollouts", "limit", "prompts_per_step", "rollouts_per_prompt", "device_batch",
+            "max_completion_length", "eval_prompts", "eval_samples", "save_every", "threads",
         ):  # fmt: skip
             value = getattr(self, name)
             if value is not None and value < 1:
