@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
@@ -23,7 +24,12 @@ app.command("report")(inspect.report)
 
 
 def main() -> None:
-    """Run the command; exit status 2 after a mistake of the user's."""
+    """Run the command; exit status 2 after a mistake of the user's.
+
+    Modules of the user's own are found in the working directory, as `python -m` finds them.
+    """
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
     try:
         app()
     except CurroError as error:
