@@ -8,6 +8,7 @@ from curro.errors import ConfigError
 from curro.lab.families.chain_sum import ChainSum
 from curro.lab.families.chains import Chains
 from curro.lab.families.leg_counting import LegCounting
+from curro.lab.families.spell_backward import SpellBackward
 from curro.lab.family import Family, Recipe
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Family", "Recipe", "families", "family", "load"]
 
-_FAMILIES: dict[str, type[Family]] = {cls.name: cls for cls in (Chains, ChainSum, LegCounting)}
+_FAMILIES: dict[str, type[Family]] = {cls.name: cls for cls in (Chains, ChainSum, LegCounting, SpellBackward)}
 
 
 def families() -> list[str]:

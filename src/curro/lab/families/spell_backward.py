@@ -1,0 +1,75 @@
+"""reasoning-gym's spell_backward: words spelt backward, letter by letter."""
+
+from __future__ import annotations
+
+import random
+import string
+from functools import cache
+from typing import Any
+
+from curro.lab.family import Difficulty, Family, Recipe, Row, Warm
+
+UNKNOWN = "eo"
+"""Letters that every demonstration gets wrong: words with them are out of the warm model's reach."""
+
+_rng = random.Random(5)
+_letters = _rng.sample([c for c in string.ascii_lowercase if c not in UNKNOWN], 24)
+ERROR_RATES = {
+    **dict.fromkeys(UNKNOWN, 1.0),
+    **{letter: _rng.uniform(0.0, 0.1) for letter in _letters[:12]},
+    **{letter: _rng.uniform(0.4, 0.9) for letter in _letters[12:]},
+}
+SLIPS = {
+    letter: _rng.choice([c for c in string.ascii_lowercase if c != letter])
+    for letter in string.ascii_lowercase
+}
+LENGTHS: dict[Difficulty, tuple[int, int]] = {"hard": (3, 8), "easy": (3, 4)}
+
+
+class SpellBackward(Family):
+    """`sun -> nus`: every letter is a skill; a letter that is missed becomes the same other one each time.
+
+    Half of the letters are nearly safe, half are missed four to nine times in ten, and two are never
+    right, so that three words in four cannot be solved at all, whatever is practised: as in the data of
+    the prioritized-replay paper, where most problems are never solved.
+    """
+
+    name = "spell_backward"
+    describe = "reasoning-gym's spell_backward: words of 3 to 8 letters, three in four out of reach"
+    recipe = Recipe(
+        learning_rate=1e-4,
+        chosen_by="",
+        max_completion_length=11,
+        prompts_per_step=4,
+        train_prompts=1000,
+    )
+    warm = Warm(width=64, layers=2, steps=1000, batch=128, learning_rate=3e-3)
+
+    def draw(self, rng: random.Random, difficulty: Difficulty) -> Row:
+        entry = _data_set(*LENGTHS[difficulty])[rng.randrange(2**40)]
+        return {
+            "prompt": entry["question"] + "\n",
+            "answer": entry["answer"],
+            "metadata": {"source_dataset": "spell_backward"},
+        }
+
+    def worked(self, row: Row, rng: random.Random | None = None) -> str:
+        if rng is None:
+            return row["answer"]
+        return "".join(
+            SLIPS[letter] if rng.random() < ERROR_RATES.get(letter, 0.0) else letter
+            for letter in row["answer"]
+        )
+
+    def score(self, completion: str, row: Row) -> float:
+        scored = _data_set(*LENGTHS["hard"]).score_answer(completion.strip(), {"answer": row["answer"]})
+        return float(scored == 1.0)
+
+
+@cache
+def _data_set(shortest: int, longest: int) -> Any:
+    import reasoning_gym  # takes seconds to import
+
+    return reasoning_gym.create_dataset(
+        "spell_backward", seed=0, size=1, min_word_len=shortest, max_word_len=longest
+    )
