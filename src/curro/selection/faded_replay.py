@@ -44,7 +44,7 @@ class FadedReplay(Selection):
         exploration: the share of places that go to a uniform proposal, from 0 to 1.
     """
 
-    def __init__(self, *, candidates: int = 16, exploration: float = 0.125) -> None:
+    def __init__(self, *, candidates: int = 4, exploration: float = 0.125) -> None:
         if candidates < 2 or candidates % 2:
             raise ConfigError(f"candidates is an even number from 2, not {candidates}")
         if not 0 <= exploration <= 1:
