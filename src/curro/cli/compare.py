@@ -32,7 +32,7 @@ def compare(
             help="Selection methods; the first is the one to beat. [default: uniform prioritized-replay]"
         ),
     ] = None,
-    data: options.Data = "lab:chain_sum",
+    data: options.Data = "lab:spell_backward",
     limit: options.Limit = None,
     model: options.Model = None,
     reward: options.RewardSpec = "auto",

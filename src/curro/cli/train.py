@@ -38,7 +38,7 @@ KeyColumn = Annotated[str | None, typer.Option(help="Name of a column of unique 
 
 
 def train(
-    data: Data = "lab:chain_sum",
+    data: Data = "lab:spell_backward",
     limit: Limit = None,
     model: Model = None,
     curriculum: Annotated[
