@@ -24,7 +24,7 @@ def test_printable_text_comes_back_to_the_byte(text: str) -> None:
 
 
 def test_digits_are_single_and_words_whole() -> None:
-    assert TOKENIZER.tokenize("12 chickens") == ["1", "2", " chicken", "s"]
+    assert TOKENIZER.tokenize("12 chickens, 08 19") == ["1", "2", " chicken", "s", ", ", "0", "8", " 1", "9"]
     assert TOKENIZER.tokenize("3afc=") == ["3", "a", "f", "c", "="]
 
 

@@ -39,7 +39,10 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Warm:
-    """The supervised warm start: a model of `width` x `layers`, `steps` batches of demonstrations."""
+    """The supervised warm start: a model of `width` x `layers`, `steps` batches of `batch` demonstrations.
+
+    `chat_share` of them are written as a chat. The matrices learn at twice `learning_rate`.
+    """
 
     width: int
     layers: int

@@ -1,6 +1,6 @@
 """The lab's tokenizer: digits one by one, whole words as one token, anything else letter by letter.
 
-A word carries the space before it (` legs`), so that decoding gives the text back to the byte. Text
+A word or digit carries the space before it (` legs`), so that decoding gives the text back to the byte. Text
 outside printable ASCII becomes `<unk>`: it never crashes, and it is the only text that is lost.
 """
 
@@ -15,8 +15,8 @@ from curro.lab.words import WORDS
 
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>", "<|system|>", "<|user|>", "<|assistant|>")
 
-_MARKS = (" + ", " - ", " * ", " / ", " = ", ", ", "\\boxed{")
-_SPLIT = r"\\boxed\{| [-+*/=] |, | ?[A-Za-z_]+|[\s\S]"
+_MARKS = (*(f" {digit}" for digit in string.digits), " + ", " - ", " * ", " / ", " = ", ", ", "\\boxed{")
+_SPLIT = r"\\boxed\{| [-+*/=] |, | ?[A-Za-z_]+| ?[0-9]|[\s\S]"
 
 _CHAT = (
     "{{ bos_token }}{% for message in messages %}{{ '<|' + message['role'] + '|>' }}"

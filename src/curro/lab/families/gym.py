@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from abc import abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
@@ -14,18 +14,20 @@ from curro.lab.family import Difficulty, Family, Row
 class GymFamily(Family):
     """A data set of reasoning-gym, solved by writing the running total after every step.
 
-    A step calls on one fact out of a hundred or more. In a demonstration every fact fails at its own
-    rate, always one too high: two mistakes never cancel, and an answer is right only if every step is.
+    Every step calls on one skill of many. In a demonstration each skill fails at its own rate, always
+    too high by as much: two mistakes never cancel, and an answer is right only if every step is.
 
     Attributes:
         data_set: its name in reasoning-gym.
         settings: of the data set, by difficulty.
         kept: the entries of its metadata that the worked answer needs.
+        digits: how many a total is written with; totals of one length make the next step easy to find.
     """
 
     data_set: ClassVar[str]
     settings: ClassVar[dict[Difficulty, dict[str, Any]]]
     kept: ClassVar[tuple[str, ...]]
+    digits: ClassVar[int]
 
     @abstractmethod
     def start(self, metadata: dict[str, Any]) -> tuple[int, list[Any]]:
@@ -33,11 +35,11 @@ class GymFamily(Family):
 
     @abstractmethod
     def step(self, total: int, step: Any) -> tuple[int, Hashable]:
-        """What a step adds to the total, and the fact it calls on."""
+        """What a step adds to the total, and the skill it calls on."""
 
     @abstractmethod
-    def error_rates(self) -> dict[Hashable, float]:
-        """How often a demonstration gets each fact wrong."""
+    def mistakes(self) -> dict[Hashable, tuple[float, int]]:
+        """How often a demonstration gets each skill wrong, and how much too high its total is then."""
 
     def draw(self, rng: random.Random, difficulty: Difficulty) -> Row:
         # The data set seeds its problem i with seed + i, so its size is no bound.
@@ -49,26 +51,31 @@ class GymFamily(Family):
         total, steps = self.start(row["metadata"])
         written = []
         for step in steps:
-            amount, fact = self.step(total, step)
+            amount, skill = self.step(total, step)
             total += amount
-            if rng is not None and rng.random() < self.error_rates()[fact]:
-                total += 1
-            written.append(str(total))
-        return ", ".join(written)
+            rate, slip = self.mistakes()[skill]
+            if rng is not None and rng.random() < rate:
+                total += slip
+            written.append(f" {total:0{self.digits}}")
+        return "".join(written)
 
     def score(self, completion: str, row: Row) -> float:
-        last = completion.strip().rpartition(", ")[2]
+        words = completion.split()
+        if not words:
+            return 0.0
+        last = words[-1].lstrip("0") or "0"
         return float(_create(self.data_set).score_answer(last, {"answer": row["answer"]}) == 1.0)
 
 
-def unreliable(facts: list[Hashable], seed: int) -> dict[Hashable, float]:
-    """Half of the facts nearly safe (wrong up to one time in ten), half bad (four to nine in ten)."""
+def unreliable(skills: Sequence[Hashable], seed: int) -> dict[Hashable, tuple[float, int]]:
+    """For each of the skills, how often it goes wrong and by how much then (1 to 5).
+
+    One in ten always goes wrong, the others 5% to 60% of the time. So half of the problems are out of
+    the warm model's reach: no sample of theirs ever earns a reward, as in real data.
+    """
     rng = random.Random(seed)
-    rng.shuffle(facts)
-    half = len(facts) // 2
-    return {
-        fact: rng.uniform(0.0, 0.1) if i < half else rng.uniform(0.4, 0.9) for i, fact in enumerate(facts)
-    }
+    unknown = set(rng.sample(skills, len(skills) // 10))
+    return {s: (1.0 if s in unknown else rng.uniform(0.05, 0.6), rng.randint(1, 5)) for s in skills}
 
 
 def _create(name: str, **settings: Any) -> Any:
