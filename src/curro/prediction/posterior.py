@@ -81,11 +81,11 @@ class FadedPosterior:
         return np.where(self.count[prompts] > 0, 0.5 ** (age / self.half_life), 0.0)
 
     def combine(
-        self, prompts: np.ndarray, age: np.ndarray, half_life: float | None = None
+        self, prompts: np.ndarray, age: np.ndarray, half_life: float | np.ndarray | None = None
     ) -> tuple[np.ndarray, ...]:
         """Concentration K, mean M and variance of one reward T after `age` steps; arrays like `prompts`."""
         mu, t, k = self.prior
-        n = self.count[prompts] * 0.5 ** (age / (half_life or self.half_life))
+        n = self.count[prompts] * 0.5 ** (age / (self.half_life if half_life is None else half_life))
         m, s = self.mean[prompts].astype(np.float64), self.variance[prompts]
         total = k + n
         mean = (k * mu + n * m) / total
@@ -156,10 +156,9 @@ class FadedPosterior:
         self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray
     ) -> None:
         floor = 1e-4 * (self.high - self.low) ** 2
-        for i, half_life in enumerate(HALF_LIVES):
-            concentration, expected, variance = self.combine(prompts, age, half_life)
-            spread = variance * (concentration / size + 1) / (concentration + 1) + floor
-            self.losses[i] += float(np.sum(np.log(spread) + (mean - expected) ** 2 / spread)) / 2
+        concentration, expected, variance = self.combine(prompts, age, HALF_LIVES[:, None])
+        spread = variance * (concentration / size + 1) / (concentration + 1) + floor
+        self.losses = self.losses + (np.log(spread) + (mean - expected) ** 2 / spread).sum(axis=1) / 2
 
     def _learn_prior(self, old: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> None:
         concentration = self.prior[2]

@@ -98,7 +98,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         draw = on_owner(self.accelerator, lambda: self.curriculum.select(number, step=step))
         rows = np.repeat(draw.prompts, self.num_generations)[rank * len(inputs) : (rank + 1) * len(inputs)]
         try:
-            output = super()._generate_and_score_completions([dict(self.train_dataset[int(i)]) for i in rows])
+            row = {prompt: self.train_dataset[prompt] for prompt in dict.fromkeys(rows.tolist())}
+            output = super()._generate_and_score_completions([dict(row[prompt]) for prompt in rows.tolist()])
         except BaseException:
             if self.accelerator.is_main_process:
                 self.curriculum.drop(draw.tickets)
