@@ -69,7 +69,8 @@ def warm_start(
 
 def _optimizers(model: Any, learning_rate: float) -> list[torch.optim.Optimizer]:
     """Muon for the matrices, AdamW for embedding and gains: half the steps that AdamW alone takes."""
-    matrices, others = [], []
+    matrices: list[torch.nn.Parameter] = []
+    others: list[torch.nn.Parameter] = []
     for name, parameter in model.named_parameters():
         (matrices if parameter.ndim == 2 and "embed" not in name else others).append(parameter)
     return [

@@ -31,7 +31,7 @@ class SpellBackward(Family):
 
     Half of the letters are nearly safe, half are missed four to nine times in ten, and two are never
     right, so that three words in four cannot be solved at all, whatever is practised: as in the data of
-    the prioritized-replay paper, where most problems are never solved.
+    the prioritized-replay paper, where most problems are never solved. The easy words have neither.
     """
 
     name = "spell_backward"
@@ -47,6 +47,8 @@ class SpellBackward(Family):
 
     def draw(self, rng: random.Random, difficulty: Difficulty) -> Row:
         entry = _data_set(*LENGTHS[difficulty])[rng.randrange(2**40)]
+        while difficulty == "easy" and set(UNKNOWN) & set(entry["answer"]):
+            entry = _data_set(*LENGTHS[difficulty])[rng.randrange(2**40)]
         return {
             "prompt": entry["question"] + "\n",
             "answer": entry["answer"],
