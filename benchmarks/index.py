@@ -210,7 +210,8 @@ def write(times: Times, docs: Path) -> None:
     picture(times, 512, docs / "img" / "index-cost.svg")
     before, rest = page.read_text().split("<!-- results -->\n")
     after = rest.split("<!-- end of results -->\n")[1]
-    page.write_text(f"{before}<!-- results -->\n{report(times)}<!-- end of results -->\n{after}")
+    image = "![Cost of a batch against the number of prompts](img/index-cost.svg)\n\n"
+    page.write_text(f"{before}<!-- results -->\n{image}{report(times)}<!-- end of results -->\n{after}")
 
 
 def peak() -> float:
