@@ -42,7 +42,7 @@ def mine(monkeypatch):
         ("uniform:replacement=true", Uniform, {"replacement": True}),
         ("uniform:true", Uniform, {"replacement": True}),
         ({"name": "uniform", "replacement": True}, Uniform, {"replacement": True}),
-        (REPLAY, FadedReplay, {"candidates": 16}),
+        (REPLAY, FadedReplay, {"candidates": 4}),
         (REPLAY + ":candidates=4", FadedReplay, {"candidates": 4}),
         (REPLAY + ":variant=published", PublishedReplay, {"smoothing": 0.8, "initial_priority": 0.2}),
         (
