@@ -18,7 +18,11 @@ class Chains(Family):
 
     name = "chains"
     describe = "chains of look-ups: 16 letters, each a fixed map on the digits, 1 to 14 in a row"
-    recipe = Recipe(learning_rate=3e-4, chosen_by="", max_completion_length=16)
+    recipe = Recipe(
+        learning_rate=3e-4,
+        chosen_by="uniform sampling, one seed: 3e-4; others untried",
+        max_completion_length=16,
+    )
     warm = Warm(width=64, layers=2, steps=700, batch=128, learning_rate=5e-3)
 
     def draw(self, rng: random.Random, difficulty: Difficulty) -> Row:

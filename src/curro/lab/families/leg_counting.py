@@ -24,7 +24,13 @@ class LegCounting(GymFamily):
     }
     kept = ("animals",)
     digits = 3
-    recipe = Recipe(learning_rate=3e-4, chosen_by="", max_completion_length=37)
+    recipe = Recipe(
+        learning_rate=3e-4,
+        chosen_by="uniform sampling, 12,800 rollouts, one seed: 3e-4 from .05 to .14; others untried",
+        max_completion_length=37,
+        prompts_per_step=16,
+        train_prompts=1000,
+    )
     warm = Warm(width=64, layers=2, steps=700, batch=64, learning_rate=5e-3)
 
     def start(self, metadata: dict[str, Any]) -> tuple[int, list[Any]]:
