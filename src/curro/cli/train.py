@@ -7,7 +7,7 @@ import os
 import warnings
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -16,6 +16,9 @@ from curro import registry
 from curro.cli.progress import accuracy, describe, progress_bar
 from curro.errors import ConfigError
 from curro.runs import RunFolder
+
+if TYPE_CHECKING:
+    from curro.hosts.trl.run import Prepared
 
 Data = Annotated[str, typer.Option(help="lab:NAME, a JSONL or Parquet file, a folder, or a hub id.")]
 Limit = Annotated[int | None, typer.Option(help="Train on the first so many prompts only.")]
@@ -104,9 +107,7 @@ def train(
         )
         prepared = prepare(settings)
         name = f"{_slug(data)}-{_slug(curriculum)}-seed{seed}"
-        folder = RunFolder.create(
-            out or Path("runs") / name, _config(prepared.settings.as_dict(), prepared.settings.steps)
-        )
+        folder = RunFolder.create(out or Path("runs") / name, _config(prepared))
     console = Console()
     console.print(f"run folder {folder.path}", highlight=False)
     with progress_bar(console) as bar:
@@ -125,9 +126,14 @@ def train(
         console.print(f"saved; go on with: curro train --resume {folder.path}", highlight=False)
 
 
-def _config(settings: dict[str, Any], steps: int) -> dict[str, Any]:
+def _config(prepared: Prepared) -> dict[str, Any]:
     packages = ("curro", "torch", "transformers", "trl", "numpy")
-    return {"settings": settings, "steps": steps, "versions": {name: version(name) for name in packages}}
+    return {
+        "settings": prepared.settings.as_dict(),
+        "steps": prepared.settings.steps,
+        "curriculum": prepared.curriculum.config,
+        "versions": {name: version(name) for name in packages},
+    }
 
 
 def _slug(text: str) -> str:

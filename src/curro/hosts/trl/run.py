@@ -153,9 +153,7 @@ def train(
 def _held_out(settings: TrainSettings) -> PromptSet | None:
     if settings.eval_data is None:
         return None
-    own_file = settings.eval_data != settings.data
-    split = "test" if settings.family is not None or not own_file else "train"
-    return load_prompts(settings.eval_data, split=split, limit=settings.eval_prompts, **settings.columns)
+    return load_prompts(settings.eval_data, split="test", limit=settings.eval_prompts, **settings.columns)
 
 
 def _arguments(settings: TrainSettings, folder: RunFolder) -> GRPOConfig:
