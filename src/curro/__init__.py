@@ -1,5 +1,7 @@
 """curro decides which prompts a policy practises on next, from the rewards it has just earned."""
 
+from curro.admission.gate import Gate
+from curro.advantage.base import Advantage
 from curro.curriculum import Curriculum, Draw, Verdict
 from curro.errors import (
     CheckpointError,
@@ -9,10 +11,12 @@ from curro.errors import (
     RewardError,
     TicketError,
 )
+from curro.groups import Groups
 from curro.prompts import PromptTable
 from curro.selection.base import Choice, Outcome, Reason, Selection
 
 __all__ = [
+    "Advantage",
     "CheckpointError",
     "Choice",
     "ConfigError",
@@ -20,6 +24,8 @@ __all__ = [
     "CurroError",
     "Draw",
     "ExhaustedError",
+    "Gate",
+    "Groups",
     "Outcome",
     "PromptTable",
     "Reason",

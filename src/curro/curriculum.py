@@ -13,15 +13,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from curro import checkpoint, registry
-from curro.errors import CheckpointError, ConfigError, ExhaustedError, RewardError
+from curro.admission.gate import Gate
+from curro.advantage.base import Advantage
+from curro.errors import CheckpointError, ConfigError, ExhaustedError
+from curro.groups import read_groups
 from curro.prompts import PromptTable
 from curro.selection.base import Outcome, Selection
+from curro.signal_meter import SignalMeter
 from curro.tickets import TicketLedger
 
-FORMAT = 1
-_SIGNAL_RATE = 1 / 256
-_LARGEST = 1e15
-"""Rewards up to here, in reward ranges, keep squares finite in float32 and steps of 1 in float64."""
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ class Curriculum:
             `fingerprint` (a `curro.data.PromptSet`).
         advantage: how rollouts are credited; the same forms. None leaves the crediting to the host
             framework, and verdicts carry A = r - mean(r).
+        admission: which finished groups are trained on ("band:0.3,0.7"); the same forms. None: all.
         reward_range: the rewards of complete failure and complete success. Only what needs a success
             rate uses it; other rewards are allowed.
         seed: of all random choices. Same seed, same feedback: same draws.
@@ -94,6 +96,7 @@ class Curriculum:
         prompts: int | Sequence[str] | Any,
         *,
         advantage: str | Mapping[str, Any] | None = None,
+        admission: str | Mapping[str, Any] | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
         seed: int = 0,
     ) -> None:
@@ -106,28 +109,27 @@ class Curriculum:
         self.config = {
             "selection": _describe("selection", selection),
             "advantage": _describe("advantage", advantage),
+            "admission": _describe("admission", admission),
             "reward_range": list(self.table.reward_range),
             "seed": operator.index(seed),
         }
         self.rng = np.random.default_rng(seed)
         self.ledger = TicketLedger()
         self.step = 0
-        self.signal = 0.0
-        self.credits = advantage is not None
-        self.advantage = registry.build("advantage", advantage or "group")
-        if not callable(self.advantage):
-            raise ConfigError(f"advantage {advantage!r} cannot be called: see curro.advantage.group")
-        self.selection = (
-            selection if isinstance(selection, Selection) else registry.build("selection", selection)
-        )
-        if not isinstance(self.selection, Selection):
-            raise ConfigError(f"selection {selection!r} is not a curro.Selection: derive its class from that")
+        self.signal = SignalMeter(self.table)
+        self.admitted = 0
+        self.credits, self.filters = advantage is not None, admission is not None
+        self.advantage: Advantage = _built("advantage", advantage or "group", Advantage)
+        self.advantage.bind(self.table)
+        self.admission: Gate = _built("admission", admission or "everything", Gate)
+        self.admission.bind(self.table)
+        self.selection: Selection = _built("selection", selection, Selection)
         self.selection.bind(self.table, self.rng)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], prompts: int | Sequence[str] | Any) -> Curriculum:
-        """Build from a dict of `selection`, `advantage`, `reward_range`, `seed`, as TOML or YAML give it."""
-        known = ("selection", "advantage", "reward_range", "seed")
+        """Build from a dict of the arguments' names, as TOML or YAML give it."""
+        known = ("selection", "advantage", "admission", "reward_range", "seed")
         for name in config:
             if name not in known:
                 raise ConfigError(f"a curriculum has no setting {name!r}; there are: {', '.join(known)}")
@@ -138,7 +140,8 @@ class Curriculum:
     @property
     def free(self) -> int:
         """How many prompts are not in flight."""
-        return self.table.size - len(self.ledger)
+        open_prompts = np.unique(self.ledger.prompts) if self.selection.repeats else self.ledger.prompts
+        return self.table.size - len(open_prompts)
 
     def select(self, n: int, *, step: int) -> Draw:
         """Choose n prompts to roll out.
@@ -158,7 +161,7 @@ class Curriculum:
             raise ConfigError(
                 f"step {step} is before step {self.step}: report the training step, which only grows"
             )
-        if n > self.free:
+        if not self.selection.repeats and n > self.free:
             raise ExhaustedError(
                 f"{n} prompts were asked for and {self.free} of {self.table.size} are free, "
                 f"{len(self.ledger)} are in flight: observe or drop some, or ask for fewer"
@@ -169,7 +172,14 @@ class Curriculum:
         tickets = self.ledger.open(choice.prompts, step, choice.weights)
         return Draw(choice.prompts, tickets, choice.probabilities, choice.weights, choice.reasons, step)
 
-    def observe(self, tickets: ArrayLike, rewards: ArrayLike, *, scored: ArrayLike | None = None) -> Verdict:
+    def observe(
+        self,
+        tickets: ArrayLike,
+        rewards: ArrayLike,
+        *,
+        scored: ArrayLike | None = None,
+        named: Mapping[str, ArrayLike] | None = None,
+    ) -> Verdict:
         """Settle tickets with the rewards of their groups. On an error nothing is settled or learnt.
 
         Args:
@@ -177,41 +187,31 @@ class Curriculum:
             rewards: (P, G), any real numbers.
             scored: bool (P, G), which rollouts have a reward; all by default. A group without one
                 is dropped: its advantages are 0 and it is not admitted.
+            named: what the rewards were made of (accuracy, format, ...), (P, G) each, NaN where a
+                rollout has no such part; an admission gate may decide by one of them.
 
         Raises:
             TicketError: an unknown, settled or repeated ticket.
             RewardError: rewards of another shape, NaN, infinite, or beyond 1e15 in size (times the
-                reward range where that is below 1).
+                reward range where that is below 1); a named reward that the gate needs is missing.
         """
         rows = self.ledger.find(tickets)
         prompts = self.ledger.prompts[rows]
-        rewards_PG, scored_PG = self._check(rewards, scored, prompts)
-        count_P = scored_PG.sum(axis=1)
-        # counted from the lowest reward, so that a group of equal rewards has a variance of exactly 0
-        lowest_P = np.where(count_P > 0, rewards_PG.min(axis=1, where=scored_PG, initial=np.inf), 0.0)
-        above_PG = np.where(scored_PG, rewards_PG - lowest_P[:, None], 0.0)
-        mean_P = lowest_P + above_PG.sum(axis=1) / np.maximum(count_P, 1)
-        centred_PG = np.where(scored_PG, rewards_PG - mean_P[:, None], 0.0)
-        variance_P = np.square(centred_PG).sum(axis=1) / np.maximum(count_P, 1)
-        advantages_PG = self.advantage(rewards_PG, scored_PG, mean_P, variance_P)
+        groups = read_groups(self.table, prompts, self.ledger.steps[rows], rewards, scored, named)
+        seen = groups.scored.any(axis=1)
+        admitted_P = seen & self.admission(groups)
+        advantages_PG = self.advantage(groups)
         weights_P = self.ledger.weights[rows]
 
-        seen = count_P > 0
-        outcome = Outcome(
-            prompts=prompts[seen],
-            steps=self.ledger.steps[rows][seen],
-            rewards=rewards_PG[seen],
-            scored=scored_PG[seen],
-            mean=mean_P[seen],
-            variance=variance_P[seen],
-            advantages=advantages_PG[seen],
-        )
+        learnt = groups.take(np.flatnonzero(seen))
+        outcome = Outcome(**vars(learnt), advantages=advantages_PG[seen], admitted=admitted_P[seen])
         self._settle(rows[seen], observed=True)
         self.selection.observe(outcome)
         self._remember(outcome)
         if not seen.all():
             self.drop(np.atleast_1d(tickets)[~seen])
-        return Verdict(prompts, seen, advantages_PG, weights_P, variance_P)
+        self.admitted += int(admitted_P.sum())
+        return Verdict(prompts, admitted_P, advantages_PG, weights_P, groups.variance)
 
     def drop(self, tickets: ArrayLike) -> None:
         """Settle tickets whose rollouts were cancelled, failed or are stale: nothing is learned.
@@ -227,42 +227,15 @@ class Curriculum:
     def _settle(self, rows: np.ndarray, *, observed: bool) -> None:
         self.table["in_flight"][self.ledger.prompts[rows]] = False
         self.ledger.settle(rows, observed=observed)
+        if self.selection.repeats:
+            self.table["in_flight"][self.ledger.prompts] = True
 
     def _remember(self, outcome: Outcome) -> None:
-        self.table["visits"][outcome.prompts] += 1
+        np.add.at(self.table["visits"], outcome.prompts, 1)
         self.table["last_step"][outcome.prompts] = outcome.steps
         self.table["reward_mean"][outcome.prompts] = outcome.mean
         self.table["reward_variance"][outcome.prompts] = outcome.variance
-        kept = (1 - _SIGNAL_RATE) ** np.arange(len(outcome.variance), -1, -1)
-        self.signal = float(kept[0] * self.signal + _SIGNAL_RATE * (kept[1:] @ outcome.variance))
-
-    def _check(
-        self, rewards: ArrayLike, scored: ArrayLike | None, prompts: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        try:
-            rewards_PG = np.asarray(rewards, np.float64)
-            scored_PG = np.asarray(np.ones(rewards_PG.shape) if scored is None else scored, np.bool_)
-        except (TypeError, ValueError) as error:
-            raise RewardError(f"rewards are a number a rollout, groups of one length: {error}") from error
-        if rewards_PG.ndim != 2 or len(rewards_PG) != len(prompts) or not rewards_PG.shape[1]:
-            raise RewardError(
-                f"rewards have shape {rewards_PG.shape}; {len(prompts)} tickets need ({len(prompts)}, G), "
-                "a row a ticket and a column a rollout"
-            )
-        if scored_PG.shape != rewards_PG.shape:
-            raise RewardError(f"`scored` has shape {scored_PG.shape}, rewards have {rewards_PG.shape}")
-        rewards_PG = np.where(scored_PG, rewards_PG, 0.0)
-        low, high = self.table.reward_range
-        limit = _LARGEST * min(1.0, high - low)
-        fine = np.abs(rewards_PG) <= limit
-        if not fine.all():
-            row, rollout = np.argwhere(~fine)[0]
-            raise RewardError(
-                f"rollout {rollout} of prompt {self.table.key(int(prompts[row]))!r} has the reward "
-                f"{rewards_PG[row, rollout]}: rewards are finite and at most {limit:g} in size; "
-                "say in `scored` what could not be scored"
-            )
-        return rewards_PG, scored_PG
+        self.signal.observe(outcome.variance)
 
     def metrics(self) -> dict[str, float]:
         """Counts of the port and the method's own numbers, a flat dict."""
@@ -270,27 +243,11 @@ class Curriculum:
             "selected": float(self.ledger.selected),
             "observed": float(self.ledger.observed),
             "dropped": float(self.ledger.dropped),
+            "admitted": float(self.admitted),
             "in_flight": float(len(self.ledger)),
             **self.table.metrics(),
-            **self._signal(),
+            **self.signal.metrics(),
             **self.selection.metrics(),
-        }
-
-    def _signal(self) -> dict[str, float]:
-        """The advantage's mean square of recent groups against what uniform sampling would see.
-
-        "Prioritized Replay for RL Post-training", section 4.3: gradients grow with it, so a learning
-        rate tuned for uniform sampling may have to come down. Uniform's is the mean over all
-        prompts seen so far of the variance at their latest visit.
-        """
-        seen = self.table["visits"] > 0
-        uniform = float(self.table["reward_variance"][seen].mean(dtype=np.float64)) if seen.any() else 0.0
-        observed = self.ledger.observed
-        recent = self.signal / (1 - (1 - _SIGNAL_RATE) ** observed) if observed else np.nan
-        return {
-            "signal/mean_square_advantage": recent,
-            "signal/uniform": uniform,
-            "signal/ratio": recent / uniform if uniform > 0 else np.nan,
         }
 
     def state_dict(self) -> dict[str, Any]:
@@ -300,7 +257,8 @@ class Curriculum:
             "config": self.config,
             "fingerprint": self.table.fingerprint,
             "step": self.step,
-            "signal": self.signal,
+            "signal": self.signal.state_dict(),
+            "admitted": self.admitted,
             "rng": self.rng.bit_generator.state,
             "ledger": self.ledger.state_dict(),
             "table": self.table.state_dict(),
@@ -329,7 +287,8 @@ class Curriculum:
         try:
             self.table.load_state_dict(state["table"])
             self.ledger.load_state_dict(state["ledger"])
-            self.step, self.signal = state["step"], state["signal"]
+            self.step, self.admitted = state["step"], state["admitted"]
+            self.signal.load_state_dict(state["signal"])
             self.rng.bit_generator.state = state["rng"]
             self.selection.load_state_dict(state["selection"])
         except CheckpointError:
@@ -346,11 +305,18 @@ class Curriculum:
         self.load_state_dict(checkpoint.load_state(path))
 
 
+def _built(kind: str, spec: Any, base: type) -> Any:
+    method = spec if isinstance(spec, base) else registry.build(kind, spec)
+    if not isinstance(method, base):
+        raise ConfigError(f"{kind} {spec!r} is not a curro.{base.__name__}: derive its class from that")
+    return method
+
+
 def _describe(kind: str, spec: Any) -> Any:
     """The spec as JSON gives it back, for the checkpoint to compare."""
     if isinstance(spec, str):
         spec = registry.parse(kind, spec)
-    elif isinstance(spec, Selection):
+    elif isinstance(spec, Selection | Advantage | Gate):
         options = {name: value for name, value in vars(spec).items() if not name.startswith("_")}
         spec = {"name": f"{type(spec).__module__}:{type(spec).__qualname__}", **options}
     return json.loads(json.dumps(spec, default=lambda value: type(value).__qualname__))

@@ -23,3 +23,11 @@ class ExhaustedError(CurroError):
 
 class CheckpointError(CurroError):
     """A saved state that belongs to other data, other options or another version."""
+
+
+class EngineError(CurroError):
+    """An engine that can generate nothing any more, or a request that it can never answer."""
+
+
+class FillError(CurroError):
+    """A batch that cannot be filled: the prompts, the time or the budget of rollouts ran out."""

@@ -19,6 +19,12 @@ BUILTIN: dict[str, dict[str, str]] = {
     "advantage": {
         "group": "curro.advantage.group:GroupRelative",
     },
+    "admission": {
+        "everything": "curro.admission.gate:Everything",
+        "band": "curro.admission.band:DifficultyBand",
+        "variance": "curro.admission.variance:VarianceBand",
+        "signal": "curro.admission.signal:Signal",
+    },
 }
 
 _TYPES: dict[str, tuple[type, str]] = {

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from curro import ConfigError, registry
+from curro import ConfigError, Curriculum, registry
 
 
 def credit(spec, rewards, scored=None):
-    rewards = np.array(rewards, float)
-    scored = np.ones(rewards.shape, bool) if scored is None else np.array(scored)
-    mean = rewards.mean(axis=1, where=scored)
-    return registry.build("advantage", spec)(rewards, scored, mean, rewards.var(axis=1, where=scored))
+    curriculum = Curriculum("uniform", len(rewards), advantage=spec)
+    return curriculum.observe(
+        curriculum.select(len(rewards), step=0).tickets, rewards, scored=scored
+    ).advantages
 
 
 def test_reward_less_the_mean_of_the_group():

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from curro.advantage.base import Advantage
 from curro.errors import ConfigError
+from curro.groups import Groups
 
 
-class GroupRelative:
+class GroupRelative(Advantage):
     """A_i = r_i - mean(r), or that over the group's standard deviation.
 
     Without the deviation it is "Prioritized Replay for RL Post-training", section 2, and Dr. GRPO;
@@ -26,13 +28,10 @@ class GroupRelative:
             raise ConfigError(f"epsilon is a number from 0, not {epsilon}")
         self.divide_by_std, self.epsilon = divide_by_std, epsilon
 
-    def __call__(
-        self, rewards_PG: np.ndarray, scored_PG: np.ndarray, mean_P: np.ndarray, variance_P: np.ndarray
-    ) -> np.ndarray:
-        """Advantages (P, G) of rewards (P, G); 0 where a rollout was not scored."""
-        advantages_PG = np.where(scored_PG, rewards_PG - mean_P[:, None], 0.0)
+    def __call__(self, groups: Groups) -> np.ndarray:
+        advantages_PG = np.where(groups.scored, groups.rewards - groups.mean[:, None], 0.0)
         if self.divide_by_std:
             # where rewards are equal advantages are 0 already, and epsilon may be too
-            scale_P = np.where(variance_P > 0, np.sqrt(variance_P) + self.epsilon, 1.0)
-            advantages_PG /= scale_P[:, None]
+            deviation_P = np.sqrt(groups.variance)
+            advantages_PG /= np.where(deviation_P > 0, deviation_P + self.epsilon, 1.0)[:, None]
         return advantages_PG

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
+from curro.groups import Groups
 from curro.prompts import PromptTable
 
 
@@ -63,26 +64,16 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Groups):
     """What became of P groups of G rollouts.
 
     Attributes:
-        prompts: int64 (P,), distinct.
-        steps: int64 (P,), the training step at which each was selected.
-        rewards: float64 (P, G); 0 where a rollout was not scored.
-        scored: bool (P, G), which rollouts have a reward; at least one a row.
-        mean: float64 (P,), mean reward of the scored rollouts, the success rate of 0/1 rewards.
-        variance: float64 (P,), mean((r - mean)^2) of them, p(1-p) of 0/1 rewards: the informativeness.
-        advantages: float64 (P, G); 0 where not scored.
+        advantages: float64 (P, G), as the curriculum credits them; 0 where not scored.
+        admitted: bool (P,), whether the group is trained on.
     """
 
-    prompts: np.ndarray
-    steps: np.ndarray
-    rewards: np.ndarray
-    scored: np.ndarray
-    mean: np.ndarray
-    variance: np.ndarray
-    advantages: np.ndarray
+    advantages: np.ndarray = field(kw_only=True)
+    admitted: np.ndarray = field(kw_only=True)
 
 
 class Selection:
@@ -90,7 +81,13 @@ class Selection:
 
     The port calls `bind` once before anything else. It marks chosen prompts in `table["in_flight"]`
     after `select` returns, and frees them before it calls `observe` or `release`.
+
+    Attributes:
+        repeats: whether prompts in flight may be chosen again, and one twice in a call. False: the port
+            asks for no more prompts than are free, and outcomes have distinct prompts.
     """
+
+    repeats = False
 
     table: PromptTable
     rng: np.random.Generator

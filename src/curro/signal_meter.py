@@ -1,0 +1,47 @@
+"""How much stronger the learning signal of the chosen prompts is than uniform sampling's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from curro.prompts import PromptTable
+
+_RATE = 1 / 256
+
+
+class SignalMeter:
+    """The advantages' mean square, A = r - mean r, of recent groups against what uniform sampling would see.
+
+    "Prioritized Replay for RL Post-training", section 4.3: gradients grow with it, so a learning rate
+    tuned for uniform sampling may have to come down. Uniform's is the mean over all prompts seen so far of
+    the variance at their latest visit.
+    """
+
+    def __init__(self, table: PromptTable) -> None:
+        self.table = table
+        self.average, self.groups = 0.0, 0
+
+    def observe(self, variance_P: np.ndarray) -> None:
+        """Take in the variances of finished groups."""
+        kept = (1 - _RATE) ** np.arange(len(variance_P), -1, -1)
+        self.average = float(kept[0] * self.average + _RATE * (kept[1:] @ variance_P))
+        self.groups += len(variance_P)
+
+    def metrics(self) -> dict[str, float]:
+        seen = self.table["visits"] > 0
+        uniform = float(self.table["reward_variance"][seen].mean(dtype=np.float64)) if seen.any() else 0.0
+        recent = self.average / (1 - (1 - _RATE) ** self.groups) if self.groups else np.nan
+        return {
+            "signal/mean_square_advantage": recent,
+            "signal/uniform": uniform,
+            "signal/ratio": recent / uniform if uniform > 0 else np.nan,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"average": self.average, "groups": self.groups}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.average, self.groups = state["average"], state["groups"]
