@@ -1,0 +1,297 @@
+"""What a prompt can teach, in nats: the divergence between the policy and the best one in reach of it.
+
+Source: "Online Difficulty Filtering for Reasoning Oriented Reinforcement Learning", sections 3 and 6.3;
+equation numbers are its. pi_init is the policy that rolled out, pi* proportional to pi_init exp(r / beta)
+the optimum of E[r] - beta KL(pi || pi_init), and the learnability of a prompt is D = KL(pi_init || pi*).
+A temperature `beta` is in the units of the reward it divides, a variance in their square. Arguments
+broadcast, results are float64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from curro.errors import ConfigError
+from curro.groups import moments
+from curro.prompts import PromptTable
+
+BINS = 20
+"""Bins of success rate in a summary, each 1/20 wide and with its lower end."""
+
+
+def reverse_kl(pass_rate: ArrayLike, beta: ArrayLike) -> np.ndarray:
+    """Divergence of 0/1 rewards, (13) with the sign of (10): log((1-p) + p e^(1/beta)) - p / beta.
+
+    Accurate to 1e-12 of its value, also where the two terms are nearly equal.
+
+    Raises:
+        ConfigError: a pass rate outside 0..1, a beta outside 1e-12..1e12.
+    """
+    p, t = np.broadcast_arrays(_rate(pass_rate), 1 / _beta(beta))
+    return _log_mean_exp(np.stack([-p * t, (1 - p) * t], axis=-1), np.stack([1 - p, p], axis=-1))
+
+
+def variance_approximation(variance: ArrayLike, beta: ArrayLike) -> np.ndarray:
+    """variance / (2 beta^2): the right side of (14), the divergence to leading order for large beta.
+
+    The paper calls it a lower bound. For 0/1 rewards it is one up to the success rate `crossing(beta)`,
+    which is below 1/2; `variance_bounds` hold everywhere.
+
+    Raises:
+        ConfigError: a variance below 0 or above 1e250, a beta outside 1e-12..1e12.
+    """
+    return _between("a variance", variance, 0, 1e250, "leave out groups without one") / _beta(beta) ** 2 / 2
+
+
+def gaussian_kl(variance: ArrayLike, beta: ArrayLike) -> np.ndarray:
+    """Divergence of normally distributed rewards, (19): variance / (2 beta^2), here exact.
+
+    Raises:
+        ConfigError: as `variance_approximation`.
+    """
+    return variance_approximation(variance, beta)
+
+
+def variance_bounds(pass_rate: ArrayLike, beta: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper bound on `reverse_kl`, multiples of the variance v = p(1-p), in place of (14).
+
+    v (1/beta - 1 + e^(-1/beta)) <= D <= v (e^(1/beta) - 1 - 1/beta), reached as p goes to 1 and to 0.
+    The upper one is infinite where it exceeds the largest float.
+
+    Raises:
+        ConfigError: as `reverse_kl`.
+    """
+    p, t = np.broadcast_arrays(_rate(pass_rate), 1 / _beta(beta))
+    variance = p * (1 - p)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return variance * _excess(-t), np.where(variance > 0, variance * _excess(t), 0.0)
+
+
+def crossing(beta: ArrayLike) -> np.ndarray:
+    """The success rate p* in (0, 1/2) up to which (14) holds for 0/1 rewards; above it, it fails.
+
+    About 1/2 - 1/(16 beta) for large beta, 2 beta for small. By bisection, and a series above beta = 100.
+
+    Raises:
+        ConfigError: a beta outside 1e-12..1e12.
+    """
+    beta = _beta(beta)
+    low, high = np.zeros_like(beta), np.full_like(beta, 0.5)
+    for _ in range(100):
+        middle = (low + high) / 2
+        holds = reverse_kl(middle, beta) >= variance_approximation(middle * (1 - middle), beta)
+        low, high = np.where(holds, middle, low), np.where(holds, high, middle)
+    return np.where(beta > 100, 1 / 2 - 1 / (16 * beta) + 13 / (15360 * beta**3), low)
+
+
+def most_learnable(beta: ArrayLike) -> np.ndarray:
+    """The success rate at which `reverse_kl` is largest: beta - 1 / (e^(1/beta) - 1).
+
+    About 1/2 - 1/(12 beta) for large beta, beta for small.
+
+    Raises:
+        ConfigError: a beta outside 1e-12..1e12.
+    """
+    t = 1 / _beta(beta)
+    return _excess(t, t) / (t * -np.expm1(-t))
+
+
+def finite_kl(rewards: ArrayLike, probabilities: ArrayLike, beta: ArrayLike) -> np.ndarray:
+    """Divergence of rewards with K possible values, (17): log E[exp((r - mu) / beta)].
+
+    Args:
+        rewards: (..., K), the values.
+        probabilities: (..., K), how likely each is; each row sums to 1.
+        beta: (...).
+
+    Raises:
+        ConfigError: rewards that are not finite, probabilities that are negative or whose row does not
+            sum to 1, a beta outside 1e-12..1e12.
+    """
+    centred, weights = _centred(rewards, probabilities)
+    return _log_mean_exp(centred / _beta(beta)[..., None], weights)
+
+
+def cumulant_expansion(
+    rewards: ArrayLike, probabilities: ArrayLike, beta: ArrayLike, order: int = 4
+) -> np.ndarray:
+    """The series (22) of `finite_kl` in 1 / beta, cut after the cumulant of this order, 2 to 4.
+
+    Raises:
+        ConfigError: another order, or as `finite_kl`.
+    """
+    if order not in (2, 3, 4):
+        raise ConfigError(f"order is 2 (the variance), 3 or 4, not {order!r}")
+    centred, weights = _centred(rewards, probabilities)
+    second, third, fourth = ((weights * centred**k).sum(axis=-1) for k in (2, 3, 4))
+    t = 1 / _beta(beta)
+    terms = second * t**2 / 2, third * t**3 / 6, (fourth - 3 * second**2) * t**4 / 24
+    return np.asarray(sum(terms[: order - 1]))
+
+
+def sample_variance(rewards_PG: ArrayLike, scored: ArrayLike | None = None) -> np.ndarray:
+    """Unbiased reward variance (P,) of groups of rollouts, (20), divided by n - 1; NaN where n < 2.
+
+    Over 2 beta^2 it is an unbiased estimate of the divergence for normal rewards, (21), and of the
+    leading term alone for others. `reward_variance` of the prompt table divides by n.
+
+    Args:
+        rewards_PG: (P, G).
+        scored: bool (P, G), which rollouts have a reward; all by default.
+
+    Raises:
+        ConfigError: rewards of another shape, or a scored one that is not finite.
+    """
+    centred_PG, scored_PG, count_P = _groups(rewards_PG, scored)
+    squares_P = np.square(centred_PG).sum(axis=1, where=scored_PG)
+    return np.where(count_P > 1, squares_P / np.maximum(count_P - 1, 1), np.nan)
+
+
+def sample_kl(rewards_PG: ArrayLike, beta: float, scored: ArrayLike | None = None) -> np.ndarray:
+    """Divergence (P,) of the rewards that a group got, each equally likely; NaN where n < 2.
+
+    Biased: too small on average, as log E[e^(r/beta)] is concave in the distribution. As beta grows its
+    mean goes to (n-1)/n of the divergence, and for 0/1 rewards to 1 - (1-p)^(n-1) of it as beta goes to
+    0: groups without a success give 0. With p = 1/10 and n = 8 these are 0.875 and 0.52.
+
+    Args:
+        rewards_PG: (P, G).
+        beta: one number, or (P,).
+        scored: bool (P, G), which rollouts have a reward; all by default.
+
+    Raises:
+        ConfigError: as `sample_variance`, or a beta outside 1e-12..1e12.
+    """
+    centred_PG, scored_PG, count_P = _groups(rewards_PG, scored)
+    weights_PG = scored_PG / np.maximum(count_P, 1)[:, None]
+    return np.where(count_P > 1, _log_mean_exp(centred_PG / _beta(beta)[..., None], weights_PG), np.nan)
+
+
+def learnability(table: PromptTable, beta: float) -> np.ndarray:
+    """Estimated divergence (N,) of every prompt at its latest visit; NaN for prompts not seen yet.
+
+    It is (13) at the success rate on the table's reward range, times the share of p(1-p) that the
+    rewards varied by: all of it for rewards at the two ends of the range, where it is the plug-in
+    estimate `sample_kl`; right to leading order for others. `beta` is in units of the reward.
+
+    Raises:
+        ConfigError: a beta whose ratio to the reward range is outside 1e-12..1e12.
+    """
+    low, high = table.reward_range
+    seen = table["visits"] > 0
+    mean, variance = (table[name][seen].astype(np.float64) for name in ("reward_mean", "reward_variance"))
+    rate = np.clip(table.success_rate(mean), 1e-6, 1 - 1e-6)
+    share = variance / (high - low) ** 2 / (rate * (1 - rate))
+    estimate = np.full(table.size, np.nan)
+    estimate[seen] = reverse_kl(rate, np.float64(beta) / (high - low)) * share
+    return estimate
+
+
+@dataclass(frozen=True)
+class LearnabilitySummary:
+    """The learnability of a data set, as far as its prompts have been seen.
+
+    Attributes:
+        beta: the temperature, in units of the reward.
+        seen: share of prompts seen.
+        flat: share of them whose latest group had no variance; NaN where none was seen.
+        mean_kl: their mean `learnability` in nats; NaN where none was seen.
+        counts: int64 (20,), how many of them have a success rate in [i/20, (i+1)/20); 1 is in the last.
+    """
+
+    beta: float
+    seen: float
+    flat: float
+    mean_kl: float
+    counts: np.ndarray
+
+    @classmethod
+    def of(cls, table: PromptTable, beta: float) -> LearnabilitySummary:
+        """The summary of a prompt table.
+
+        Raises:
+            ConfigError: as `learnability`.
+        """
+        seen = table["visits"] > 0
+        kl = learnability(table, beta)[seen]
+        rate = np.clip(table.success_rate(table["reward_mean"][seen].astype(np.float64)), 0, 1)
+        # in the table's float32 a rate of 14/20 is a little less
+        bins = np.minimum((rate * BINS + 1e-5).astype(np.int64), BINS - 1)
+        some = bool(seen.any())
+        return cls(
+            beta=float(beta),
+            seen=float(seen.mean()),
+            flat=float(table.is_flat(table["reward_variance"][seen]).mean()) if some else np.nan,
+            mean_kl=float(kl.mean()) if some else np.nan,
+            counts=np.bincount(bins, minlength=BINS),
+        )
+
+
+def _excess(x: np.ndarray, scale: np.ndarray | float = 0.0) -> np.ndarray:
+    """(e^x - 1 - x) / e^scale to full precision; a scale near a large x keeps it from overflow."""
+    small, series = np.clip(x, -0.5, 0.5), np.ones_like(x)
+    for k in range(14, 2, -1):
+        series = 1 + small / k * series
+    unit = np.exp(-scale)
+    large = np.where(x > 0, np.exp(x - scale) - (1 + x) * unit, (np.expm1(-abs(x)) - x) * unit)
+    return np.where(abs(x) < 0.5, small**2 / 2 * series * unit, large)
+
+
+def _log_mean_exp(centred: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """log sum(w e^x) over the last axis, where sum(w x) = 0 and sum(w) = 1.
+
+    As log(1 + sum(w (e^x - 1 - x))), whose terms are all positive, so that nothing cancels.
+    """
+    centred = np.where(weights > 0, centred, 0.0)
+    scale = centred.max(axis=-1, keepdims=True, initial=0.0)
+    with np.errstate(divide="ignore"):
+        return np.logaddexp(0.0, scale[..., 0] + np.log((weights * _excess(centred, scale)).sum(axis=-1)))
+
+
+def _centred(rewards: ArrayLike, probabilities: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    given = (np.atleast_1d(np.asarray(numbers, np.float64)) for numbers in (rewards, probabilities))
+    values, weights = np.broadcast_arrays(*given)
+    if not np.isfinite(values).all():
+        raise ConfigError("rewards are finite numbers: leave out what could not be scored")
+    total = weights.sum(axis=-1, keepdims=True)
+    if not ((weights >= 0).all() and (abs(total - 1) < 1e-6).all()):
+        raise ConfigError(
+            "probabilities are at least 0 and sum to 1 along the last axis: divide by their sum"
+        )
+    above = values - values.min(axis=-1, keepdims=True)
+    weights = weights / total
+    return above - (weights * above).sum(axis=-1, keepdims=True), weights
+
+
+def _groups(rewards_PG: ArrayLike, scored: ArrayLike | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rewards less the mean of their group, 0 where not scored; which are scored; how many (P,)."""
+    rewards_PG = np.asarray(rewards_PG, np.float64)
+    scored_PG = np.ones(rewards_PG.shape, np.bool_) if scored is None else np.asarray(scored, np.bool_)
+    if rewards_PG.ndim != 2 or scored_PG.shape != rewards_PG.shape:
+        raise ConfigError(
+            f"rewards have shape {rewards_PG.shape} and scored {scored_PG.shape}: both are (P, G), "
+            "a row a group and a column a rollout"
+        )
+    if not np.isfinite(rewards_PG[scored_PG]).all():
+        raise ConfigError("a scored reward is not finite: say in `scored` what could not be scored")
+    mean_P, _ = moments(rewards_PG, scored_PG)
+    return np.where(scored_PG, rewards_PG - mean_P[:, None], 0.0), scored_PG, scored_PG.sum(axis=1)
+
+
+def _rate(pass_rate: ArrayLike) -> np.ndarray:
+    return _between("a pass rate", pass_rate, 0, 1, "leave out prompts not seen yet")
+
+
+def _beta(beta: ArrayLike) -> np.ndarray:
+    return _between("beta", beta, 1e-12, 1e12, "give it in units of the reward")
+
+
+def _between(name: str, given: ArrayLike, low: float, high: float, advice: str) -> np.ndarray:
+    values = np.asarray(given, np.float64)
+    wrong = values[~((values >= low) & (values <= high))]
+    if wrong.size:
+        raise ConfigError(f"{name} lies between {low:g} and {high:g}, not {wrong[0]:g}: {advice}")
+    return values
