@@ -15,9 +15,13 @@ BUILTIN: dict[str, dict[str, str]] = {
     "selection": {
         "uniform": "curro.selection.uniform:Uniform",
         "prioritized-replay": "curro.selection.prioritized_replay:prioritized_replay",
+        "pspo": "curro.selection.prioritized_sampling:PrioritizedSampling",
+        "least-visited": "curro.selection.least_visited:LeastVisited",
     },
     "advantage": {
         "group": "curro.advantage.group:GroupRelative",
+        "leave-one-out": "curro.advantage.leave_one_out:LeaveOneOut",
+        "smoothed": "curro.advantage.smoothed:Smoothed",
     },
     "admission": {
         "everything": "curro.admission.gate:Everything",

@@ -1,0 +1,21 @@
+"""Leave-one-out advantages (RLOO)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from curro.advantage.base import Advantage
+from curro.groups import Groups
+
+
+class LeaveOneOut(Advantage):
+    """A_i = r_i less the mean of the group's other rewards, which is G/(G-1) (r_i - mean r).
+
+    Kool et al. 2019; Ahmadian et al. 2024, equation 8. The baseline does not depend on the rollout, so the
+    gradient is unbiased. A group of equal rewards, or with one scored rollout, gets advantages of zero.
+    """
+
+    def __call__(self, groups: Groups) -> np.ndarray:
+        count_P = np.maximum(groups.scored.sum(axis=1), 2)
+        centred_PG = np.where(groups.scored, groups.rewards - groups.mean[:, None], 0.0)
+        return centred_PG * (count_P / (count_P - 1))[:, None]

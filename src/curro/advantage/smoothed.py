@@ -1,0 +1,109 @@
+"""PSPO's smoothed advantages: a prompt's own history as baseline and scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from curro.advantage.base import Advantage
+from curro.errors import ConfigError
+from curro.groups import Groups
+from curro.prompts import PromptTable
+
+VARIANCES = ("corrected", "linear", "none")
+DEVIATIONS = ("previous", "current")
+
+
+class Smoothed(Advantage):
+    """Experience-weighted reward smoothing (ERS): "PSPO", equations 3 to 6 and 13.
+
+    At a prompt's t-th visit, with mean m and population variance v of the group's rewards, and a = alpha
+    or 1/t:
+
+        M_t = (1 - a) M_{t-1} + a m                                                      (3), (5)
+        S_t = (1 - a) S_{t-1} + a v + a (1 - a) (m - M_{t-1})^2      "corrected"              (4)
+        S_t = (1 - a) S_{t-1} + a v                                  "linear"                (13)
+        A_i = (r_i - M_t) / (sqrt(S_{t-1}) + epsilon)                                         (6)
+
+    The first visit sets M_1 = m and S_1 = v. Where there is no deviation yet, at the first visit and while
+    S_{t-1} is 0 (until now all rewards were equal), S_t takes its place: (6) as printed would divide by
+    epsilon alone. What is divided by 0 even so is 0 itself.
+
+    A group of equal rewards gets advantages of zero only where the prompt's history has the same mean:
+    else all its rollouts are pushed up, or down, together.
+
+    M and S are the prompt table's columns `ers_mean` and `ers_variance`. Groups are taken in the
+    order they are reported.
+
+    Args:
+        alpha: weight of the present group, in (0, 1], or "1/n": the mean over all visits.
+        variance: "corrected" (4), "linear" (13), or "none": A_i = r_i - M_t, Dr. GRPO's form.
+        deviation: "previous" as (6) has it; "current" puts S_t in place of S_{t-1}, and then alpha = 1
+            is GRPO (`group:divide_by_std=true`), as the paper says of (6).
+        epsilon: in units of the reward, from 0.
+
+    Raises:
+        ConfigError: an option that is none of these.
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float | str = 0.99,
+        variance: str = "corrected",
+        deviation: str = "previous",
+        epsilon: float = 1e-4,
+    ) -> None:
+        if alpha != "1/n" and not (isinstance(alpha, float | int) and 0 < alpha <= 1):
+            raise ConfigError(f'alpha is in (0, 1], or "1/n", not {alpha!r}')
+        if variance not in VARIANCES:
+            raise ConfigError(f"variance is one of {', '.join(VARIANCES)}, not {variance!r}")
+        if deviation not in DEVIATIONS:
+            raise ConfigError(f"deviation is one of {', '.join(DEVIATIONS)}, not {deviation!r}")
+        if not 0 <= epsilon < np.inf:
+            raise ConfigError(f"epsilon is a number from 0, not {epsilon}")
+        self.alpha, self.variance, self.deviation, self.epsilon = alpha, variance, deviation, epsilon
+
+    def bind(self, table: PromptTable) -> None:
+        super().bind(table)
+        self.mean_N = table.add("ers_mean", np.float64, np.nan)
+        if self.variance != "none":
+            self.variance_N = table.add("ers_variance", np.float64, np.nan)
+        self.count_N = table.add("ers_visits", np.int32, 0)
+
+    def __call__(self, groups: Groups) -> np.ndarray:
+        advantages_PG = np.zeros(groups.rewards.shape)
+        for rows in _once_each(groups.prompts, np.flatnonzero(groups.scored.any(axis=1))):
+            some = groups.take(rows)
+            scale_P = self._smooth(some)
+            centred_PG = some.rewards - self.mean_N[some.prompts][:, None]
+            advantages_PG[rows] = np.where(some.scored, centred_PG / scale_P[:, None], 0.0)
+        return advantages_PG
+
+    def _smooth(self, groups: Groups) -> np.ndarray:
+        """Update the statistics of distinct prompts; returns what (6) divides by, (P,)."""
+        prompts = groups.prompts
+        self.count_N[prompts] += 1
+        first_P = self.count_N[prompts] == 1
+        alpha_P = 1 / self.count_N[prompts] if self.alpha == "1/n" else np.full(len(prompts), self.alpha)
+        before_P = np.where(first_P, groups.mean, self.mean_N[prompts])
+        self.mean_N[prompts] = (1 - alpha_P) * before_P + alpha_P * groups.mean
+        if self.variance == "none":
+            return np.ones(len(prompts))
+        previous_P = np.where(first_P, groups.variance, self.variance_N[prompts])
+        current_P = (1 - alpha_P) * previous_P + alpha_P * groups.variance
+        if self.variance == "corrected":
+            current_P += alpha_P * (1 - alpha_P) * np.square(groups.mean - before_P)
+        self.variance_N[prompts] = current_P
+        chosen_P = current_P if self.deviation == "current" else previous_P
+        deviation_P = np.sqrt(np.where(chosen_P > 0, chosen_P, current_P))
+        return np.where(deviation_P > 0, deviation_P + self.epsilon, 1.0)
+
+
+def _once_each(prompts: np.ndarray, left: np.ndarray) -> Iterator[np.ndarray]:
+    """The rows `left` in rounds in which no prompt stands twice, first occurrences first."""
+    while len(left):
+        first = np.sort(np.unique(prompts[left], return_index=True)[1])
+        yield left[first]
+        left = np.delete(left, first)

@@ -1,0 +1,41 @@
+"""The least visited prompts first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from curro.index import MaxHeap
+from curro.prompts import PromptTable
+from curro.selection.base import Choice, Outcome, Reason, Selection
+
+
+class LeastVisited(Selection):
+    """Algorithm 1 of "Online Difficulty Filtering for Reasoning Oriented RL": prompts sorted by visits.
+
+    Prompts of the same count come in a random order. Algorithm 1 counts a visit when a group enters the
+    batch, so that a rejected prompt would be next again; here every finished group is a visit, and a
+    cancelled one is none.
+    """
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        super().bind(table, rng)
+        self.heap = MaxHeap.from_array(np.zeros(table.size), seed=int(rng.integers(2**63)))
+
+    def select(self, n: int, step: int) -> Choice:
+        prompts, priorities = self.heap.pop_with_priorities(n)
+        return Choice.of(prompts, np.where(priorities == 0, Reason.UNSEEN, Reason.PRIORITY))
+
+    def observe(self, outcome: Outcome) -> None:
+        self.heap.push(outcome.prompts, -(self.table["visits"][outcome.prompts] + 1.0))
+
+    def release(self, prompts: np.ndarray) -> None:
+        self.heap.push(prompts, -self.table["visits"][prompts].astype(np.float64))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"heap": self.heap.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.heap.load_state_dict(state["heap"])

@@ -1,0 +1,153 @@
+"""PSPO's prioritized prompt sampling: draws in proportion to the size of a prompt's last advantages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from curro.errors import ConfigError
+from curro.index import SumTree
+from curro.prompts import PromptTable
+from curro.selection.base import Choice, Outcome, Reason, Selection
+
+PRIORITIES = ("last", "mean", "max", "informativeness")
+STATISTICS = ("raw", "smoothed")
+NORMALIZERS = ("batch", "all")
+_STANDARD = 1e-4
+"""Added to the standard deviation of (1)."""
+
+
+class PrioritizedSampling(Selection):
+    """Prioritized prompt sampling (PPS): "PSPO", equations 7 to 11.
+
+    A prompt's priority p comes from the advantages A of its latest group:
+
+        mean |A_i| + epsilon (7);  max |A_i| + epsilon (8);  |A_G| + epsilon (9), G the last scored rollout
+        P(q) = p_q^exponent / sum over all prompts                                               (10)
+        w_q = (1 / (N P(q)))^beta, over the largest such weight                                  (11)
+
+    The paper has epsilon in (9) alone; without it a prompt whose rewards were once equal never comes again.
+    A prompt that was never observed has priority 1, the root mean square of a standardised advantage, or
+    0.25 under "informativeness", the most that 0/1 rewards can have. All priorities are positive, so N is
+    the number of prompts. New priorities count from the very next draw.
+
+    Args:
+        priority: "last", "mean", "max", or "informativeness": the group's reward variance in squared
+            reward ranges, for comparison with prioritized replay.
+        statistics: "raw": A = (r - mean) / (std + 1e-4), equation 1, whatever the group is credited with;
+            "smoothed": the advantages of `advantage="smoothed"`.
+        exponent: lambda of (10), from 0; 0 is uniform. The paper gives no value for it and beta: its code
+            has 0.6 and 0.4.
+        beta: of (11), in [0, 1], at the first step.
+        anneal_steps: steps over which beta grows to 1 in a line; 0 leaves it as it is.
+        epsilon: above 0.
+        replacement: whether a prompt may come twice in a batch, and while it is in flight.
+        normalize: the largest weight is that of the "batch" (of the call: where prompts are asked for one
+            at a time every weight is then 1), or of "all" prompts.
+
+    Raises:
+        ConfigError: an option that is none of these; "smoothed" without the advantage.
+    """
+
+    def __init__(
+        self,
+        *,
+        priority: str = "last",
+        statistics: str = "raw",
+        exponent: float = 0.6,
+        beta: float = 0.4,
+        anneal_steps: int = 0,
+        epsilon: float = 1e-6,
+        replacement: bool = False,
+        normalize: str = "batch",
+    ) -> None:
+        for name, value, known in (
+            ("priority", priority, PRIORITIES),
+            ("statistics", statistics, STATISTICS),
+            ("normalize", normalize, NORMALIZERS),
+        ):
+            if value not in known:
+                raise ConfigError(f"{name} is one of {', '.join(known)}, not {value!r}")
+        if not 0 <= exponent <= 10:
+            raise ConfigError(f"exponent is in [0, 10], not {exponent}")
+        if not 0 <= beta <= 1:
+            raise ConfigError(f"beta is in [0, 1], not {beta}")
+        if anneal_steps < 0:
+            raise ConfigError(f"anneal_steps is a number from 0, not {anneal_steps}")
+        if not 1e-12 <= epsilon <= 1:
+            raise ConfigError(f"epsilon is in [1e-12, 1], not {epsilon}")
+        self.priority, self.statistics, self.normalize = priority, statistics, normalize
+        self.exponent, self.beta, self.anneal_steps = exponent, beta, anneal_steps
+        self.epsilon, self.repeats = epsilon, replacement
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        super().bind(table, rng)
+        if self.statistics == "smoothed" and "ers_mean" not in table.columns:
+            raise ConfigError('statistics="smoothed" needs the curriculum\'s advantage to be "smoothed"')
+        new = 0.25 if self.priority == "informativeness" else 1.0
+        self.priority_N = table.add("pps_priority", np.float64, new)
+        self.tree = SumTree.from_array(self.priority_N**self.exponent)
+
+    def select(self, n: int, step: int) -> Choice:
+        uniforms, total = self.rng.random((n, 2)), self.tree.total
+        prompts = self.tree.sample(uniforms[:, 0])[0]
+        if not self.repeats:
+            in_flight = self.table["in_flight"]
+            if in_flight[prompts].any() or len(np.unique(prompts)) < n:
+                self._draw_again(prompts, uniforms[:, 1], set(np.flatnonzero(in_flight).tolist()))
+        chance = self.tree.weights(prompts) / total
+        reasons = np.where(self.table["visits"][prompts] == 0, Reason.UNSEEN, Reason.PRIORITY)
+        choice = Choice.of(prompts, reasons, chance)
+        return replace(choice, weights=self._weights(chance, total, step))
+
+    def _draw_again(self, prompts: np.ndarray, uniforms: np.ndarray, taken: set[int]) -> None:
+        """Draw each place whose prompt is taken from those that are not, in the places' order, in place."""
+        start = np.fromiter(taken, np.int64)
+        self.tree.update(start, 0.0)
+        for i, prompt in enumerate(prompts.tolist()):
+            if prompt in taken:
+                prompts[i] = self.tree.sample(uniforms[i : i + 1])[0][0]
+            taken.add(int(prompts[i]))
+            self.tree.update(prompts[i : i + 1], 0.0)
+        changed = np.fromiter(taken, np.int64)
+        self.tree.update(changed, self.priority_N[changed] ** self.exponent)
+
+    def _weights(self, chance: np.ndarray, total: float, step: int) -> np.ndarray:
+        beta = self.beta
+        if self.anneal_steps:
+            beta += (1 - beta) * min(step / self.anneal_steps, 1.0)
+        least = chance.min() if self.normalize == "batch" else self.priority_N.min() ** self.exponent / total
+        return (least / chance) ** beta
+
+    def observe(self, outcome: Outcome) -> None:
+        self.priority_N[outcome.prompts] = self._priorities(outcome)
+        self.tree.update(outcome.prompts, self.priority_N[outcome.prompts] ** self.exponent)
+
+    def _priorities(self, outcome: Outcome) -> np.ndarray:
+        if self.priority == "informativeness":
+            low, high = self.table.reward_range
+            return outcome.variance / (high - low) ** 2 + self.epsilon
+        if self.statistics == "smoothed":
+            size_PG = np.abs(outcome.advantages)
+        else:
+            centred_PG = np.where(outcome.scored, outcome.rewards - outcome.mean[:, None], 0.0)
+            size_PG = np.abs(centred_PG) / (np.sqrt(outcome.variance) + _STANDARD)[:, None]
+        if self.priority == "max":
+            return size_PG.max(axis=1) + self.epsilon
+        if self.priority == "mean":
+            return size_PG.sum(axis=1) / outcome.scored.sum(axis=1) + self.epsilon
+        last_P = outcome.scored.shape[1] - 1 - outcome.scored[:, ::-1].argmax(axis=1)
+        return size_PG[np.arange(len(size_PG)), last_P] + self.epsilon
+
+    def metrics(self) -> dict[str, float]:
+        weights_N = self.priority_N**self.exponent
+        return {
+            "pspo/priority_mean": float(self.priority_N.mean()),
+            "pspo/effective_prompts": float(weights_N.sum() ** 2 / np.square(weights_N).sum()),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.tree = SumTree.from_array(self.priority_N**self.exponent)

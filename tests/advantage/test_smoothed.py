@@ -1,0 +1,211 @@
+"""PSPO's smoothed advantages: equations 3 to 6 and 13 by hand, and against a direct evaluation."""
+
+import math
+
+import numpy as np
+import pytest
+
+from curro import ConfigError, Curriculum, registry
+
+
+def curriculum(prompts=1, **options):
+    return Curriculum("uniform", prompts, advantage={"name": "smoothed", **options})
+
+
+def visit(port, *groups, **reported):
+    """Report groups of all prompts, in the order of the prompts' numbers; returns advantages."""
+    draw = port.select(port.table.size, step=0)
+    rewards = np.array(groups, float)[draw.prompts]
+    verdict = port.observe(draw.tickets, rewards, **reported)
+    return verdict.advantages[np.argsort(draw.prompts)]
+
+
+def statistics(port, prompt=0):
+    return float(port.table["ers_mean"][prompt]), float(port.table["ers_variance"][prompt])
+
+
+def test_the_first_visit_is_grpo():
+    # mean 1/4, variance 3/16
+    port = curriculum(alpha=0.5, epsilon=0)
+    scale = math.sqrt(3 / 16)
+    np.testing.assert_allclose(
+        visit(port, [1, 0, 0, 0]), [[0.75 / scale, -0.25 / scale, -0.25 / scale, -0.25 / scale]]
+    )
+    assert statistics(port) == (0.25, 3 / 16)
+
+
+def test_equations_3_4_and_6_on_binary_rewards():
+    # visit 1: M = 1/4, S = 3/16. Visit 2: m = 3/4, v = 3/16, a = 1/2:
+    # M = 1/2 (3), S = 3/32 + 3/32 + 1/4 (1/2)^2 = 1/4 (4); A = (r - 1/2) / sqrt(3/16) (6)
+    port = curriculum(alpha=0.5, epsilon=0)
+    visit(port, [1, 0, 0, 0])
+    half = 0.5 / math.sqrt(3 / 16)
+    np.testing.assert_allclose(visit(port, [1, 1, 1, 0]), [[half, half, half, -half]], rtol=1e-12)
+    assert statistics(port) == (0.5, 0.25)
+    # visit 3: m = 1, v = 0: M = 3/4, S = 1/8 + 0 + 1/4 (1/2)^2 = 3/16; A = (1 - 3/4) / sqrt(1/4)
+    np.testing.assert_allclose(visit(port, [1, 1, 1, 1]), [[0.5] * 4], rtol=1e-12)
+    assert statistics(port) == (0.75, 3 / 16)
+
+
+def test_equations_3_4_and_6_on_continuous_rewards():
+    # visit 1 of [-1, 1, 3, 5]: M = 2, S = 5. Visit 2 of [0, 0, 0, 4]: m = 1, v = 3, a = 1/4:
+    # M = 7/4, S = 15/4 + 3/4 + 3/16 (1 - 2)^2 = 75/16; A = (r - 7/4) / (sqrt 5 + 1/2)
+    port = curriculum(alpha=0.25, epsilon=0.5)
+    visit(port, [-1, 1, 3, 5])
+    expected = np.array([[-1.75, -1.75, -1.75, 2.25]]) / (math.sqrt(5) + 0.5)
+    np.testing.assert_allclose(visit(port, [0, 0, 0, 4]), expected, rtol=1e-12)
+    assert statistics(port) == (1.75, 75 / 16)
+
+
+def test_equation_13_leaves_the_correction_out():
+    # as above: S = 15/4 + 3/4 = 9/2
+    port = curriculum(alpha=0.25, variance="linear", deviation="current", epsilon=0)
+    visit(port, [-1, 1, 3, 5])
+    expected = np.array([[-1.75, -1.75, -1.75, 2.25]]) / math.sqrt(4.5)
+    np.testing.assert_allclose(visit(port, [0, 0, 0, 4]), expected, rtol=1e-12)
+    assert statistics(port) == (1.75, 4.5)
+
+
+def test_no_variance_is_the_reward_less_the_ers_mean():
+    port = curriculum(alpha=0.25, variance="none")
+    visit(port, [-1, 1, 3, 5])
+    np.testing.assert_array_equal(visit(port, [0, 0, 0, 4]), [[-1.75, -1.75, -1.75, 2.25]])
+    assert "ers_variance" not in port.table.columns
+
+
+def test_one_over_n_is_the_mean_and_variance_of_all_rewards():
+    # four groups of one size: the pooled moments of 16 rewards
+    rng = np.random.default_rng(0)
+    groups = rng.normal(size=(4, 4))
+    port = curriculum(alpha="1/n")
+    for group in groups:
+        visit(port, group)
+    np.testing.assert_allclose(statistics(port), [groups.mean(), groups.var()], rtol=1e-12)
+    assert port.config["advantage"] == {"name": "smoothed", "alpha": "1/n"}
+
+
+@pytest.mark.parametrize("deviation", ["previous", "current"])
+def test_without_a_deviation_yet_the_current_one_is_taken(deviation):
+    # twice all 0: S = 0. Then [1, 0, 0, 0], a = 1/2: M = 1/8, S = 3/32 + 1/4 (1/4)^2 = 7/64
+    port = curriculum(alpha=0.5, deviation=deviation)
+    assert not visit(port, [0, 0, 0, 0]).any()
+    assert not visit(port, [0, 0, 0, 0]).any()
+    expected = np.array([[7, -1, -1, -1]]) / 8 / (math.sqrt(7 / 64) + 1e-4)
+    np.testing.assert_allclose(visit(port, [1, 0, 0, 0]), expected, rtol=1e-12)
+
+
+def stream(rng, count, prompts, rollouts):
+    for _ in range(count):
+        yield rng.integers(0, 2, (prompts, rollouts)) + rng.choice([0, 0.1, 0.3]) * rng.normal(
+            size=(prompts, rollouts)
+        )
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.99, "1/n"])
+@pytest.mark.parametrize("variance", ["corrected", "linear"])
+@pytest.mark.parametrize("deviation", ["previous", "current"])
+def test_a_long_stream_is_the_direct_evaluation(alpha, variance, deviation):
+    port = curriculum(3, alpha=alpha, variance=variance, deviation=deviation)
+    mean, square = [None] * 3, [None] * 3
+    for t, rewards_PG in enumerate(stream(np.random.default_rng(1), 300, 3, 5), 1):
+        advantages_PG = visit(port, *rewards_PG)
+        for p, rewards in enumerate(rewards_PG):
+            m = sum(rewards) / 5
+            v = sum((r - m) ** 2 for r in rewards) / 5
+            a = 1 / t if alpha == "1/n" else alpha
+            before, last = (m, v) if t == 1 else (mean[p], square[p])
+            mean[p] = before + a * (m - before)
+            square[p] = last + a * (v - last)
+            if variance == "corrected":
+                square[p] += a * (1 - a) * (m - before) ** 2
+            scale = math.sqrt(last if deviation == "previous" and last > 0 else square[p])
+            expected = [(r - mean[p]) / (scale + 1e-4) if scale > 0 else 0.0 for r in rewards]
+            np.testing.assert_allclose(advantages_PG[p], expected, rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(statistics(port, p), (mean[p], square[p]), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("options", "plain"),
+    [
+        ({"deviation": "current"}, "group:divide_by_std=true"),
+        ({"deviation": "current", "variance": "linear"}, "group:divide_by_std=true"),
+        ({"variance": "none"}, "group"),
+        ({"variance": "none", "deviation": "current"}, "group"),
+    ],
+)
+def test_alpha_1_is_grpo_to_the_bit(options, plain):
+    smoothed, grpo = curriculum(3, alpha=1, **options), Curriculum("uniform", 3, advantage=plain)
+    for rewards_PG in stream(np.random.default_rng(2), 50, 3, 7):
+        np.testing.assert_array_equal(visit(smoothed, *rewards_PG), visit(grpo, *rewards_PG))
+
+
+def test_alpha_1_with_the_previous_deviation_is_not_grpo():
+    # [0, 0, 1, 1] then [0, 0, 0, 1]: divided by 1/2, not by sqrt(3/16)
+    port = curriculum(alpha=1, epsilon=0)
+    visit(port, [0, 0, 1, 1])
+    np.testing.assert_allclose(visit(port, [0, 0, 0, 1]), [[-0.5, -0.5, -0.5, 1.5]])
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.3, 0.7, 1.0])
+def test_the_corrected_variance_is_unbiased_but_for_the_means_own(alpha):
+    """Of groups of G independent rewards of variance s: E S = s - Var M, Var M = s/G alpha/(2 - alpha)."""
+    prompts, rollouts, visits = 4000, 4, 200 if alpha < 0.1 else 60
+    port, rng = curriculum(prompts, alpha=alpha), np.random.default_rng(3)
+    for _ in range(visits):
+        visit(port, *rng.integers(0, 2, (prompts, rollouts)))
+    mean, variance = port.table["ers_mean"], port.table["ers_variance"]
+    of_mean = 0.25 / rollouts * alpha / (2 - alpha)
+    # each within five standard errors: under one failure in a million seeds
+    assert abs(variance.mean() - (0.25 - of_mean)) < 5 * variance.std() / prompts**0.5
+    assert abs(mean.mean() - 0.5) < 5 * (of_mean / prompts) ** 0.5
+    assert abs(mean.var() - of_mean) < 5 * of_mean * (2 / prompts) ** 0.5
+
+
+def test_the_linear_variance_lacks_the_spread_of_the_means():
+    prompts, rollouts = 4000, 4
+    port, rng = curriculum(prompts, alpha=0.3, variance="linear"), np.random.default_rng(4)
+    for _ in range(60):
+        visit(port, *rng.integers(0, 2, (prompts, rollouts)))
+    variance = port.table["ers_variance"]
+    # the mean of population variances of groups of 4: 3/4 of 1/4
+    assert abs(variance.mean() - 0.1875) < 5 * variance.std() / prompts**0.5
+
+
+def test_what_was_not_scored_changes_nothing():
+    port = curriculum(2, alpha=0.5, epsilon=0)
+    visit(port, [1, 0, 0, 0], [1, 1, 0, 0])
+    before = port.table.state_dict()
+    draw = port.select(2, step=1)
+    scored = np.where((draw.prompts == 0)[:, None], [0, 0, 0, 0], [1, 1, 0, 1])
+    verdict = port.observe(draw.tickets, np.tile([1.0, 0, 9, 0], (2, 1)), scored=scored)
+    first, second = verdict.advantages[np.argsort(draw.prompts)]
+    assert not first.any()
+    assert port.table["ers_mean"][0] == before["ers_mean"][0]
+    assert port.table["ers_visits"].tolist() == [1, 2]
+    # prompt 1: M = (1/2 + 1/3)/2 = 5/12, divided by 1/2
+    np.testing.assert_allclose(second, [7 / 6, -5 / 6, 0, -5 / 6], rtol=1e-12)
+
+
+def test_a_prompt_drawn_twice_is_smoothed_twice():
+    port = Curriculum("pspo:replacement=true", 1, advantage="smoothed:alpha=0.5,epsilon=0")
+    draw = port.select(2, step=0)
+    verdict = port.observe(draw.tickets, [[1, 0, 0, 0], [1, 1, 1, 0]])
+    half = 0.5 / math.sqrt(3 / 16)
+    np.testing.assert_allclose(verdict.advantages[1], [half, half, half, -half], rtol=1e-12)
+    assert port.table["visits"].tolist() == [2] == port.table["ers_visits"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"alpha": 0}, "alpha is in"),
+        ({"alpha": 1.5}, "alpha is in"),
+        ({"alpha": "n"}, "alpha is in"),
+        ({"variance": "square"}, "variance is one of corrected, linear, none"),
+        ({"deviation": "next"}, "deviation is one of previous, current"),
+        ({"epsilon": -1}, "epsilon is a number from 0"),
+    ],
+)
+def test_wrong_options(options, words):
+    with pytest.raises(ConfigError, match=words):
+        registry.build("advantage", {"name": "smoothed", **options})
