@@ -95,8 +95,8 @@ class Curriculum:
         selection: str | Mapping[str, Any] | Selection,
         prompts: int | Sequence[str] | Any,
         *,
-        advantage: str | Mapping[str, Any] | None = None,
-        admission: str | Mapping[str, Any] | None = None,
+        advantage: str | Mapping[str, Any] | Advantage | None = None,
+        admission: str | Mapping[str, Any] | Gate | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
         seed: int = 0,
     ) -> None:

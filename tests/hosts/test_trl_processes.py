@@ -8,7 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import curro
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -52,3 +55,27 @@ def test_an_error_of_the_owner_stops_both(ranks):
 def test_the_curriculum_is_saved_once(ranks):
     _, folder = ranks
     assert [path.name for path in (folder / "run" / "checkpoint-3" / "curro").iterdir()] == ["curriculum.npz"]
+
+
+def test_a_refilled_batch_is_shared_out_equally(ranks):
+    (owner, other), _ = ranks
+    assert owner["filled_rows"] == other["filled_rows"] == [8, 8, 8]
+    assert owner["filled_weights"] == other["filled_weights"]
+    for entry, also in zip(owner["filled_history"], other["filled_history"], strict=True):
+        assert entry["reward"] == 0.5 == also["reward"]
+    groups = sum(len(prompts) for prompts, _, _ in owner["groups"])
+    assert sum(entry["refill/groups"] for entry in owner["filled_history"]) == groups
+    assert len(owner["groups"]) > 3
+
+
+def test_smoothed_advantages_are_those_of_one_process_on_the_same_groups(ranks):
+    (owner, _), _ = ranks
+    curriculum = curro.Curriculum("uniform", 24, advantage="smoothed")
+    for prompts, rewards, advantages in owner["groups"]:
+        tickets = {}
+        while set(prompts) - set(tickets):
+            draw = curriculum.select(1, step=0)
+            tickets[int(draw.prompts[0])] = draw.tickets[0]
+        verdict = curriculum.observe([tickets.pop(prompt) for prompt in prompts], rewards)
+        np.testing.assert_array_equal(verdict.advantages, advantages)
+        curriculum.drop(list(tickets.values()))

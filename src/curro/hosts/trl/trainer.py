@@ -13,11 +13,13 @@ from datasets import Dataset
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOConfig, GRPOTrainer
 
+from curro.admission.gate import Gate
 from curro.curriculum import Curriculum, Draw, Verdict
 from curro.errors import ConfigError
 from curro.hosts.trl import checkpoint as checkpoints
 from curro.hosts.trl.identity import RowIdentity
 from curro.hosts.trl.owner import on_owner
+from curro.hosts.trl.refill import RefillSettings, fill
 from curro.selection.base import Selection
 
 
@@ -40,18 +42,24 @@ class CurriculumGRPOTrainer(GRPOTrainer):
     where one falls between a generation and its last update, the rollouts that are left, so that a resumed
     run goes on as an uninterrupted one.
 
-    The sum of the weighted rewards decides informativeness; a rollout for which every reward function
+    The sum of the weighted rewards decides informativeness, and the reward functions' own values reach the
+    curriculum as named rewards, under the functions' names; a rollout for which every reward function
     returned None is not scored. Without an `advantage` in the curriculum the advantages are TRL's.
 
     Args:
         curriculum: a `Curriculum` over the rows of `train_dataset`, or a selection method's name or
             dict, from which one is built with `args.seed`.
-        on_groups: called on the main process with every `GroupRecord`.
+        admission: which finished groups are trained on, where `curriculum` is not a `Curriculum` yet. With
+            one, each generation goes on until its batch is full of admitted groups; rejected ones are
+            observed, and appear in the metrics `refill/...` alone.
+        refill: what filling a batch may cost.
+        on_groups: called on the main process with every `GroupRecord`, rejected groups included.
         args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`.
 
     Raises:
-        ConfigError: a dataset without length, one smaller than a batch, or a curriculum over another
-            number of prompts.
+        ConfigError: a dataset without length, one smaller than a batch, a curriculum over another number
+            of prompts, or a batch that cannot be refilled.
+        FillError: while training, a batch that was not filled within `refill`'s limit.
     """
 
     args: GRPOConfig
@@ -64,18 +72,23 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         self,
         *args: Any,
         curriculum: Curriculum | Selection | str | Mapping[str, Any],
+        admission: Gate | str | Mapping[str, Any] | None = None,
+        refill: RefillSettings = RefillSettings(),  # noqa: B008 - frozen
         on_groups: Callable[[GroupRecord], None] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.on_groups = on_groups
+        self.on_groups, self.refill = on_groups, refill
         if not isinstance(self.train_dataset, Dataset):
             raise ConfigError(
                 "a curriculum needs a `datasets.Dataset` to choose from: "
                 f"train_dataset is {type(self.train_dataset).__name__}"
             )
         if not isinstance(curriculum, Curriculum):
-            curriculum = Curriculum(curriculum, RowIdentity(self.train_dataset), seed=self.args.seed)
+            rows = RowIdentity(self.train_dataset)
+            curriculum = Curriculum(curriculum, rows, admission=admission, seed=self.args.seed)
+        elif admission is not None:
+            raise ConfigError("the curriculum has its own admission: give it to `Curriculum` alone")
         self.curriculum = curriculum
         prompts = len(self.train_dataset)
         batch = cast(int, self.args.generation_batch_size) // self.num_generations
@@ -83,45 +96,68 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             raise ConfigError(
                 f"the curriculum is over {curriculum.table.size} prompts, train_dataset has {prompts}"
             )
+        if curriculum.filters:
+            self._check_refill()
         if batch > prompts:
             raise ConfigError(
                 f"a batch takes {batch} prompts and the data set has {prompts}: lower "
                 "per_device_train_batch_size or steps_per_generation, or raise num_generations"
             )
 
+    def _check_refill(self) -> None:
+        local = cast(int, self.args.generation_batch_size) // self.accelerator.num_processes
+        if local % self.num_generations:
+            raise ConfigError(
+                f"admission needs whole groups on every process: {local} completions a process are not "
+                f"divided by num_generations = {self.num_generations}"
+            )
+        if self.args.scale_rewards == "batch" and not self.curriculum.credits:
+            raise ConfigError(
+                'scale_rewards="batch" divides by the deviation of rejected groups too: '
+                'choose "group" or "none", or give the curriculum an advantage'
+            )
+
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         if not self.model.training:  # type: ignore[union-attr]
             return super()._generate_and_score_completions(inputs)
+        if self.curriculum.filters:
+            return fill(self, len(inputs))
+        return self.roll_out(len(inputs))[0]
+
+    def roll_out(self, rows: int) -> tuple[dict[str, Any], Draw, Verdict]:
+        """Choose prompts for `rows` completions on every process, generate, observe and credit them."""
         processes, rank = self.accelerator.num_processes, self.accelerator.process_index
-        number = len(inputs) * processes // self.num_generations
-        step = self.state.global_step
+        number = rows * processes // self.num_generations
+        step, local = self.state.global_step, slice(rank * rows, (rank + 1) * rows)
         draw = on_owner(self.accelerator, lambda: self.curriculum.select(number, step=step))
-        rows = np.repeat(draw.prompts, self.num_generations)[rank * len(inputs) : (rank + 1) * len(inputs)]
         try:
-            row = {prompt: self.train_dataset[prompt] for prompt in dict.fromkeys(rows.tolist())}
-            output = super()._generate_and_score_completions([dict(row[prompt]) for prompt in rows.tolist()])
+            prompts = np.repeat(draw.prompts, self.num_generations)[local].tolist()
+            row = {prompt: self.train_dataset[prompt] for prompt in dict.fromkeys(prompts)}
+            output = super()._generate_and_score_completions([dict(row[prompt]) for prompt in prompts])
         except BaseException:
             if self.accelerator.is_main_process:
                 self.curriculum.drop(draw.tickets)
             raise
         verdict = on_owner(self.accelerator, lambda: self._observe(draw))
         if self.curriculum.credits:
-            self._credit(output, verdict, slice(rank * len(inputs), (rank + 1) * len(inputs)))
-        return output
+            self._credit(output, verdict, local)
+        return output, draw, verdict
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        rewards_per_function = super()._calculate_rewards(*args, **kwargs)
-        self._gathered_rewards = rewards_per_function
-        return rewards_per_function
+        self.gathered_rewards: torch.Tensor = super()._calculate_rewards(*args, **kwargs)
+        return self.gathered_rewards
 
     def _observe(self, draw: Draw) -> Verdict:
         """Report the rewards of all processes to the curriculum; runs on the owner."""
-        per_function = self._gathered_rewards.double().cpu().numpy()
+        per_function = self.gathered_rewards.double().cpu().numpy()
         weights = self.reward_weights.double().cpu().numpy()
         scored_PG = (~np.isnan(per_function).all(axis=1)).reshape(len(draw), -1)
         rewards_PG = np.nansum(per_function * weights, axis=1).reshape(len(draw), -1)
+        named = {
+            name: per_function[:, i].reshape(len(draw), -1) for i, name in enumerate(self.reward_func_names)
+        }
         try:
-            verdict = self.curriculum.observe(draw.tickets, rewards_PG, scored=scored_PG)
+            verdict = self.curriculum.observe(draw.tickets, rewards_PG, scored=scored_PG, named=named)
         except BaseException:
             self.curriculum.drop(draw.tickets)
             raise

@@ -1,0 +1,202 @@
+"""Admission in TRL: every batch is full of admitted groups, and trained on as TRL alone would."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from peft import LoraConfig
+
+import curro
+from curro.hosts.trl import CurriculumGRPOTrainer, RefillSettings
+from curro.lab.model import build_model
+from curro.lab.tokenizer import build_tokenizer
+
+from .trl_setup import PROMPTS, Diary, config, dataset, first_token_is_even, trainer
+
+
+class Scripted:
+    """A trainer mixin whose completions are a function of the prompt and the place in the group."""
+
+    def _generate_single_turn(self, prompt_ids: list[list[int]], *_: Any, **__: Any) -> tuple[Any, None]:
+        completions, turn = [], {}
+        for ids in prompt_ids:
+            place = turn[tuple(ids)] = turn.get(tuple(ids), -1) + 1
+            rng = np.random.default_rng([*ids, place])
+            completions.append(rng.integers(5, 40, rng.integers(1, 5)).tolist())
+        return completions, None
+
+
+class ScriptedCurriculum(Scripted, CurriculumGRPOTrainer):
+    pass
+
+
+def scripted(kind: type, folder: Any, **options: Any) -> Any:
+    torch.manual_seed(0)
+    tokenizer = build_tokenizer()
+    settings = {name: options.pop(name) for name in list(options) if name in config(folder).to_dict()}
+    arguments = {"reward_funcs": first_token_is_even, "train_dataset": dataset()} | options
+    model = build_model(tokenizer, width=32, layers=1)
+    return kind(model=model, processing_class=tokenizer, args=config(folder, **settings), **arguments)
+
+
+class Recorded(Diary):
+    """The groups of each batch, admitted ones first come first in."""
+
+    def admitted(self, batch: int = 4) -> list[list[int]]:
+        kept = [
+            prompt
+            for record in self.records
+            for prompt, fine in zip(record.draw.prompts.tolist(), record.verdict.admitted, strict=True)
+            if fine
+        ]
+        return [kept[i : i + batch] for i in range(0, len(kept), batch)]
+
+
+@pytest.mark.parametrize("loss_type", ["dapo", "dr_grpo", "grpo", "bnpo"])
+@pytest.mark.parametrize("kl", [False, True], ids=["plain", "lora with KL"])
+def test_the_same_groups_are_trained_on_as_trl_alone_trains_on_them(tmp_path, loss_type, kl):
+    diary = Recorded()
+    # the reference of a LoRA model is the model without it
+    adapter = {"peft_config": LoraConfig(r=2, target_modules=["q_proj"]), "beta": 0.1}
+    options = {"loss_type": loss_type, "epsilon_high": 0.28} | (adapter if kl else {})
+    ours = scripted(
+        ScriptedCurriculum,
+        tmp_path,
+        curriculum="least-visited",
+        admission="band:0.2,0.8",
+        on_groups=diary,
+        **options,
+    )
+    ours.train()
+    batches = diary.admitted()
+    assert [len(batch) for batch in batches] == [4, 4, 4]
+    assert len(diary.records) > 3  # some were rejected
+
+    class Same(curro.Selection):
+        def select(self, n: int, step: int) -> curro.Choice:
+            return curro.Choice.of(np.array(batches[step]), curro.Reason.UNIFORM)
+
+    plain = scripted(ScriptedCurriculum, tmp_path, curriculum=Same(), **options)
+    plain.train()
+    for mine, theirs in zip(ours.model.parameters(), plain.model.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
+    described = [
+        name
+        for name in plain.state.log_history[0]
+        if name.startswith(("reward", "completions/", "loss", "frac_", "entropy"))
+    ]
+    assert len(described) >= 12
+    for mine, theirs in zip(ours.state.log_history[:3], plain.state.log_history[:3], strict=True):
+        for name in described:
+            assert mine[name] == pytest.approx(theirs[name], rel=1e-4, abs=1e-6), name
+    for name in ("prompt", "completion", "advantages"):
+        np.testing.assert_array_equal(list(ours._logs[name]), list(plain._logs[name]))
+    assert list(ours._logs["rewards"]["first_token_is_even"]) == list(
+        plain._logs["rewards"]["first_token_is_even"]
+    )
+
+
+def test_rejected_work_has_its_own_metrics(tmp_path):
+    diary = Recorded()
+    host = trainer(tmp_path, curriculum="uniform", admission="band:0.4,0.6", on_groups=diary, max_steps=2)
+    host.train()
+    groups = sum(len(record.draw) for record in diary.records)
+    rejected = sum((~record.verdict.admitted).sum() for record in diary.records)
+    history = [entry for entry in host.state.log_history if "refill/rounds" in entry]
+    assert sum(entry["refill/groups"] for entry in history) == groups
+    assert sum(entry["refill/rejected"] for entry in history) == rejected > 0
+    assert sum(entry["refill/rounds"] for entry in history) == len(diary.records)
+    assert history[-1]["curriculum/observed"] == groups
+    assert history[-1]["curriculum/admitted"] == groups - rejected == 8
+    # admitted groups of 4 have a rate of 1/2
+    assert [entry["reward"] for entry in history] == [0.5, 0.5]
+    assert all(entry["frac_reward_zero_std"] == 0 for entry in history)
+
+
+def test_never_more_than_what_is_missing_is_generated(tmp_path):
+    diary = Recorded()
+    trainer(tmp_path, curriculum="uniform", admission="band:0.4,0.6", on_groups=diary, max_steps=4).train()
+    missing = 4
+    for record in diary.records:
+        assert len(record.draw) == missing
+        missing = (missing - int(record.verdict.admitted.sum())) or 4
+
+
+def test_at_the_limit_the_most_informative_rejected_groups_top_up(tmp_path):
+    def reward(row: list[int], **_: Any) -> list[float]:
+        # prompts 0..3 succeed in 1 of 4, the others never
+        return [float(prompt < 4 and i % 4 == 0) for i, prompt in enumerate(row)]
+
+    class InOrder(curro.Selection):
+        def select(self, n: int, step: int) -> curro.Choice:
+            first = int(self.table["visits"].sum())
+            return curro.Choice.of(np.arange(first, first + n)[::-1] % PROMPTS, curro.Reason.UNIFORM)
+
+    diary = Recorded()
+    options = {"reward_funcs": reward, "curriculum": InOrder(), "admission": "band:0.5,1", "max_steps": 1}
+    host = trainer(tmp_path, on_groups=diary, refill=RefillSettings(limit=3), **options)
+    host.train()
+    assert sum(len(record.draw) for record in diary.records) == 12
+    assert not any(record.verdict.admitted.any() for record in diary.records)
+    history = host.state.log_history[0]
+    assert history["refill/topped_up"] == 4
+    assert history["reward"] == 0.25
+    strict = RefillSettings(limit=3, when_short="error")
+    with pytest.raises(curro.CurroError, match="0 of 4 groups were admitted of 12 generated at step 0"):
+        trainer(tmp_path, refill=strict, **options).train()
+
+
+def test_an_accuracy_decides_where_the_reward_is_a_sum(tmp_path):
+    def accuracy(row: list[int], **_: Any) -> list[float]:
+        return [float(prompt % 2 and i % 4 < 2) for i, prompt in enumerate(row)]
+
+    def style(row: list[int], **_: Any) -> list[float]:
+        return [i % 4 / 4 for i in range(len(row))]
+
+    diary = Recorded()
+    gate = {"name": "band", "low": 0.4, "high": 0.6, "reward": "accuracy"}
+    trainer(
+        tmp_path, reward_funcs=[accuracy, style], curriculum="uniform", admission=gate, on_groups=diary
+    ).train()
+    for record in diary.records:
+        np.testing.assert_array_equal(record.verdict.admitted, record.draw.prompts % 2 == 1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"peft_config": LoraConfig(r=2, target_modules=["q_proj"])},
+        {"train_dataset": dataset(conversational=True)},
+        {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 8},
+        {"num_iterations": 2, "epsilon_high": 0.28, "loss_type": "dapo"},
+        {"steps_per_generation": 2, "per_device_train_batch_size": 8, "max_steps": 4},
+        {"mask_truncated_completions": True},
+    ],
+    ids=["lora", "conversational", "accumulation", "iterations", "split", "truncated"],
+)
+def test_with_the_trainers_other_options(tmp_path, options):
+    diary = Recorded()
+    credit = curro.Curriculum("pspo", PROMPTS, advantage="smoothed:alpha=0.5", admission="signal", seed=1)
+    host = trainer(tmp_path, curriculum=credit, on_groups=diary, **options)
+    before = [p.clone() for p in host.model.parameters()]
+    host.train()
+    assert all(len(batch) == 4 for batch in diary.admitted())
+    longest = [entry.get("completions/max_length", 1) for entry in host.state.log_history]
+    assert min(longest) > 0
+    truncated = host.args.mask_truncated_completions  # all of a random model's are, and none is trained on
+    after = host.model.parameters()
+    assert truncated != any(not torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+def test_what_cannot_be_refilled_is_refused(tmp_path):
+    with pytest.raises(curro.ConfigError, match="deviation of rejected groups too"):
+        trainer(tmp_path, curriculum="uniform", admission="signal", scale_rewards="batch")
+    ready = curro.Curriculum("uniform", PROMPTS)
+    with pytest.raises(curro.ConfigError, match="give it to `Curriculum` alone"):
+        trainer(tmp_path, curriculum=ready, admission="signal")
+    for options, words in (({"limit": 0.5}, "from 1"), ({"when_short": "stop"}, "one of top-up, error")):
+        with pytest.raises(curro.ConfigError, match=words):
+            RefillSettings(**options)
