@@ -1,0 +1,123 @@
+"""What a filled batch will cost in rollouts, from what the prompt table has seen."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from curro import registry
+from curro.admission.gate import Gate
+from curro.errors import ConfigError, RewardError
+from curro.groups import Groups
+from curro.prompts import PromptTable
+
+_Z = 1.959963984540054
+"""The normal distribution's 97.5 % point."""
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class FillCost:
+    """Rollouts for one admitted group, with a 95 % interval.
+
+    Attributes:
+        rollouts: G / share; infinite where the gate admits no group that was seen, NaN where none was seen.
+        low, high: the same at the ends of the share's Wilson interval.
+        share: of the prompts seen, those whose latest group the gate admits.
+        seen: the number of prompts that this rests on.
+    """
+
+    rollouts: float
+    low: float
+    high: float
+    share: float
+    seen: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.rollouts:.1f} rollouts an admitted group (95 % interval {self.low:.1f} to "
+            f"{self.high:.1f}): {self.share:.1%} of {self.seen} prompts seen would be admitted"
+        )
+
+
+def fill_cost(table: PromptTable, gate: str | Mapping[str, Any] | Gate, rollouts_per_prompt: int) -> FillCost:
+    """The rollouts that one admitted group costs, if the prompts drawn are like those seen.
+
+    Args:
+        table: `curriculum.table`; its latest reward means and variances are what a gate is shown.
+        gate: what would be in `Curriculum(admission=...)`, or a `Gate`.
+        rollouts_per_prompt: G.
+
+    Raises:
+        ConfigError: fewer than 1 rollout; a gate that decides by a named reward: the table does not
+            remember those.
+    """
+    if rollouts_per_prompt < 1:
+        raise ConfigError(f"a group has at least 1 rollout, not {rollouts_per_prompt}")
+    bound = copy.copy(gate) if isinstance(gate, Gate) else registry.build("admission", gate)
+    bound.bind(table)
+    seen = np.flatnonzero(table["visits"] > 0)
+    admitted = 0
+    for start in range(0, len(seen), _CHUNK):
+        groups = _latest_groups(table, seen[start : start + _CHUNK], rollouts_per_prompt)
+        try:
+            admitted += int(np.count_nonzero(bound(groups)))
+        except RewardError as error:
+            raise ConfigError(
+                f"the cost of {gate!r} cannot be told: {error}, and the prompt table remembers the training "
+                "reward alone; estimate with a gate on that"
+            ) from error
+    low, high = wilson(admitted, len(seen))
+    return FillCost(
+        rollouts=_over(rollouts_per_prompt, admitted / len(seen)) if len(seen) else math.nan,
+        low=rollouts_per_prompt / high,
+        high=_over(rollouts_per_prompt, low),
+        share=admitted / len(seen) if len(seen) else math.nan,
+        seen=len(seen),
+    )
+
+
+def wilson(successes: int, trials: int) -> tuple[float, float]:
+    """The 95 % interval of a share (Wilson 1927); 0 to 1 without trials."""
+    if not trials:
+        return 0.0, 1.0
+    share, weight = successes / trials, _Z * _Z / trials
+    centre = (share + weight / 2) / (1 + weight)
+    half = _Z * math.sqrt(share * (1 - share) / trials + weight / (4 * trials)) / (1 + weight)
+    return (centre - half if successes else 0.0), (centre + half if successes < trials else 1.0)
+
+
+def _over(rollouts: float, share: float) -> float:
+    return rollouts / share if share else math.inf
+
+
+def _latest_groups(table: PromptTable, prompts: np.ndarray, size: int) -> Groups:
+    """Groups of `size` rollouts with the mean and the variance that the table has of these prompts."""
+    low, high = table.reward_range
+    rate_P = _exact(table.success_rate(table["reward_mean"][prompts].astype(np.float64)), size)
+    variance_P = table["reward_variance"][prompts].astype(np.float64) / (high - low) ** 2
+    mean_P = low + rate_P * (high - low)
+    variance_P = _exact(variance_P, size * size) * (high - low) ** 2
+    # half of the rollouts above the mean, half below, one of an odd number at it
+    side_G = np.where(np.arange(size) % 2, -1.0, 1.0)
+    side_G[size - size % 2 :] = 0.0
+    spread_P = np.sqrt(variance_P * size / max(size - size % 2, 1))
+    rewards_PG = mean_P[:, None] + spread_P[:, None] * side_G
+    scored_PG = np.ones(rewards_PG.shape, np.bool_)
+    return Groups(prompts, table["last_step"][prompts], rewards_PG, scored_PG, mean_P, variance_P)
+
+
+def _exact(values: np.ndarray, parts: int) -> np.ndarray:
+    """What the table's float32 stand for: a multiple of 1 / parts or a decimal of six digits, if one is near.
+
+    A band that ends at 0.3 has to know 3/10 from 0.30000001.
+    """
+    for multiple in (1e6, parts):
+        near = np.round(values * multiple) / multiple
+        values = np.where(np.abs(near - values) <= 1e-7 * np.abs(near), near, values)
+    return values

@@ -1,0 +1,101 @@
+"""Scores groups without holding up the event loop: in it, in a thread, or in processes that may crash."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
+from typing import Any
+
+from curro.errors import ConfigError, EngineError, RewardError
+from curro.rollout.engine import Rollout
+from curro.rollout.group import GroupFailed
+from curro.rollout.processes import Processes, Raised, call
+
+Scores = Sequence[float | None] | Mapping[str, Sequence[float | None]]
+Score = Callable[[int, Sequence[Rollout]], Scores | Awaitable[Scores]]
+"""Scores of a prompt's rollouts: a number each, None where a rollout cannot be scored; or several by name."""
+
+
+class Scorer:
+    """Calls a scorer where it holds nothing up.
+
+    Args:
+        score: called with a prompt's number and its completions. An `async` function runs in the event
+            loop, any other in one thread, one call at a time.
+        executor: where to run it instead; it stays the caller's to shut down.
+        workers: run it in so many processes of the scorer's own (`Processes`).
+        timeout: seconds that a call may take; in a thread and in `executor` the wait for a place counts.
+
+    Raises:
+        ConfigError: more than one place to run it, or a function that no process can be sent.
+    """
+
+    def __init__(
+        self,
+        score: Score,
+        *,
+        executor: Executor | None = None,
+        workers: int = 0,
+        timeout: float | None = None,
+    ) -> None:
+        called = score if inspect.isroutine(score) else type(score).__call__
+        is_async = inspect.iscoroutinefunction(score) or inspect.iscoroutinefunction(called)
+        if (executor is not None) + (workers > 0) + is_async > 1:
+            raise ConfigError(
+                "a scorer runs in one place, an async one in the event loop, others in `executor` or "
+                "`workers`: leave out what is too much"
+            )
+        self._score, self._timeout, self._executor = score, timeout, executor
+        self._own = not is_async and executor is None and not workers
+        self._processes = Processes(score, workers, timeout) if workers else None
+        self._place = self._in_loop if is_async else self._processes or self._in_executor
+
+    async def __call__(self, prompt: int, rollouts: Sequence[Rollout]) -> Any:
+        """What the scorer says of a prompt's completions.
+
+        Raises:
+            RewardError, EngineError: the scorer raised it.
+            ConfigError: the scorer's processes do not start.
+            GroupFailed: the scorer raised something else, crashed, or took too long.
+        """
+        try:
+            return await self._place(prompt, rollouts)
+        except (RewardError, EngineError, ConfigError, GroupFailed):
+            raise
+        except Exception as error:
+            what = str(error) if isinstance(error, Raised) else f"{type(error).__name__}: {error}"
+            raise GroupFailed(f"the scorer raised {what}") from error
+
+    def close(self) -> None:
+        """End the scorer's own thread or processes; a later call starts them again."""
+        if self._processes:
+            self._processes.close()
+        if self._own and self._executor:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+            self._executor = None
+
+    async def _in_loop(self, prompt: int, rollouts: Sequence[Rollout]) -> Any:
+        return await self._timed(self._score(prompt, rollouts))  # type: ignore[arg-type]
+
+    async def _in_executor(self, prompt: int, rollouts: Sequence[Rollout]) -> Any:
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(1, "curro-scorer")
+        try:
+            future = self._executor.submit(call, self._score, prompt, rollouts)
+            scores = await self._timed(asyncio.wrap_future(future))
+        except BrokenExecutor as error:
+            raise GroupFailed(
+                f"the scorer's executor is broken ({error}): `workers` would be replaced, `executor` is not"
+            ) from error
+        return await self._timed(scores) if inspect.isawaitable(scores) else scores
+
+    async def _timed(self, scores: Awaitable[Any]) -> Any:
+        try:
+            async with asyncio.timeout(self._timeout) as limit:
+                return await scores
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise GroupFailed(f"the scorer gave nothing in {self._timeout} s") from error

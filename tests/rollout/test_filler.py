@@ -1,0 +1,671 @@
+import asyncio
+import inspect
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.rollout.fake_engine import FakeEngine, InOrder, by_text, rollouts, run
+
+from curro import ConfigError, Curriculum, RewardError
+from curro.errors import EngineError, FillError
+from curro.rollout.engine import Rollout
+from curro.rollout.filler import Filler
+from curro.rollout.scoring import Scorer
+
+GOOD, EASY, HARD = "1100", "1111", "0000"
+
+
+def make(plan, *, prompts=20, score=by_text, **options):
+    """A filler over an engine that answers prompt i with `plan(i, n)` = (seconds, marks or an error)."""
+    curriculum = Curriculum(InOrder(), prompts, admission="band:0,1")
+
+    async def answer(prompt, n):
+        seconds, marks = plan(int(prompt), n)
+        await asyncio.sleep(seconds)
+        if isinstance(marks, Exception):
+            raise marks
+        return rollouts(marks)
+
+    engine = FakeEngine(answer)
+    options = {"rollouts_per_prompt": 4, "max_in_flight": 4} | options
+    return Filler(curriculum, engine, str, score, **options), engine, curriculum
+
+
+def settled(filler, curriculum):
+    """Asserts that the counts agree with the curriculum's and returns them."""
+    counts, port = filler.counts, curriculum.metrics()
+    assert counts.submitted == counts.admitted + counts.rejected + counts.dropped + filler.running
+    assert port["selected"] == counts.submitted + counts.repeats
+    assert port["observed"] == counts.admitted + counts.rejected
+    assert port["dropped"] == counts.dropped + counts.repeats
+    assert port["in_flight"] == filler.running
+    assert port["admitted"] == counts.admitted
+    return counts
+
+
+def test_a_batch_is_what_the_curriculum_said_of_the_groups():
+    filler, _, curriculum = make(lambda i, n: (i, [GOOD, EASY, "1 x0", HARD, "0111"][i % 5]))
+    batch = run(filler.fill(3, step=7))
+    assert batch.prompts.tolist() == [0, 2, 4]
+    assert batch.tickets.tolist() == [0, 2, 4]
+    assert batch.steps.tolist() == [7, 7, 7]
+    np.testing.assert_array_equal(batch.rewards, [[1, 1, 0, 0], [1, 0, 0, 0], [0, 1, 1, 1]])
+    np.testing.assert_array_equal(batch.scored, [[1, 1, 1, 1], [1, 1, 0, 1], [1, 1, 1, 1]])
+    third = 1 / 3
+    np.testing.assert_allclose(
+        batch.advantages,
+        [[0.5, 0.5, -0.5, -0.5], [2 * third, -third, 0, -third], [-0.75, 0.25, 0.25, 0.25]],
+    )
+    np.testing.assert_allclose(batch.informativeness, [0.25, 2 / 9, 0.1875])
+    assert batch.weights.tolist() == [1, 1, 1]
+    assert batch.admitted.all()
+    assert [rollout.error for rollout in batch.rollouts[1]] == [None, None, "failed", None]
+    counts = settled(filler, curriculum)
+    assert (counts.submitted, counts.admitted, counts.rejected, counts.cancelled) == (8, 3, 2, 3)
+    assert (counts.rollouts, counts.failed_rollouts, counts.wasted_rollouts) == (32, 1, 13)
+    assert batch.counts == counts
+
+
+def test_no_more_than_n_where_all_end_in_the_same_instant():
+    filler, _, curriculum = make(lambda i, n: (1.0, GOOD), max_in_flight=8)
+    batch = run(filler.fill(3, step=0))
+    assert len(batch) == 3
+    counts = settled(filler, curriculum)
+    assert (counts.admitted, counts.rejected, counts.cancelled) == (3, 0, 5)
+    assert curriculum.table["visits"].sum() == 3
+
+
+def test_never_more_than_the_slots_are_generated_or_scored():
+    in_flight = []
+
+    async def slow(prompt, completions):
+        in_flight.append(len(filler._flight.running))
+        await asyncio.sleep(prompt % 3)
+        return await by_text(prompt, completions)
+
+    filler, engine, curriculum = make(
+        lambda i, n: (i % 4, GOOD if i % 5 == 0 else HARD), prompts=60, score=slow
+    )
+    run(filler.fill(8, step=0))
+    assert engine.most == 4
+    assert max(in_flight) == 4
+    settled(filler, curriculum)
+
+
+def test_slots_are_never_empty_before_the_batch_is_full():
+    filler, _, _ = make(lambda i, n: (1 + i % 7, GOOD if i % 5 == 0 else HARD), prompts=100)
+    assert run(filler.fill(12, step=0)).counts.idle_share == 0
+    assert filler.metrics()["fill/idle_share"] == 0
+
+
+def test_what_is_cancelled_stops_in_the_engine():
+    filler, engine, curriculum = make(lambda i, n: (1.0 if i < 2 else 100.0, GOOD))
+    run(filler.fill(2, step=0))
+    assert sorted(engine.cancelled) == ["2", "3"]
+    assert engine.running == 0
+    assert settled(filler, curriculum).wasted_rollouts == 8
+
+
+@pytest.mark.parametrize("answer", [GOOD, OSError("closed")])
+def test_an_engine_that_swallows_the_cancellation_is_asked_and_scored_no_more(answer):
+    scored = []
+
+    async def score(prompt, completions):
+        scored.append(prompt)
+        return await by_text(prompt, completions)
+
+    filler, engine, curriculum = make(lambda i, n: (1.0, GOOD), score=score, max_in_flight=2)
+
+    async def stubborn(prompt, n):
+        if prompt == "0":
+            return rollouts(GOOD)
+        try:
+            await asyncio.sleep(100.0)
+        except asyncio.CancelledError:
+            if isinstance(answer, Exception):
+                raise answer from None
+        return rollouts(answer)
+
+    engine.answer = stubborn
+    assert run(filler.fill(1, step=0)).prompts.tolist() == [0]
+    assert scored == [0]
+    assert [prompt for prompt, _ in engine.calls] == ["0", "1"]
+    settled(filler, curriculum)
+
+
+def test_the_order_of_ends_alone_decides_what_is_drawn():
+    def drawn(scale):
+        filler, engine, _ = make(lambda i, n: (scale * (1 + i * 7 % 5), [GOOD, HARD][i % 2]), prompts=50)
+
+        async def steps():
+            return [(await filler.fill(4, step=step)).prompts.tolist() for step in range(5)]
+
+        return run(steps()), engine.calls
+
+    assert drawn(1.0) == drawn(1000.0)
+
+
+def test_a_prompt_comes_once_in_a_fill():
+    filler, engine, curriculum = make(lambda i, n: (1.0, GOOD if i else HARD), prompts=5)
+    batch = run(filler.fill(4, step=0))
+    assert sorted(batch.prompts) == [1, 2, 3, 4]
+    with pytest.raises(FillError, match="every prompt had been tried, and 4 of 5 groups"):
+        run(filler.fill(5, step=1))
+    assert len(engine.calls) == 10
+    assert settled(filler, curriculum).repeats > 0
+    assert filler.kept == 4
+
+
+def test_failed_rollouts_are_asked_for_again_where_too_few_are_left():
+    answers = {0: ["1xxx", "0x1", "1"], 1: ["xxxx", "xxxx", "xxxx"], 2: ["1xx0"], 3: [GOOD]}
+    filler, engine, curriculum = make(lambda i, n: (1.0, answers[i].pop(0)), prompts=4, least_rollouts=2)
+    batch = run(filler.fill(3, step=0))
+    assert sorted(batch.prompts) == [0, 2, 3]
+    first = batch.rollouts[batch.prompts.tolist().index(0)]
+    assert [rollout.text for rollout in first] == ["1", "0", "", "1"]
+    assert [call for call in engine.calls if call[0] == "0"] == [("0", 4), ("0", 3)]
+    counts = settled(filler, curriculum)
+    assert counts.failed == 0
+    assert counts.cancelled == 1
+    with pytest.raises(FillError, match="every prompt had been tried"):
+        run(make(lambda i, n: (1.0, "x" * n), prompts=3)[0].fill(1, step=0))
+
+
+def test_a_group_whose_retries_fail_is_dropped():
+    filler, engine, curriculum = make(lambda i, n: (1.0, GOOD if i else "x" * n), prompts=8, max_in_flight=1)
+    run(filler.fill(2, step=0))
+    counts = settled(filler, curriculum)
+    assert [call for call in engine.calls if call[0] == "0"] == [("0", 4)] * 3
+    assert (counts.failed, counts.retried, counts.failed_rollouts, counts.wasted_rollouts) == (1, 2, 12, 12)
+
+
+@pytest.mark.parametrize(
+    ("marks", "said"),
+    [
+        (OSError("connection reset"), "OSError: connection reset"),
+        (TimeoutError("upstream"), "TimeoutError: upstream"),
+        (EOFError(), "EOFError"),
+    ],
+)
+def test_an_engine_that_always_raises_is_named(marks, said):
+    filler, _, curriculum = make(lambda i, n: (1.0, marks), max_failures=3)
+    with pytest.raises(FillError, match=f"3 groups in a row failed; the last, prompt .*{said}"):
+        run(filler.fill(2, step=0))
+    settled(filler, curriculum)
+
+
+@pytest.mark.parametrize("marks", ["1", "1100110", ""])
+def test_an_engine_that_returns_another_number_of_rollouts(marks):
+    filler, _, curriculum = make(lambda i, n: (1.0, marks), max_failures=3, least_rollouts=4, retries=1)
+    if len(marks) > 4:
+        assert run(filler.fill(1, step=0)).rewards.tolist() == [[1, 1, 0, 0]]
+    else:
+        with pytest.raises(FillError, match=f"returned {len(marks)} of"):
+            run(filler.fill(1, step=0))
+    settled(filler, curriculum)
+
+
+def test_an_engine_that_returns_no_rollouts():
+    class Wrong(FakeEngine):
+        async def generate(self, prompt, n):
+            return ["text"] * n
+
+    filler, _, curriculum = make(lambda i, n: (0, GOOD), max_failures=2)
+    filler._flight.engine = Wrong(None)
+    with pytest.raises(FillError, match="TypeError: the engine returned 'text', not a Rollout"):
+        run(filler.fill(1, step=0))
+    settled(filler, curriculum)
+
+
+def test_a_request_that_takes_too_long_is_cancelled_and_made_again():
+    tries = []
+
+    def plan(i, n):
+        tries.append(i)
+        return (1000.0 if tries.count(0) <= 2 and i == 0 else 1.0), GOOD
+
+    filler, engine, curriculum = make(plan, prompts=1, timeout=10.0)
+    run(filler.fill(1, step=0))
+    assert engine.cancelled == ["0", "0"]
+    assert filler.counts.busy_seconds == 21
+    settled(filler, curriculum)
+    filler, _, _ = make(lambda i, n: (1000.0, GOOD), timeout=10.0, max_failures=1)
+    with pytest.raises(FillError, match=r"no answer in 10.0 s"):
+        run(filler.fill(1, step=0))
+
+
+def test_a_dead_engine_ends_the_fill_and_loses_nothing():
+    dead = [True]
+
+    def plan(i, n):
+        return 1.0 + i, EngineError("the server is gone") if dead[0] and i == 2 else GOOD
+
+    filler, engine, curriculum = make(plan, max_staleness=3)
+    with pytest.raises(EngineError, match="the server is gone") as caught:
+        run(filler.fill(5, step=0))
+    assert caught.value.__notes__ == ["2 admitted groups are kept for the next fill"]
+    assert (filler.running, filler.kept, engine.running) == (0, 2, 0)
+    settled(filler, curriculum)
+    dead[0] = False
+    batch = run(filler.fill(5, step=1))
+    assert batch.prompts[:2].tolist() == [0, 1]
+    assert batch.steps.tolist() == [0, 0, 1, 1, 1]
+    assert len(set(batch.prompts)) == 5
+
+
+def test_carried_groups_come_into_the_next_batch_unless_they_are_stale():
+    async def steps(staleness):
+        filler, engine, curriculum = make(
+            lambda i, n: (1.0 + 9 * (i == 1) + 99 * (i == 2), GOOD), prompts=50, max_staleness=staleness
+        )
+        batches = []
+        for step in range(4):
+            batches.append(await filler.fill(4, step=step))
+            assert settled(filler, curriculum).cancelled == 0
+            await asyncio.sleep(20)
+        trained = np.concatenate([batch.tickets for batch in batches])
+        assert len(set(trained)) == len(trained) == 16
+        counts, cancelled = filler.counts, list(engine.cancelled)
+        await filler.close()
+        assert settled(filler, curriculum).admitted == 16
+        assert engine.running == filler.running == 0
+        return batches, counts.stale, cancelled
+
+    batches, stale, cancelled = run(steps(1))
+    assert [batch.prompts.tolist() for batch in batches][:2] == [[0, 3, 4, 5], [1, 6, 7, 8]]
+    assert [batch.steps.tolist() for batch in batches][:2] == [[0, 0, 0, 0], [0, 1, 1, 1]]
+    assert (stale, cancelled) == (1, ["2"])
+    batches, stale, cancelled = run(steps(9))
+    assert stale == 0
+    assert cancelled == []
+
+
+def test_held_groups_are_observed_when_a_batch_needs_them():
+    async def steps():
+        filler, _, curriculum = make(lambda i, n: (1.0, GOOD), max_in_flight=8, max_staleness=1)
+        await filler.fill(3, step=0)
+        assert (filler.held, curriculum.metrics()["observed"]) == (5, 3)
+        second = await filler.fill(3, step=1)
+        assert (filler.held, second.counts.rollouts) == (2, 0)
+        await filler.fill(3, step=2)
+        assert filler.counts.stale == 2
+        assert settled(filler, curriculum).admitted == 9
+        await filler.close()
+
+    run(steps())
+
+
+@pytest.mark.parametrize("how", ["seconds", "rollouts", "prompts"])
+def test_what_runs_out_is_named_and_what_is_admitted_is_kept(how):
+    options, said = {
+        "seconds": ({"max_seconds": 2.5}, "2.5 s were over, and 2 of 9"),
+        "rollouts": ({"max_rollouts": 18}, "18 rollouts were used, and 2 of 9"),
+        "prompts": ({"prompts": 4}, "every prompt had been tried, and 2 of 9"),
+    }[how]
+    filler, _, curriculum = make(lambda i, n: (1.0, [GOOD, HARD][i % 2]), max_in_flight=2, **options)
+    with pytest.raises(FillError, match=said):
+        run(filler.fill(9, step=0))
+    assert settled(filler, curriculum).admitted == filler.kept == 2
+    batch = run(filler.fill(2, step=0))
+    assert (batch.prompts.tolist(), batch.counts.rollouts) == ([0, 2], 0)
+    assert filler.kept == 0
+
+
+def test_retries_stay_within_the_budget_of_rollouts():
+    filler, engine, curriculum = make(lambda i, n: (1.0, "x" * n), max_rollouts=10, when_short="finish")
+    batch = run(filler.fill(2, step=0))
+    assert sum(n for _, n in engine.calls) == 8
+    assert (len(batch), batch.rewards.shape) == (0, (0, 4))
+    assert settled(filler, curriculum).failed == 2
+
+
+def test_short_batches_are_finished_smaller():
+    filler, _, curriculum = make(lambda i, n: (1.0, [GOOD, HARD][i % 2]), prompts=6, when_short="finish")
+    assert run(filler.fill(5, step=0)).prompts.tolist() == [0, 2, 4]
+    settled(filler, curriculum)
+
+
+def test_short_batches_are_topped_up_with_the_most_informative_of_the_rejected():
+    marks = ["1000", "1100", HARD, "1110", EASY, "1100"]
+    filler, _, curriculum = make(lambda i, n: (1.0 + i, marks[i]), prompts=6, when_short="top-up")
+    curriculum.admission.low, curriculum.admission.high = 0.7, 0.8
+    batch = run(filler.fill(4, step=0))
+    assert batch.prompts.tolist() == [3, 1, 5, 0]
+    assert batch.admitted.tolist() == [True, False, False, False]
+    assert batch.rewards[1].tolist() == [1, 1, 0, 0]
+    counts = settled(filler, curriculum)
+    assert (counts.admitted, counts.rejected, counts.topped_up) == (1, 5, 3)
+    with pytest.raises(FillError, match="and 1 of 7 groups"):
+        run(filler.fill(7, step=1))
+    assert filler.kept == 1
+
+
+def test_cancelling_a_fill_leaves_nothing_behind():
+    async def interrupted():
+        filler, engine, curriculum = make(lambda i, n: (1.0 + i, GOOD))
+        fill = asyncio.create_task(filler.fill(10, step=0))
+        await asyncio.sleep(2.5)
+        fill.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await fill
+        assert (filler.kept, filler.running, engine.running) == (2, 0, 0)
+        settled(filler, curriculum)
+        batch = await filler.fill(3, step=0)
+        assert batch.prompts[:2].tolist() == [0, 1]
+        settled(filler, curriculum)
+
+    run(interrupted())
+
+
+def test_one_fill_at_a_time_and_none_after_the_end():
+    async def twice():
+        filler, _, curriculum = make(lambda i, n: (1.0, GOOD))
+        async with filler:
+            fill = asyncio.create_task(filler.fill(2, step=0))
+            await asyncio.sleep(0.5)
+            with pytest.raises(FillError, match="another fill is under way"):
+                await filler.fill(2, step=0)
+            with pytest.raises(FillError, match="cannot close while it fills"):
+                await filler.close()
+            await fill
+        with pytest.raises(FillError, match="the filler is closed"):
+            await filler.fill(1, step=1)
+        settled(filler, curriculum)
+
+    run(twice())
+
+
+def test_every_step_may_have_an_event_loop_of_its_own():
+    filler, _, curriculum = make(lambda i, n: (1.0, GOOD), max_staleness=5)
+    trained = [ticket for step in range(4) for ticket in run(filler.fill(3, step=step)).tickets]
+    assert len(set(trained)) == 12
+    settled(filler, curriculum)
+    run(filler.close())
+    assert settled(filler, curriculum).admitted == 12
+
+
+def test_tickets_that_others_settled_are_left_alone():
+    async def main():
+        filler, _, curriculum = make(lambda i, n: (1.0, GOOD), max_staleness=1)
+        await filler.fill(2, step=0)
+        curriculum.drop(curriculum.ledger.tickets)
+        await filler.close()
+        assert curriculum.metrics()["in_flight"] == 0
+
+    run(main())
+
+
+def test_a_prompt_that_cannot_be_had_ends_the_fill():
+    filler, _, curriculum = make(lambda i, n: (1.0, GOOD))
+    filler.prompts = ["0", "1"].__getitem__
+    with pytest.raises(IndexError):
+        run(filler.fill(3, step=0))
+    assert filler.running == 0
+    assert curriculum.metrics()["in_flight"] == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rollouts_per_prompt": 0},
+        {"max_in_flight": 0},
+        {"max_staleness": -1},
+        {"retries": -1},
+        {"least_rollouts": 5},
+        {"max_failures": 0},
+        {"max_rollouts": 3},
+        {"timeout": 0},
+        {"max_seconds": float("nan")},
+        {"when_short": "wait"},
+        {"workers": -1},
+        {"workers": 2},
+    ],
+)
+def test_options_that_cannot_be_are_refused(options):
+    with pytest.raises(ConfigError):
+        make(lambda i, n: (1.0, GOOD), **options)
+    with pytest.raises(ConfigError, match="n >= 1"):
+        run(make(lambda i, n: (1.0, GOOD))[0].fill(0, step=0))
+
+
+# the scorer
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        ([1, 0, float("nan"), 1], "rollout 2 of prompt '0' the reward nan"),
+        ([1, 0, 1, float("inf")], "rollout 3 of prompt '0' the reward inf"),
+        ([1, 0, 1], "3 scores as reward of prompt '0'.*each of the 4"),
+        ("1100", "scores as reward of prompt '0'"),
+        (0.5, "the scorer gave 0.5 as reward"),
+        (np.array(0.5), "the scorer gave array"),
+        ([1, 0, "right", 1], "the reward 'right'"),
+        ({"accuracy": [1, 0, 1, "?"]}, "the reward 'accuracy' '\\?'"),
+        ({"format": [1, 0, 1, 1]}, "no reward 'accuracy'"),
+    ],
+)
+def test_scores_that_are_no_rewards_are_one_clear_error(scores, said):
+    async def score(prompt, completions):
+        return scores if prompt == 0 else [1.0] * len(completions)
+
+    weights = {"accuracy": 1.0} if isinstance(scores, dict) else None
+    filler, engine, curriculum = make(lambda i, n: (1.0, GOOD), score=score, weights=weights)
+    with pytest.raises(RewardError, match=said):
+        run(filler.fill(2, step=0))
+    assert filler.running == engine.running == 0
+    settled(filler, curriculum)
+
+
+def test_rewards_by_name_are_summed_and_a_gate_may_use_one():
+    async def score(prompt, completions):
+        return {
+            "accuracy": [float(rollout.text == "1") for rollout in completions],
+            "format": [None] + [1.0] * (len(completions) - 1),
+            "length": [None] * len(completions),
+        }
+
+    filler, _, curriculum = make(
+        lambda i, n: (1.0, ["110x", HARD][i % 2]), score=score, weights={"accuracy": 1.0, "format": 0.5}
+    )
+    curriculum.admission.reward = "accuracy"
+    batch = run(filler.fill(2, step=0))
+    assert batch.prompts.tolist() == [0, 2]
+    assert batch.scored[0].tolist() == [False, True, True, False]
+    assert batch.rewards[0].tolist() == [0, 1.5, 0.5, 0]
+    np.testing.assert_array_equal(batch.named["accuracy"][0], [1, 1, 0, np.nan])
+    assert np.isnan(batch.named["length"]).all()
+
+
+def test_a_gate_that_lacks_its_reward_is_one_clear_error():
+    filler, _, curriculum = make(lambda i, n: (1.0, GOOD))
+    curriculum.admission.reward = "accuracy"
+    with pytest.raises(RewardError, match="no reward named 'accuracy'"):
+        run(filler.fill(2, step=0))
+    settled(filler, curriculum)
+
+
+@pytest.mark.parametrize("how", ["raises", "none", "cancels", "late"])
+def test_a_scorer_that_fails_now_and_then_costs_the_group(how):
+    async def score(prompt, completions):
+        if prompt % 2 == 0:
+            return await by_text(prompt, completions)
+        if how == "raises":
+            raise KeyError("answer")
+        if how == "cancels":
+            raise asyncio.CancelledError
+        if how == "late":
+            await asyncio.sleep(1e6)
+        return [None] * len(completions)
+
+    def plan(i, n):
+        return 1.0 + i, GOOD
+
+    filler, _, curriculum = make(plan, score=score, score_timeout=2.5, max_failures=2)
+    batch = run(filler.fill(6, step=0))
+    assert all(batch.prompts % 2 == 0)
+    assert settled(filler, curriculum).failed >= 4
+
+
+def test_a_scorer_that_always_fails_is_named():
+    async def score(prompt, completions):
+        raise KeyError("answer")
+
+    filler, _, curriculum = make(lambda i, n: (1.0, GOOD), score=score, max_failures=6, retries=0)
+    with pytest.raises(FillError, match=r"6 groups in a row failed; .*the scorer raised KeyError: 'answer'"):
+        run(filler.fill(4, step=0))
+    assert settled(filler, curriculum).failed == 6
+
+
+def test_an_executor_stays_its_owner_s():
+    async def main(executor, **options):
+        filler, _, curriculum = make(
+            lambda i, n: (0.0, GOOD), score=slow_in_a_thread, executor=executor, **options
+        )
+        async with filler:
+            await filler.fill(6, step=0)
+        settled(filler, curriculum)
+
+    with ThreadPoolExecutor(4) as executor:
+        asyncio.run(main(executor))
+        assert executor.submit(int).result() == 0
+    with pytest.raises(FillError, match=r"2 groups in a row failed.*cannot schedule new futures"):
+        asyncio.run(main(executor, max_failures=2))
+    with pytest.raises(ConfigError, match="runs in one place"):
+        asyncio.run(main(executor, workers=2))
+
+
+def slow_in_a_thread(prompt, completions):
+    time.sleep(0.4 if prompt == 0 else 0.02)
+    return [float(rollout.text == "1") for rollout in completions]
+
+
+def test_a_slow_scorer_does_not_hold_up_the_event_loop():
+    async def main():
+        filler, _, curriculum = make(lambda i, n: (0.0, GOOD), score=slow_in_a_thread, max_in_flight=1)
+        async with filler:
+            fill, worst, last = asyncio.create_task(filler.fill(2, step=0)), 0.0, time.perf_counter()
+            while not fill.done():
+                await asyncio.sleep(0.001)
+                worst, last = max(worst, time.perf_counter() - last), time.perf_counter()
+        settled(filler, curriculum)
+        return worst
+
+    assert asyncio.run(main()) < 0.35
+
+
+@pytest.mark.parametrize("how", [StopIteration, SystemExit, asyncio.CancelledError, KeyboardInterrupt])
+def test_what_a_scorer_raises_in_a_thread_ends_no_more_than_its_group(how):
+    def score(prompt, completions):
+        if prompt == 0:
+            raise how
+        return slow_in_a_thread(prompt, completions)
+
+    async def main():
+        filler, _, curriculum = make(lambda i, n: (0.0, GOOD), score=score)
+        async with filler:
+            assert 0 not in (await filler.fill(2, step=0)).prompts
+        assert settled(filler, curriculum).failed == 1
+
+    asyncio.run(main())
+
+
+def hostile(prompt, completions):
+    if prompt == 1:
+        os._exit(3)
+    if prompt == 2:
+        time.sleep(600)
+    if prompt == 3:
+        raise ErrorThatCannotTravel(1, 2)
+    return [float(rollout.text == "1") for rollout in completions]
+
+
+class ErrorThatCannotTravel(Exception):
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+
+
+def test_crashed_and_hung_scorers_are_replaced_and_cost_their_own_groups_alone():
+    async def main():
+        filler, _, curriculum = make(
+            lambda i, n: (0.0, GOOD),
+            score=hostile,
+            workers=2,
+            score_timeout=3.0,
+            prompts=7,
+            max_in_flight=7,
+            when_short="finish",
+        )
+        async with filler:
+            batch = await filler.fill(7, step=0)
+        assert sorted(batch.prompts) == [0, 4, 5, 6]
+        assert settled(filler, curriculum).failed == 3
+
+    asyncio.run(main())
+
+
+class SlowToStart:
+    def __setstate__(self, state):
+        time.sleep(1.5)
+
+    def __getstate__(self):
+        return {"some": "state"}
+
+    def __call__(self, prompt, completions):
+        return slow_in_a_thread(prompt, completions)
+
+
+class NeverStarts(SlowToStart):
+    def __setstate__(self, state):
+        raise ImportError("no module named 'verifier'")
+
+
+def test_the_start_of_processes_takes_none_of_the_scorer_s_time():
+    async def main():
+        filler, _, curriculum = make(
+            lambda i, n: (0.0, GOOD), score=SlowToStart(), workers=2, score_timeout=1.0
+        )
+        async with filler:
+            await filler.fill(4, step=0)
+            await filler.fill(4, step=1)
+        assert settled(filler, curriculum).failed == 0
+
+    asyncio.run(main())
+
+
+def test_processes_that_do_not_start_are_one_clear_error():
+    async def main():
+        filler, _, curriculum = make(lambda i, n: (0.0, GOOD), score=NeverStarts(), workers=1)
+        async with filler:
+            with pytest.raises(ConfigError, match="ended as they started"):
+                await filler.fill(2, step=0)
+        settled(filler, curriculum)
+
+    asyncio.run(main())
+
+
+def test_processes_are_sent_what_can_be_sent():
+    with pytest.raises(ConfigError, match="top level of a module"):
+        Scorer(lambda prompt, completions: [], workers=1)
+
+
+def test_texts_and_cut_rollouts_reach_the_scorer():
+    seen = []
+
+    async def score(prompt, completions):
+        seen.extend(completions)
+        return await by_text(prompt, completions)
+
+    filler, _, _ = make(lambda i, n: (1.0, "1 0x"), score=score, prompts=1)
+    run(filler.fill(1, step=0))
+    assert seen == [Rollout(text, finish="length") for text in ("1", "", "0")]
+
+
+def test_every_option_and_every_count_is_documented():
+    text = (Path(__file__).parents[2] / "docs" / "filling.md").read_text()
+    options = [p.name for p in inspect.signature(Filler).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    metrics = [name.removeprefix("fill/") for name in make(lambda i, n: (1.0, GOOD))[0].metrics()]
+    assert not [name for name in options + metrics if f"`{name}" not in text]
