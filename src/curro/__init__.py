@@ -12,6 +12,8 @@ from curro.errors import (
     TicketError,
 )
 from curro.groups import Groups
+from curro.lessons import Lessons, Policy, Reply
+from curro.prediction.base import Predictor
 from curro.prompts import PromptTable
 from curro.selection.base import Choice, Outcome, Reason, Selection
 
@@ -26,9 +28,13 @@ __all__ = [
     "ExhaustedError",
     "Gate",
     "Groups",
+    "Lessons",
     "Outcome",
+    "Policy",
+    "Predictor",
     "PromptTable",
     "Reason",
+    "Reply",
     "RewardError",
     "Selection",
     "TicketError",

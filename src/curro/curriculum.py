@@ -17,6 +17,7 @@ from curro.admission.gate import Gate
 from curro.advantage.base import Advantage
 from curro.errors import CheckpointError, ConfigError, ExhaustedError
 from curro.groups import read_groups
+from curro.lessons import Lessons, Policy
 from curro.prompts import PromptTable
 from curro.selection.base import Outcome, Selection
 from curro.signal_meter import SignalMeter
@@ -61,6 +62,7 @@ class Verdict:
         weights: float64 (P,), importance weights at draw time.
         informativeness: float64 (P,), the within-group variance mean((r - mean r)^2), in squared
             units of the reward; p(1-p) for 0/1 rewards.
+        lessons: further sequences to train on, of methods that ask the policy something.
     """
 
     prompts: np.ndarray
@@ -68,6 +70,7 @@ class Verdict:
     advantages: np.ndarray
     weights: np.ndarray
     informativeness: np.ndarray
+    lessons: Lessons | None = None
 
 
 class Curriculum:
@@ -136,6 +139,10 @@ class Curriculum:
         if "selection" not in config:
             raise ConfigError("the curriculum's configuration lacks `selection`: name a method")
         return cls(prompts=prompts, **config)
+
+    def attach(self, policy: Policy) -> None:
+        """Lend the policy to a method that asks it something (METIS); hosts call this before training."""
+        self.selection.attach(policy)
 
     @property
     def free(self) -> int:
@@ -207,11 +214,12 @@ class Curriculum:
         outcome = Outcome(**vars(learnt), advantages=advantages_PG[seen], admitted=admitted_P[seen])
         self._settle(rows[seen], observed=True)
         self.selection.observe(outcome)
+        lessons, self.selection.lessons = self.selection.lessons, None
         self._remember(outcome)
         if not seen.all():
             self.drop(np.atleast_1d(tickets)[~seen])
         self.admitted += int(admitted_P.sum())
-        return Verdict(prompts, admitted_P, advantages_PG, weights_P, groups.variance)
+        return Verdict(prompts, admitted_P, advantages_PG, weights_P, groups.variance, lessons)
 
     def drop(self, tickets: ArrayLike) -> None:
         """Settle tickets whose rollouts were cancelled, failed or are stale: nothing is learned.

@@ -14,10 +14,12 @@ from curro.errors import ConfigError
 BUILTIN: dict[str, dict[str, str]] = {
     "selection": {
         "uniform": "curro.selection.uniform:Uniform",
+        "scheduled": "curro.selection.scheduled:Scheduled",
         "prioritized-replay": "curro.selection.prioritized_replay:prioritized_replay",
         "pspo": "curro.selection.prioritized_sampling:PrioritizedSampling",
         "least-visited": "curro.selection.least_visited:LeastVisited",
     },
+    "predictor": {},
     "advantage": {
         "group": "curro.advantage.group:GroupRelative",
         "leave-one-out": "curro.advantage.leave_one_out:LeaveOneOut",
@@ -109,6 +111,25 @@ def parse(kind: str, text: str) -> dict[str, Any]:
         else:
             options.setdefault("", []).append(_value(item))
     return options
+
+
+def parse_curriculum(text: str) -> dict[str, Any]:
+    """`SELECTION advantage=... admission=...`, parted by spaces, as `Curriculum.from_config` takes it.
+
+    Raises:
+        ConfigError: a part that is none of these, or stands twice.
+    """
+    first, *rest = text.split() or [""]
+    config = {"selection": parse("selection", first)}
+    for part in rest:
+        kind, equals, spec = part.partition("=")
+        if not equals or kind not in BUILTIN or kind in config:
+            raise ConfigError(
+                f"{part!r} in {text!r} is not a part of a curriculum: write SELECTION advantage=... "
+                "admission=..., each once, parted by spaces"
+            )
+        config[kind] = parse(kind, spec)
+    return config
 
 
 def _check_type(what: str, value: Any, annotation: Any) -> None:

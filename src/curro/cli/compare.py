@@ -29,7 +29,8 @@ def compare(
     curricula: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Selection methods; the first is the one to beat. [default: uniform prioritized-replay]"
+            help="Curricula, 'SELECTION advantage=... admission=...'; the first is the one to beat. "
+            "[default: uniform prioritized-replay]"
         ),
     ] = None,
     data: options.Data = "lab:spell_backward",
@@ -64,7 +65,8 @@ def compare(
     if len(set(names)) < len(names):
         raise ConfigError("a curriculum stands twice in the comparison: name each once")
     for name in names:
-        registry.build("selection", name)
+        for kind, spec in registry.parse_curriculum(name).items():
+            registry.build(kind, spec)
     shared = {
         "data": data,
         "limit": limit, "model": model, "reward": reward, "rollouts": rollouts, "eval-data": eval_data,
@@ -119,8 +121,8 @@ class _Run:
             folder = RunFolder.open(self.path)
             lines = folder.metrics()
             if lines:
-                total = folder.config["steps"]
-                bar.update(self.task, completed=lines[-1]["step"], total=total, latest=describe(lines[-1]))
+                total, done = folder.config["settings"]["rollouts"], lines[-1]["rollouts"]
+                bar.update(self.task, completed=done, total=total, latest=describe(lines[-1]))
 
 
 def _run_all(waiting: list[_Run], jobs: int, bar: Progress) -> None:

@@ -48,6 +48,13 @@ def train(
         str, typer.Option(help="A selection method, name:option=value,..., or module:Class of your own.")
     ] = "prioritized-replay",
     advantage: Annotated[str | None, typer.Option(help="An advantage estimator. [default: TRL's]")] = None,
+    admission: Annotated[
+        str | None, typer.Option(help="Which groups are trained on: band:0.3,0.7, signal, ... [default: all]")
+    ] = None,
+    refill_limit: Annotated[
+        float, typer.Option(help="With admission: generate at most so many batches for one.")
+    ] = 10.0,
+    when_short: Annotated[str, typer.Option(help="Then: top-up with rejected groups, or error.")] = "top-up",
     reward: RewardSpec = "auto",
     rollouts: Rollouts = 25_600,
     out: Annotated[Path | None, typer.Option(help="The run's folder. [default: runs/NAME]")] = None,
@@ -57,6 +64,7 @@ def train(
     rollouts_per_prompt: Group = None,
     device_batch: Annotated[int | None, typer.Option(help="Completions through the model at once.")] = None,
     learning_rate: Rate = None,
+    loss_type: Annotated[str, typer.Option(help="TRL's: dr_grpo, dapo, grpo, bnpo, ...")] = "dr_grpo",
     temperature: Annotated[float, typer.Option(help="Of sampling.")] = 1.0,
     max_completion_length: Length = None,
     eval_every: EvalEvery = 25,
@@ -80,14 +88,18 @@ def train(
         prepared = prepare(TrainSettings.from_dict(folder.config["settings"]))
     else:
         columns = {"prompt_column": prompt_column, "answer_column": answer_column, "key_column": key_column}
-        config: dict[str, Any] = {"selection": registry.parse("selection", curriculum)}
-        if advantage is not None:
-            config["advantage"] = registry.parse("advantage", advantage)
+        parts = [
+            f"{kind}={spec}" for kind, spec in (("advantage", advantage), ("admission", admission)) if spec
+        ]
+        config = registry.parse_curriculum(" ".join([curriculum, *parts]))
         settings = TrainSettings(
             data=data,
             limit=limit,
             model=model,
             curriculum=config,
+            refill_limit=refill_limit,
+            when_short=when_short,
+            loss_type=loss_type,
             reward=reward,
             eval_data=eval_data,
             rollouts=rollouts,
@@ -111,10 +123,10 @@ def train(
     console = Console()
     console.print(f"run folder {folder.path}", highlight=False)
     with progress_bar(console) as bar:
-        task = bar.add_task("training", total=prepared.settings.steps, latest="")
+        task = bar.add_task("training", total=prepared.settings.rollouts, latest="")
 
         def on_step(line: dict[str, Any]) -> None:
-            bar.update(task, completed=line["step"], latest=describe(line))
+            bar.update(task, completed=line["rollouts"], latest=describe(line))
             scores = accuracy(line)
             if scores is not None:
                 bar.console.print(scores, highlight=False)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from curro.groups import Groups
+from curro.lessons import Lessons, Policy
 from curro.prompts import PromptTable
 
 
@@ -88,6 +89,8 @@ class Selection:
     """
 
     repeats = False
+    lessons: Lessons | None = None
+    """What the latest `observe` wants the policy to be trained on; the port takes it."""
 
     table: PromptTable
     rng: np.random.Generator
@@ -95,6 +98,9 @@ class Selection:
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         """Keep the prompt table and the curriculum's random numbers; add columns, build indexes."""
         self.table, self.rng = table, rng
+
+    def attach(self, policy: Policy) -> None:
+        """A host lends the policy, to methods that ask it something; before the first `select`."""
 
     def select(self, n: int, step: int) -> Choice:
         """Choose n distinct prompts that are not in flight; at least n are free when this is called."""

@@ -26,6 +26,7 @@ class Recorder(TrainerCallback):
     Args:
         folder: where the lines go.
         evaluate: held-out accuracy of the model as it is, by name; None for no evaluation.
+        budget: rollouts after which the run ends; rejected groups count.
         on_step: hears every line of metrics.
     """
 
@@ -35,11 +36,12 @@ class Recorder(TrainerCallback):
         curriculum: Curriculum,
         *,
         evaluate: Callable[[], dict[str, float]] | None,
+        budget: int,
         eval_every: int,
         on_step: Callable[[dict[str, Any]], None],
     ) -> None:
         self.folder, self.curriculum, self.on_step = folder, curriculum, on_step
-        self.evaluate, self.eval_every = evaluate, eval_every
+        self.evaluate, self.budget, self.eval_every = evaluate, budget, eval_every
         self.stopping = False
         self.rollouts, self.seconds = 0, 0.0
         self.rewards: list[float] = []
@@ -88,7 +90,7 @@ class Recorder(TrainerCallback):
     ) -> None:
         if state.is_world_process_zero:
             self.seconds += time.perf_counter() - self.since
-            last = state.global_step >= state.max_steps
+            last = state.global_step >= state.max_steps or self.rollouts >= self.budget
             due = last or (self.eval_every > 0 and state.global_step % self.eval_every == 0)
             line = {
                 "step": state.global_step,
@@ -101,6 +103,7 @@ class Recorder(TrainerCallback):
             self._check_for_signal(state.global_step)
             self.rewards, self.signal = [], []
             self._write(line, due and self.evaluate is not None)
+            control.should_training_stop |= last
         if self.stopping:
             control.should_save = control.should_training_stop = True
 

@@ -19,6 +19,7 @@ from curro.data import PromptSet, load_prompts
 from curro.errors import ConfigError
 from curro.evaluation.held_out import evaluate
 from curro.hosts.trl.recorder import Recorder
+from curro.hosts.trl.refill import RefillSettings
 from curro.hosts.trl.settings import TrainSettings
 from curro.hosts.trl.trainer import CurriculumGRPOTrainer
 from curro.report import write_report
@@ -120,6 +121,7 @@ def train(
         folder,
         curriculum,
         evaluate=None if prepared.held_out is None else accuracy,
+        budget=settings.rollouts,
         eval_every=settings.eval_every,
         on_step=on_step,
     )
@@ -133,6 +135,7 @@ def train(
         reward_funcs=trl_reward(prepared.reward),
         train_dataset=prepared.prompts.to_hf(),
         curriculum=curriculum,
+        refill=RefillSettings(settings.refill_limit, settings.when_short),
         on_groups=recorder.on_groups,
         args=_arguments(settings, folder),
         callbacks=[recorder],
@@ -141,7 +144,7 @@ def train(
     trainer.remove_callback(PrinterCallback)
     with _stopping_cleanly(recorder):
         trainer.train(resume_from_checkpoint=last)
-    complete = trainer.state.global_step >= settings.steps
+    complete = trainer.state.global_step >= settings.steps or recorder.rollouts >= settings.rollouts
     if trainer.accelerator.is_main_process:
         folder.write_table(curriculum.table)
         if complete:
@@ -178,7 +181,7 @@ def _arguments(settings: TrainSettings, folder: RunFolder) -> GRPOConfig:
         adam_beta2=0.99,
         max_grad_norm=1.0,
         temperature=settings.temperature,
-        loss_type="dr_grpo",
+        loss_type=settings.loss_type,
         scale_rewards="none",
         beta=0.0,
         seed=settings.seed,

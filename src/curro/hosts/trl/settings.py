@@ -17,9 +17,11 @@ class TrainSettings:
         limit: train on the first so many prompts only.
         model: "lab:NAME", a folder or a hub id; by default the lab's model of the data's family.
         curriculum: `Curriculum.from_config`'s dict without the seed.
+        refill_limit, when_short: with an admission, `curro.hosts.trl.RefillSettings`.
+        loss_type: TRL's.
         reward: `curro.reward.resolve_reward`'s spec.
         eval_data: held-out prompts; by default the test split of the lab's family.
-        rollouts: the budget, rounded up to whole steps.
+        rollouts: the budget, rounded up to whole steps; rejected groups count.
         prompts_per_step, rollouts_per_prompt: P and G of a step.
         device_batch: completions that go through the model at once; the rest is accumulated.
         learning_rate: of AdamW, constant after `warmup_steps`.
@@ -34,6 +36,9 @@ class TrainSettings:
     limit: int | None = None
     model: str | None = None
     curriculum: dict[str, Any] = field(default_factory=lambda: {"selection": "prioritized-replay"})
+    refill_limit: float = 10.0
+    when_short: str = "top-up"
+    loss_type: str = "dr_grpo"
     reward: str = "auto"
     eval_data: str | None = None
     rollouts: int = 25_600
@@ -72,7 +77,7 @@ class TrainSettings:
 
     @property
     def steps(self) -> int:
-        """How many steps the budget pays for; of complete settings."""
+        """How many steps the budget pays for at most; of complete settings."""
         batch = (self.prompts_per_step or 1) * (self.rollouts_per_prompt or 1)
         return -(-self.rollouts // batch)
 

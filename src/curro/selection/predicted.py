@@ -1,0 +1,132 @@
+"""The one selector for everything that predicts: from m B candidates the B that promise most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from curro import registry
+from curro.errors import ConfigError
+from curro.lessons import Policy
+from curro.prediction.base import Predictor
+from curro.prediction.quality import PredictionQuality
+from curro.prompts import PromptTable
+from curro.selection.base import Choice, Outcome, Reason, Selection
+
+
+class Predicted(Selection):
+    """The top B of m B candidates by predicted informativeness, or nearest to a target success rate.
+
+    "METIS", section 4 and equation 7: candidates are drawn uniformly from the prompts that are free; ties of
+    the prediction are broken at random. Where fewer than m B are free, all of them are candidates.
+
+    Args:
+        predictor: a registered predictor, with its options as a dict or as text, or module:Class.
+        candidates: m, candidates a place, from 1; 1 is uniform sampling.
+        target: a success rate in (0, 1): the B nearest to it are chosen. None: the highest informativeness.
+        exploration: the share of places that go to a candidate at random, in [0, 1].
+
+    Raises:
+        ConfigError: an option that is none of these; a target with a predictor of variances alone.
+    """
+
+    def __init__(
+        self,
+        *,
+        predictor: str | Mapping[str, Any],
+        candidates: int = 4,
+        target: float | None = None,
+        exploration: float = 0.0,
+    ) -> None:
+        if candidates < 1:
+            raise ConfigError(f"candidates is a number from 1, not {candidates}")
+        if target is not None and not 0 < target < 1:
+            raise ConfigError(f"target is in (0, 1), not {target}")
+        if not 0 <= exploration <= 1:
+            raise ConfigError(f"exploration is in [0, 1], not {exploration}")
+        self.candidates, self.target, self.exploration = candidates, target, exploration
+        self.predictor: Predictor = registry.build("predictor", predictor)
+        if not isinstance(self.predictor, Predictor):
+            raise ConfigError(f"predictor {predictor!r} is not a curro.Predictor: derive its class from that")
+        if target is not None and type(self.predictor).success_rate is Predictor.success_rate:
+            raise ConfigError(f"{predictor!r} predicts no success rate: leave `target` out")
+        self.quality = PredictionQuality()
+        self._attached = False
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        super().bind(table, rng)
+        (self._stream,) = rng.spawn(1)
+        self.expected_N = table.add("predicted", np.float32, np.nan)
+        self.predictor.bind(table, self._stream)
+
+    def attach(self, policy: Policy) -> None:
+        self._attached = True
+        self.predictor.attach(policy)
+
+    def select(self, n: int, step: int) -> Choice:
+        if self.predictor.needs_policy and not self._attached:
+            raise ConfigError(
+                f"{type(self.predictor).__name__} asks the policy, and no host has lent it: "
+                "train with a host that does, or call `curriculum.attach(policy)`"
+            )
+        candidates = self._candidates(n)
+        if self.target is None:
+            value = self.predictor.informativeness(candidates, step)
+            score = value
+        else:
+            value = self.predictor.success_rate(candidates, step)
+            score = -np.abs(value - self.target)
+        # candidates stand in a random order, and a stable sort keeps it among ties
+        order = np.argsort(-score, kind="stable")
+        explored = int(self.rng.binomial(n, self.exploration)) if self.exploration else 0
+        best = order[: n - explored]
+        others = np.delete(np.arange(len(candidates)), best)[:explored]
+        chosen = np.concatenate([best, others])
+        prompts = candidates[chosen]
+        self.expected_N[prompts] = value[chosen]
+        self.predictor.selected(prompts)
+        reasons = np.repeat([Reason.PRIORITY, Reason.EXPLORATION], [n - explored, explored])
+        return Choice.of(prompts, reasons)
+
+    def _candidates(self, n: int) -> np.ndarray:
+        """Free prompts in a random order, at most n times `candidates`."""
+        wanted = min(n * self.candidates, self.table.size - int(self.table["in_flight"].sum()))
+        if 2 * wanted > self.table.size:
+            free = np.flatnonzero(~self.table["in_flight"])
+            return self.rng.permutation(free)[:wanted]
+        drawn = np.empty(0, np.int64)
+        while len(drawn) < wanted:
+            more = self.rng.integers(self.table.size, size=2 * (wanted - len(drawn)))
+            drawn = np.concatenate([drawn, more[~self.table["in_flight"][more]]])
+            drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
+        return drawn[:wanted]
+
+    def observe(self, outcome: Outcome) -> None:
+        low, high = self.table.reward_range
+        realised = (
+            outcome.variance / (high - low) ** 2
+            if self.target is None
+            else self.table.success_rate(outcome.mean)
+        )
+        self.quality.observe(self.expected_N[outcome.prompts].astype(np.float64), realised)
+        self.lessons = self.predictor.observe(outcome)
+
+    def release(self, prompts: np.ndarray) -> None:
+        self.predictor.release(prompts)
+
+    def metrics(self) -> dict[str, float]:
+        return self.quality.metrics() | self.predictor.metrics()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "predictor": self.predictor.state_dict(),
+            "quality": self.quality.state_dict(),
+            "stream": self._stream.bit_generator.state,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.predictor.load_state_dict(state["predictor"])
+        self.quality.load_state_dict(state["quality"])
+        self._stream.bit_generator.state = state["stream"]
