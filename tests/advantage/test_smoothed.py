@@ -67,7 +67,7 @@ def test_equation_13_leaves_the_correction_out():
 
 
 def test_no_variance_is_the_reward_less_the_ers_mean():
-    port = curriculum(alpha=0.25, variance="none")
+    port = curriculum(alpha=0.25, variance=None)
     visit(port, [-1, 1, 3, 5])
     np.testing.assert_array_equal(visit(port, [0, 0, 0, 4]), [[-1.75, -1.75, -1.75, 2.25]])
     assert "ers_variance" not in port.table.columns
@@ -129,8 +129,8 @@ def test_a_long_stream_is_the_direct_evaluation(alpha, variance, deviation):
     [
         ({"deviation": "current"}, "group:divide_by_std=true"),
         ({"deviation": "current", "variance": "linear"}, "group:divide_by_std=true"),
-        ({"variance": "none"}, "group"),
-        ({"variance": "none", "deviation": "current"}, "group"),
+        ({"variance": None}, "group"),
+        ({"variance": None, "deviation": "current"}, "group"),
     ],
 )
 def test_alpha_1_is_grpo_to_the_bit(options, plain):
@@ -201,7 +201,7 @@ def test_a_prompt_drawn_twice_is_smoothed_twice():
         ({"alpha": 0}, "alpha is in"),
         ({"alpha": 1.5}, "alpha is in"),
         ({"alpha": "n"}, "alpha is in"),
-        ({"variance": "square"}, "variance is one of corrected, linear, none"),
+        ({"variance": "square"}, "variance is corrected, linear or none"),
         ({"deviation": "next"}, "deviation is one of previous, current"),
         ({"epsilon": -1}, "epsilon is a number from 0"),
     ],

@@ -11,7 +11,7 @@ from curro.errors import ConfigError
 from curro.groups import Groups
 from curro.prompts import PromptTable
 
-VARIANCES = ("corrected", "linear", "none")
+VARIANCES = ("corrected", "linear", None)
 DEVIATIONS = ("previous", "current")
 
 
@@ -38,7 +38,8 @@ class Smoothed(Advantage):
 
     Args:
         alpha: weight of the present group, in (0, 1], or "1/n": the mean over all visits.
-        variance: "corrected" (4), "linear" (13), or "none": A_i = r_i - M_t, Dr. GRPO's form.
+        variance: "corrected" (4), "linear" (13), or None (`variance=none`): A_i = r_i - M_t, Dr. GRPO's
+            form.
         deviation: "previous" as (6) has it; "current" puts S_t in place of S_{t-1}, and then alpha = 1
             is GRPO (`group:divide_by_std=true`), as the paper says of (6).
         epsilon: in units of the reward, from 0.
@@ -51,14 +52,14 @@ class Smoothed(Advantage):
         self,
         *,
         alpha: float | str = 0.99,
-        variance: str = "corrected",
+        variance: str | None = "corrected",
         deviation: str = "previous",
         epsilon: float = 1e-4,
     ) -> None:
         if alpha != "1/n" and not (isinstance(alpha, float | int) and 0 < alpha <= 1):
             raise ConfigError(f'alpha is in (0, 1], or "1/n", not {alpha!r}')
         if variance not in VARIANCES:
-            raise ConfigError(f"variance is one of {', '.join(VARIANCES)}, not {variance!r}")
+            raise ConfigError(f"variance is corrected, linear or none, not {variance!r}")
         if deviation not in DEVIATIONS:
             raise ConfigError(f"deviation is one of {', '.join(DEVIATIONS)}, not {deviation!r}")
         if not 0 <= epsilon < np.inf:
@@ -68,7 +69,7 @@ class Smoothed(Advantage):
     def bind(self, table: PromptTable) -> None:
         super().bind(table)
         self.mean_N = table.add("ers_mean", np.float64, np.nan)
-        if self.variance != "none":
+        if self.variance is not None:
             self.variance_N = table.add("ers_variance", np.float64, np.nan)
         self.count_N = table.add("ers_visits", np.int32, 0)
 
@@ -89,7 +90,7 @@ class Smoothed(Advantage):
         alpha_P = 1 / self.count_N[prompts] if self.alpha == "1/n" else np.full(len(prompts), self.alpha)
         before_P = np.where(first_P, groups.mean, self.mean_N[prompts])
         self.mean_N[prompts] = (1 - alpha_P) * before_P + alpha_P * groups.mean
-        if self.variance == "none":
+        if self.variance is None:
             return np.ones(len(prompts))
         previous_P = np.where(first_P, groups.variance, self.variance_N[prompts])
         current_P = (1 - alpha_P) * previous_P + alpha_P * groups.variance

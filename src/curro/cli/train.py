@@ -118,7 +118,7 @@ def train(
             columns={name: column for name, column in columns.items() if column is not None},
         )
         prepared = prepare(settings)
-        name = f"{_slug(data)}-{_slug(curriculum)}-seed{seed}"
+        name = f"{_slug(Path(data).name)}-{_slug(curriculum)}-seed{seed}"
         folder = RunFolder.create(out or Path("runs") / name, _config(prepared))
     console = Console()
     console.print(f"run folder {folder.path}", highlight=False)
@@ -149,7 +149,7 @@ def _config(prepared: Prepared) -> dict[str, Any]:
 
 
 def _slug(text: str) -> str:
-    slug = "".join(letter if letter.isalnum() else "-" for letter in Path(text).name).strip("-")
+    slug = "".join(letter if letter.isalnum() else "-" for letter in text).strip("-")
     if not slug:
         raise ConfigError(f"{text!r} gives no name for a run folder: choose one with --out")
     return slug
