@@ -76,3 +76,20 @@ def test_compared(tmp_path):
     assert "uniform" in said
     assert "prioritized-replay" in said
     assert (tmp_path / "both" / "report.html").stat().st_size > 10_000
+
+
+def test_admission_fills_every_step_and_the_budget_counts_all_rollouts(tmp_path):
+    run = tmp_path / "run"
+    flags = ["--curriculum", "pspo advantage=smoothed", "--admission", "signal", "--rollouts", "1280"]
+    said = curro("train", *SMALL, *flags, "--out", "run", folder=tmp_path).communicate(timeout=300)[0]
+    assert "done: model, table and report are in run" in said
+    steps = lines(run)[1:]
+    batch = 4 * 8
+    assert all(line["admitted"] == 4 * line["step"] for line in steps)
+    assert steps[-1]["rollouts"] == 8 * steps[-1]["observed"]
+    assert 1280 <= steps[-1]["rollouts"] < 1280 + 10 * batch
+    assert len(steps) < 1280 / batch
+    assert "eval/pass@1" in steps[-1]
+    config = json.loads((run / "config.json").read_text())["curriculum"]
+    assert config["admission"] == {"name": "signal"}
+    assert config["advantage"] == {"name": "smoothed"}

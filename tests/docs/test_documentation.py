@@ -40,6 +40,11 @@ def test_every_option_of_a_command_is_documented():
         ("prioritized-replay", "curro.selection.published_replay:PublishedReplay"),
         ("uniform", "curro.selection.uniform:Uniform"),
         ("group-advantage", "curro.advantage.group:GroupRelative"),
+        ("pspo", "curro.advantage.smoothed:Smoothed"),
+        ("pspo", "curro.selection.prioritized_sampling:PrioritizedSampling"),
+        ("difficulty-filtering", "curro.admission.band:DifficultyBand"),
+        ("difficulty-filtering", "curro.admission.variance:VarianceBand"),
+        ("difficulty-filtering", "curro.admission.signal:Signal"),
     ],
 )
 def test_every_option_of_a_method_is_documented(page, method):
@@ -53,6 +58,6 @@ def test_every_metric_is_documented():
     from curro import Curriculum
 
     text = (REPOSITORY / "docs" / "trl.md").read_text()
-    for selection in ("uniform", "prioritized-replay", "prioritized-replay:variant=published"):
+    for selection in ("uniform", "pspo", "prioritized-replay", "prioritized-replay:variant=published"):
         for name in Curriculum(selection, 10).metrics():
             assert f"`{name}`" in text
