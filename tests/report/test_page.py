@@ -14,6 +14,7 @@ ALWAYS = [
     "Mean reward of the training rollouts",
     "Share of groups with signal",
     "Success rates of the prompts seen",
+    "Learnability of the data set",
     "Prompts not seen yet",
     "Success rates over the prompts seen",
     "Mean priority",

@@ -11,6 +11,7 @@ from typing import Any
 from curro.report import figures
 from curro.report.history import History, read_history
 from curro.report.html import write_page
+from curro.report.learnability import learnability
 from curro.report.rankings import rankings, readable
 from curro.runs import RunFolder
 
@@ -114,6 +115,7 @@ def _sections(history: History) -> list[tuple[str, list[Any]]]:
         ],
         "What is known of the prompts": [
             figures.success_histogram(history),
+            learnability(history),
             *pools,
             metric("table/unseen", "Prompts not seen yet"),
             figures.metric(history, rates, "Success rates over the prompts seen"),
