@@ -11,8 +11,6 @@ Student's, at 95%, over seeds: they hold for normal scores, and three seeds make
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -20,16 +18,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import matplotlib.pyplot as plt
 import typer
-from scipy.stats import t as student
+from variants import DOCS, Tables, report, train, write
 
 from curro.report.compare import Row, comparison_table
-from curro.runs import RunFolder
 
-DOCS = Path(__file__).parents[1] / "docs"
 GRPO, DR = "advantage=group:divide_by_std=true", "advantage=group"
 ERS, DR_ERS = "advantage=smoothed", "advantage=smoothed:variance=none"
 ALPHAS = ("1/n", "0.1", "0.3", "0.5", "0.7", "0.9", "0.99", "1")
-TABLES: dict[str, dict[str, str]] = {
+TABLES: Tables = {
     "Parts, on GRPO (table 1 of the paper)": {
         "GRPO": f"uniform {GRPO}",
         "+ ERS": f"uniform {ERS}",
@@ -59,27 +55,6 @@ TABLES: dict[str, dict[str, str]] = {
 }
 
 
-def row(name: str, label: str, found: Row, first: Row) -> str:
-    width = "" if found.error is None else f" ± {student.ppf(0.975, found.seeds - 1) * found.error:.3f}"
-    reached = "not reached" if found.to_level is None else f"{found.to_level:,.0f}"
-    return f"| {label} | `{name}` | {found.final:.3f}{width} | {reached} | {found.final - first.final:+.3f} |"
-
-
-def report(rows: dict[str, Row], seeds: int, rollouts: int) -> str:
-    parts = [
-        f"Held-out pass@1 after {rollouts:,} rollouts, mean of {seeds} seeds and 95% interval; rollouts to "
-        "what uniform sampling with GRPO reaches at the end.",
-    ]
-    for title, variants in TABLES.items():
-        first = rows[next(iter(variants.values()))]
-        lines = [row(name, label, rows[name], first) for label, name in variants.items()]
-        parts.append(
-            f"### {title}\n\n| | curriculum | pass@1 | rollouts to the level | against the first |\n"
-            "|---|---|--:|--:|--:|\n" + "\n".join(lines)
-        )
-    return "\n\n".join(parts) + "\n"
-
-
 def picture(rows: dict[str, Row], path: Path) -> None:
     plt.rcParams["svg.hashsalt"] = "curro"
     figure, axis = plt.subplots(figsize=(6, 3.2), layout="constrained")
@@ -103,38 +78,27 @@ def main(
     data: Annotated[str, typer.Option(help="the lab's task")] = "lab:spell_backward",
     limit: Annotated[int, typer.Option(help="training prompts")] = 1000,
     out: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("runs/pspo"),
-    docs: Annotated[Path, typer.Option(help="where pspo.md and img/ are")] = DOCS,
 ) -> None:
     if quick:
         seeds, rollouts, out = 1, 320, out.with_name("pspo-quick")
-    names = list(dict.fromkeys(name for variants in TABLES.values() for name in variants.values()))
-    command = [sys.executable, "-m", "curro", "compare", *names, f"--data={data}", f"--limit={limit}"]
-    command += [f"--rollouts={rollouts}", f"--seeds={seeds}", f"--out={out}", "--eval-every=50"]
-    if subprocess.run(command).returncode:
-        raise typer.Exit(1)
-    folders = {
-        name: [RunFolder.open(path) for path in sorted(out.glob("*-seed*")) if _is(path, name)]
-        for name in names
-    }
-    rows = {found.name: found for found in comparison_table(folders)}
-    text = report(rows, seeds, rollouts)
+    runs = train(
+        TABLES,
+        out,
+        f"--data={data}",
+        f"--limit={limit}",
+        f"--rollouts={rollouts}",
+        f"--seeds={seeds}",
+        "--eval-every=50",
+    )
+    intro = (
+        f"Held-out pass@1 after {rollouts:,} rollouts, mean of {seeds} seeds and 95% interval, and rollouts "
+        "to what uniform sampling with GRPO reaches at the end."
+    )
+    text = report(TABLES, runs, intro)
     typer.echo(text)
     if not quick:
-        picture(rows, docs / "img" / "pspo-alpha.svg")
-        page = docs / "pspo.md"
-        before, rest = page.read_text().split("<!-- results -->\n")
-        after = rest.split("<!-- end of results -->\n")[1]
-        image = "![Accuracy against the smoothing factor](img/pspo-alpha.svg)\n"
-        page.write_text(f"{before}<!-- results -->\n{text}\n{image}<!-- end of results -->\n{after}")
-
-
-def _is(path: Path, name: str) -> bool:
-    from curro.registry import parse_curriculum
-
-    if not (path / "config.json").is_file():
-        return False
-    config = RunFolder.open(path).config["settings"]["curriculum"]
-    return config == parse_curriculum(name)
+        picture({row.name: row for row in comparison_table(runs)}, DOCS / "img" / "pspo-alpha.svg")
+        write(DOCS / "pspo.md", f"{text}\n![Accuracy against the smoothing factor](img/pspo-alpha.svg)\n")
 
 
 if __name__ == "__main__":

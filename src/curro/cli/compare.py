@@ -36,6 +36,8 @@ def compare(
     data: options.Data = "lab:spell_backward",
     limit: options.Limit = None,
     model: options.Model = None,
+    refill_limit: options.RefillLimit = 10.0,
+    when_short: options.WhenShort = "top-up",
     reward: options.RewardSpec = "auto",
     rollouts: options.Rollouts = 25_600,
     seeds: Annotated[int, typer.Option(help="Runs of each curriculum, with seeds 0, 1, ...")] = 1,
@@ -70,6 +72,7 @@ def compare(
     shared = {
         "data": data,
         "limit": limit, "model": model, "reward": reward, "rollouts": rollouts, "eval-data": eval_data,
+        "refill-limit": refill_limit, "when-short": when_short,
         "prompts-per-step": prompts_per_step, "rollouts-per-prompt": rollouts_per_prompt,
         "learning-rate": learning_rate, "max-completion-length": max_completion_length,
         "eval-every": eval_every, "eval-prompts": eval_prompts, "eval-samples": eval_samples,

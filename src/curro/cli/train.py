@@ -35,6 +35,8 @@ Length = Annotated[int | None, typer.Option(help="Tokens a completion, at most."
 EvalEvery = Annotated[int, typer.Option(help="Steps between evaluations.")]
 EvalPrompts = Annotated[int | None, typer.Option(help="Held-out prompts to use.")]
 EvalSamples = Annotated[int, typer.Option(help="Completions of each.")]
+RefillLimit = Annotated[float, typer.Option(help="With admission: generate at most so many batches for one.")]
+WhenShort = Annotated[str, typer.Option(help="Then: top-up with rejected groups, or error.")]
 PromptColumn = Annotated[str | None, typer.Option(help="Name of the prompt's column.")]
 AnswerColumn = Annotated[str | None, typer.Option(help="Name of the answer's column.")]
 KeyColumn = Annotated[str | None, typer.Option(help="Name of a column of unique keys.")]
@@ -51,10 +53,8 @@ def train(
     admission: Annotated[
         str | None, typer.Option(help="Which groups are trained on: band:0.3,0.7, signal, ... [default: all]")
     ] = None,
-    refill_limit: Annotated[
-        float, typer.Option(help="With admission: generate at most so many batches for one.")
-    ] = 10.0,
-    when_short: Annotated[str, typer.Option(help="Then: top-up with rejected groups, or error.")] = "top-up",
+    refill_limit: RefillLimit = 10.0,
+    when_short: WhenShort = "top-up",
     reward: RewardSpec = "auto",
     rollouts: Rollouts = 25_600,
     out: Annotated[Path | None, typer.Option(help="The run's folder. [default: runs/NAME]")] = None,

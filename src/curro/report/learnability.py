@@ -40,10 +40,11 @@ def learnability(history: History) -> Picture | None:
         axes.set_ylabel("learnability")
 
     first, latest = (float(share[rows].mean()) for _, rows in parts)
+    none = flat[groups.latest].mean()
     caption = (
-        f"The divergence of the policy from its optimum under a KL penalty of {BETA:g}, for 0/1 rewards of these "
-        f"success rates, as a share of the most that any prompt can have: {first:.0%} at first, {latest:.0%} "
-        f"at the latest visits. {flat[groups.latest].mean():.0%} of the prompts seen have none now."
+        f"The divergence of the policy from its optimum under a KL penalty of {BETA:g}, for 0/1 rewards of "
+        f"these success rates, as a share of the most that any prompt can have: {first:.0%} at first, "
+        f"{latest:.0%} at the latest visits. {none:.0%} of the prompts seen have none now."
     )
     legend = [Key(name, i) for i, (name, _) in enumerate(parts)]
     return Picture("Learnability of the data set", draw("learnability", paint), caption, legend)
