@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping
 from typing import Any
 
@@ -94,19 +95,25 @@ class FadedReplay(Selection):
 
 def _one_each(proposed: np.ndarray, drawn: np.ndarray, in_flight: np.ndarray) -> np.ndarray:
     """A proposal a row, the highest draw that no row before took; draws below 0 are unusable."""
-    best = drawn.argmax(axis=1)
     rows = np.arange(len(proposed))
+    best = drawn.argmax(axis=1)
     chosen = proposed[rows, best]
-    if (drawn[rows, best] >= 0).all() and len(np.unique(chosen)) == len(chosen):
-        return chosen
-    taken: set[int] = set()
-    for row in rows:
-        usable = [(-drawn[row, i], i) for i in range(proposed.shape[1]) if drawn[row, i] >= 0]
-        pick = next((int(proposed[row, i]) for _, i in sorted(usable) if proposed[row, i] not in taken), None)
+    wrong = np.isin(rows, np.unique(chosen, return_index=True)[1], invert=True)
+    wrong |= drawn[rows, best] < 0
+    chosen[drawn[rows, best] < 0] = -1
+    waiting = np.flatnonzero(wrong).tolist()
+    while waiting:
+        row = heapq.heappop(waiting)
+        taken = chosen[:row]
+        order = np.argsort(-drawn[row], kind="stable")
+        picks = proposed[row, order[drawn[row, order] >= 0]].tolist()
+        pick = next((pick for pick in picks if not (taken == pick).any()), None)
         if pick is None:
             pick = int(proposed[row, -1])
-            while in_flight[pick] or pick in taken:
+            while in_flight[pick] or (taken == pick).any():
                 pick = (pick + 1) % len(in_flight)
-        taken.add(pick)
         chosen[row] = pick
+        again = np.flatnonzero(chosen[row + 1 :] == pick)
+        if len(again) and row + 1 + int(again[0]) not in waiting:
+            heapq.heappush(waiting, row + 1 + int(again[0]))
     return chosen

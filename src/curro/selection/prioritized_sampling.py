@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -95,24 +96,29 @@ class PrioritizedSampling(Selection):
         uniforms, total = self.rng.random((n, 2)), self.tree.total
         prompts = self.tree.sample(uniforms[:, 0])[0]
         if not self.repeats:
-            in_flight = self.table["in_flight"]
-            if in_flight[prompts].any() or len(np.unique(prompts)) < n:
-                self._draw_again(prompts, uniforms[:, 1], set(np.flatnonzero(in_flight).tolist()))
+            self._draw_again(prompts, uniforms[:, 1])
         chance = self.tree.weights(prompts) / total
         reasons = np.where(self.table["visits"][prompts] == 0, Reason.UNSEEN, Reason.PRIORITY)
         choice = Choice.of(prompts, reasons, chance)
         return replace(choice, weights=self._weights(chance, total, step))
 
-    def _draw_again(self, prompts: np.ndarray, uniforms: np.ndarray, taken: set[int]) -> None:
-        """Draw each place whose prompt is taken from those that are not, in the places' order, in place."""
-        start = np.fromiter(taken, np.int64)
-        self.tree.update(start, 0.0)
-        for i, prompt in enumerate(prompts.tolist()):
-            if prompt in taken:
-                prompts[i] = self.tree.sample(uniforms[i : i + 1])[0][0]
-            taken.add(int(prompts[i]))
-            self.tree.update(prompts[i : i + 1], 0.0)
-        changed = np.fromiter(taken, np.int64)
+    def _draw_again(self, prompts: np.ndarray, uniforms: np.ndarray) -> None:
+        """Where a place's prompt is in flight, or an earlier place's, draw from the others, in place."""
+        taken = self.table["in_flight"][prompts]
+        taken |= np.isin(np.arange(len(prompts)), np.unique(prompts, return_index=True)[1], invert=True)
+        places = np.flatnonzero(taken).tolist()
+        if not places:
+            return
+        absent, settled = np.flatnonzero(self.table["in_flight"]), 0
+        self.tree.update(absent, 0.0)
+        while places:
+            place = heapq.heappop(places)
+            self.tree.update(prompts[settled:place], 0.0)
+            settled, prompts[place] = place, self.tree.sample(uniforms[place : place + 1])[0][0]
+            again = np.flatnonzero(prompts[place + 1 :] == prompts[place])
+            if len(again):
+                heapq.heappush(places, place + 1 + int(again[0]))
+        changed = np.concatenate([absent, prompts[:settled]])
         self.tree.update(changed, self.priority_N[changed] ** self.exponent)
 
     def _weights(self, chance: np.ndarray, total: float, step: int) -> np.ndarray:

@@ -1,0 +1,163 @@
+"""What `curriculum.select` and `observe` cost at a million prompts, beside indexes and two peers' loops.
+
+    python benchmarks/port.py               # the table in docs/indexes.md: two minutes
+    python benchmarks/port.py --quick       # fewer prompts, writes nothing
+
+One process, one thread; the candidates take turns, medians. A batch selects C prompts and observes C groups
+of 8 rewards. The peers' loops are written from their descriptions and draw one prompt at a time: prime-rl weighs
+every task in Python for `random.choices`, Syllabus hands `numpy.random.choice` a list of all tasks and their
+probabilities. A few of their draws are timed and counted C times; their updates are not counted.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import typer
+
+from curro import Curriculum
+from curro.index import MaxHeap, SumTree
+
+PAGE = Path(__file__).parents[1] / "docs" / "indexes.md"
+BATCHES = (64, 512, 4096)
+Batch = Callable[[int], None]
+
+
+def port(spec: str, prompts: int, rng: np.random.Generator, **options: str) -> Batch:
+    """A curriculum that has seen every prompt once, of which four in five have no signal."""
+    curriculum, steps = Curriculum(spec, prompts, **options), iter(range(10**9))
+    easy = rng.integers(1, 8, prompts) / 8
+    rate = np.where(rng.random(prompts) < 0.8, 0.0, easy)
+
+    def roll_out(prompts: np.ndarray) -> np.ndarray:
+        return (rng.random((len(prompts), 8)) < rate[prompts, None]).astype(np.float64)
+
+    while (curriculum.table["visits"] == 0).any() and next(steps) < 60:
+        draw = curriculum.select(prompts // 10, step=0)
+        curriculum.observe(draw.tickets, roll_out(draw.prompts))
+    spent = defaultdict(float)
+
+    def batch(count: int) -> None:
+        step = next(steps)
+        began = time.perf_counter()
+        draw = curriculum.select(count, step=step)
+        spent["seconds"] += time.perf_counter() - began
+        rewards = roll_out(draw.prompts)
+        began = time.perf_counter()
+        curriculum.observe(draw.tickets, rewards)
+        spent["seconds"] += time.perf_counter() - began
+
+    batch.spent = spent  # type: ignore[attr-defined]
+    return batch
+
+
+def heap(prompts: int, rng: np.random.Generator) -> Batch:
+    index = MaxHeap.from_array(rng.random(prompts), seed=0)
+
+    def batch(count: int) -> None:
+        index.push(index.pop(count), rng.random(count))
+
+    return batch
+
+
+def tree(proposals: int, prompts: int, rng: np.random.Generator) -> Batch:
+    index = SumTree.from_array(rng.random(prompts))
+
+    def batch(count: int) -> None:
+        ids, _ = index.sample(rng.random(proposals * count))
+        index.update(ids[:count], rng.random(count))
+
+    return batch
+
+
+def prime_rl(prompts: int, rng: np.random.Generator) -> Batch:
+    """Weights by pool: .2 for hard and easy, 1 for normal and unseen, of every task at every draw."""
+    tasks, weight = list(range(prompts)), {"hard": 0.2, "normal": 1.0, "easy": 0.2}
+    pool = dict(zip(tasks, rng.choice(list(weight), prompts).tolist(), strict=True))
+
+    def batch(count: int) -> None:
+        random.choices(tasks, weights=[weight[pool[task]] for task in tasks])
+
+    return batch
+
+
+def syllabus(prompts: int, rng: np.random.Generator) -> Batch:
+    probabilities = rng.dirichlet(np.ones(prompts))
+
+    def batch(count: int) -> None:
+        rng.choice(list(range(prompts)), p=probabilities)
+
+    return batch
+
+
+def measure(prompts: int, turns: int) -> dict[str, dict[int, float]]:
+    """Microseconds by candidate and batch."""
+    rng = np.random.default_rng(0)
+    candidates: dict[str, Batch] = {
+        "index: max-heap": heap(prompts, rng),
+        "port: prioritized replay, published": port(
+            "prioritized-replay:variant=published,retest_every=0,exploration=0", prompts, rng
+        ),
+        "index: sum tree": tree(1, prompts, rng),
+        "port: PSPO": port("pspo", prompts, rng),
+        "port: PSPO, smoothed advantages": port("pspo", prompts, rng, advantage="smoothed"),
+        "index: sum tree, two proposals a place": tree(2, prompts, rng),
+        "port: prioritized replay": port("prioritized-replay", prompts, rng),
+        "prime-rl's loop": prime_rl(prompts, rng),
+        "Syllabus' loop": syllabus(prompts, rng),
+    }
+    found: dict[str, dict[int, float]] = {name: {} for name in candidates}
+    for count in BATCHES:
+        taken: dict[str, list[float]] = defaultdict(list)
+        for _ in range(turns):
+            for name, batch in candidates.items():
+                single = name.endswith("loop")
+                for _ in range(1 if single else 5):
+                    spent = getattr(batch, "spent", None)
+                    before = spent["seconds"] if spent else 0.0
+                    began = time.perf_counter()
+                    batch(count)
+                    seconds = spent["seconds"] - before if spent else time.perf_counter() - began
+                    taken[name].append(seconds * 1e6 * (count if single else 1))
+        for name in candidates:
+            found[name][count] = statistics.median(taken[name])
+    return found
+
+
+def report(found: dict[str, dict[int, float]], prompts: int) -> str:
+    lines = [
+        f"| microseconds, {prompts:,} prompts | " + " | ".join(f"C = {count}" for count in BATCHES) + " |",
+        "|---|" + "--:|" * len(BATCHES),
+    ]
+    for name, costs in found.items():
+        lines.append(f"| {name} | " + " | ".join(f"{costs[count]:,.0f}" for count in BATCHES) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main(
+    quick: Annotated[bool, typer.Option(help="few prompts, nothing written")] = False,
+    prompts: Annotated[int, typer.Option(help="how many")] = 10**6,
+    turns: Annotated[int, typer.Option(help="how often each candidate has its turn")] = 9,
+) -> None:
+    if quick:
+        prompts, turns = 10**4, 3
+    table = report(measure(prompts, turns), prompts)
+    typer.echo(table)
+    if not quick:
+        before, rest = PAGE.read_text().split("<!-- port -->\n")
+        after = rest.split("<!-- end of port -->\n")[1]
+        PAGE.write_text(f"{before}<!-- port -->\n{table}<!-- end of port -->\n{after}")
+
+
+if __name__ == "__main__":
+    typer.run(main)
