@@ -16,6 +16,7 @@ SELECTIONS = [
     "uniform",
     "uniform:replacement=true",
     "least-visited",
+    "scheduled",
     "pspo",
     "pspo:statistics=smoothed,priority=mean,normalize=all,anneal_steps=5",
     "pspo:replacement=true",
@@ -26,6 +27,10 @@ SELECTIONS = [
     "prioritized-replay:variant=published,draw=proportional,explore_by=prompt,exploration=0.5",
     "prioritized-replay:variant=published,initial_priority=inf",
     "prioritized-replay:variant=published,retest_every=2,tolerance=0.3",
+    "posterior",
+    "posterior:target=none,candidates=2,exploration=0.5",
+    "sec:categories=3",
+    "adcl:chunks=3",
 ]
 REWARDS = {
     "0/1": lambda rng, shape: rng.integers(0, 2, shape).astype(float),

@@ -62,7 +62,7 @@ class RunFolder:
             raise RunError(f"{folder} exists and is not an empty folder: choose another one for this run")
         folder.mkdir(parents=True, exist_ok=True)
         run = cls(folder)
-        with _replacing(run._config) as part:
+        with replacing(run._config) as part:
             part.write_text(json.dumps(dict(config), indent=2) + "\n", encoding="utf-8")
         return run
 
@@ -92,32 +92,32 @@ class RunFolder:
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
         """Add a training step's line; what is not finite is written as null."""
-        _append(self._metrics, [row])
+        append_rows(self._metrics, [row])
 
     def append_groups(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Add a line for every finished group."""
-        _append(self._groups, rows)
+        append_rows(self._groups, rows)
 
     def metrics(self) -> list[dict[str, Any]]:
         """The training steps, in order; null comes back as NaN."""
-        return list(_lines(self._metrics))
+        return list(read_rows(self._metrics))
 
     def groups(self) -> list[dict[str, Any]]:
         """The finished groups, in order; null comes back as NaN."""
-        return list(_lines(self._groups))
+        return list(read_rows(self._groups))
 
     def truncate_after(self, step: int) -> None:
         """Forget what was written of later steps, as a run that resumes from `step` will write it again."""
         for path in (self._metrics, self._groups):
             if path.exists():
-                with _replacing(path) as part, part.open("wb") as file:
-                    file.writelines(_encode(row) for row in _lines(path) if row["step"] <= step)
+                with replacing(path) as part, part.open("wb") as file:
+                    file.writelines(_encode(row) for row in read_rows(path) if row["step"] <= step)
 
     def write_table(self, table: PromptTable) -> None:
         """Save the prompt table; an interrupted save leaves the one that was there before."""
         import pyarrow.parquet as pq
 
-        with _replacing(self._table) as part:
+        with replacing(self._table) as part:
             pq.write_table(table.to_arrow(), part)
 
     def table(self) -> pa.Table:
@@ -137,7 +137,7 @@ class RunFolder:
             raise RunError(f"{self._table} is damaged: {error}") from error
 
 
-class _replacing:
+class replacing:
     """Hand out a temporary path whose file takes the target's place when all went well."""
 
     def __init__(self, target: Path) -> None:
@@ -157,7 +157,7 @@ class _replacing:
             self.part.unlink(missing_ok=True)
 
 
-def _append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+def append_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     lines = [_encode(row) for row in rows]
     with path.open("a+b") as file:
         end = file.tell()
@@ -182,7 +182,7 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a file of JSON lines; a last line without its end was being written and is left out."""
     if not path.exists():
         return

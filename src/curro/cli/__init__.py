@@ -8,7 +8,7 @@ import sys
 import typer
 from rich.console import Console
 
-from curro.cli import compare, inspect, train
+from curro.cli import compare, curate, estimate, inspect, train
 from curro.errors import CurroError
 
 app = typer.Typer(
@@ -21,6 +21,8 @@ app.command("train")(train.train)
 app.command("compare")(compare.compare)
 app.command("inspect")(inspect.inspect)
 app.command("report")(inspect.report)
+app.command("estimate")(estimate.estimate)
+app.command("curate")(curate.curate)
 
 
 def main() -> None:

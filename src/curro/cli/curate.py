@@ -1,0 +1,63 @@
+"""`curro curate`: a data file of the prompts whose pass rate lies within a band."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from curro.errors import ConfigError
+
+Estimated = Annotated[Path, typer.Argument(help="An estimate's folder.")]
+
+
+def curate(
+    estimated: Estimated,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The new data file, .jsonl.")],
+    keep: Annotated[str, typer.Option(help="The band of pass rates, LOW,HIGH.")] = "0.2,0.8",
+    closed: Annotated[
+        str, typer.Option(help="Ends that belong to it: neither, low, high or both.")
+    ] = "neither",
+    order: Annotated[str, typer.Option(help="data, easy-first or hard-first.")] = "data",
+) -> None:
+    """Write the prompts whose pass rate lies within a band to a new data file."""
+    from curro.estimation.curation import curate as choose
+    from curro.estimation.curation import source_of, write_prompts
+    from curro.estimation.folder import EstimateFolder
+
+    try:
+        low, high = (float(end) for end in keep.split(","))
+    except ValueError:
+        raise ConfigError(f"--keep is two numbers, LOW,HIGH, not {keep!r}") from None
+    folder = EstimateFolder.open(estimated)
+    rates = folder.table()["mean"].to_numpy()
+    ids = choose(rates, low, high, closed=closed, order=order)
+    prompts = source_of(folder)
+    write_prompts(out, prompts, ids, rates)
+    console = Console(soft_wrap=True)
+    console.print(f"{out}: {len(ids)} of {len(prompts)} prompts", highlight=False)
+    console.print(f"curro train {' '.join(_train_flags(folder.settings, out, order))}", highlight=False)
+
+
+def _train_flags(settings: dict[str, Any], out: Path, order: str) -> list[str]:
+    """What a training on the curated file needs, and what the lab's data would have brought by itself."""
+    flags = [f"--data {shlex.quote(str(out))}", f"--reward {settings['reward']}"]
+    if order != "data":
+        flags.append("--curriculum scheduled")
+    if settings["data"].startswith("lab:"):
+        from curro.lab import family
+
+        name = settings["data"].removeprefix("lab:").partition("/")[0]
+        recipe = family(name).recipe
+        flags += [
+            f"--model lab:{name}",
+            f"--eval-data {settings['data']}",
+            f"--learning-rate {recipe.learning_rate:g}",
+            f"--max-completion-length {recipe.max_completion_length}",
+        ]
+    elif settings["model"]:
+        flags.append(f"--model {shlex.quote(settings['model'])}")
+    return flags

@@ -1,0 +1,91 @@
+"""Rollouts of every prompt, scored: what `curro estimate` does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from curro.data.prompt_set import PromptSet
+from curro.errors import EngineError
+from curro.reward import Reward
+from curro.rollout.engine import Engine, Rollout
+
+PATIENCE = 20
+"""So many prompts in a row without any rollout, and the engine is given up."""
+
+
+async def estimate(
+    engine: Engine,
+    prompts: PromptSet,
+    reward: Reward,
+    *,
+    k: int,
+    todo: Iterable[int],
+    in_flight: int,
+    on_group: Callable[[dict[str, Any]], None],
+) -> int:
+    """Generate k rollouts of each prompt and score them.
+
+    Args:
+        todo: the numbers of the prompts to do, begun in this order.
+        in_flight: how many prompts are under way at once.
+        on_group: hears of every prompt as it is done, with the columns of
+            `curro.estimation.folder`; prompts without any rollout are left out.
+
+    Returns:
+        how many prompts were left out, for all their rollouts failed.
+
+    Raises:
+        EngineError: the engine is dead, or failed for 20 prompts one after the other.
+        RewardError: a score that is no number.
+    """
+    waiting, scoring = iter(todo), asyncio.Lock()
+    left_out = in_a_row = 0
+
+    async def work() -> None:
+        nonlocal left_out, in_a_row
+        for i in _shared(waiting):
+            rollouts = await engine.generate(prompts[i]["prompt"], k)
+            good = [rollout for rollout in rollouts if rollout.error is None]
+            if not good:
+                left_out, in_a_row = left_out + 1, in_a_row + 1
+                if in_a_row >= PATIENCE:
+                    raise EngineError(
+                        f"the last {in_a_row} prompts got no rollout at all; the last one for: "
+                        f"{rollouts[0].error}"
+                    )
+                continue
+            in_a_row = 0
+            async with scoring:  # a function of the user's own need not stand two threads
+                texts, row = [rollout.text for rollout in good], prompts[i]
+                scores = await asyncio.to_thread(reward.score, texts, [row] * len(good))
+            on_group({"prompt": i, "key": prompts.keys[i]} | _moments(good, scores))
+
+    workers = [asyncio.ensure_future(work()) for _ in range(in_flight)]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+    return left_out
+
+
+def _shared(waiting: Iterator[int]) -> Iterator[int]:
+    """The rest of an iterator that others draw from, too."""
+    while (i := next(waiting, None)) is not None:
+        yield i
+
+
+def _moments(rollouts: Sequence[Rollout], scores: Sequence[float | None]) -> dict[str, Any]:
+    scored = np.array([score for score in scores if score is not None], np.float64)
+    return {
+        "rollouts": len(rollouts),
+        "scored": len(scored),
+        "truncated": sum(rollout.finish == "length" for rollout in rollouts),
+        "mean": float(scored.mean()) if len(scored) else None,
+        "variance": float(scored.var()) if len(scored) else None,
+    }

@@ -1,0 +1,210 @@
+"""An engine that asks an OpenAI-compatible server: vLLM, SGLang, `transformers serve`, others.
+
+Every request streams: these servers stop generating when a streaming client hangs up, and that is how a
+cancelled call stops. What a server gives beyond text is found out by a tiny request before the first one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from curro.errors import ConfigError, EngineError
+from curro.rollout.engine import Prompt, Rollout
+from curro.rollout.openai_requests import Server
+from curro.rollout.retokenize import retokenized
+from curro.rollout.server_answer import Choice
+
+_PROBE = "curro asks 7391"
+"""Several tokens: an answer of one token that holds them all is the prompt coming back."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a server gives beyond text.
+
+    Attributes:
+        several: it answers `n` completions in one request.
+        logprobs: log-probabilities of the tokens.
+        token_ids: the tokens' ids.
+        fields: what requests carry to get all that.
+    """
+
+    several: bool
+    logprobs: bool
+    token_ids: bool
+    fields: Mapping[str, Any]
+
+
+class OpenAIEngine:
+    """Rollouts from `/v1/completions` (plain text) and `/v1/chat/completions` (conversations).
+
+    A request that fails (HTTP 429 or 5xx, a broken answer, no answer in time) is repeated, with twice the
+    wait each time; rollouts that still lack then carry `error`. What the server refuses (other HTTP 4xx) is
+    not repeated.
+
+    Args:
+        base_url: `http://host:port`, or with a path as `http://host:port/v1`.
+        model: the model's name there; None where the server has one only.
+        max_new_tokens: tokens a rollout, at most.
+        temperature: of sampling, without top-k, top-p and penalties where the server lets itself be told.
+        tokenizer: the model's; gives token ids where the server does not.
+        connections: requests under way at once.
+        timeout: seconds that a request may take, its wait on the server included.
+        retries: how often a failed request is repeated.
+        backoff: seconds before the first repetition.
+        api_key: sent as the bearer token.
+        tempered_logprobs: the server's log-probabilities are those of the tempered distribution, as vLLM's
+            are with `--logprobs-mode processed_logprobs`. Where False, there are none at temperatures other
+            than 1.
+        extra: further fields of every request, as `{"chat_template_kwargs": {"enable_thinking": False}}`.
+
+    Raises:
+        ConfigError: an option out of range, or no http address.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str | None = None,
+        *,
+        max_new_tokens: int,
+        temperature: float = 1.0,
+        tokenizer: Any = None,
+        connections: int = 64,
+        timeout: float = 600.0,
+        retries: int = 3,
+        backoff: float = 1.0,
+        api_key: str | None = None,
+        tempered_logprobs: bool = False,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        address = urlsplit(base_url)
+        if address.scheme not in ("http", "https") or not address.netloc:
+            raise ConfigError(f"a server's address is like http://localhost:8000, not {base_url!r}")
+        if max_new_tokens < 1 or connections < 1 or retries < 0 or not (timeout > 0 and temperature >= 0):
+            raise ConfigError(
+                "max_new_tokens and connections are numbers from 1, retries and temperature from 0, timeout "
+                f"is above 0: not {max_new_tokens}, {connections}, {retries}, {temperature} and {timeout}"
+            )
+        self.server = Server(
+            base_url.rstrip("/") + ("" if address.path.strip("/") else "/v1"),
+            connections=connections,
+            timeout=timeout,
+            retries=retries,
+            backoff=backoff,
+            api_key=api_key,
+        )
+        self.model, self.tokenizer = model, tokenizer
+        self.with_logprobs = temperature == 1 or tempered_logprobs
+        self.sampling = {"max_tokens": max_new_tokens, "temperature": temperature, "top_p": 1.0}
+        self.extra = dict(extra or {})
+        self._counts = dict.fromkeys(("rollouts", "failed", "retokenized", "not_round_trip"), 0)
+        self._offers: dict[bool, Offer] = {}
+
+    async def generate(self, prompt: Prompt, n: int) -> list[Rollout]:
+        """n rollouts of a prompt, failed ones included.
+
+        Raises:
+            EngineError: no server answers at the address, or it refuses every request (a wrong key, a wrong
+                model), or the engine is closed.
+        """
+        offer = await self.capabilities(chat=not isinstance(prompt, str))
+        body = self._body(prompt) | dict(offer.fields)
+        sizes = [n] if offer.several else [1] * n
+        answers = await _together([self.server.ask(body, size, size) for size in sizes if size])
+        rollouts: list[Rollout] = []
+        for size, (choices, failure) in zip(sizes, answers, strict=True):
+            lost = Rollout("", error=failure.reason if failure else "")
+            rollouts += [self._rollout(choice) for choice in choices] + [lost] * (size - len(choices))
+        self._counts["rollouts"] += len(rollouts)
+        self._counts["failed"] += sum(rollout.error is not None for rollout in rollouts)
+        return rollouts
+
+    async def capabilities(self, *, chat: bool = False) -> Offer:
+        """What the server gives for plain prompts, or for conversations; asked once.
+
+        Raises:
+            EngineError: as `generate`.
+        """
+        self.server.enter()
+        async with self.server.asking:
+            if chat not in self._offers:
+                self._offers[chat] = await self._probe(chat)
+        return self._offers[chat]
+
+    async def close(self) -> None:
+        """Close the connections; nothing is generated after this."""
+        await self.server.close()
+
+    def metrics(self) -> dict[str, float]:
+        """Requests and repeated ones; rollouts and failed ones; texts tokenised again, those without ids."""
+        counts = self.server.counts | self._counts
+        return {f"engine/{name}": float(count) for name, count in counts.items()}
+
+    def _body(self, prompt: Prompt) -> dict[str, Any]:
+        what = {"prompt": prompt} if isinstance(prompt, str) else {"messages": list(prompt)}
+        return what | self.sampling | {"model": self.model} | self.extra
+
+    async def _probe(self, chat: bool) -> Offer:
+        if self.model is None:
+            self.model = await self.server.only_model()
+        prompt: Prompt = [{"role": "user", "content": _PROBE}] if chat else _PROBE
+        reason = "an empty answer"
+        for fields in self._wishes(chat):
+            choices, failure = await self.server.ask(
+                self._body(prompt) | {"max_tokens": 1} | fields, wanted=1, n=2
+            )
+            if choices and _PROBE in choices[0].text:
+                raise EngineError(
+                    f"the server at {self.server.url} repeats the conversation in its answers: use plain "
+                    "prompts, or a server that reads the model's chat template"
+                )
+            if choices:
+                return Offer(
+                    several=len(choices) > 1,
+                    logprobs=any(choice.logprobs for choice in choices),
+                    token_ids=any(choice.token_ids is not None for choice in choices),
+                    fields=fields,
+                )
+            reason = failure.reason if failure else reason
+            if failure is None or not failure.refused:
+                break
+        raise EngineError(
+            f"the server at {self.server.url} answers no request for the model {self.model!r}: {reason}"
+        )
+
+    def _wishes(self, chat: bool) -> list[dict[str, Any]]:
+        """Fields to ask with, from all that vLLM and SGLang know to none; strict servers refuse others'."""
+        logprobs = {"logprobs": True if chat else 1}
+        untouched = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
+        ids = {"return_token_ids": True, "return_tokens_as_token_ids": True}
+        whole = {"separate_reasoning": False} if chat else {}
+        # `transformers serve` samples as the model's generation config says, which may be greedily
+        config = {"do_sample": self.sampling["temperature"] > 0, "top_k": 0}
+        return [logprobs | untouched | ids | whole, {"generation_config": json.dumps(config)}, logprobs, {}]
+
+    def _rollout(self, choice: Choice) -> Rollout:
+        ids = choice.token_ids
+        if ids is None and self.tokenizer is not None:
+            stopped = choice.finish != "length"
+            ids = retokenized(self.tokenizer, choice.text, stopped=stopped, total=choice.total)
+            self._counts["retokenized"] += 1
+            self._counts["not_round_trip"] += ids is None
+        return choice.rollout(with_logprobs=self.with_logprobs, token_ids=ids)
+
+
+async def _together(coroutines: list[Coroutine[Any, Any, Any]]) -> list[Any]:
+    """Their results; when one fails, or the caller is cancelled, none is left running."""
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise

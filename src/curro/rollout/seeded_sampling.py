@@ -1,0 +1,147 @@
+"""Sampling inside `model.generate` with random numbers of each row's own.
+
+A row's tokens follow from its uniform numbers and its logits alone: which other rows share the batch makes no
+difference, but for rounding. Tokens and log-probabilities are kept as they come, so no step's scores are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import (
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
+
+
+class SeededSampling(LogitsProcessor):
+    """Draws a token a row by inverting its cumulative distribution, and leaves no other to choose.
+
+    Args:
+        uniforms_BT: in [0, 1), a number for each of B rows and T tokens.
+        temperature: the logits are divided by it.
+
+    Attributes:
+        tokens_BT: int64, filled up to `step`.
+        logprobs_BT: float32, natural logarithms under the tempered distribution.
+        step: how many tokens were drawn of each row.
+    """
+
+    def __init__(self, uniforms_BT: np.ndarray, temperature: float, device: Any) -> None:
+        self.uniforms_BT = torch.from_numpy(uniforms_BT).to(device)
+        self.temperature = temperature
+        self.tokens_BT = torch.zeros(uniforms_BT.shape, dtype=torch.int64, device=device)
+        self.logprobs_BT = torch.zeros(uniforms_BT.shape, dtype=torch.float32, device=device)
+        self.step = 0
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        logprobs_BV = torch.log_softmax(scores.float() / self.temperature, dim=-1)
+        # a sum of 100,000 float32 would miss tokens
+        sums_BV = logprobs_BV.double().exp().cumsum(-1)
+        target_B1 = self.uniforms_BT[:, self.step, None] * sums_BV[:, -1:]
+        token_B1 = torch.searchsorted(sums_BV, target_B1, right=True).clamp(max=scores.shape[1] - 1)
+        self.tokens_BT[:, self.step] = token_B1[:, 0]
+        self.logprobs_BT[:, self.step] = logprobs_BV.gather(1, token_B1)[:, 0]
+        self.step += 1
+        return torch.full_like(scores, -torch.inf).scatter_(1, token_B1, 0.0)
+
+
+class RowsOver(StoppingCriteria):
+    """Ends each row by itself: at an end-of-sequence token, or when nobody wants it any more.
+
+    Args:
+        sampling: what draws the tokens.
+        ends: ids of the end-of-sequence tokens.
+        cancelled: tells of a row whether it is unwanted; asked after every token.
+        finished: hears of every row that has come to its own end, once.
+    """
+
+    def __init__(
+        self,
+        sampling: SeededSampling,
+        ends: list[int],
+        cancelled: Callable[[int], bool],
+        finished: Callable[[int], None],
+    ) -> None:
+        self.sampling, self.cancelled, self.finished = sampling, cancelled, finished
+        self.ends = torch.tensor(ends, device=sampling.tokens_BT.device)
+        self.over = np.zeros(len(sampling.tokens_BT), np.bool_)
+
+    def __call__(self, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
+        last_B = self.sampling.tokens_BT[:, self.sampling.step - 1]
+        ended = torch.isin(last_B, self.ends).cpu().numpy()
+        for row in np.flatnonzero(~self.over):
+            if ended[row]:
+                self.finished(int(row))
+            self.over[row] = ended[row] or self.cancelled(int(row))
+        return torch.from_numpy(self.over).to(input_ids.device)
+
+
+def generate_rows(
+    model: Any,
+    tokenizer: Any,
+    ids: list[list[int]],
+    sampling: SeededSampling,
+    cancelled: Callable[[int], bool],
+    finished: Callable[[int, str], None],
+) -> None:
+    """Sample a completion for each of B prompts, with the model in evaluation mode.
+
+    Args:
+        ids: the prompts' tokens, padded here.
+        sampling: draws the tokens, T at most a row.
+        cancelled: tells of a row whether it is unwanted; asked after every token.
+        finished: hears of every row, once, with "stop" as soon as the model has ended it, or "length"; the
+            row's tokens are the first `sampling.step` then.
+    """
+    config, ends = _plain_config(model, tokenizer, sampling.tokens_BT.shape[1])
+    over = RowsOver(sampling, ends, cancelled, lambda row: finished(row, "stop"))
+    inputs = tokenizer.pad({"input_ids": ids}, padding_side="left", return_tensors="pt").to(model.device)
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            model.generate(
+                **inputs,
+                generation_config=config,
+                logits_processor=LogitsProcessorList([sampling]),
+                stopping_criteria=StoppingCriteriaList([over]),
+            )
+    finally:
+        model.train(was_training)
+    for row in np.flatnonzero(~over.over):
+        finished(int(row), "length")
+
+
+def _plain_config(model: Any, tokenizer: Any, max_new_tokens: int) -> tuple[GenerationConfig, list[int]]:
+    """A generation config with no penalty, no top-k and no top-p, whatever the model's own says.
+
+    Returns:
+        the config, and the ids of the tokens that end a sequence.
+    """
+    own = getattr(model, "generation_config", None)
+    found = getattr(own, "eos_token_id", None)
+    ends = {found} if isinstance(found, int) else set(found or ())
+    ends |= {tokenizer.eos_token_id} - {None}
+    pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(ends, default=0)
+    config = GenerationConfig(
+        do_sample=False,
+        num_beams=1,
+        max_new_tokens=max_new_tokens,
+        temperature=1.0,
+        top_k=50,  # the library's default for greedy search: any other draws a remark
+        top_p=1.0,
+        repetition_penalty=1.0,
+        no_repeat_ngram_size=0,
+        min_new_tokens=0,
+        eos_token_id=sorted(ends) or None,
+        pad_token_id=pad,
+        bos_token_id=getattr(own, "bos_token_id", None),
+    )
+    return config, sorted(ends)

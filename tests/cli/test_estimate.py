@@ -1,0 +1,301 @@
+"""Pass rates measured, interrupted and gone on with; data files curated from them and trained on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from tests.rollout.server_setup import FakeServer
+
+from curro.cli import main
+from curro.data import PromptSet, load_prompts
+from curro.errors import ConfigError, EngineError
+from curro.estimation.curation import curate, write_prompts
+from curro.estimation.folder import EstimateError, EstimateFolder
+from curro.estimation.run import estimate
+from curro.estimation.summary import bands, render, shares
+from curro.reward import Reward
+from curro.rollout.engine import Rollout
+
+
+def start(*arguments: str, folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "curro", *arguments],
+        cwd=folder,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def curro(*arguments: str, folder: Path) -> str:
+    process = start(*arguments, folder=folder)
+    said = process.communicate(timeout=300)[0]
+    assert process.returncode == 0, said
+    return said
+
+
+@pytest.fixture
+def mistake(monkeypatch, capsys, tmp_path):
+    """Run `curro ARGUMENTS` in an empty folder; returns the sentence it ended with."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["curro", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        assert stop.value.code == 2
+        return capsys.readouterr().err.strip()
+
+    return run
+
+
+CHAINS = ["lab:chains", "--limit", "120", "-k", "8", "--batch", "16"]
+
+
+@pytest.fixture(scope="module")
+def estimated(tmp_path_factory):
+    """An estimate of 120 chains, made without interruption."""
+    folder = tmp_path_factory.mktemp("estimated")
+    said = curro("estimate", *CHAINS, "-o", "est", folder=folder)
+    return folder, said
+
+
+def test_estimated(estimated):
+    folder, said = estimated
+    table = pq.read_table(folder / "est" / "pass_rates.parquet").to_pandas()
+    prompts = load_prompts("lab:chains", limit=120)
+    assert table["key"].tolist() == prompts.keys
+    assert table["prompt"].tolist() == list(range(120))
+    assert (table["rollouts"] == 8).all()
+    assert (table["scored"] == 8).all()
+    np.testing.assert_allclose(table["variance"], table["mean"] * (1 - table["mean"]))
+    assert set(table["mean"] * 8) <= set(range(9))
+    # docs/lab.md: .63 of the 4,000 are never solved, .01 always
+    assert 0.4 < (table["mean"] == 0).mean() < 0.85
+    assert "120 prompts, 8 rollouts each: mean reward" in said
+    share = ((table["mean"] > 0) & (table["mean"] < 1)).mean()
+    assert f"(0, 1)      {share:.3f}         {8 / share:.1f}" in said
+
+
+def test_interrupted_and_gone_on_with_as_if_never_interrupted(estimated, tmp_path):
+    groups = tmp_path / "est" / "groups.jsonl"
+    process = start("estimate", *CHAINS, "-o", "est", folder=tmp_path)
+    deadline = time.monotonic() + 120
+    while not (groups.exists() and groups.read_text().count("\n") >= 10) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=60)[0]
+    assert process.returncode == 130, said
+    assert "of 120 prompts; the same command goes on" in said
+    stopped = groups.read_text()
+    assert 10 <= stopped.count("\n") < 120
+    groups.write_text(stopped + '{"prompt": 119, "key"')  # as a killed process leaves it
+    curro("estimate", *CHAINS, "-o", "est", folder=tmp_path)
+    assert groups.read_text().startswith(stopped)
+    assert groups.read_text().count("\n") == 120
+    found, whole = (pq.read_table(path / "est" / "pass_rates.parquet") for path in (tmp_path, estimated[0]))
+    assert found["key"] == whole["key"]
+    # other batches round otherwise, and one token in thousands differs
+    assert np.mean(found["mean"].to_numpy() != whole["mean"].to_numpy()) < 0.02
+
+
+def test_a_folder_of_other_settings_is_refused(estimated, mistake, tmp_path):
+    shutil.copytree(estimated[0] / "est", tmp_path / "est")
+    said = mistake("estimate", *CHAINS[:-4], "-k", "4", "-o", "est")
+    assert "est holds another estimate (k was 8, is 4): choose another folder with --out" in said
+
+
+def test_curated_scheduled_and_trained_on(estimated, tmp_path):
+    """The file has the lab's columns, its prompts are in order, and the command that is printed trains."""
+    shutil.copytree(estimated[0] / "est", tmp_path / "est")
+    said = curro(
+        "curate", "est", "--keep", "0.1,0.9", "--order", "easy-first", "-o", "easy.jsonl", folder=tmp_path
+    )
+    rows = [json.loads(line) for line in (tmp_path / "easy.jsonl").read_text().splitlines()]
+    rates = [row["pass_rate"] for row in rows]
+    assert rates == sorted(rates, reverse=True)
+    assert all(0.1 < rate < 0.9 for rate in rates)
+    assert f"easy.jsonl: {len(rows)} of 120 prompts" in said
+    train = said.splitlines()[-1].removeprefix("curro ").split()
+    assert train[:2] == ["train", "--data"]
+    small = ["--rollouts", "128", "--prompts-per-step", "4", "--eval-prompts", "4", "--out", "run"]
+    assert "done: model, table and report are in run" in curro(*train, *small, folder=tmp_path)
+    drawn = [json.loads(line) for line in (tmp_path / "run" / "groups.jsonl").read_text().splitlines()]
+    by_step = [row["key"] for row in sorted(drawn, key=lambda row: row["step"])]
+    assert sorted(by_step[:4]) == sorted(row["key"] for row in rows[:4])
+    metrics = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    assert any(json.loads(line).get("reward") for line in metrics), "scored as the lab scores"
+
+
+def test_curated_data_of_a_family_with_metadata_is_the_same_data(tmp_path):
+    prompts = load_prompts("lab:leg_counting", limit=30)
+    ids, rates = np.arange(30)[::-1], np.linspace(0, 1, 30)
+    write_prompts(tmp_path / "new.jsonl", prompts, ids, rates)
+    again = load_prompts(str(tmp_path / "new.jsonl"))
+    assert [{**row, "pass_rate": rates[i]} for i, row in zip(ids, prompts.subset(ids), strict=True)] == list(
+        again
+    )
+
+
+def test_a_servers_estimate(tmp_path):
+    """With a key from the environment, and the data's own columns."""
+    rows = [{"q": f"{i}a=", "a": "40", "id": f"p{i}"} for i in range(6)]
+    rows[3]["a"] = "5"
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    columns = ["--prompt-column", "q", "--answer-column", "a", "--key-column", "id"]
+    with FakeServer().running() as url:
+        arguments = ["own.jsonl", "--server", url, "--server-model", "tiny", "-k", "4", "--reward", "exact"]
+        said = curro("estimate", *arguments, *columns, "-o", "est", folder=tmp_path)
+    table = pq.read_table(tmp_path / "est" / "pass_rates.parquet").to_pandas()
+    assert table["key"].tolist() == [f"p{i}" for i in range(6)]
+    assert table["mean"].tolist() == [1, 1, 1, 0, 1, 1]
+    assert "6 prompts, 4 rollouts each: mean reward 0.833" in said
+    curro("curate", "est", "--keep", "0,0", "--closed", "both", "-o", "hard.jsonl", folder=tmp_path)
+    assert load_prompts(str(tmp_path / "hard.jsonl")).keys == ["p3"]
+    (tmp_path / "own.jsonl").write_text(json.dumps(rows[0]) + "\n")
+    process = start("curate", "est", "-o", "again.jsonl", folder=tmp_path)
+    assert "own.jsonl has changed since it was estimated" in " ".join(process.communicate()[0].split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["estimate", "dta.jsonl"], "there is no file or folder 'dta.jsonl'"),
+        (["estimate", "lab:chains", "-k", "0"], "numbers from 1"),
+        (["estimate", "lab:chains", "--model", "lab:chains", "--server", "http://x"], "not both"),
+        (["estimate", "lab:chains", "--server", "http://localhost:1"], "--server-model"),
+        (["estimate", "lab:chains", "--server", "nowhere", "--server-model", "m"], "is like http://"),
+        (["estimate", "lab:chains", "--reward", "maths"], "did you mean 'math'?"),
+        (["estimate", "lab:chains", "--model", "lab:chain"], "the lab has no model 'chain'"),
+        (
+            [
+                "estimate",
+                "lab:chains",
+                "--limit",
+                "2",
+                "--server",
+                "http://127.0.0.1:9",
+                "--server-model",
+                "m",
+            ],
+            "no server answers at http://127.0.0.1:9/v1",
+        ),
+        (["curate", "none", "-o", "x.jsonl"], "none holds no estimate"),
+        (["curate", "none", "-o", "x.jsonl", "--keep", "half"], "--keep is two numbers"),
+    ],
+)
+def test_mistakes(mistake, arguments, sentence):
+    assert sentence in mistake(*arguments)
+
+
+# the parts
+
+
+class Scripted:
+    """An engine whose rollouts are those of a dict, by prompt."""
+
+    def __init__(self, rollouts):
+        self.rollouts, self.most, self.open = rollouts, 0, 0
+
+    async def generate(self, prompt, n):
+        self.open += 1
+        self.most = max(self.most, self.open)
+        await asyncio.sleep(0.001)
+        self.open -= 1
+        return [self.rollouts(prompt, j) for j in range(n)]
+
+
+def run(rollouts, prompts=12, score=float, **options):
+    engine, rows = Scripted(rollouts), []
+    data = PromptSet([{"prompt": str(i), "answer": None, "key": f"k{i}"} for i in range(prompts)])
+    reward = Reward("test", lambda texts, _: [score(text) for text in texts])
+    arguments = {"k": 4, "todo": range(prompts), "in_flight": 3, "on_group": rows.append} | options
+    left_out = asyncio.run(estimate(engine, data, reward, **arguments))
+    assert engine.most <= arguments["in_flight"]
+    return left_out, {row["prompt"]: row for row in rows}
+
+
+def test_failed_rollouts_are_not_counted_and_unscored_ones_not_in_the_mean():
+    def rollouts(prompt, j):
+        if prompt == "5" or (prompt == "7" and j == 0):
+            return Rollout("", error="lost")
+        return Rollout("none" if prompt == "8" and j < 3 else str(j), finish="length" if j == 3 else "stop")
+
+    left_out, rows = run(rollouts, score=lambda text: None if text == "none" else float(text))
+    assert left_out == 1
+    assert sorted(rows) == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11]
+    assert rows[0] == {
+        "prompt": 0, "key": "k0", "rollouts": 4, "scored": 4, "truncated": 1, "mean": 1.5, "variance": 1.25
+    }  # fmt: skip
+    assert (rows[7]["rollouts"], rows[7]["mean"]) == (3, 2.0)
+    assert (rows[8]["scored"], rows[8]["mean"], rows[8]["variance"]) == (1, 3.0, 0.0)
+
+
+def test_an_engine_that_only_fails_is_given_up():
+    with pytest.raises(EngineError, match=r"the last 20 prompts got no rollout at all; .*: lost"):
+        run(lambda prompt, j: Rollout("", error="lost"), prompts=60)
+
+
+def test_shares_and_bands_worked_out_by_hand():
+    rates = np.array([0, 0, 0, 0.1, 0.25, 0.5, 0.5, 0.9, 1, np.nan])
+    found = dict(shares(rates))
+    assert found["0"] == pytest.approx(3 / 9)
+    assert found["1"] == pytest.approx(1 / 9)
+    assert found[".1 to .2"] == found[".2 to .3"] == found[".9 to 1"] == pytest.approx(1 / 9)
+    assert found[".5 to .6"] == pytest.approx(2 / 9)
+    assert sum(found.values()) == pytest.approx(1)
+    costs = {(low, high): (share, cost) for low, high, share, cost in bands(rates, 16)}
+    assert costs[0, 1] == (pytest.approx(5 / 9), pytest.approx(16 * 9 / 5))
+    assert costs[0.1, 0.9] == (pytest.approx(3 / 9), pytest.approx(48))
+    assert costs[0.4, 0.6] == (pytest.approx(2 / 9), pytest.approx(72))
+    assert bands(np.zeros(4), 16)[0][3] == np.inf
+    assert "none of the completions" in render(np.full(3, np.nan), 16)
+    assert "so there are no pass rates" in render(np.array([-1.0, 2.0]), 16)
+
+
+def test_bands_are_kept_in_the_order_asked_for():
+    rates = np.array([0.5, 0.2, 0.75, np.nan, 0.5, 0.8, 0.25])
+    assert curate(rates, 0.2, 0.8).tolist() == [0, 2, 4, 6]
+    assert curate(rates, 0.2, 0.8, order="easy-first").tolist() == [2, 0, 4, 6]
+    assert curate(rates, 0.2, 0.8, order="hard-first", closed="both").tolist() == [1, 6, 0, 4, 2, 5]
+    assert curate(rates, 0, 1, closed="both").tolist() == [0, 1, 2, 4, 5, 6]
+    with pytest.raises(ConfigError, match="order is one of"):
+        curate(rates, 0, 1, order="random")
+    with pytest.raises(ConfigError, match="not from 0 to 1"):
+        curate(np.array([-1.0, 1.0]), 0, 1)
+
+
+def test_nothing_inside_or_another_format(tmp_path):
+    prompts = load_prompts("lab:chains", limit=3)
+    with pytest.raises(ConfigError, match="no prompt lies within the band"):
+        write_prompts(tmp_path / "x.jsonl", prompts, np.array([], np.int64), np.zeros(3))
+    with pytest.raises(ConfigError, match=r"does not end in \.jsonl"):
+        write_prompts(tmp_path / "x.csv", prompts, np.array([0]), np.zeros(3))
+
+
+def test_folders_in_other_use_or_damaged(tmp_path):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "n.txt").write_text("precious")
+    with pytest.raises(EstimateError, match="not an empty folder"):
+        EstimateFolder.begin(tmp_path / "notes", {})
+    folder = EstimateFolder.begin(tmp_path / "est", {"k": 4})
+    with pytest.raises(EstimateError, match="is not complete"):
+        folder.table()
+    (tmp_path / "est" / "pass_rates.parquet").write_bytes(b"no parquet")
+    with pytest.raises(EstimateError, match="is damaged"):
+        folder.table()
+    (tmp_path / "est" / "estimate.json").write_text("{")
+    with pytest.raises(EstimateError, match="is damaged"):
+        EstimateFolder.begin(tmp_path / "est", {"k": 4})

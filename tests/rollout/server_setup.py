@@ -1,0 +1,183 @@
+"""`transformers serve` in a process, and in a thread a server that answers as a test likes."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+
+def save_models(folder: Path) -> tuple[Path, Path]:
+    """The lab's chains, and a model with random weights that never ends; both to be sampled greedily."""
+    import torch
+
+    from curro.lab import load
+    from curro.lab.model import build_model
+
+    torch.manual_seed(0)
+    chains, tokenizer = load("chains")
+    chains.generation_config.do_sample, chains.generation_config.temperature = False, None
+    chains.generation_config.top_k = None
+    endless = build_model(tokenizer, width=16, layers=1)
+    for config in (endless.config, endless.generation_config):
+        config.eos_token_id = None
+    for name, model in (("chains", chains), ("endless", endless)):
+        model.save_pretrained(folder / name)
+        tokenizer.save_pretrained(folder / name)
+    return folder / "chains", folder / "endless"
+
+
+@contextmanager
+def transformers_serve(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """The server's address and process; it loads any model folder that a request names."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [str(Path(sys.executable).with_name("transformers")), "serve", "--device", "cpu"]
+    command += ["--host", "127.0.0.1", "--port", str(port)]
+    environment = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    with (folder / f"serve-{port}.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
+    try:
+        _wait_for(f"http://127.0.0.1:{port}/health", process, Path(log.name))
+        yield f"http://127.0.0.1:{port}", process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        assert process.poll() is None, log.read_text(errors="replace")
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.2)
+    raise AssertionError(f"no server within 60 s: {log.read_text(errors='replace')}")
+
+
+class FakeServer:
+    """Streams `pieces` for every choice.
+
+    The shape is "vllm", "sglang" (tokens in the log-probabilities by their text), "names" (token ids there
+    only, as older versions of vLLM), or "text" (`n` is ignored, there are neither ids nor log-probabilities).
+
+    Attributes:
+        pieces: (text, token id, log-probability) of each token; the text of the last one is empty.
+        finish: the reason at the end.
+        first: answers before all others: a status, or raw bytes of a stream.
+        pause: seconds between two tokens.
+        strict: refuse fields that OpenAI's own API does not have.
+        requests: the bodies that came, in order.
+        most: the most requests that were answered at one time.
+        hung_up: set when a client closed the connection before the end.
+    """
+
+    def __init__(self, shape: str = "vllm") -> None:
+        self.shape, self.finish, self.pause, self.strict = shape, "stop", 0.0, False
+        self.pieces = [("4", 11, -0.5), ("0", 7, -0.25), ("", 2, -0.125)]
+        self.several = shape != "text"
+        self.first: list[int | bytes] = []
+        self.models = ["tiny"]
+        self.requests: list[dict[str, Any]] = []
+        self.most, self._open = 0, 0
+        self._lock = threading.Lock()
+        self.hung_up = threading.Event()
+
+    @contextmanager
+    def running(self) -> Iterator[str]:
+        """The address while it runs."""
+        server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+    def chunks(self, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        chat = "messages" in body
+        last = len(self.pieces) - 1
+        for step, (text, token, logprob) in enumerate(self.pieces):
+            for index in range(body["n"] if self.several else 1):
+                name = f"token_id:{token}" if self.shape in ("vllm", "names") else text
+                choice: dict[str, Any] = {"index": index}
+                choice |= {"delta": {"content": text}} if chat else {"text": text}
+                choice["finish_reason"] = self.finish if step == last else None
+                if self.shape != "text":
+                    content = {"content": [{"token": name, "logprob": logprob}]}
+                    choice["logprobs"] = content if chat else {"tokens": [name], "token_logprobs": [logprob]}
+                if self.shape in ("vllm", "sglang"):
+                    choice["token_ids"] = [token]
+                yield {"id": "x", "choices": [choice]}
+
+    def enter(self, change: int) -> None:
+        with self._lock:
+            self._open += change
+            self.most = max(self.most, self._open)
+
+
+def _handler(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
+    known = {"model", "prompt", "messages", "max_tokens", "temperature", "top_p", "n", "stream", "logprobs"}
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            self._plain(200, {"object": "list", "data": [{"id": name} for name in fake.models]})
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            fake.requests.append(body)
+            if fake.strict and set(body) - known:
+                self._plain(400, {"error": {"message": f"unknown fields {sorted(set(body) - known)}"}})
+                return
+            special = fake.first.pop(0) if fake.first else None
+            if isinstance(special, int):
+                self._plain(special, {"error": {"message": "out of order"}})
+                return
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            fake.enter(1)
+            try:
+                if special is not None:
+                    self.wfile.write(special)
+                    return
+                for chunk in fake.chunks(body):
+                    time.sleep(fake.pause)
+                    self.wfile.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
+                self.wfile.write(b"data: [DONE]\n\n")
+            except OSError:
+                fake.hung_up.set()
+            finally:
+                fake.enter(-1)
+
+        def _plain(self, status: int, answer: dict[str, Any]) -> None:
+            data = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+    return Handler

@@ -1,0 +1,363 @@
+"""The engine against `transformers serve` with a lab model, and against a fake server that misbehaves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+
+import pytest
+from tests.rollout.server_setup import FakeServer, save_models, transformers_serve
+
+from curro.errors import ConfigError, EngineError
+from curro.lab import load
+from curro.rollout.openai_server import OpenAIEngine
+from curro.rollout.server_answer import Choice, gather
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory):
+    return save_models(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="session")
+def serve(tmp_path_factory):
+    with transformers_serve(tmp_path_factory.mktemp("serve")) as (url, _):
+        yield url
+
+
+def with_engine(use, url, model="tiny", **options):
+    """The result of `await use(engine)`, and the engine's metrics."""
+
+    async def run():
+        engine = OpenAIEngine(url, model, **{"max_new_tokens": 16, "backoff": 0.01} | options)
+        try:
+            return await use(engine), engine.metrics()
+        finally:
+            await engine.close()
+
+    return asyncio.run(run())
+
+
+def rollouts(url, prompt="3afc=", n=2, **options):
+    return with_engine(lambda engine: engine.generate(prompt, n), url, **options)
+
+
+# transformers serve
+
+
+def test_transformers_serve_answers(serve, models):
+    tokenizer = load("chains")[1]
+
+    async def use(engine):
+        offer = await engine.capabilities()
+        return offer, await asyncio.gather(*(engine.generate(f"{i}afc=", 4) for i in range(4)))
+
+    (offer, groups), metrics = with_engine(use, serve, str(models[0]), tokenizer=tokenizer)
+    assert (offer.several, offer.logprobs, offer.token_ids) == (False, False, False)
+    texts = [rollout.text for group in groups for rollout in group]
+    assert [len(group) for group in groups] == [4, 4, 4, 4]
+    assert len(set(texts)) > 4, "sampled greedily, as the model's own generation config says"
+    for group in groups:
+        for rollout in group:
+            assert (rollout.error, rollout.finish, rollout.logprobs) == (None, "stop", None)
+            assert rollout.text.isdigit()
+            assert rollout.token_ids[-1] == tokenizer.eos_token_id
+            assert tokenizer.decode(rollout.token_ids, skip_special_tokens=True) == rollout.text
+    assert metrics["engine/rollouts"] == metrics["engine/retokenized"] == 16
+    assert metrics["engine/not_round_trip"] == metrics["engine/failed"] == 0
+
+
+def test_transformers_serve_truncates(serve, models):
+    tokenizer = load("chains")[1]
+    (rollout,), _ = rollouts(
+        serve, "3abcdefghijklm=", 1, model=str(models[0]), max_new_tokens=3, tokenizer=tokenizer
+    )
+    assert rollout.finish == "length"
+    assert len(rollout.text) == len(rollout.token_ids) == 3
+
+
+def test_a_server_that_repeats_conversations_is_found_out(serve, models):
+    with pytest.raises(EngineError, match="repeats the conversation"):
+        rollouts(serve, [{"role": "user", "content": "3afc="}], model=str(models[0]))
+
+
+def test_cancelling_stops_the_generation_on_the_server(serve, models):
+    """It works on one request at a time: the next is answered at once only if the first was given up."""
+
+    async def use(engine):
+        await engine.capabilities()
+        long = asyncio.create_task(engine.generate("3afc=", 2))
+        await asyncio.sleep(0.5)
+        assert not long.done()
+        long.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await long
+        engine.sampling["max_tokens"] = 2
+        start = time.monotonic()
+        await asyncio.wait_for(engine.generate("3afc=", 1), 30)
+        return time.monotonic() - start
+
+    seconds, _ = with_engine(use, serve, str(models[1]), max_new_tokens=200_000)
+    assert seconds < 10
+
+
+def test_a_server_that_dies_while_it_generates(models, tmp_path):
+    async def use(engine):
+        await engine.capabilities()
+        long = asyncio.create_task(engine.generate("3afc=", 2))
+        await asyncio.sleep(0.5)
+        process.kill()
+        with pytest.raises(EngineError, match=r"no server answers at .*: start it"):
+            await asyncio.wait_for(long, 30)
+
+    with transformers_serve(tmp_path) as (url, process):
+        with_engine(use, url, str(models[1]), max_new_tokens=200_000)
+
+
+# what servers give
+
+
+@pytest.mark.parametrize("shape", ["vllm", "sglang", "names"])
+@pytest.mark.parametrize("prompt", ["3afc=", [{"role": "user", "content": "3afc="}]])
+def test_several_completions_with_tokens_and_logprobs(shape, prompt):
+    fake = FakeServer(shape)
+    with fake.running() as url:
+        found, metrics = rollouts(url, prompt, 3, model=None)
+    assert len(found) == 3
+    for rollout in found:
+        assert (rollout.text, rollout.token_ids, rollout.finish) == ("40", (11, 7, 2), "stop")
+        assert rollout.logprobs == (-0.5, -0.25, -0.125)
+    assert [body["n"] for body in fake.requests] == [2, 3]
+    assert {body["model"] for body in fake.requests} == {"tiny"}
+    assert fake.requests[1]["stream"] is True
+    assert fake.requests[1]["return_token_ids"] is True
+    assert fake.requests[1]["top_k"] == -1
+    assert metrics["engine/requests"] == 2
+
+
+def test_a_strict_server_gets_only_what_it_knows():
+    fake = FakeServer("text")
+    fake.strict = True
+    with fake.running() as url:
+        found, _ = rollouts(url, n=3)
+    assert [rollout.text for rollout in found] == ["40"] * 3
+    assert all(rollout.token_ids is None and rollout.logprobs is None for rollout in found)
+    assert [body["n"] for body in fake.requests[3:]] == [1, 1, 1]
+
+
+def test_logprobs_at_another_temperature_are_left_out_unless_vouched_for():
+    with FakeServer().running() as url:
+        assert rollouts(url, temperature=0.7)[0][0].logprobs is None
+        assert rollouts(url, temperature=0.7, tempered_logprobs=True)[0][0].logprobs is not None
+
+
+def test_texts_that_do_not_round_trip_are_counted():
+    tokenizer = load("chains")[1]
+    fake = FakeServer("text")
+    fake.pieces = [("4é", 0, 0.0), ("", 0, 0.0)]
+    with fake.running() as url:
+        found, metrics = rollouts(url, n=3, tokenizer=tokenizer)
+    assert [rollout.text for rollout in found] == ["4é"] * 3
+    assert {rollout.token_ids for rollout in found} == {None}
+    assert metrics["engine/not_round_trip"] == metrics["engine/retokenized"] == 3
+
+
+def test_truncated_and_empty_texts_are_completions():
+    fake = FakeServer()
+    fake.finish = "length"
+    with fake.running() as url:
+        assert {rollout.finish for rollout in rollouts(url)[0]} == {"length"}
+        fake.finish, fake.pieces = "stop", [("", 2, -0.5)]
+        empty = rollouts(url)[0][0]
+    assert (empty.text, empty.token_ids, empty.finish, empty.error) == ("", (2,), "stop", None)
+
+
+# what goes wrong
+
+
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [
+        (500, "HTTP 500"),
+        (429, "HTTP 429"),
+        (b"data: {not json\n\n", "no JSON"),
+        (b'data: {"error": {"message": "out of memory"}}\n\n', "out of memory"),
+        (b'data: {"choices": [{"index": 0, "text": "4", "finish_reason": null}]}\n\n', "before its end"),
+        (b"", "before its end"),
+        (b"data: [1, null]\n\ndata: [DONE]\n\n", "before its end"),
+    ],
+)
+def test_a_failed_request_is_repeated_and_then_given_up(trouble, said):
+    fake = FakeServer()
+    with fake.running() as url:
+
+        async def use(engine):
+            await engine.capabilities()
+            fake.first = [trouble] * 2
+            recovered = await engine.generate("3afc=", 2)
+            fake.first = [trouble] * 3
+            return recovered, await engine.generate("3afc=", 2)
+
+        (recovered, lost), metrics = with_engine(use, url, retries=2)
+    assert [rollout.error for rollout in recovered] == [None, None]
+    assert len(lost) == 2
+    assert all(said in rollout.error for rollout in lost)
+    assert metrics["engine/failed"] == 2
+    assert metrics["engine/retries"] == 4
+
+
+def test_finished_choices_of_a_broken_answer_are_kept():
+    fake = FakeServer()
+    half = {"choices": [{"index": 1, "text": "7", "finish_reason": "stop"}]}
+    with fake.running() as url:
+
+        async def use(engine):
+            await engine.capabilities()
+            fake.first = [b"data: " + json.dumps(half).encode() + b"\n\n"]
+            return await engine.generate("3afc=", 3)
+
+        found, _ = with_engine(use, url)
+    assert sorted(rollout.text for rollout in found) == ["40", "40", "7"]
+    assert [body["n"] for body in fake.requests] == [2, 3, 2]
+
+
+def test_a_prompt_that_is_refused_is_not_repeated():
+    fake = FakeServer()
+    with fake.running() as url:
+
+        async def use(engine):
+            await engine.capabilities()
+            fake.first = [400]
+            return await engine.generate("3afc=", 2)
+
+        found, metrics = with_engine(use, url)
+    assert all("HTTP 400" in rollout.error for rollout in found)
+    assert metrics["engine/retries"] == 0
+
+
+def test_an_answer_that_takes_too_long():
+    fake = FakeServer()
+    with fake.running() as url:
+
+        async def use(engine):
+            await engine.capabilities()
+            fake.pause = 0.3
+            return await engine.generate("3afc=", 2)
+
+        found, _ = with_engine(use, url, timeout=0.2, retries=0)
+        assert fake.hung_up.wait(10)
+    assert all("in time (0.2 s)" in rollout.error for rollout in found)
+
+
+def test_a_cancelled_call_hangs_up_and_no_more_connections_than_allowed():
+    fake = FakeServer()
+    with fake.running() as url:
+
+        async def use(engine):
+            await engine.capabilities()
+            fake.pause = 0.05
+            await asyncio.gather(*(engine.generate("3afc=", 2) for _ in range(6)))
+            fake.pause = 0.2
+            late = asyncio.create_task(engine.generate("3afc=", 2))
+            await asyncio.sleep(0.3)
+            late.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await late
+
+        with_engine(use, url, connections=2)
+        assert fake.hung_up.wait(10)
+    assert fake.most == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "said"), [(401, "refuses the key"), (404, "has no model 'tiny'"), (400, "answers no request")]
+)
+def test_a_server_that_answers_no_request(status, said):
+    fake = FakeServer()
+    fake.first = [status] * 9
+    with fake.running() as url, pytest.raises(EngineError, match=said):
+        rollouts(url)
+
+
+def test_no_server_there():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(EngineError, match=r"no server answers at .*/v1"):
+            rollouts(url)
+
+
+def test_a_server_of_several_models_wants_a_name():
+    fake = FakeServer()
+    fake.models = ["small", "large"]
+    with fake.running() as url, pytest.raises(EngineError, match=r"name the model: .* several: small, large"):
+        rollouts(url, model=None)
+
+
+def test_one_engine_in_several_event_loops():
+    with FakeServer().running() as url:
+        engine = OpenAIEngine(url, max_new_tokens=4)
+
+        async def use(close):
+            found = await engine.generate("3afc=", 2)
+            if close:
+                await engine.close()
+            return found
+
+        assert len(asyncio.run(use(False))) == len(asyncio.run(use(True))) == 2
+        with pytest.raises(EngineError, match="closed"):
+            asyncio.run(use(True))
+
+
+@pytest.mark.parametrize(
+    "options", [{"max_new_tokens": 0}, {"timeout": 0}, {"temperature": -1}, {"retries": -1}]
+)
+def test_options_out_of_range(options):
+    with pytest.raises(ConfigError):
+        OpenAIEngine("http://localhost:8000", **{"max_new_tokens": 4} | options)
+
+
+def test_an_address_that_is_none():
+    with pytest.raises(ConfigError, match="is like http://localhost:8000, not 'localhost:8000'"):
+        OpenAIEngine("localhost:8000", max_new_tokens=4)
+
+
+# hostile answers
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        None,
+        [],
+        {"choices": None},
+        {"choices": [None, 3, {"index": "0"}, {"index": [0]}]},
+        {"choices": [{"index": 0, "text": 5, "token_ids": "abc", "logprobs": [1], "finish_reason": 3}]},
+        {"choices": [{"delta": {"content": None}, "logprobs": {"content": [None], "tokens": 3}}]},
+        {"choices": [], "usage": {"completion_tokens": "many"}},
+    ],
+)
+def test_chunks_of_any_shape_are_survived(chunk):
+    choices = {}
+    gather(choices, chunk)
+    for choice in choices.values():
+        assert choice.finish is None
+        assert choice.rollout(with_logprobs=True, token_ids=choice.token_ids).text == ""
+
+
+def test_ids_and_logprobs_that_make_no_sense_are_left_out():
+    choice = Choice()
+    choice.add({"text": "\ud83d", "token_ids": [1, True, -4], "finish_reason": "stop"})
+    assert choice.token_ids is None
+    choice = Choice()
+    choice.add({"text": "\ud83d", "token_ids": [1, 2], "logprobs": {"token_logprobs": [-1.0, None]}})
+    choice.add({"text": "\ude00\ud83d", "finish_reason": "eos"})
+    rollout = choice.rollout(with_logprobs=True, token_ids=choice.token_ids)
+    assert (rollout.text, rollout.token_ids, rollout.logprobs) == ("\U0001f600\ufffd", (1, 2), None)
+
+
+def test_a_completion_that_the_server_withholds_is_a_failed_rollout():
+    choice = Choice(pieces=["half"], finish="abort")
+    assert "'abort'" in choice.rollout(with_logprobs=True, token_ids=None).error
