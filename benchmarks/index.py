@@ -14,6 +14,7 @@ import os
 import platform
 import resource
 import statistics
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -27,6 +28,7 @@ import numpy as np
 import typer
 from index_peers import GROUPS, PRIORITIES, Candidate, Floor, missing
 
+from curro import PromptTable, checkpoint
 from curro.index import MaxHeap, SumTree
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -220,8 +222,9 @@ def peak() -> float:
 
 
 def use_many(size: int, count: int = 4096) -> None:
-    """Build, use, save and restore both indexes at a hundred million prompts."""
+    """Build, use, save and restore the prompt table and both indexes at a hundred million prompts."""
     rng = np.random.default_rng(0)
+    table = table_bytes(size, count)
     for kind in (MaxHeap, SumTree):
         held = resident()
         priorities = rng.uniform(0.01, 0.99, size)
@@ -249,13 +252,42 @@ def use_many(size: int, count: int = 4096) -> None:
         same = [select_and_update(restored, uniforms, fresh).tolist() for _ in range(5)] == expected
         del restored, state
         typer.echo(
-            f"{kind.__name__}, {size:.0e} prompts: built in {built:.1f} s, {bytes_each:.1f} bytes a prompt; "
-            f"select and update {count}: median {statistics.median(spent) * 1e3:.2f} ms, "
-            f"slowest {max(spent) * 1e3:.2f} ms; saved in {saved:.1f} s, loaded in {loaded:.1f} s, "
-            f"same draws after: {same}; peak memory so far {peak():.1f} GB"
+            f"{kind.__name__}, {size:.0e} prompts: built in {built:.1f} s, {bytes_each:.1f} bytes a prompt "
+            f"({bytes_each + table:.1f} with the prompt table); select and update {count}: "
+            f"median {statistics.median(spent) * 1e3:.2f} ms, slowest {max(spent) * 1e3:.2f} ms; "
+            f"saved in {saved:.1f} s, loaded in {loaded:.1f} s, same draws after: {same}; "
+            f"peak memory so far {peak():.1f} GB"
         )
         if not same:
             raise typer.Exit(1)
+
+
+def table_bytes(size: int, count: int) -> float:
+    """What the prompt table takes once all of it was written, in bytes a prompt; saved and restored."""
+    held = resident()
+    table = PromptTable(size)
+    for column in table.columns.values():
+        column[:] = 1
+    used = (resident() - held) / size
+    rows = np.random.default_rng(1).integers(size, size=count)
+    table["visits"][rows] += 1
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "table.npz"
+        began = time.perf_counter()
+        checkpoint.save_state(path, {"table": table.state_dict()})
+        saved = time.perf_counter() - began
+        state = checkpoint.load_state(path)["table"]
+        restored = PromptTable(size)
+        restored.load_state_dict(state)
+        written = path.stat().st_size / 1e9
+    same = all(np.array_equal(column, restored[name]) for name, column in table.columns.items())
+    typer.echo(
+        f"PromptTable, {size:.0e} prompts: {used:.1f} bytes a prompt; written to a checkpoint of "
+        f"{written:.1f} GB in {saved:.1f} s, restored the same: {same}; peak memory so far {peak():.1f} GB"
+    )
+    if not same:
+        raise typer.Exit(1)
+    return used
 
 
 def select_and_update(index: MaxHeap | SumTree, uniforms: np.ndarray, fresh: np.ndarray) -> np.ndarray:

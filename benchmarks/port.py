@@ -4,9 +4,9 @@
     python benchmarks/port.py --quick       # fewer prompts, writes nothing
 
 One process, one thread; the candidates take turns, medians. A batch selects C prompts and observes C groups
-of 8 rewards. The peers' loops are written from their descriptions and draw one prompt at a time: prime-rl weighs
-every task in Python for `random.choices`, Syllabus hands `numpy.random.choice` a list of all tasks and their
-probabilities. A few of their draws are timed and counted C times; their updates are not counted.
+of 8 rewards. The peers' loops are written from their descriptions and draw one prompt at a time: prime-rl
+weighs every task in Python for `random.choices`, Syllabus hands `numpy.random.choice` a list of all tasks and
+their probabilities. A few of their draws are timed and counted C times; their updates are not counted.
 """
 
 from __future__ import annotations

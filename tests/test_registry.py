@@ -90,7 +90,7 @@ def test_a_method_of_the_users_own_works_as_a_built_in_does(tmp_path):
         ("unifrom:replacement=true", r"no selection is called 'unifrom' \(did you mean 'uniform'\?\)"),
         (
             "zzz",
-            "no selection is called 'zzz'; there are: .*prioritized-replay, pspo, .*uniform; your own is module:Class",
+            "no selection is called 'zzz'; there are: .*pspo, .*uniform; your own is module:Class",
         ),
         ("", "no selection is called ''; there are: .*prioritized-replay, .*uniform"),
         ({}, "selection needs a name: one of .*prioritized-replay, .*uniform, or module:Class"),
