@@ -67,12 +67,19 @@ def moments(rewards_PG: np.ndarray, scored_PG: np.ndarray) -> tuple[np.ndarray, 
 
     Counted from the lowest reward, so that a group of equal rewards has a variance of exactly 0.
     """
-    count_P = np.maximum(scored_PG.sum(axis=1), 1)
-    lowest_P = np.where(scored_PG.any(axis=1), rewards_PG.min(axis=1, where=scored_PG, initial=np.inf), 0.0)
-    above_PG = np.where(scored_PG, rewards_PG - lowest_P[:, None], 0.0)
-    mean_P = lowest_P + above_PG.sum(axis=1) / count_P
-    centred_PG = np.where(scored_PG, rewards_PG - mean_P[:, None], 0.0)
-    return mean_P, np.square(centred_PG).sum(axis=1) / count_P
+    # NumPy reduces the first axis of (G, P) many times faster than the last of (P, G)
+    rewards_GP, scored_GP = np.ascontiguousarray(rewards_PG.T), np.ascontiguousarray(scored_PG.T)
+    if scored_GP.all():
+        count_P, lowest_P = np.float64(len(rewards_GP)), rewards_GP.min(axis=0)
+        mean_P = lowest_P + (rewards_GP - lowest_P).sum(axis=0) / count_P
+        centred_GP = rewards_GP - mean_P
+    else:
+        count_P = np.maximum(scored_GP.sum(axis=0), 1)
+        lowest_P = rewards_GP.min(axis=0, where=scored_GP, initial=np.inf)
+        lowest_P[~scored_GP.any(axis=0)] = 0.0
+        mean_P = lowest_P + np.where(scored_GP, rewards_GP - lowest_P, 0.0).sum(axis=0) / count_P
+        centred_GP = np.where(scored_GP, rewards_GP - mean_P, 0.0)
+    return mean_P, (centred_GP * centred_GP).sum(axis=0) / count_P
 
 
 def read_groups(

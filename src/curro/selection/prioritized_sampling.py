@@ -104,8 +104,8 @@ class PrioritizedSampling(Selection):
 
     def _draw_again(self, prompts: np.ndarray, uniforms: np.ndarray) -> None:
         """Where a place's prompt is in flight, or an earlier place's, draw from the others, in place."""
-        taken = self.table["in_flight"][prompts]
-        taken |= np.isin(np.arange(len(prompts)), np.unique(prompts, return_index=True)[1], invert=True)
+        taken, order = self.table["in_flight"][prompts], np.argsort(prompts, kind="stable")
+        taken[order[1:]] |= prompts[order[1:]] == prompts[order[:-1]]
         places = np.flatnonzero(taken).tolist()
         if not places:
             return
