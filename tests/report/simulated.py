@@ -34,7 +34,13 @@ def simulated_run(
     curriculum = Curriculum(selection, keys, seed=seed)
     run = RunFolder.create(
         folder,
-        {"model": "simulated", "data": "skills", "curriculum": curriculum.config, "seed": seed},
+        {
+            "model": "simulated",
+            "data": "skills",
+            "settings": {"rollouts_per_prompt": GROUP},
+            "curriculum": curriculum.config,
+            "seed": seed,
+        },
     )
     run.append_metrics(
         {"step": 0, "rollouts": 0, "seconds": 0.0, **_evaluate(world, skills, needs[prompts:])}

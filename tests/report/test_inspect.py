@@ -23,6 +23,7 @@ def test_it_prints_columns_rows_and_rankings(runs, name):
     for title in ("600 prompts", "The first 5 prompts", "Hardest", "Most informative", "Regressed"):
         assert title in text
     assert "reward_variance" in text
+    assert "rollouts an admitted group" in text
     assert "train-0004" in text.replace("\n", "")
 
 

@@ -55,7 +55,12 @@ def render(rates: np.ndarray, k: int) -> RenderableType:
     for name, share in rows:
         word = {"0": "0: never", "1": "1: always"}.get(name, name)
         histogram.add_row(word, f"{share:.3f}", "█" * round(40 * share / widest))
+    return Group(histogram, "", render_bands(rates, k))
+
+
+def render_bands(rates: np.ndarray, k: int) -> Table:
+    """What admission by each of `BANDS` would cost."""
     costs = Table("band", "share inside", "rollouts an admitted group", box=None)
     for low, high, share, cost in bands(rates, k):
         costs.add_row(f"({low:g}, {high:g})", f"{share:.3f}", f"{cost:.1f}" if np.isfinite(cost) else "-")
-    return Group(histogram, "", costs)
+    return costs

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from curro.errors import ConfigError
+from curro.estimation.summary import render_bands
 from curro.report.history import read_history
 from curro.report.rankings import Ranking, rankings, readable
 from curro.runs import RunFolder
@@ -29,6 +30,8 @@ def inspect_run(
     out: str | os.PathLike[str] | None = None,
 ) -> None:
     """Print the prompt table's columns and first n rows, and the n hardest, most informative, regressed.
+
+    Last, for the usual difficulty bands, the rollouts that an admitted group would cost.
 
     Args:
         run: the run, or its folder.
@@ -50,8 +53,15 @@ def inspect_run(
         return
     console.print(render_columns(table))
     console.print(render_rows(table, n))
-    for ranking in rankings(read_history(folder).groups, n):
+    history = read_history(folder)
+    for ranking in rankings(history.groups, n):
         console.print(render_ranking(ranking))
+    size = folder.config.get("settings", {}).get("rollouts_per_prompt")
+    rates = history.groups.rate[history.groups.latest]
+    if size and len(rates):
+        costs = render_bands(rates, size)
+        costs.title, costs.title_justify = Text("Bands, by the prompts' latest groups"), "left"
+        console.print(costs)
 
 
 def export(table: pa.Table, path: Path) -> None:
