@@ -26,7 +26,11 @@ class CheckpointError(CurroError):
 
 
 class EngineError(CurroError):
-    """An engine that can generate nothing any more, or a request that it can never answer."""
+    """An engine that can generate nothing any more."""
+
+
+class PromptError(CurroError):
+    """A prompt that an engine can never answer; others it can."""
 
 
 class FillError(CurroError):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from curro.errors import ConfigError, EngineError
+from curro.errors import ConfigError, EngineError, PromptError
 from curro.lab import load
 from curro.lab.model import build_model
 from curro.rollout.local import LocalEngine
@@ -222,7 +222,7 @@ def test_a_prompt_that_the_tokenizer_refuses_does_not_harm_the_others(chains):
     async def use(engine):
         bad = asyncio.create_task(engine.generate(CHAT, 2))
         good = asyncio.create_task(engine.generate("5b=", 2))
-        with pytest.raises(EngineError, match="the tokenizer cannot read the prompt"):
+        with pytest.raises(PromptError, match="the tokenizer cannot read the prompt"):
             await bad
         return await good
 

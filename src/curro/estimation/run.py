@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from curro.data.prompt_set import PromptSet
-from curro.errors import EngineError
+from curro.errors import EngineError, PromptError
 from curro.reward import Reward
 from curro.rollout.engine import Engine, Rollout
 
@@ -48,7 +48,10 @@ async def estimate(
     async def work() -> None:
         nonlocal left_out, in_a_row
         for i in _shared(waiting):
-            rollouts = await engine.generate(prompts[i]["prompt"], k)
+            try:
+                rollouts = await engine.generate(prompts[i]["prompt"], k)
+            except PromptError as error:
+                rollouts = [Rollout("", error=str(error))]
             good = [rollout for rollout in rollouts if rollout.error is None]
             if not good:
                 left_out, in_a_row = left_out + 1, in_a_row + 1

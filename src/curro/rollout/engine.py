@@ -38,6 +38,7 @@ class Engine(Protocol):
 
         Raises:
             EngineError: the engine can answer no request any more (a dead server).
+            PromptError: it can never answer this one.
         """
         ...
 

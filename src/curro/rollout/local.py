@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from curro.errors import ConfigError, EngineError
+from curro.errors import ConfigError, CurroError, EngineError, PromptError
 from curro.rollout.engine import Prompt, Rollout
 from curro.rollout.seeded_sampling import SeededSampling, generate_rows
 
@@ -89,7 +89,8 @@ class LocalEngine:
         """n rollouts of a prompt.
 
         Raises:
-            EngineError: the engine is closed, the tokenizer cannot read the prompt, or the model failed.
+            EngineError: the engine is closed, or the model failed.
+            PromptError: the tokenizer cannot read the prompt.
         """
         if n < 1:
             return []
@@ -159,7 +160,7 @@ class LocalEngine:
                 ids[request] = self._ids(request.prompt)
             except Exception as error:
                 what = f"{type(error).__name__}: {error}"
-                refused = EngineError(f"the tokenizer cannot read the prompt {request.prompt!r:.80}: {what}")
+                refused = PromptError(f"the tokenizer cannot read the prompt {request.prompt!r:.80}: {what}")
                 self._fail([(request, 0)], refused)
         return [(request, i, ids[request]) for request, i in rows if request in ids]
 
@@ -198,15 +199,15 @@ class LocalEngine:
         if len(request.rollouts) == len(request.uniforms_NT):
             self._settle(request, [request.rollouts[i] for i in sorted(request.rollouts)])
 
-    def _fail(self, rows: list[Any], error: EngineError) -> None:
+    def _fail(self, rows: list[Any], error: CurroError) -> None:
         for request in {row[0] for row in rows}:
             request.cancelled = True
             self._settle(request, error)
 
-    def _settle(self, request: _Request, answer: list[Rollout] | EngineError) -> None:
+    def _settle(self, request: _Request, answer: list[Rollout] | CurroError) -> None:
         def settle() -> None:
             if not request.answer.done():
-                if isinstance(answer, EngineError):
+                if isinstance(answer, CurroError):
                     request.answer.set_exception(answer)
                 else:
                     request.answer.set_result(answer)
