@@ -69,7 +69,7 @@ def moments(rewards_PG: np.ndarray, scored_PG: np.ndarray) -> tuple[np.ndarray, 
     """
     # NumPy reduces the first axis of (G, P) many times faster than the last of (P, G)
     rewards_GP, scored_GP = np.ascontiguousarray(rewards_PG.T), np.ascontiguousarray(scored_PG.T)
-    if scored_GP.all():
+    if len(scored_GP) and scored_GP.all():
         count_P, lowest_P = np.float64(len(rewards_GP)), rewards_GP.min(axis=0)
         mean_P = lowest_P + (rewards_GP - lowest_P).sum(axis=0) / count_P
         centred_GP = rewards_GP - mean_P
