@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,12 +27,16 @@ class Reply:
 class Policy(Protocol):
     """The policy as it is now, lent by the host."""
 
-    def answer(self, conversations: Sequence[Sequence[dict[str, str]]]) -> list[Reply]:
-        """One sampled answer to each conversation (messages of `role` and `content`), in one batch."""
+    def answer(self, conversations: Sequence[Sequence[dict[str, str]]], max_tokens: int) -> list[Reply]:
+        """One sampled answer of at most `max_tokens` to each conversation (messages of `role`, `content`)."""
         ...
 
     def prompt(self, number: int) -> str:
         """The text of a prompt of the data set."""
+        ...
+
+    def backbone(self) -> tuple[Any, Any]:
+        """A copy of the policy's transformers model without its head, to keep, and the tokenizer."""
         ...
 
 

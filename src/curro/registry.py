@@ -18,8 +18,17 @@ BUILTIN: dict[str, dict[str, str]] = {
         "prioritized-replay": "curro.selection.prioritized_replay:prioritized_replay",
         "pspo": "curro.selection.prioritized_sampling:PrioritizedSampling",
         "least-visited": "curro.selection.least_visited:LeastVisited",
+        "metis": "curro.prediction.metis.selection:metis",
+        "pcl": "curro.prediction.value_model:pcl",
+        "posterior": "curro.selection.posterior:posterior",
+        "sec": "curro.selection.sec:SelfEvolvingCurriculum",
+        "adcl": "curro.selection.adcl:ADCL",
     },
-    "predictor": {},
+    "predictor": {
+        "metis": "curro.prediction.metis:Metis",
+        "pcl": "curro.prediction.value_model:ValueModel",
+        "beta": "curro.prediction.beta_posterior:BetaPosterior",
+    },
     "advantage": {
         "group": "curro.advantage.group:GroupRelative",
         "leave-one-out": "curro.advantage.leave_one_out:LeaveOneOut",

@@ -18,8 +18,11 @@ from curro.curriculum import Curriculum, Draw, Verdict
 from curro.errors import ConfigError
 from curro.hosts.trl import checkpoint as checkpoints
 from curro.hosts.trl.identity import RowIdentity
+from curro.hosts.trl.lessons import lesson_loss, share_out
 from curro.hosts.trl.owner import on_owner
+from curro.hosts.trl.policy import TrainedPolicy
 from curro.hosts.trl.refill import RefillSettings, fill
+from curro.lessons import Lessons
 from curro.selection.base import Selection
 
 
@@ -45,6 +48,9 @@ class CurriculumGRPOTrainer(GRPOTrainer):
     The sum of the weighted rewards decides informativeness, and the reward functions' own values reach the
     curriculum as named rewards, under the functions' names; a rollout for which every reward function
     returned None is not scored. Without an `advantage` in the curriculum the advantages are TRL's.
+
+    A curriculum that asks the policy something (METIS) is lent it, and what it wants trained on besides the
+    rollouts joins the loss of the same optimizer steps, whatever the `loss_type`.
 
     Args:
         curriculum: a `Curriculum` over the rows of `train_dataset`, or a selection method's name or
@@ -103,6 +109,10 @@ class CurriculumGRPOTrainer(GRPOTrainer):
                 f"a batch takes {batch} prompts and the data set has {prompts}: lower "
                 "per_device_train_batch_size or steps_per_generation, or raise num_generations"
             )
+        self._lessons: list[Lessons] = []
+        self.policy = TrainedPolicy(self)
+        if self.accelerator.is_main_process:
+            curriculum.attach(self.policy)
 
     def _check_refill(self) -> None:
         local = cast(int, self.args.generation_batch_size) // self.accelerator.num_processes
@@ -120,6 +130,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         if not self.model.training:  # type: ignore[union-attr]
             return super()._generate_and_score_completions(inputs)
+        self._lessons, self.policy.seconds = [], 0.0
         if self.curriculum.filters:
             return fill(self, len(inputs))
         return self.roll_out(len(inputs))[0]
@@ -139,9 +150,25 @@ class CurriculumGRPOTrainer(GRPOTrainer):
                 self.curriculum.drop(draw.tickets)
             raise
         verdict = on_owner(self.accelerator, lambda: self._observe(draw))
+        if verdict.lessons is not None:
+            self._lessons.append(verdict.lessons)
         if self.curriculum.credits:
             self._credit(output, verdict, local)
         return output, draw, verdict
+
+    def _prepare_inputs(self, generation_batch: Any) -> Any:
+        inputs = super()._prepare_inputs(generation_batch)
+        if self.model.training and self._lessons:  # type: ignore[union-attr]
+            share_out(self, self._lessons)
+            self._lessons = []
+        if self.policy.seconds:
+            self._metrics["train"]["judge/seconds"].append(self.policy.seconds)
+            self.policy.seconds = 0.0
+        return inputs
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        loss = super()._compute_loss(model, inputs)
+        return loss + lesson_loss(self, model, inputs) if self.model.training else loss  # type: ignore[union-attr]
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         self.gathered_rewards: torch.Tensor = super()._calculate_rewards(*args, **kwargs)

@@ -1,0 +1,54 @@
+"""The statement of a problem as a judgment prompt shows it: the user's function, then a limit of length."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+
+from curro.errors import ConfigError
+from curro.lessons import Policy
+
+
+class Statements:
+    """Prompts of the data set as judgments show them.
+
+    Args:
+        strip: "module:function" of the user's own, from a prompt's text to the problem alone.
+        cut: characters after which the text ends, with " [...]" in place of the rest.
+
+    Raises:
+        ConfigError: the function cannot be imported, or `cut` is below 1.
+    """
+
+    def __init__(self, strip: str | None, cut: int) -> None:
+        if cut < 1:
+            raise ConfigError(f"cut is a number of characters from 1, not {cut}")
+        self.strip = None if strip is None else _load(strip)
+        self.spec, self.cut = strip, cut
+
+    def of(self, policy: Policy, prompt: int) -> str:
+        """The statement of a prompt by its number.
+
+        Raises:
+            ConfigError: the user's function returned no text.
+        """
+        text = policy.prompt(prompt)
+        if self.strip is not None:
+            stripped = self.strip(text)
+            if not isinstance(stripped, str):
+                raise ConfigError(
+                    f"strip {self.spec!r} returned {stripped!r:.60} for prompt {prompt}, not text"
+                )
+            text = stripped
+        return text if len(text) <= self.cut else text[: self.cut] + " [...]"
+
+
+def _load(spec: str) -> Callable[[str], object]:
+    module, _, name = spec.partition(":")
+    try:
+        function = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"strip {spec!r} is not module:function of yours: {error}") from error
+    if not callable(function):
+        raise ConfigError(f"strip {spec!r} is not a function")
+    return function

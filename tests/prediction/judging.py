@@ -1,0 +1,35 @@
+"""A policy that answers what a test says, for the tests of METIS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from curro import Reply
+
+
+class Scripted:
+    """Answers with `say(text of the user's message)`; a prompt of the data set is `statement(number)`."""
+
+    def __init__(
+        self, say: Callable[[str], str], statement: Callable[[int], str] = lambda number: f"prompt {number}"
+    ) -> None:
+        self.say, self.statement = say, statement
+        self.conversations: list[Sequence[dict[str, str]]] = []
+        self.max_tokens: int | None = None
+
+    def prompt(self, number: int) -> str:
+        return self.statement(number)
+
+    def answer(self, conversations, max_tokens):
+        self.conversations, self.max_tokens = list(conversations), max_tokens
+        replies = []
+        for messages in conversations:
+            text = self.say(messages[-1]["content"])
+            asked = tuple(messages[-1]["content"].encode())
+            replies.append(Reply(text, asked, tuple(text.encode())))
+        return replies
+
+
+def candidate(text: str) -> int:
+    """The number of the prompt that is asked about: the last one in the message."""
+    return int(text.rpartition("prompt ")[2].split()[0])

@@ -1,0 +1,312 @@
+"""METIS: what is asked, what is selected, what the judgments earn, and what the policy is trained on."""
+
+import inspect
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from curro import ConfigError, Curriculum
+from curro.prediction.metis import Metis
+from curro.prediction.metis.judgment import judgment_reward
+from curro.prediction.value_model import ValueModel
+
+from .judging import Scripted, candidate
+
+HALF, FLAT = [1, 1, 0, 0], [0, 0, 0, 0]
+
+
+def boxed(value):
+    return f"I expect \\boxed{{{value}}}"
+
+
+def started(say, size=6, first=2, rewards=(HALF, FLAT), **options):
+    """A curriculum after its first batch: groups of variance 1/4 and 0, and nothing judged yet."""
+    curriculum = Curriculum({"name": "metis", **options}, size, seed=0)
+    policy = Scripted(say)
+    curriculum.attach(policy)
+    draw = curriculum.select(first, step=0)
+    verdict = curriculum.observe(draw.tickets, list(rewards))
+    assert policy.conversations == []
+    assert verdict.lessons is None
+    return curriculum, policy
+
+
+def test_reward_by_hand():
+    # 4 (0.15 - 0.25) = -0.4, squared 0.16; 4 (0 - 0.25) = -1
+    got = judgment_reward(np.array([0.15, 0.25, 0.0, 0.25]), np.array([0.25, 0.25, 0.25, 0.0]))
+    np.testing.assert_allclose(got, [0.84, 1, 0, 0], rtol=1e-12)
+
+
+def test_the_first_batch_is_drawn_at_random_and_nothing_is_asked():
+    firsts = set()
+    for seed in range(20):
+        curriculum = Curriculum("metis", 6, seed=seed)
+        curriculum.attach(Scripted(lambda text: pytest.fail("nothing to calibrate by")))
+        firsts.add(int(curriculum.select(1, step=0).prompts[0]))
+        metrics = curriculum.metrics()
+        assert metrics["judge/judgments"] == metrics["judge/failures"] == 0
+    assert len(firsts) > 3
+
+
+def test_the_highest_predictions_are_selected_and_failures_count_as_zero():
+    say = {0: "0.10", 1: "0.02", 2: "7", 3: "0.25", 4: "none", 5: "0.12"}
+    curriculum, policy = started(lambda text: boxed(say[candidate(text)]), candidates=3)
+    draw = curriculum.select(2, step=1)
+    assert policy.max_tokens == 512
+    assert draw.prompts.tolist() == [3, 5]
+    metrics = curriculum.metrics()
+    assert metrics["judge/failure_rate"] == pytest.approx(2 / 6)
+    assert metrics["judge/mean_prediction"] == pytest.approx((0.10 + 0.02 + 0.25 + 0.12) / 4)
+    assert metrics["judge/std_prediction"] == pytest.approx(np.std([0.10, 0.02, 0.25, 0.12]))
+    assert (metrics["judge/judgments"], metrics["judge/failures"]) == (6, 2)
+
+
+def test_the_exemplars_are_the_latest_pairs():
+    curriculum, policy = started(lambda text: boxed("0.1"), exemplars=2)
+    half, flat = (int(np.flatnonzero(curriculum.table["reward_variance"] == v)[0]) for v in (0.25, 0))
+    curriculum.select(1, step=1)
+    assert len(policy.conversations) == 6
+    for system, user in policy.conversations:
+        assert system["role"] == "system"
+        assert f'prompt {half}\n"""\nVariance: 0.250' in user["content"]
+        assert f'prompt {flat}\n"""\nVariance: 0.000' in user["content"]
+    assert {candidate(user["content"]) for _, user in policy.conversations} == set(range(6))
+
+
+def test_lessons_by_hand():
+    curriculum, _ = started(lambda text: boxed("0.15"), candidates=1, weight=0.5)
+    first = curriculum.select(2, step=1)
+    verdict = curriculum.observe(first.tickets, [HALF, FLAT])
+    # R = 1 - (4 * 0.1)^2 = 0.84 and 1 - (4 * 0.15)^2 = 0.64; the baseline is 0 still
+    np.testing.assert_allclose(verdict.lessons.advantages, [0.84, 0.64], rtol=1e-12)
+    assert verdict.lessons.weight == 0.5
+    assert curriculum.metrics()["judge/reward"] == pytest.approx(0.74)
+    for prompt, asked, answered in zip(
+        first.prompts, verdict.lessons.prompt_ids, verdict.lessons.completion_ids, strict=True
+    ):
+        assert candidate(bytes(asked).decode()) == prompt
+        assert bytes(answered).decode() == boxed("0.15")
+    # one step later the baseline has moved by 0.05 of the step's mean, 0.74
+    second = curriculum.select(1, step=2)
+    assert curriculum.metrics()["judge/baseline"] == pytest.approx(0.037)
+    verdict = curriculum.observe(second.tickets, [HALF])
+    np.testing.assert_allclose(verdict.lessons.advantages, [0.84 - 0.037], rtol=1e-12)
+    curriculum.select(1, step=3)
+    assert curriculum.metrics()["judge/baseline"] == pytest.approx(0.95 * 0.037 + 0.05 * 0.84)
+
+
+def test_the_baseline_moves_once_a_training_step():
+    """Rounds of a refill, in one step: algorithm 1 has one update an iteration."""
+    curriculum, _ = started(lambda text: boxed("0.15"), candidates=1)
+    for rewards in (HALF, FLAT):
+        draw = curriculum.select(1, step=1)
+        curriculum.observe(draw.tickets, [rewards])
+        assert curriculum.metrics()["judge/baseline"] == 0
+    curriculum.select(1, step=2)
+    assert curriculum.metrics()["judge/baseline"] == pytest.approx(0.05 * 0.74)
+
+
+@pytest.mark.parametrize(
+    ("failed", "advantages"),
+    # of a prompt of variance 1/4 and one of 0: 0 earns 1 - 1 and 1
+    [("lowest", [0, 0]), ("zero", [0, 1]), ("skip", None)],
+)
+def test_what_a_failed_judgment_earns(failed, advantages):
+    curriculum, _ = started(lambda text: "no idea", candidates=1, failed=failed)
+    verdict = curriculum.observe(curriculum.select(2, step=1).tickets, [HALF, FLAT])
+    if advantages is None:
+        assert verdict.lessons is None
+        assert np.isnan(curriculum.metrics()["judge/reward"])
+    else:
+        np.testing.assert_array_equal(verdict.lessons.advantages, advantages)
+
+
+def test_only_selected_prompts_that_were_observed_are_trained_on():
+    curriculum, _ = started(lambda text: boxed("0.1"), candidates=2)
+    draw = curriculum.select(3, step=1)
+    pending = curriculum.selection.predictor.pending
+    assert len(pending) == 3
+    curriculum.drop(draw.tickets[:1])
+    assert len(pending) == 2
+    verdict = curriculum.observe(draw.tickets[2:], [HALF])
+    assert candidate(bytes(verdict.lessons.prompt_ids[0]).decode()) == draw.prompts[2]
+    assert len(pending) == 1
+
+
+def test_a_prompt_dropped_and_selected_again_has_its_new_judgment():
+    values = iter(["0.10", "0.20", "0.04"])
+    curriculum, _ = started(lambda text: boxed(next(values)), size=1, first=1, rewards=(FLAT,), candidates=1)
+    curriculum.drop(curriculum.select(1, step=1).tickets)
+    verdict = curriculum.observe(curriculum.select(1, step=1).tickets, [FLAT])
+    np.testing.assert_allclose(verdict.lessons.advantages, [1 - 0.64], rtol=1e-12)
+
+
+def test_rewards_of_another_range_are_rescaled():
+    curriculum = Curriculum("metis:candidates=1,exemplars=0,weight=1", 2, reward_range=(-1, 3), seed=0)
+    curriculum.attach(Scripted(lambda text: boxed("0.15")))
+    # the variance of -1 and 3 is 4 of 16; that of 100 and -100 is counted as the largest, 1/4
+    verdict = curriculum.observe(curriculum.select(2, step=0).tickets, [[-1, 3], [100, -100]])
+    np.testing.assert_allclose(verdict.lessons.advantages, [0.84, 0.84], rtol=1e-12)
+
+
+def test_without_exemplars_the_first_batch_is_judged_too():
+    curriculum = Curriculum("metis:exemplars=0,candidates=2", 6, seed=0)
+    policy = Scripted(lambda text: boxed("0.1"))
+    curriculum.attach(policy)
+    curriculum.select(2, step=0)
+    assert len(policy.conversations) == 4
+
+
+def test_weight_zero_judges_and_teaches_nothing():
+    curriculum, _ = started(lambda text: boxed("0.15"), weight=0)
+    verdict = curriculum.observe(curriculum.select(1, step=1).tickets, [HALF])
+    assert verdict.lessons is None
+    assert curriculum.metrics()["judge/reward"] == pytest.approx(0.84)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"exemplars": -1}, "exemplars is a number from 0"),
+        ({"weight": -0.1}, "weight is a finite number from 0"),
+        ({"weight": float("nan")}, "weight is a finite number from 0"),
+        ({"baseline_rate": 1.1}, r"baseline_rate is in \[0, 1\]"),
+        ({"failed": "no"}, "failed is one of lowest, zero, skip"),
+        ({"max_tokens": 0}, "max_tokens is a number from 1"),
+        ({"cut": 0}, "cut is a number of characters from 1"),
+        ({"template": "none.txt"}, "cannot be read"),
+        ({"strip": "nowhere"}, "not module:function"),
+        ({"spred": True}, "did you mean 'spread'"),
+    ],
+)
+def test_a_wrong_option_is_refused(options, error):
+    with pytest.raises(ConfigError, match=error):
+        Curriculum({"name": "metis", **options}, 4)
+
+
+def test_defaults_are_those_of_the_paper():
+    selection = Curriculum("metis", 4).selection
+    predictor = selection.predictor
+    assert isinstance(predictor, Metis)
+    assert (selection.candidates, selection.target, selection.exploration) == (8, None, 0)
+    assert (predictor.exemplars, predictor.weight, predictor.baseline_rate) == (3, 0.01, 0.95)
+
+
+@pytest.mark.parametrize(("page", "method"), [("metis", Metis), ("pcl", ValueModel)])
+def test_every_option_and_metric_is_documented(page, method):
+    text = (Path(__file__).parents[2] / "docs" / f"{page}.md").read_text()
+    for option in inspect.signature(method).parameters:
+        assert f"`{option}`" in text
+    predictor = Curriculum(page, 4).selection.predictor
+    for name in predictor.metrics():
+        assert f"`{name}`" in text
+
+
+def test_without_a_policy_it_says_who_lends_one():
+    with pytest.raises(ConfigError, match="asks the policy, and no host has lent it"):
+        Curriculum("metis", 4).select(1, step=0)
+
+
+def by_number(text):
+    return boxed(["0.00", "0.04", "0.10", "0.18", "0.25", "oops"][(7 * candidate(text)) % 6])
+
+
+ORDERS = {
+    "together": [[0, 1, 2, 3]],
+    "one by one": [[0], [1], [2], [3]],
+    "mixed": [[2], [3, 0], [1]],
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("spread", [False, True])
+def test_the_order_of_feedback_changes_nothing_later(order, spread):
+    def run(parts):
+        curriculum = Curriculum({"name": "metis", "candidates": 2, "spread": spread}, 12, seed=5)
+        curriculum.attach(Scripted(by_number))
+        drawn = []
+        for step in range(8):
+            draw = curriculum.select(4, step=step)
+            rewards = np.array([[step % 2, 1, p % 2, p % 3 == 0] for p in draw.prompts], float)
+            for rows in parts:
+                curriculum.observe(draw.tickets[rows], rewards[rows])
+            drawn.append(draw.prompts.tolist())
+        curriculum.select(1, step=8)
+        return drawn, curriculum.state_dict()["selection"]["predictor"]
+
+    np.testing.assert_equal(run(ORDERS[order]), run(ORDERS["together"]))
+
+
+class Judged(RuleBasedStateMachine):
+    """A curriculum that is saved and restored again and again beside one that never is."""
+
+    def __init__(self):
+        super().__init__()
+        self.resumed, self.steady = self.fresh(), self.fresh()
+        self.step, self.in_flight, self.judged = 0, {}, set()
+
+    def fresh(self):
+        curriculum = Curriculum("metis:candidates=2,exploration=0.3,failed=zero,spread=true", 9, seed=1)
+        curriculum.attach(Scripted(by_number))
+        return curriculum
+
+    def both(self, act):
+        one, other = act(self.resumed), act(self.steady)
+        for name, value in vars(one).items() if one is not None else ():
+            if name != "lessons":
+                np.testing.assert_equal(value, getattr(other, name))
+            elif value is not None:
+                np.testing.assert_equal(vars(value), vars(other.lessons))
+        return one
+
+    @rule(n=st.integers(1, 3), ahead=st.integers(0, 1))
+    def select(self, n, ahead):
+        if n <= 9 - len(self.in_flight):
+            self.step += ahead
+            asks = self.steady.metrics()["observed"] > 0
+            draw = self.both(lambda curriculum: curriculum.select(n, step=self.step))
+            self.in_flight |= dict(zip(draw.tickets.tolist(), draw.prompts.tolist(), strict=True))
+            if asks:
+                self.judged |= set(draw.prompts.tolist())
+
+    @rule(data=st.data(), seed=st.integers(0, 99), observed=st.booleans())
+    def settle(self, data, seed, observed):
+        if not self.in_flight:
+            return
+        tickets = data.draw(st.lists(st.sampled_from(sorted(self.in_flight)), unique=True, min_size=1))
+        prompts = [self.in_flight.pop(ticket) for ticket in tickets]
+        due = [prompt for prompt in prompts if prompt in self.judged]
+        self.judged -= set(prompts)
+        if observed:
+            rewards = np.random.default_rng(seed).integers(0, 2, (len(tickets), 4))
+            verdict = self.both(lambda curriculum: curriculum.observe(tickets, rewards))
+            lessons = verdict.lessons
+            asked = [] if lessons is None else [candidate(bytes(i).decode()) for i in lessons.prompt_ids]
+            assert asked == due
+        else:
+            self.both(lambda curriculum: curriculum.drop(tickets))
+
+    @rule()
+    def resume(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.resumed.save(Path(folder) / "curriculum")
+            self.resumed = self.fresh()
+            self.resumed.load(Path(folder) / "curriculum")
+
+    @invariant()
+    def what_is_pending_is_in_flight(self):
+        for curriculum in (self.resumed, self.steady):
+            pending = curriculum.selection.predictor.state_dict()["pending"]["prompts"]
+            assert set(pending.tolist()) == self.judged <= set(self.in_flight.values())
+        np.testing.assert_equal(self.resumed.metrics(), self.steady.metrics())
+
+
+def test_any_interleaving_with_resumes():
+    case = Judged.TestCase
+    case.settings = settings(max_examples=25, stateful_step_count=30, deadline=None, derandomize=True)
+    case("runTest").runTest()
