@@ -18,9 +18,18 @@ SELECTIONS = [
     "prioritized-replay:variant=published,initial_priority=inf",
     "pspo",
     "pspo:replacement=true,normalize=all",
+    "sec",
+    "sec:categories=3,temperature=0.05,standardize=true",
+    "adcl",
+    "adcl:difficulty=variance,chunks=3",
 ]
-SCALE_FREE = SELECTIONS[:5]
-"""Not those as published: they have constants in units of the reward."""
+BATCHES = [
+    "posterior",
+    "posterior:target=none,exploration=0.25",
+]
+"""They choose for a whole batch: small selects draw other prompts than one large one."""
+SCALE_FREE = [*SELECTIONS[:5], "sec", "adcl", *BATCHES]
+"""Not those as published that have constants in units of the reward."""
 RATES = np.random.default_rng(0).beta(0.5, 0.5, 60)
 
 
@@ -61,7 +70,7 @@ def test_small_selects_have_the_same_probabilities(spec):
     np.testing.assert_array_equal(whole.probabilities, single)
 
 
-@pytest.mark.parametrize("spec", SELECTIONS)
+@pytest.mark.parametrize("spec", SELECTIONS + BATCHES)
 @pytest.mark.parametrize(
     "order",
     [
@@ -81,9 +90,9 @@ def test_the_order_and_batching_of_feedback_do_not_change_later_draws(spec, orde
         np.testing.assert_equal(other.state_dict()[part], one.state_dict()[part])
 
 
-@pytest.mark.parametrize("spec", SELECTIONS)
+@pytest.mark.parametrize("spec", SELECTIONS + BATCHES)
 def test_a_resume_between_any_two_calls_changes_nothing(spec):
-    curriculum, expected = Curriculum(spec, len(RATES), seed=1), run(spec)[0]
+    curriculum, expected = Curriculum(spec, len(RATES), seed=1), run(spec, select=[2, 4])[0]
 
     def resumed(curriculum):
         fresh = Curriculum(spec, len(RATES), seed=1)
@@ -103,7 +112,7 @@ def test_a_resume_between_any_two_calls_changes_nothing(spec):
         curriculum = resumed(curriculum)
 
 
-@pytest.mark.parametrize("spec", SELECTIONS)
+@pytest.mark.parametrize("spec", SELECTIONS + BATCHES)
 def test_same_seed_same_draws_and_another_seed_others(spec):
     first, again, other = run(spec)[0], run(spec)[0], run(spec, seed=2)[0]
     np.testing.assert_array_equal(first, again)
@@ -122,7 +131,7 @@ def test_the_scale_of_rewards_does_not_change_the_draws(spec, scale, reward_rang
     )
 
 
-@pytest.mark.parametrize("spec", SELECTIONS)
+@pytest.mark.parametrize("spec", SELECTIONS + BATCHES)
 @pytest.mark.parametrize("kind", ["negative", "continuous", "huge", "one outlier", "single rollout"])
 def test_rewards_of_any_real_value(spec, kind):
     curriculum = Curriculum(spec, 20, seed=4)

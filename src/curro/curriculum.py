@@ -80,8 +80,8 @@ class Curriculum:
         selection: which prompts are rolled out next: a method's name ("prioritized-replay"), the name
             with options as a dict or as text ("prioritized-replay:variant=published"),
             "module:Class" of your own, or a `Selection`.
-        prompts: the number of prompts, the sequence of their keys, or anything with `keys` and
-            `fingerprint` (a `curro.data.PromptSet`).
+        prompts: the number of prompts, the sequence of their keys, or anything with `keys`,
+            `fingerprint` and, for methods that look at them, `rows` (a `curro.data.PromptSet`).
         advantage: how rollouts are credited; the same forms. None leaves the crediting to the host
             framework, and verdicts carry A = r - mean(r).
         admission: which finished groups are trained on ("band:0.3,0.7"); the same forms. None: all.
@@ -107,6 +107,7 @@ class Curriculum:
         self.table = PromptTable(
             prompts if keys is None or callable(keys) else keys,
             fingerprint=getattr(prompts, "fingerprint", None),
+            rows=getattr(prompts, "rows", None),
             reward_range=reward_range,
         )
         self.config = {
@@ -239,7 +240,10 @@ class Curriculum:
             self.table["in_flight"][self.ledger.prompts] = True
 
     def _remember(self, outcome: Outcome) -> None:
-        np.add.at(self.table["visits"], outcome.prompts, 1)
+        if self.selection.repeats:
+            np.add.at(self.table["visits"], outcome.prompts, 1)
+        else:
+            self.table["visits"][outcome.prompts] += 1
         self.table["last_step"][outcome.prompts] = outcome.steps
         self.table["reward_mean"][outcome.prompts] = outcome.mean
         self.table["reward_variance"][outcome.prompts] = outcome.variance

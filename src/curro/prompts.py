@@ -25,6 +25,7 @@ class PromptTable:
         prompts: the number of prompts N, or a sequence of the data set's N keys.
         fingerprint: identifies the data set; a saved table is refused for another one. By default a
             hash of the keys, or the number of prompts.
+        rows: the data set's N rows, dicts of its columns, for methods that look at them; kept by reference.
         reward_range: the rewards of complete failure and of complete success.
 
     Raises:
@@ -37,8 +38,10 @@ class PromptTable:
         prompts: int | Sequence[str],
         *,
         fingerprint: str | None = None,
+        rows: Sequence[Mapping[str, Any]] | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
     ) -> None:
+        self.rows = rows
         self.keys: Sequence[str] | None = None
         if isinstance(prompts, int | np.integer):
             self.size = int(prompts)
@@ -84,6 +87,21 @@ class PromptTable:
     def key(self, prompt: int) -> str:
         """The data set's key of a prompt; its number where the data set has no keys."""
         return str(prompt) if self.keys is None else self.keys[prompt]
+
+    def values(self, column: str) -> list[Any]:
+        """The N values of a column of the data set's own.
+
+        Raises:
+            ConfigError: the data set came without its rows, or a row has no such column.
+        """
+        if self.rows is None:
+            raise ConfigError(
+                f"the column {column!r} is not known: give the curriculum a `PromptSet`, which has the rows"
+            )
+        values = [row.get(column) for row in self.rows]
+        if None in values:
+            raise ConfigError(f"prompt {self.key(values.index(None))!r} has no {column!r}: all rows need one")
+        return values
 
     def success_rate(self, mean: np.ndarray) -> np.ndarray:
         """Mean rewards on the scale where 0 is complete failure and 1 complete success."""

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from curro.errors import ConfigError
+from curro.groups import Groups
 from curro.prompts import PromptTable
-from curro.selection.base import Outcome
 
 HALF_LIVES = 2.0 ** np.arange(1, 13)
 """Candidate half-lives of the evidence, in training steps."""
@@ -45,7 +46,18 @@ class FadedPosterior:
 
     What is shared by all prompts would depend on the order in which groups come in. So `observe` only
     keeps them, and `learn` takes in what has come since it was last called, in order of prompt.
+
+    Args:
+        half_life: H in training steps, above 0; None: learnt.
+
+    Raises:
+        ConfigError: a half-life that is not above 0.
     """
+
+    def __init__(self, half_life: float | None = None) -> None:
+        if half_life is not None and not half_life > 0:
+            raise ConfigError(f"half_life is a number of training steps above 0, not {half_life}")
+        self.fixed = half_life
 
     def bind(self, table: PromptTable) -> None:
         self.table = table
@@ -62,6 +74,8 @@ class FadedPosterior:
     @property
     def half_life(self) -> float:
         """Training steps after which evidence counts half."""
+        if self.fixed is not None:
+            return self.fixed
         return float(HALF_LIVES[np.argmin(self.losses)]) if self.losses.any() else 64.0
 
     @property
@@ -75,6 +89,10 @@ class FadedPosterior:
             float(np.clip(self.prior_within / between, _NARROW, _WIDE)),
         )
 
+    def prior_of(self, prompts: np.ndarray) -> tuple[Any, Any, Any]:
+        """The prior of each prompt: here of all of them the same."""
+        return self.prior
+
     def kept(self, prompts: np.ndarray, step: int) -> np.ndarray:
         """The share of each prompt's evidence that still counts at this step; 0 for prompts never seen."""
         age = step - self.table["last_step"][prompts]
@@ -84,7 +102,7 @@ class FadedPosterior:
         self, prompts: np.ndarray, age: np.ndarray, half_life: float | np.ndarray | None = None
     ) -> tuple[np.ndarray, ...]:
         """Concentration K, mean M and variance of one reward T after `age` steps; arrays like `prompts`."""
-        mu, t, k = self.prior
+        mu, t, k = self.prior_of(prompts)
         n = self.count[prompts] * 0.5 ** (age / (self.half_life if half_life is None else half_life))
         m, s = self.mean[prompts].astype(np.float64), self.variance[prompts]
         total = k + n
@@ -97,11 +115,20 @@ class FadedPosterior:
         The success rate p is drawn; p(1-p) is scaled by what part of it the rewards of such prompts
         really vary (all of it for 0/1 rewards). In squared units of the range of rewards seen.
         """
+        p, rate, variance = self._draw(prompts, step, rng)
+        return p * (1 - p) * (variance / (self.high - self.low) ** 2) / (rate * (1 - rate))
+
+    def draw_rate(self, prompts: np.ndarray, step: int, rng: np.random.Generator) -> np.ndarray:
+        """A random draw of each prompt's success rate from its posterior."""
+        return self.low + (self.high - self.low) * self._draw(prompts, step, rng)[0]
+
+    def _draw(
+        self, prompts: np.ndarray, step: int, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """A draw and the mean of where in the range seen the success rate is; the variance of one reward."""
         concentration, mean, variance = self.combine(prompts, step - self.table["last_step"][prompts])
-        span = self.high - self.low
-        rate = np.clip((mean - self.low) / span, 1e-6, 1 - 1e-6)
-        p = rng.beta(concentration * rate, concentration * (1 - rate))
-        return p * (1 - p) * (variance / span**2) / (rate * (1 - rate))
+        rate = np.clip((mean - self.low) / (self.high - self.low), 1e-6, 1 - 1e-6)
+        return rng.beta(concentration * rate, concentration * (1 - rate)), rate, variance
 
     def expected(self, prompts: np.ndarray, step: int) -> np.ndarray:
         """The expected informativeness of each prompt at this step, in squared units of the reward."""
@@ -113,7 +140,7 @@ class FadedPosterior:
         low, high = self.table.reward_range
         return (high - low) ** 2
 
-    def observe(self, outcome: Outcome) -> None:
+    def observe(self, outcome: Groups) -> None:
         """Keep finished groups for `learn`; before the table's `last_step` is set to their visit."""
         rate = self.table.success_rate
         heard = (

@@ -12,34 +12,46 @@ WINDOW = 512
 
 
 class PredictionQuality:
-    """The latest pairs of predicted and realised values, and what they say."""
+    """The latest pairs of predicted and realised values, and what they say.
+
+    Which are the latest would depend on the order in which groups come in. So `observe` only keeps pairs, and
+    `learn` takes in what has come since it was last called, in order of prompt.
+    """
 
     def __init__(self) -> None:
-        self.predicted = np.empty(0)
-        self.realised = np.empty(0)
+        self.pairs = np.empty((2, 0))
+        self.heard = np.empty((3, 0))
 
-    def observe(self, predicted_P: np.ndarray, realised_P: np.ndarray) -> None:
-        """Take in pairs; those without a prediction (NaN) are passed over."""
-        known = ~np.isnan(predicted_P)
-        self.predicted = np.concatenate([self.predicted, predicted_P[known]])[-WINDOW:]
-        self.realised = np.concatenate([self.realised, realised_P[known]])[-WINDOW:]
+    def observe(self, prompts: np.ndarray, predicted_P: np.ndarray, realised_P: np.ndarray) -> None:
+        """Keep pairs of prompts (P,) for `learn`; those without a prediction (NaN) are passed over."""
+        heard = np.stack([prompts, predicted_P, realised_P])[:, ~np.isnan(predicted_P)]
+        self.heard = np.concatenate([self.heard, heard], axis=1)
+
+    def learn(self) -> None:
+        """Take in what was observed."""
+        self.pairs, self.heard = self._latest(), self.heard[:, :0]
+
+    def _latest(self) -> np.ndarray:
+        new = self.heard[1:, np.lexsort(self.heard[::-1])]
+        return np.concatenate([self.pairs, new], axis=1)[:, -WINDOW:]
 
     def metrics(self) -> dict[str, float]:
         """Spearman's rank correlation (NaN where a side is constant), mean and mean absolute error."""
-        if len(self.predicted) < 2:
+        predicted, realised = self._latest()
+        if len(predicted) < 2:
             return {}
-        error = self.predicted - self.realised
+        error = predicted - realised
         return {
-            "prediction/rank_correlation": rank_correlation(self.predicted, self.realised),
+            "prediction/rank_correlation": rank_correlation(predicted, realised),
             "prediction/mean_error": float(error.mean()),
             "prediction/mean_absolute_error": float(np.abs(error).mean()),
         }
 
     def state_dict(self) -> dict[str, Any]:
-        return {"predicted": self.predicted.copy(), "realised": self.realised.copy()}
+        return {"pairs": self.pairs.copy(), "heard": self.heard.copy()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.predicted, self.realised = state["predicted"].copy(), state["realised"].copy()
+        self.pairs, self.heard = state["pairs"].copy(), state["heard"].copy()
 
 
 def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:

@@ -23,6 +23,7 @@ class Reason(IntEnum):
     RETEST_UNSOLVED = 3
     UNSEEN = 4
     UNIFORM = 5
+    ESTIMATE = 6
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ class Predicted(Selection):
 
     "METIS", section 4 and equation 7: candidates are drawn uniformly from the prompts that are free; ties of
     the prediction are broken at random. Where fewer than m B are free, all of them are candidates.
+    Small calls of `select` have fewer candidates each: they do not draw what one call for the batch would.
 
     Args:
         predictor: a registered predictor, with its options as a dict or as text, or module:Class.
@@ -71,6 +72,7 @@ class Predicted(Selection):
                 f"{type(self.predictor).__name__} asks the policy, and no host has lent it: "
                 "train with a host that does, or call `curriculum.attach(policy)`"
             )
+        self.quality.learn()
         candidates = self._candidates(n)
         if self.target is None:
             value = self.predictor.informativeness(candidates, step)
@@ -92,8 +94,9 @@ class Predicted(Selection):
 
     def _candidates(self, n: int) -> np.ndarray:
         """Free prompts in a random order, at most n times `candidates`."""
-        wanted = min(n * self.candidates, self.table.size - int(self.table["in_flight"].sum()))
-        if 2 * wanted > self.table.size:
+        count = self.table.size - int(self.table["in_flight"].sum())
+        wanted = min(n * self.candidates, count)
+        if 2 * wanted > count or 2 * count < self.table.size:
             free = np.flatnonzero(~self.table["in_flight"])
             return self.rng.permutation(free)[:wanted]
         drawn = np.empty(0, np.int64)
@@ -110,7 +113,8 @@ class Predicted(Selection):
             if self.target is None
             else self.table.success_rate(outcome.mean)
         )
-        self.quality.observe(self.expected_N[outcome.prompts].astype(np.float64), realised)
+        expected = self.expected_N[outcome.prompts].astype(np.float64)
+        self.quality.observe(outcome.prompts, expected, realised)
         self.lessons = self.predictor.observe(outcome)
 
     def release(self, prompts: np.ndarray) -> None:
