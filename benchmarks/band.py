@@ -1,6 +1,6 @@
 """Online difficulty filtering in small: bands against plain GRPO, by updates and by rollouts.
 
-    python benchmarks/band.py               # 21 runs: about 25 minutes on two cores; tables into the docs
+    python benchmarks/band.py               # 12 runs: about 12 minutes on two cores; tables into the docs
     python benchmarks/band.py --quick       # a minute, writes nothing
 
 Trains the lab's spell_backward with every gate, the same seeds and the same budget of rollouts, rejected ones
@@ -26,9 +26,6 @@ TABLES: Tables = {
         "plain GRPO": "least-visited",
         "0 < p < 1": "least-visited admission=band:0,1",
         "0.2 < p < 0.8": "least-visited admission=band:0.2,0.8",
-        "0.3 < p < 0.7": "least-visited admission=band:0.3,0.7",
-        "0 <= p < 0.6": "least-visited admission=band:0,0.6,low",
-        "prioritized replay": "prioritized-replay",
         "prioritized replay, 0.2 < p < 0.8": "prioritized-replay admission=band:0.2,0.8",
     },
 }
