@@ -31,6 +31,7 @@ SELECTIONS = [
     "posterior:target=none,candidates=2,exploration=0.5",
     "sec:categories=3",
     "adcl:chunks=3",
+    "frontier:rest=true",
 ]
 REWARDS = {
     "0/1": lambda rng, shape: rng.integers(0, 2, shape).astype(float),
@@ -148,8 +149,9 @@ class Port(RuleBasedStateMachine):
             metrics = curriculum.metrics()
             assert metrics["selected"] == metrics["observed"] + metrics["dropped"] + metrics["in_flight"]
             assert {name: metrics[name] for name in self.counts} == self.counts
-            assert np.flatnonzero(curriculum.table["in_flight"]).tolist() == sorted(set(self.in_flight.values()))
-            assert curriculum.free == SIZE - len(set(self.in_flight.values()))
+            away = sorted(set(self.in_flight.values()))
+            assert np.flatnonzero(curriculum.table["in_flight"]).tolist() == away
+            assert curriculum.free == SIZE - len(away)
             assert curriculum.table["visits"].sum() == self.counts["observed"]
 
 

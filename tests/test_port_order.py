@@ -26,6 +26,8 @@ SELECTIONS = [
 BATCHES = [
     "posterior",
     "posterior:target=none,exploration=0.25",
+    "frontier",
+    "frontier:rest=true,thompson=false",
 ]
 """They choose for a whole batch: small selects draw other prompts than one large one."""
 SCALE_FREE = [*SELECTIONS[:5], "sec", "adcl", *BATCHES]

@@ -21,6 +21,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "metis": "curro.prediction.metis.selection:metis",
         "pcl": "curro.prediction.value_model:pcl",
         "posterior": "curro.selection.posterior:posterior",
+        "frontier": "curro.selection.frontier:frontier",
         "sec": "curro.selection.sec:SelfEvolvingCurriculum",
         "adcl": "curro.selection.adcl:ADCL",
     },
@@ -28,6 +29,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "metis": "curro.prediction.metis:Metis",
         "pcl": "curro.prediction.value_model:ValueModel",
         "beta": "curro.prediction.beta_posterior:BetaPosterior",
+        "frontier": "curro.prediction.frontier:Frontier",
     },
     "advantage": {
         "group": "curro.advantage.group:GroupRelative",

@@ -211,3 +211,10 @@ def test_keys_of_the_data_set_name_the_prompts(tmp_path):
     host = trainer(tmp_path, train_dataset=rows)
     assert isinstance(host, CurriculumGRPOTrainer)
     assert host.curriculum.table.key(2) == "y"
+
+
+def test_texts_reach_the_method_that_looks_at_them(tmp_path):
+    host = trainer(tmp_path, curriculum="frontier", max_steps=2)
+    host.train()
+    assert host.curriculum.table.rows[3]["prompt"] == dataset()[3]["prompt"]
+    assert host.curriculum.metrics()["observed"] == 8

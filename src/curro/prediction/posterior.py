@@ -102,7 +102,16 @@ class FadedPosterior:
         self, prompts: np.ndarray, age: np.ndarray, half_life: float | np.ndarray | None = None
     ) -> tuple[np.ndarray, ...]:
         """Concentration K, mean M and variance of one reward T after `age` steps; arrays like `prompts`."""
-        mu, t, k = self.prior_of(prompts)
+        return self._mix(self.prior_of(prompts), prompts, age, half_life)
+
+    def _mix(
+        self,
+        prior: tuple[Any, Any, Any],
+        prompts: np.ndarray,
+        age: np.ndarray,
+        half_life: float | np.ndarray | None = None,
+    ) -> tuple[np.ndarray, ...]:
+        mu, t, k = prior
         n = self.count[prompts] * 0.5 ** (age / (self.half_life if half_life is None else half_life))
         m, s = self.mean[prompts].astype(np.float64), self.variance[prompts]
         total = k + n
@@ -166,6 +175,7 @@ class FadedPosterior:
         self.high = float(highest.max(initial=self.high))
         seen = self.count[prompts] > 0
         self._learn_half_life(prompts[seen], age[seen], size[seen], mean[seen])
+        self._learn_more(prompts, age, size, mean)
         old = self.count[prompts] * 0.5 ** (age / self.half_life)
         several = size > 1
         self._learn_prior(*(column[several] for column in (old, size, mean, variance)))
@@ -182,10 +192,18 @@ class FadedPosterior:
     def _learn_half_life(
         self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray
     ) -> None:
+        believed = self.combine(prompts, age, HALF_LIVES[:, None])
+        self.losses = self.losses + self._surprise(believed, size, mean)
+
+    def _surprise(self, believed: tuple[np.ndarray, ...], size: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """Minus the log likelihood of group means (P,) under each row of K, M and T."""
         floor = 1e-4 * (self.high - self.low) ** 2
-        concentration, expected, variance = self.combine(prompts, age, HALF_LIVES[:, None])
+        concentration, expected, variance = believed
         spread = variance * (concentration / size + 1) / (concentration + 1) + floor
-        self.losses = self.losses + (np.log(spread) + (mean - expected) ** 2 / spread).sum(axis=1) / 2
+        return (np.log(spread) + (mean - expected) ** 2 / spread).sum(axis=1) / 2
+
+    def _learn_more(self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray) -> None:
+        """What a subclass learns from new groups (P,), ascending; they are not in the evidence yet."""
 
     def _learn_prior(self, old: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> None:
         concentration = self.prior[2]

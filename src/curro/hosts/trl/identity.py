@@ -14,6 +14,7 @@ class RowIdentity:
     Attributes:
         keys: the column `key` where there is one, else the row numbers.
         fingerprint: SHA-256, 64 hex digits, over keys and prompts in their order.
+        rows: the data set, for methods that look at texts or columns.
     """
 
     def __init__(self, dataset: Dataset) -> None:
@@ -24,3 +25,4 @@ class RowIdentity:
         for key, prompt in zip(self.keys, prompts, strict=True):
             digest.update(json.dumps([key, prompt], sort_keys=True).encode() + b"\n")
         self.fingerprint = digest.hexdigest()
+        self.rows = dataset

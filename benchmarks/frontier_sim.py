@@ -1,0 +1,166 @@
+"""Rollouts that a selection needs to bring a simulated policy where uniform sampling ends.
+
+    OMP_NUM_THREADS=1 python benchmarks/frontier_sim.py [--seeds 5] [--steps 800] [METHOD ...]
+    OMP_NUM_THREADS=1 python benchmarks/frontier_sim.py --hidden 40     # what texts do not show
+    OMP_NUM_THREADS=1 python benchmarks/frontier_sim.py --heart 10      # what is learnt by heart
+
+The policy is a table of skills. A prompt is a chain of them, written as letters, and its rollout succeeds
+when every skill in it does: its pass rate is a product. The skills follow the policy gradient of the groups'
+advantages r - mean(r), and pull each other along a little. With --hidden every prompt also needs one skill of
+so many that its text does not show; with --heart one of its own, learnt so many times as fast. The level is
+the mean pass rate of prompts that are held out.
+
+Gives up: texts say less of difficulty than here, and real policies do more than a sum of skills. It shows
+what a method does with what it is told, and proves nothing about language models.
+
+METHOD: a selection as `Curriculum` takes it, or "oracle": of 8 candidates a place those of highest p(1-p).
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+
+from curro import Curriculum, Predictor
+from curro.data import PromptSet
+from curro.selection.predicted import Predicted
+
+METHODS = ("uniform", "prioritized-replay", "pspo", "sec", "adcl", "posterior", "frontier", "oracle")
+PROMPTS, HELD_OUT, LETTERS, LONGEST, BATCH, GROUP = 4000, 1000, 16, 14, 32, 8
+RATE, PULL, EVERY = 0.25, 0.15, 20
+
+
+class World:
+    """Skills, the prompts made of them, and the policy gradient.
+
+    Attributes:
+        counts_MK: how often each of M prompts needs each skill; the first N are trained on, others held out.
+        logits_K: of the skills' success rates.
+        own_M: of each prompt's own skill, which no other prompt teaches; infinite where there is none.
+    """
+
+    def __init__(self, seed: int, hidden: int, heart: float) -> None:
+        rng = np.random.default_rng(seed)
+        chains = [rng.integers(LETTERS, size=rng.integers(1, LONGEST + 1)) for _ in range(PROMPTS + HELD_OUT)]
+        shown_MK = [np.bincount(chain, minlength=LETTERS) for chain in chains]
+        hidden_MK = (
+            np.eye(hidden)[rng.integers(hidden, size=len(chains))] if hidden else np.empty((len(chains), 0))
+        )
+        self.counts_MK = np.concatenate([shown_MK, hidden_MK], axis=1).astype(np.int64)
+        skills = self.counts_MK.shape[1]
+        self.logits_K = _logit(rng.uniform(0.2, 0.9, skills))
+        self.own_M = _logit(rng.uniform(0.3, 0.9, len(chains))) if heart else np.full(len(chains), np.inf)
+        self.heart = heart
+        pull_KD = np.eye(skills) + PULL * rng.normal(size=(skills, skills)) / np.sqrt(skills)
+        self.kernel_KK = pull_KD @ pull_KD.T
+        self.rng = rng
+        texts = [
+            f"{i % 10}{''.join(chr(97 + k) for k in chain)}=" for i, chain in enumerate(chains[:PROMPTS])
+        ]
+        self.prompts = PromptSet(
+            [{"key": str(i), "prompt": text, "answer": None} for i, text in enumerate(texts)]
+        )
+
+    def pass_rates(self) -> np.ndarray:
+        """Of all M prompts."""
+        log_own_M = -np.log1p(np.exp(-self.own_M))
+        return np.exp(log_own_M - self.counts_MK @ np.log1p(np.exp(-self.logits_K)))
+
+    def level(self) -> float:
+        """The mean pass rate of the prompts that are held out."""
+        return float(self.pass_rates()[PROMPTS:].mean())
+
+    def practise(self, prompts_B: np.ndarray) -> np.ndarray:
+        """Roll out, learn from it; returns the rewards (B, G)."""
+        rates_K, own_B1 = 1 / (1 + np.exp(-self.logits_K)), 1 / (1 + np.exp(-self.own_M[prompts_B, None]))
+        counts_BGK = np.repeat(self.counts_MK[prompts_B][:, None], GROUP, axis=1)
+        successes_BGK = self.rng.binomial(counts_BGK, rates_K)
+        own_BG = self.rng.random((len(prompts_B), GROUP)) < own_B1
+        rewards_BG = ((successes_BGK == counts_BGK).all(axis=2) & own_BG).astype(float)
+        advantages_BG = rewards_BG - rewards_BG.mean(axis=1, keepdims=True)
+        gradient_K = np.einsum("bg,bgk->k", advantages_BG, successes_BGK - counts_BGK * rates_K)
+        self.logits_K = self.logits_K + RATE / rewards_BG.size * self.kernel_KK @ gradient_K
+        self.own_M[prompts_B] += self.heart * (advantages_BG * (own_BG - own_B1)).mean(axis=1)
+        return rewards_BG
+
+
+def _logit(rates: np.ndarray) -> np.ndarray:
+    return np.log(rates / (1 - rates))
+
+
+class Oracle(Predictor):
+    """Knows the world's pass rates."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
+        p = self.world.pass_rates()[prompts]
+        return p * (1 - p)
+
+
+def train(
+    method: str, seed: int, steps: int, hidden: int, heart: float
+) -> tuple[np.ndarray, float, float, int]:
+    """Levels every EVERY steps, the share of groups with a signal, milliseconds a step, prompts seen."""
+    world = World(seed, hidden, heart)
+    oracle = {"name": f"{__name__}:Oracle", "world": world}
+    selection = Predicted(predictor=oracle, candidates=8) if method == "oracle" else method
+    curriculum = Curriculum(selection, world.prompts, seed=seed)
+    levels, signal, seconds = [world.level()], 0.0, 0.0
+    for step in range(steps):
+        start = time.perf_counter()
+        draw = curriculum.select(BATCH, step=step)
+        seconds += time.perf_counter() - start
+        rewards = world.practise(draw.prompts)
+        start = time.perf_counter()
+        curriculum.observe(draw.tickets, rewards)
+        seconds += time.perf_counter() - start
+        signal += (np.ptp(rewards, axis=1) > 0).mean()
+        if (step + 1) % EVERY == 0:
+            levels.append(world.level())
+    seen = int((curriculum.table["visits"] > 0).sum())
+    return np.array(levels), signal / steps, 1e3 * seconds / steps, seen
+
+
+def main() -> None:
+    summary = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    summary.add_argument("methods", nargs="*", default=METHODS, metavar="METHOD")
+    summary.add_argument("--seeds", type=int, default=5)
+    summary.add_argument("--steps", type=int, default=800)
+    summary.add_argument("--hidden", type=int, default=0)
+    summary.add_argument("--heart", type=float, default=0.0)
+    args = summary.parse_args()
+    world = args.steps, args.hidden, args.heart
+    goals = [train("uniform", seed, *world)[0][-1] for seed in range(args.seeds)]
+    print(
+        f"{args.seeds} seeds, {args.steps} steps of {BATCH} x {GROUP}; uniform ends at {np.mean(goals):.3f}"
+    )
+    print("| method | level at 1/4 | 1/2 | the end | rollouts to uniform's end, as a share | ", end="")
+    print("groups with a signal | prompts seen | ms a step |\n|---|--:|--:|--:|--:|--:|--:|--:|")
+    for method in args.methods:
+        runs = [train(method, seed, *world) for seed in range(args.seeds)]
+        levels = np.array([run[0] for run in runs])
+        reached = _share(levels, np.array(goals), args.steps)
+        quarter = (levels.shape[1] - 1) // 4
+        at = " | ".join(f"{levels[:, i].mean():.3f}" for i in (quarter, 2 * quarter, -1))
+        signal, milliseconds, seen = (np.mean([run[i] for run in runs]) for i in (1, 2, 3))
+        print(f"| {method} | {at} | {reached} | {signal:.2f} | {seen:.0f} | {milliseconds:.1f} |", flush=True)
+
+
+def _share(levels_ST: np.ndarray, goals_S: np.ndarray, steps: int) -> str:
+    """When each seed's goal is reached: mean and range, as shares of all steps; or how many do not."""
+    reached_ST = levels_ST >= goals_S[:, None]
+    missing = int((~reached_ST.any(axis=1)).sum())
+    if missing:
+        return f"{missing} of {len(goals_S)} do not reach it"
+    share_S = reached_ST.argmax(axis=1) * EVERY / steps
+    return f"{share_S.mean():.2f} ({share_S.min():.2f} to {share_S.max():.2f})"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""A prompt's own outcomes as a predictor: a Beta posterior of its success rate, whose evidence fades."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from curro.groups import Groups
+from curro.prediction.base import Predictor
+from curro.prediction.posterior import FadedPosterior
+from curro.prompts import PromptTable
+
+
+class BetaPosterior(Predictor):
+    """Success rate and informativeness from `FadedPosterior`: Beta(a, b) for 0/1 rewards, with
+
+        a = k mu + 2^(-age / H) n m          successes, those of the prior first
+        b = k (1 - mu) + 2^(-age / H) n (1 - m)
+        E[p] = a / (a + b),    E[p(1-p)] = a b / ((a + b)(a + b + 1))
+
+    where n rollouts, `age` steps ago, had the mean m, and the prior's mean mu and weight k are learnt from
+    the latest visits of all prompts. Other rewards count as fractions of a success, on the scale of the
+    rewards seen; their expected variance is kept beside their mean and is exact.
+
+    "Model Predictive Prompt Selection" (arXiv 2507.04632) draws from such posteriors, with a prior of (1, 1)
+    and a fixed share of the evidence kept at each visit.
+
+    Args:
+        thompson: predictions are draws from the posterior; False: its expectations.
+        half_life: H in training steps; None: learnt from repeated visits. Evidence that is to fade by a
+            factor d a step has H = log(1/2) / log(d).
+
+    Raises:
+        ConfigError: a half-life that is not above 0.
+    """
+
+    def __init__(self, *, thompson: bool = True, half_life: float | None = None) -> None:
+        self.thompson = thompson
+        self.posterior = FadedPosterior(half_life)
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        super().bind(table, rng)
+        self.posterior.bind(table)
+
+    def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
+        posterior = self.posterior
+        posterior.learn()
+        if self.thompson:
+            return posterior.draw(prompts, step, self.rng) * (posterior.high - posterior.low) ** 2
+        low, high = self.table.reward_range
+        return posterior.expected(prompts, step) / (high - low) ** 2
+
+    def success_rate(self, prompts: np.ndarray, step: int) -> np.ndarray:
+        self.posterior.learn()
+        if self.thompson:
+            return self.posterior.draw_rate(prompts, step, self.rng)
+        return self.posterior.combine(prompts, step - self.table["last_step"][prompts])[1]
+
+    def observe(self, outcome: Groups) -> None:
+        self.posterior.observe(outcome)
+
+    def metrics(self) -> dict[str, float]:
+        return self.posterior.metrics()
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.posterior.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.posterior.load_state_dict(state)

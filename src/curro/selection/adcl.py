@@ -1,0 +1,158 @@
+"""Adaptive difficulty: from easy to hard in chunks, each measured again before it is trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from curro.errors import ConfigError
+from curro.prompts import PromptTable
+from curro.selection.base import Choice, Outcome, Reason, Selection
+
+DIFFICULTIES = ("failure", "variance")
+_IDLE, _ESTIMATE, _TRAIN = 0, 1, 2
+_ATTEMPTS = 3
+
+
+class ADCL(Selection):
+    """Adaptive difficulty curriculum learning (arXiv 2505.08364), as "METIS", A.5, runs it.
+
+    1. Every prompt is rolled out once, in a random order, for its difficulty (`Reason.ESTIMATE`).
+    2. The data set is sorted from easy to hard, equals at random, and cut into chunks that stay.
+    3. The chunks are trained on one after the other, each from easy to hard (`Reason.PRIORITY`). Each but
+       the first is rolled out for estimation again before, and sorted anew by what that said.
+    4. After the last chunk comes the first, estimated again.
+
+    Difficulty is that of the latest group. Estimates are ordinary groups: the host rolls out as many
+    completions as for any other (table 5 has 4) and trains on them, unless it leaves out what has
+    `Reason.ESTIMATE`; the paper does not train on them.
+
+    A batch is never short. Where the last estimates of a chunk do not fill it, it is completed from what is
+    known by then, and an estimate that is still out does not count: the latest difficulty does, and a
+    prompt without any is taken as the hardest. A dropped estimate is asked for again, three times in all; a
+    dropped prompt of step 3 misses its turn.
+
+    Args:
+        chunks: of table 5, from 1.
+        difficulty: "failure": 1 - success rate, and so 1 - mean reward, in reward ranges, where rewards are
+            not 0/1; "variance": the variance of the group's rewards, the paper's choice for those.
+        column: of the data set: pass rates of the base policy in [0, 1], as `curro curate` writes them in
+            `pass_rate`. They take the place of step 1. None: step 1.
+
+    Raises:
+        ConfigError: an option that is none of these; a column that is missing or not of pass rates.
+    """
+
+    def __init__(self, *, chunks: int = 8, difficulty: str = "failure", column: str | None = None) -> None:
+        if chunks < 1:
+            raise ConfigError(f"chunks is a number from 1, not {chunks}")
+        if difficulty not in DIFFICULTIES:
+            raise ConfigError(f"difficulty is one of {', '.join(DIFFICULTIES)}, not {difficulty!r}")
+        if column is not None and difficulty != "failure":
+            raise ConfigError("a column of pass rates says nothing of variances: leave out one of the two")
+        self.chunks, self.difficulty, self.column = chunks, difficulty, column
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        super().bind(table, rng)
+        self.seed, self.chunk, self.count = int(rng.integers(2**63)), -1, min(self.chunks, table.size)
+        self.chunk_N = table.add("adcl_chunk", np.int32, -1)
+        self.due_N = table.add("adcl_due", np.uint8, _ESTIMATE)
+        self.asked_N = table.add("adcl_asked", np.uint8, 0)
+        self.base_N = np.full(table.size, np.inf)
+        self._shuffle()
+        if self.column is not None:
+            self.base_N = 1 - _pass_rates(self.column, table.values(self.column))
+            self._cut()
+
+    def _shuffle(self) -> None:
+        self.tie_N = np.random.default_rng(self.seed).permutation(self.table.size)
+
+    def difficulty_of(self, prompts: np.ndarray) -> np.ndarray:
+        """Difficulty (P,) as last seen; that of the column, or infinite, where a prompt was never seen."""
+        if self.difficulty == "failure":
+            seen = 1 - self.table.success_rate(self.table["reward_mean"][prompts].astype(np.float64))
+        else:
+            seen = self.table["reward_variance"][prompts].astype(np.float64)
+        return np.where(self.table["visits"][prompts] > 0, seen, self.base_N[prompts])
+
+    def _cut(self) -> None:
+        """Sort all prompts into chunks, the first of which is due."""
+        everything = np.arange(self.table.size)
+        order = np.lexsort((self.tie_N, self.difficulty_of(everything)))
+        self.chunk_N[order] = everything * self.count // self.table.size
+        self.due_N[:] = np.where(self.chunk_N == 0, _TRAIN, _IDLE)
+        self.chunk = 0
+
+    def _open_next(self) -> None:
+        self.chunk = (self.chunk + 1) % self.count
+        opened = np.flatnonzero(self.chunk_N == self.chunk)
+        self.due_N[opened], self.asked_N[opened] = _ESTIMATE, 0
+
+    def select(self, n: int, step: int) -> Choice:
+        parts, free_N, missing = [], ~self.table["in_flight"], n
+        while missing:
+            part = self._due(missing, free_N)
+            parts.append(part)
+            free_N[part.prompts] = False
+            missing -= len(part.prompts)
+        return Choice.join(parts)
+
+    def _due(self, most: int, free_N: np.ndarray) -> Choice:
+        """What comes next of the free prompts, `most` at most; none where the next chunk had to be opened."""
+        if len(ask := np.flatnonzero((self.due_N == _ESTIMATE) & free_N)):
+            turn = self.asked_N[ask] * np.int64(self.table.size) + self.tie_N[ask]
+            ask = ask[_lowest(most, turn)]
+            self.asked_N[ask] += 1
+            return Choice.of(ask, Reason.ESTIMATE)
+        if self.chunk < 0:
+            self._cut()
+        train = np.flatnonzero((self.due_N == _TRAIN) & free_N)
+        if not len(train):
+            self._open_next()
+        train = train[_lowest(most, self.tie_N[train], self.difficulty_of(train))]
+        self.due_N[train] = _IDLE
+        return Choice.of(train, Reason.PRIORITY)
+
+    def observe(self, outcome: Outcome) -> None:
+        self._measured(outcome.prompts)
+
+    def release(self, prompts: np.ndarray) -> None:
+        self._measured(prompts[self.asked_N[prompts] >= _ATTEMPTS])
+
+    def _measured(self, prompts: np.ndarray) -> None:
+        self.due_N[prompts[self.due_N[prompts] == _ESTIMATE]] = _TRAIN
+
+    def metrics(self) -> dict[str, float]:
+        return {
+            "adcl/chunk": float(self.chunk),
+            "adcl/to_estimate": float((self.due_N == _ESTIMATE).sum()),
+            "adcl/to_train": float((self.due_N == _TRAIN).sum()) if self.chunk >= 0 else np.nan,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"seed": self.seed, "chunk": self.chunk}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.seed, self.chunk = state["seed"], state["chunk"]
+        self._shuffle()
+
+
+def _pass_rates(column: str, values: list[Any]) -> np.ndarray:
+    try:
+        rates_N = np.array(values, np.float64)
+    except (TypeError, ValueError):
+        rates_N = np.array([np.nan])
+    if not ((rates_N >= 0) & (rates_N <= 1)).all():
+        raise ConfigError(f"the column {column!r} is not of pass rates: they are in [0, 1]")
+    return rates_N
+
+
+def _lowest(k: int, *keys: np.ndarray) -> np.ndarray:
+    """Where the k lowest are, ascending by the last key and then by those before it."""
+    *_, first = keys
+    rows = np.arange(len(first))
+    if k < len(first):
+        rows = np.flatnonzero(first <= np.partition(first, k - 1)[k - 1])
+    return rows[np.lexsort([key[rows] for key in keys])[:k]]

@@ -1,0 +1,172 @@
+"""Self-evolving curriculum: a bandit over categories of prompts, paid in absolute advantage."""
+
+from __future__ import annotations
+
+from bisect import bisect, insort
+from collections.abc import Mapping
+from math import isfinite
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from curro.errors import ConfigError
+from curro.prompts import PromptTable
+from curro.selection.base import Choice, Outcome, Reason, Selection
+
+_STANDARD = 1e-4
+_MOST = 1000
+_HEARD = ("prompt", "category", "advantage")
+
+
+class SelfEvolvingCurriculum(Selection):
+    """SEC: "Self-Evolving Curriculum for LLM Reasoning" (arXiv 2505.14970), as "METIS", A.5, runs it.
+
+    For every place a category c is drawn from softmax(Q / temperature), then a free prompt of it uniformly.
+    After each training step every category that has outcomes moves towards their mean absolute advantage:
+
+        Q_c <- (1 - rate) Q_c + rate mean over its groups of mean_i |A_i|,    Q_c = 0 at first
+
+    A_i = (r_i - mean r) / (high - low), in reward ranges: "METIS" divides by no standard deviation. Rewards
+    may be any numbers. The papers' mean is over tokens; this one is over rollouts, whatever their length.
+
+    Outcomes count from the next step on, whenever in a step they come.
+
+    Args:
+        column: of the data set: a category a value, or `categories` parts of about equal size where it has
+            more values than that and all are numbers (pass rates). None: the data set, in its own order,
+            is cut into `categories` parts of equal size.
+        categories: of table 5, in 1..1000.
+        temperature: of table 5, above 0; in units of A.
+        rate: table 5's moving average, in (0, 1].
+        standardize: A_i = (r_i - mean r) / (std r + 1e-4), GRPO's.
+
+    Raises:
+        ConfigError: an option that is none of these; no such column, or one of over 1,000 categories.
+    """
+
+    def __init__(
+        self,
+        *,
+        column: str | None = None,
+        categories: int = 10,
+        temperature: float = 0.4,
+        rate: float = 0.5,
+        standardize: bool = False,
+    ) -> None:
+        if not 1 <= categories <= _MOST:
+            raise ConfigError(f"categories is in 1..{_MOST}, not {categories}")
+        if not temperature > 0:
+            raise ConfigError(f"temperature is above 0, not {temperature}")
+        if not 0 < rate <= 1:
+            raise ConfigError(f"rate is in (0, 1], not {rate}")
+        self.column, self.categories = column, categories
+        self.temperature, self.rate, self.standardize = temperature, rate, standardize
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        super().bind(table, rng)
+        self.names, category_N = self._categorize(table)
+        self.category_N = table.add("sec_category", np.int16, 0)
+        self.category_N[:] = category_N
+        self.value_C = np.zeros(len(self.names))
+        self.heard = np.empty((len(_HEARD), 0))
+        self.step = -1
+        self._group()
+
+    def _categorize(self, table: PromptTable) -> tuple[list[str], np.ndarray]:
+        if self.column is None:
+            count = min(self.categories, table.size)
+            return [f"part {c}" for c in range(count)], np.arange(table.size) * count // table.size
+        values = table.values(self.column)
+        numbers = all(isinstance(value, Real) and isfinite(value) for value in values)
+        value_N = np.array(values if numbers else [str(value) for value in values])
+        known, category_N = np.unique(value_N, return_inverse=True)
+        if len(known) > self.categories and numbers:
+            # inverted_cdf takes the edges from the values themselves: no rounding cuts equal values apart
+            shares = np.arange(1, self.categories) / self.categories
+            edges = np.unique(np.quantile(value_N, shares, method="inverted_cdf"))
+            parts, category_N = np.unique(np.searchsorted(edges, value_N), return_inverse=True)
+            return [f"part {c}" for c in range(len(parts))], category_N
+        if len(known) > _MOST:
+            raise ConfigError(
+                f"the column {self.column!r} has {len(known)} values: a category needs more prompts than that"
+            )
+        return [str(value) for value in known], category_N
+
+    def _group(self) -> None:
+        """The prompts category by category (`order`), and where each stands within its own."""
+        self.order = np.argsort(self.category_N, kind="stable")
+        size_C = np.bincount(self.category_N, minlength=len(self.names))
+        self.start_C = np.cumsum(size_C) - size_C
+        self.size_C = size_C
+        self.place_N = np.empty(self.table.size, np.int64)
+        self.place_N[self.order] = np.arange(self.table.size) - np.repeat(self.start_C, size_C)
+
+    def select(self, n: int, step: int) -> Choice:
+        if step > self.step:
+            self._learn()
+            self.step = step
+        busy = np.flatnonzero(self.table["in_flight"])
+        taken = [
+            sorted(self.place_N[busy[self.category_N[busy] == c]].tolist()) for c in range(len(self.names))
+        ]
+        free_C = self.size_C - [len(places) for places in taken]
+        weight_C = self._weights()
+        prompts, probabilities = np.empty(n, np.int64), np.empty(n)
+        for i, (which, where) in enumerate(self.rng.random((n, 2))):
+            cumulative = np.cumsum(np.where(free_C > 0, weight_C, 0.0))
+            c = int(np.searchsorted(cumulative, which * cumulative[-1], side="right"))
+            place = _free_place(int(where * free_C[c]), taken[c])
+            insort(taken[c], place)
+            prompts[i] = self.order[self.start_C[c] + place]
+            probabilities[i] = weight_C[c] / cumulative[-1] / free_C[c]
+            free_C[c] -= 1
+        return Choice.of(prompts, Reason.PRIORITY, probabilities)
+
+    def _weights(self) -> np.ndarray:
+        # not below 1e-300: where all other prompts are in flight, the last category is drawn from
+        return np.maximum(np.exp((self.value_C - self.value_C.max()) / self.temperature), 1e-300)
+
+    def observe(self, outcome: Outcome) -> None:
+        size_P = np.abs(np.where(outcome.scored, outcome.rewards - outcome.mean[:, None], 0.0)).sum(axis=1)
+        size_P /= outcome.scored.sum(axis=1)
+        low, high = self.table.reward_range
+        size_P /= np.sqrt(outcome.variance) + _STANDARD if self.standardize else high - low
+        heard = np.stack([outcome.prompts, self.category_N[outcome.prompts], size_P])
+        self.heard = np.concatenate([self.heard, heard], axis=1)
+
+    def _learn(self) -> None:
+        # in order of prompt, so that sums do not depend on the order in which groups came in
+        _, category, size = self.heard[:, np.lexsort(self.heard[::-1])]
+        self.heard = self.heard[:, :0]
+        count_C, sum_C = (np.bincount(category.astype(np.int64), w, len(self.names)) for w in (None, size))
+        seen = count_C > 0
+        self.value_C[seen] += self.rate * (sum_C[seen] / count_C[seen] - self.value_C[seen])
+
+    def metrics(self) -> dict[str, float]:
+        weight_C = self._weights()
+        chance_C = weight_C / weight_C.sum()
+        named = zip(self.names, self.value_C, chance_C, strict=True)
+        return {
+            f"sec/{what} {name}": float(x)
+            for name, q, p in named
+            for what, x in (("value", q), ("chance", p))
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "value": self.value_C.copy(),
+            "heard": self.heard.copy(),
+            "step": self.step,
+            "names": self.names,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.value_C, self.heard, self.step = state["value"].copy(), state["heard"].copy(), state["step"]
+        self.names = list(state["names"])
+        self._group()
+
+
+def _free_place(k: int, taken: list[int]) -> int:
+    """The k-th (from 0) of the places 0, 1, ... that are not in `taken`, ascending."""
+    return k + bisect(range(len(taken)), k, key=lambda i: taken[i] - i)
