@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from curro.errors import ConfigError
 from curro.lab.families.chain_sum import ChainSum
 from curro.lab.families.chains import Chains
+from curro.lab.families.chains_judge import ChainsJudge
+from curro.lab.families.chains_share import ChainsShare
 from curro.lab.families.leg_counting import LegCounting
 from curro.lab.families.spell_backward import SpellBackward
 from curro.lab.family import Family, Recipe
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Family", "Recipe", "families", "family", "load"]
 
-_FAMILIES: dict[str, type[Family]] = {cls.name: cls for cls in (Chains, ChainSum, LegCounting, SpellBackward)}
+_FAMILIES: dict[str, type[Family]] = {
+    cls.name: cls for cls in (Chains, ChainsJudge, ChainsShare, ChainSum, LegCounting, SpellBackward)
+}
 
 
 def families() -> list[str]:
@@ -43,4 +47,4 @@ def load(name: str) -> tuple[Any, PreTrainedTokenizerFast]:
     """
     from curro.lab.model import load as load_shipped  # torch takes seconds to import
 
-    return load_shipped(name)
+    return load_shipped((name in _FAMILIES and _FAMILIES[name].checkpoint) or name)

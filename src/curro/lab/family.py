@@ -56,13 +56,15 @@ class Family(ABC):
     """A family of tasks. A problem needs several skills in a row; the warm model has each one unreliably.
 
     Attributes:
-        name: of the family and of its checkpoint.
+        name: of the family.
+        checkpoint: the family whose warm model it trains; "" for its own.
         describe: one line for people.
         recipe: what training needs.
         warm: how the checkpoint was made.
     """
 
     name: str
+    checkpoint: str = ""
     describe: str
     recipe: Recipe
     warm: Warm
@@ -77,7 +79,7 @@ class Family(ABC):
 
     @abstractmethod
     def score(self, completion: str, row: Row) -> float:
-        """1.0 if the completion solves the problem, else 0.0; whatever the text, nothing is raised."""
+        """1.0 if the completion solves the problem, else less, of most families 0.0; no text raises."""
 
     def problems(
         self, n: int, *, seed: int, difficulty: Difficulty = "hard", split: Split = "train"
@@ -112,7 +114,12 @@ class Family(ABC):
         return list(rows.values())
 
     def demonstration(self, rng: random.Random) -> tuple[str, str]:
-        """A prompt of the training split, easy or hard, and a worked answer with mistakes.
+        """A prompt of the training split, easy or hard, and a worked answer with mistakes."""
+        row = self.practice(rng)
+        return row["prompt"], self.worked(row, rng)
+
+    def practice(self, rng: random.Random) -> Row:
+        """A problem of the training split, easy or hard.
 
         Without the easy half the warm model does not learn the steps that hard problems are made of.
         """
@@ -120,7 +127,7 @@ class Family(ABC):
         row = self.draw(rng, difficulty)
         while _split(_digest(row["prompt"])) != "train":
             row = self.draw(rng, difficulty)
-        return row["prompt"], self.worked(row, rng)
+        return row
 
 
 def _digest(prompt: str) -> str:

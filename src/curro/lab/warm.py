@@ -2,7 +2,7 @@
 
     python -m curro.lab.warm NAME [--out DIR]
 
-Takes two to three minutes on one core. Beside the model, `lab.json` records the settings and the pass
+Takes two to four minutes on one core. Beside the model, `lab.json` records the settings and the pass
 rates measured afterwards. On the same machine with the same versions it gives the same weights.
 """
 
@@ -21,9 +21,10 @@ import torch
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from curro.errors import CurroError
+from curro.errors import ConfigError, CurroError
 from curro.lab import family as family_of
 from curro.lab.family import Family
+from curro.lab.judging import JudgingFamily
 from curro.lab.model import CHECKPOINTS, build_model
 from curro.lab.sampling import pass_rates
 from curro.lab.tokenizer import build_tokenizer
@@ -56,6 +57,8 @@ def warm_start(
     ]
     for _ in range(plan.steps):
         loss = model(**_batch(family, tokenizer, rng)).loss
+        if isinstance(family, JudgingFamily):
+            loss = loss + model(**_judgments(family, tokenizer, rng)).loss
         model.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -93,6 +96,18 @@ def _batch(family: Family, tokenizer: Any, rng: random.Random) -> dict[str, torc
             prompt = f"<bos>{prompt}"
         prompts.append(prompt)
         answers.append(f"{answer}<eos>")
+    return _inputs(tokenizer, prompts, answers)
+
+
+def _judgments(family: JudgingFamily, tokenizer: Any, rng: random.Random) -> dict[str, torch.Tensor]:
+    made = [family.judgment(rng) for _ in range(family.warm.judgments)]
+    prompts = tokenizer.apply_chat_template(
+        [messages for messages, _ in made], add_generation_prompt=True, tokenize=False
+    )
+    return _inputs(tokenizer, prompts, [f"{answer}<eos>" for _, answer in made])
+
+
+def _inputs(tokenizer: Any, prompts: list[str], answers: list[str]) -> dict[str, torch.Tensor]:
     prompt_ids = tokenizer(prompts, add_special_tokens=False)["input_ids"]
     answer_ids = tokenizer(answers, add_special_tokens=False)["input_ids"]
     width = max(len(p) + len(a) for p, a in zip(prompt_ids, answer_ids, strict=True))
@@ -126,6 +141,8 @@ def main(
     """Make a lab checkpoint again."""
     try:
         family = family_of(name)
+        if family.checkpoint:
+            raise ConfigError(f"{name} has no model of its own but that of {family.checkpoint}")
     except CurroError as error:
         raise typer.BadParameter(str(error)) from None
     torch.set_num_threads(1)

@@ -10,6 +10,7 @@ from pathlib import Path
 from curro.errors import ConfigError
 
 DEFAULT = Path(__file__).parent / "judgment.txt"
+LAB = Path(__file__).parents[2] / "lab" / "judgment.txt"
 
 _PLACE = re.compile(r"(\{exemplars\}|\{prompt\})")
 _SECTION = re.compile(r"^\[(system|user)\][ \t]*$", re.MULTILINE)
@@ -57,13 +58,14 @@ def read_template(path: str | Path, *, exemplars: bool) -> Template:
     """The template of a text file with a `[user]` section, and a `[system]` section or none.
 
     Args:
+        path: of the file; "lab" for that of the lab's models, a short one.
         exemplars: whether the template must have the place `{exemplars}`.
 
     Raises:
         ConfigError: no such file, no or several sections of a name, a place that is missing or repeated.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = (LAB if path == "lab" else Path(path)).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the judgment template {str(path)!r} cannot be read: {error}") from error
     before, *rest = _SECTION.split(text)
