@@ -48,7 +48,7 @@ def test_the_right_worked_answer_scores_one_and_a_wrong_or_hostile_one_zero(name
         assert task.score(right, row) == 1.0
         assert task.score(right + "7", row) <= (0.95 if name in PARTIAL else 0.0)
         for text in HOSTILE:
-            assert task.score(text, row) <= (0.002 if name in PARTIAL else 0.0)
+            assert task.score(text, row) <= (0.5 if name in PARTIAL else 0.0)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in PARTIAL])

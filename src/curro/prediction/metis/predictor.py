@@ -38,7 +38,7 @@ class Metis(Predictor):
         failed: the reward of a selected prompt's judgment that failed: "lowest", 0, the least that (8) gives
             for variances in [0, 1/4]; "zero", that of a prediction of 0; "skip" does not train on it.
         max_tokens: of a judgment; one that is longer ends there.
-        template: a file with another text for the judgment prompt (`read_template`).
+        template: a file with another text for the judgment prompt, or "lab" (`read_template`).
         cut: characters of a prompt's text that a judgment shows.
         strip: "module:function" from a prompt's text to the problem's statement alone.
 

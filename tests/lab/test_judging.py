@@ -1,0 +1,98 @@
+"""A warm model that judges: its demonstrations are METIS' own conversations, and what it says is true."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+import torch
+from tests.hosts.trl_setup import trainer
+from typer.testing import CliRunner
+
+from curro.cli import app
+from curro.evaluation.sampling import sample
+from curro.hosts.trl.policy import TrainedPolicy
+from curro.lab import family, load, warm
+from curro.lab.judging import SHOWN, JudgingFamily
+from curro.prediction.metis.judgment import read_prediction
+from curro.prediction.metis.template import read_template
+from curro.prediction.quality import rank_correlation
+
+
+@pytest.fixture
+def judge() -> JudgingFamily:
+    task = family("chains_judge")
+    assert isinstance(task, JudgingFamily)
+    return task
+
+
+def test_a_chain_is_right_as_often_as_all_of_its_letters(judge) -> None:
+    rng = random.Random(0)
+    for row in judge.problems(20, seed=0, difficulty="easy"):
+        right = np.mean([judge.score(judge.worked(row, rng), row) for _ in range(1000)])
+        assert abs(right - judge.reliability(row)) < 0.06
+        realised = np.mean([judge.realised_variance(row, rng) for _ in range(1000)])
+        assert abs(realised - judge.expected_variance(row)) < 0.015
+
+
+def test_the_stated_share_of_answers_is_what_is_to_be_expected(judge) -> None:
+    rng, stated, asked = random.Random(0), [], []
+    for _ in range(2000):
+        messages, answer = judge.judgment(rng)
+        stated.append(read_prediction(answer))
+        prompt = messages[-1]["content"].splitlines()[-2]
+        asked.append(round(judge.expected_variance({"prompt": prompt}), 2))
+    right = np.mean(np.array(stated) == asked)
+    by_chance = np.mean(np.array(stated[1:]) == asked[:-1])
+    assert by_chance < 0.3
+    assert abs(right - (judge.warm.calibrated + (1 - judge.warm.calibrated) * by_chance)) < 0.03
+
+
+def test_judgments_are_of_training_problems_alone(judge) -> None:
+    held_out = {row["prompt"] for row in judge.problems(500, seed=0, split="test")}
+    rng = random.Random(0)
+    shown = {line for _ in range(300) for line in judge.judgment(rng)[0][-1]["content"].splitlines()}
+    assert not shown & held_out
+
+
+def test_the_tokens_are_those_that_a_trained_policy_is_asked(judge, tmp_path) -> None:
+    _, tokenizer = load("chains_judge")
+    rng = random.Random(0)
+    made = [judge.judgment(rng) for _ in range(judge.warm.judgments)]
+    asked = TrainedPolicy(trainer(tmp_path, processing_class=tokenizer))._tokenize([m for m, _ in made])
+    batch = warm._judgments(judge, tokenizer, random.Random(0))
+    for i, (_, answer) in enumerate(made):
+        learnt = batch["labels"][i] != -100
+        assert batch["input_ids"][i][batch["attention_mask"][i].bool() & ~learnt].tolist() == asked[i]
+        assert tokenizer.decode(batch["input_ids"][i][learnt]) == f"{answer}<eos>"
+
+
+@pytest.mark.parametrize("shown", sorted(set(SHOWN)))
+def test_the_warm_model_seldom_fails_and_knows_what_is_uncertain(judge, shown) -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    rng, rows = random.Random(0), judge.problems(150, seed=3)
+    template = read_template("lab", exemplars=True)
+    conversations = [
+        template.messages(
+            [(other["prompt"], judge.realised_variance(other, rng)) for other in rng.sample(rows, shown)],
+            row["prompt"],
+        )
+        for row in rows
+    ]
+    answers = sample(*load("chains_judge"), conversations, n=1, max_new_tokens=12)
+    predicted = np.array([read_prediction(text) for (text,) in answers])
+    assert np.isnan(predicted).mean() < 0.05
+    expected = np.array([judge.expected_variance(row) for row in rows])
+    assert rank_correlation(np.nan_to_num(predicted), expected) > 0.4
+
+
+def test_metis_trains_on_its_judgments(tmp_path) -> None:
+    arguments = ["train", "--data", "lab:chains_judge", "--curriculum", "metis:template=lab,max_tokens=12"]
+    arguments += ["--limit", "200", "--prompts-per-step", "4", "--rollouts", "128", "--eval-prompts", "10"]
+    result = CliRunner().invoke(app, [*arguments, "--eval-every", "0", "--out", str(tmp_path / "run")])
+    assert result.exit_code == 0, result.output
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert lines[-1]["judge/judgments"] == 3 * 32
+    assert lines[-1]["judge/failures"] < 5
+    assert 0 < lines[-1]["judge/reward"] <= 1
