@@ -1,10 +1,11 @@
 """Online difficulty filtering in small: bands against plain GRPO, by updates and by rollouts.
 
-    python benchmarks/band.py               # 12 runs: about 12 minutes on two cores; tables into the docs
-    python benchmarks/band.py --quick       # a minute, writes nothing
+    python benchmarks/band.py               # 24 runs: about 20 minutes on two cores; tables into the docs
+    python benchmarks/band.py --quick       # two minutes, writes nothing
 
-Trains the lab's spell_backward with every gate, the same seeds and the same budget of rollouts, rejected ones
-counted, at the learning rate that suits plain GRPO. Typed again after Ctrl-C it goes on where it stopped.
+Trains the lab's spell_backward and chains with every gate, the same seeds and the same budget of rollouts,
+rejected ones counted, at the learning rate that suits plain GRPO. Typed again after Ctrl-C it goes on where
+it stopped.
 """
 
 from __future__ import annotations
@@ -31,6 +32,12 @@ TABLES: Tables = {
 }
 
 
+TASKS = {
+    "spell_backward": (1000, 12_800, "4 prompts a step, 10% of groups with a signal at the start"),
+    "chains": (4000, 25_600, "32 prompts a step, 40% of groups with a signal at the start"),
+}
+
+
 def by_updates(runs: dict[str, list[RunFolder]]) -> str:
     """Held-out accuracy after as many updates as the gate with the fewest made."""
     curves = {name: pool(name, seeds, METRIC, "step") for name, seeds in read_runs(runs).items()}
@@ -41,7 +48,7 @@ def by_updates(runs: dict[str, list[RunFolder]]) -> str:
         at = int(curve.x.searchsorted(least, side="right")) - 1
         lines.append(f"| {labels[name]} | {curve.mean[at]:.3f} ± {curve.error[at]:.3f} |")
     return (
-        f"### At the same number of updates ({least:,.0f}), mean and standard error\n\n"
+        f"At the same number of updates ({least:,.0f}), mean and standard error:\n\n"
         "| | held-out pass@1 |\n|---|--:|\n" + "\n".join(lines) + "\n"
     )
 
@@ -49,29 +56,30 @@ def by_updates(runs: dict[str, list[RunFolder]]) -> str:
 def main(
     quick: Annotated[bool, typer.Option(help="one seed, a few steps, nothing written")] = False,
     seeds: Annotated[int, typer.Option(help="runs of each gate")] = 3,
-    rollouts: Annotated[int, typer.Option(help="the budget of each run")] = 12_800,
-    data: Annotated[str, typer.Option(help="the lab's task")] = "lab:spell_backward",
-    limit: Annotated[int, typer.Option(help="training prompts")] = 1000,
     out: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("runs/band"),
 ) -> None:
-    if quick:
-        seeds, rollouts, out = 1, 320, out.with_name("band-quick")
-    runs = train(
-        TABLES,
-        out,
-        f"--data={data}",
-        f"--limit={limit}",
-        f"--rollouts={rollouts}",
-        f"--seeds={seeds}",
-        "--eval-every=10",
-        "--eval-prompts=250",
-        "--refill-limit=60",
-    )
-    intro = (
-        f"Held-out pass@1 after {rollouts:,} rollouts, rejected ones counted, mean of {seeds} seeds and 95% "
-        "interval; rollouts to what plain GRPO reaches at the end; updates made."
-    )
-    text = f"{report(TABLES, runs, intro)}\n{by_updates(runs)}"
+    parts = []
+    for data, (limit, rollouts, words) in TASKS.items():
+        folder = out / data
+        if quick:
+            seeds, rollouts, folder = 1, 320, out.with_name("band-quick") / data
+        runs = train(
+            TABLES,
+            folder,
+            f"--data=lab:{data}",
+            f"--limit={limit}",
+            f"--rollouts={rollouts}",
+            f"--seeds={seeds}",
+            "--eval-every=10",
+            "--eval-prompts=250",
+            "--refill-limit=60",
+        )
+        intro = (
+            f"**`{data}`**, {words}: held-out pass@1 after {rollouts:,} rollouts, rejected ones counted, mean "
+            f"of {seeds} seeds and 95% interval; rollouts to what plain GRPO reaches at the end; updates made."
+        )
+        parts.append(f"{report(TABLES, runs, intro)}\n{by_updates(runs)}")
+    text = "\n".join(parts)
     typer.echo(text)
     if not quick:
         write(DOCS / "difficulty-filtering.md", text)
