@@ -75,8 +75,8 @@ def main(
             "--refill-limit=60",
         )
         intro = (
-            f"**`{data}`**, {words}: held-out pass@1 after {rollouts:,} rollouts, rejected ones counted, mean "
-            f"of {seeds} seeds and 95% interval; rollouts to what plain GRPO reaches at the end; updates made."
+            f"**`{data}`**, {words}: held-out pass@1 after {rollouts:,} rollouts, rejected ones counted, "
+            f"mean of {seeds} seeds and 95% interval; rollouts to what plain GRPO reaches at the end; updates."
         )
         parts.append(f"{report(TABLES, runs, intro)}\n{by_updates(runs)}")
     text = "\n".join(parts)
