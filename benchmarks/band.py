@@ -76,7 +76,7 @@ def main(
         )
         intro = (
             f"**`{data}`**, {words}: held-out pass@1 after {rollouts:,} rollouts, rejected ones counted, "
-            f"mean of {seeds} seeds and 95% interval; rollouts to what plain GRPO reaches at the end; updates."
+            f"mean of {seeds} seeds and 95% interval; rollouts to plain GRPO's last level; updates."
         )
         parts.append(f"{report(TABLES, runs, intro)}\n{by_updates(runs)}")
     text = "\n".join(parts)
