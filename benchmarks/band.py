@@ -34,7 +34,7 @@ TABLES: Tables = {
 
 TASKS = {
     "spell_backward": (1000, 12_800, "4 prompts a step, 10% of groups with a signal at the start"),
-    "chains": (4000, 25_600, "32 prompts a step, 40% of groups with a signal at the start"),
+    "chains": (4000, 25_600, "32 prompts a step, 35% of groups with a signal at the start"),
 }
 
 
