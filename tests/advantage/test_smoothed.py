@@ -181,7 +181,7 @@ def test_what_was_not_scored_changes_nothing():
     first, second = verdict.advantages[np.argsort(draw.prompts)]
     assert not first.any()
     assert port.table["ers_mean"][0] == before["ers_mean"][0]
-    assert port.table["ers_visits"].tolist() == [1, 2]
+    assert port.table["visits"].tolist() == [1, 2]
     # prompt 1: M = (1/2 + 1/3)/2 = 5/12, divided by 1/2
     np.testing.assert_allclose(second, [7 / 6, -5 / 6, 0, -5 / 6], rtol=1e-12)
 
@@ -192,7 +192,12 @@ def test_a_prompt_drawn_twice_is_smoothed_twice():
     verdict = port.observe(draw.tickets, [[1, 0, 0, 0], [1, 1, 1, 0]])
     half = 0.5 / math.sqrt(3 / 16)
     np.testing.assert_allclose(verdict.advantages[1], [half, half, half, -half], rtol=1e-12)
-    assert port.table["visits"].tolist() == [2] == port.table["ers_visits"].tolist()
+    assert port.table["visits"].tolist() == [2]
+    mean = Curriculum("pspo:replacement=true", 1, advantage="smoothed:alpha=1/n")
+    mean.observe(mean.select(3, step=0).tickets, [[1, 0], [1, 1], [0, 0]])
+    mean.observe(mean.select(1, step=1).tickets, [[1, 1]])
+    # eight rewards, five of them 1
+    assert mean.table["ers_mean"][0] == pytest.approx(0.625)
 
 
 @pytest.mark.parametrize(

@@ -71,23 +71,20 @@ class Smoothed(Advantage):
         self.mean_N = table.add("ers_mean", np.float64, np.nan)
         if self.variance is not None:
             self.variance_N = table.add("ers_variance", np.float64, np.nan)
-        self.count_N = table.add("ers_visits", np.int32, 0)
 
     def __call__(self, groups: Groups) -> np.ndarray:
         advantages_PG = np.zeros(groups.rewards.shape)
-        for rows in _once_each(groups.prompts, np.flatnonzero(groups.scored.any(axis=1))):
+        for turn, rows in enumerate(_once_each(groups.prompts, np.flatnonzero(groups.scored.any(axis=1)))):
             some = groups.take(rows)
-            scale_P = self._smooth(some)
+            scale_P = self._smooth(some, self.table["visits"][some.prompts] + 1 + turn)
             centred_PG = some.rewards - self.mean_N[some.prompts][:, None]
             advantages_PG[rows] = np.where(some.scored, centred_PG / scale_P[:, None], 0.0)
         return advantages_PG
 
-    def _smooth(self, groups: Groups) -> np.ndarray:
-        """Update the statistics of distinct prompts; returns what (6) divides by, (P,)."""
-        prompts = groups.prompts
-        self.count_N[prompts] += 1
-        first_P = self.count_N[prompts] == 1
-        alpha_P = 1 / self.count_N[prompts] if self.alpha == "1/n" else np.full(len(prompts), self.alpha)
+    def _smooth(self, groups: Groups, visits_P: np.ndarray) -> np.ndarray:
+        """Update the statistics of distinct prompts at these visits; returns what (6) divides by, (P,)."""
+        prompts, first_P = groups.prompts, visits_P == 1
+        alpha_P = 1 / visits_P if self.alpha == "1/n" else np.full(len(prompts), self.alpha)
         before_P = np.where(first_P, groups.mean, self.mean_N[prompts])
         self.mean_N[prompts] = (1 - alpha_P) * before_P + alpha_P * groups.mean
         if self.variance is None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from curro.data.labs import lab_family
 from curro.errors import ConfigError
 
 Estimated = Annotated[Path, typer.Argument(help="An estimate's folder.")]
@@ -47,10 +48,10 @@ def _train_flags(settings: dict[str, Any], out: Path, order: str) -> list[str]:
     flags = [f"--data {shlex.quote(str(out))}", f"--reward {settings['reward']}"]
     if order != "data":
         flags.append("--curriculum scheduled")
-    if settings["data"].startswith("lab:"):
+    name = lab_family(settings["data"])
+    if name is not None:
         from curro.lab import family
 
-        name = settings["data"].removeprefix("lab:").partition("/")[0]
         recipe = family(name).recipe
         flags += [
             f"--model lab:{name}",

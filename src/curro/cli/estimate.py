@@ -13,6 +13,7 @@ from rich.console import Console
 
 from curro.cli import train as options
 from curro.cli.progress import progress_bar
+from curro.data.labs import lab_family
 from curro.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def estimate(
     columns: dict[str, Any] = {name: column for name, column in named.items() if column is not None}
     prompts = load_prompts(data, limit=limit, **columns)
     scored_by = resolve_reward(reward, prompts)
-    family = data.removeprefix("lab:").partition("/")[0] if data.startswith("lab:") else None
+    family = lab_family(data)
     if model is None and server is None and family is None:
         raise ConfigError(
             f"name a model for {data}: --model with a folder, a hub id or lab:NAME, or a --server"
@@ -136,17 +137,11 @@ def _length(family: str | None) -> int:
 def _local(name: str, length: int, temperature: float, batch: int, seed: int, threads: int) -> Engine:
     import torch
 
+    from curro.hosts.models import load_model
     from curro.rollout.local import LocalEngine
 
     torch.set_num_threads(threads)
-    if name.startswith("lab:"):
-        from curro.lab import load  # without the seconds that TRL takes to import
-
-        model, tokenizer = load(name.removeprefix("lab:"))
-    else:
-        from curro.hosts.trl.run import load_model
-
-        model, tokenizer = load_model(name)
+    model, tokenizer = load_model(name)
     if torch.cuda.is_available():
         model.to("cuda")
     return LocalEngine(

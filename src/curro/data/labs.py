@@ -11,6 +11,11 @@ from curro.errors import ConfigError
 DEFAULT_SIZE = 4000
 
 
+def lab_family(source: str) -> str | None:
+    """The family that `lab:NAME[/DIFFICULTY]` names; None for another source."""
+    return source.removeprefix("lab:").partition("/")[0] if source.startswith("lab:") else None
+
+
 def read(name: str, split: str, limit: int | None) -> Rows:
     """`limit` problems, 4,000 if None, of the lab family `NAME[/DIFFICULTY]`; its splits never overlap.
 

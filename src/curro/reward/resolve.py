@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 
+from curro.data.labs import lab_family
 from curro.data.prompt_set import PromptSet
 from curro.errors import ConfigError
 from curro.reward import exact, lab, math, reasoning_gym, user
@@ -29,8 +30,9 @@ def resolve_reward(spec: str = "auto", prompts: PromptSet | None = None) -> Rewa
         spec = _automatic(prompts)
     if spec == "lab" and prompts is not None and prompts.source.startswith("lab:"):
         spec = prompts.source.partition("/")[0]
-    if spec.startswith("lab:"):
-        return Reward(spec, lab.load(spec.removeprefix("lab:").partition("/")[0]))
+    family = lab_family(spec)
+    if family is not None:
+        return Reward(spec, lab.load(family))
     if spec == "lab":
         raise ConfigError(
             "the reward 'lab' scores the lab's prompts: use data lab:FAMILY, or reward lab:FAMILY"

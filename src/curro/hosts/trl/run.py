@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, ProgressCallback
+from transformers import PrinterCallback, ProgressCallback
 from transformers.trainer_utils import get_last_checkpoint
 from trl import GRPOConfig
 
@@ -18,6 +18,7 @@ from curro.curriculum import Curriculum
 from curro.data import PromptSet, load_prompts
 from curro.errors import ConfigError
 from curro.evaluation.held_out import evaluate
+from curro.hosts.models import load_model
 from curro.hosts.trl.recorder import Recorder
 from curro.hosts.trl.refill import RefillSettings
 from curro.hosts.trl.settings import TrainSettings
@@ -25,29 +26,6 @@ from curro.hosts.trl.trainer import CurriculumGRPOTrainer
 from curro.report import write_report
 from curro.reward import Reward, resolve_reward, trl_reward
 from curro.runs import RunFolder
-
-
-def load_model(name: str) -> tuple[Any, Any]:
-    """The model and tokenizer of "lab:NAME", a folder or a hub id.
-
-    Raises:
-        ConfigError: there is none of that name.
-    """
-    if name.startswith("lab:"):
-        from curro.lab import load
-
-        return load(name.removeprefix("lab:"))
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(name)
-        model = AutoModelForCausalLM.from_pretrained(name, dtype="auto")
-    except (OSError, ValueError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise ConfigError(
-            f"no model at {name!r}: a folder, a hub id or lab:NAME is needed ({first})"
-        ) from error
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    return model, tokenizer
 
 
 @dataclass(frozen=True)

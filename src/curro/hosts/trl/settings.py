@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from curro.data.labs import lab_family
 from curro.errors import ConfigError
 
 
@@ -73,7 +74,7 @@ class TrainSettings:
     @property
     def family(self) -> str | None:
         """The lab family of the data, if it is the lab's."""
-        return self.data.removeprefix("lab:").partition("/")[0] if self.data.startswith("lab:") else None
+        return lab_family(self.data)
 
     @property
     def steps(self) -> int:
