@@ -36,6 +36,7 @@ class Prepared:
     prompts: PromptSet
     held_out: PromptSet | None
     reward: Reward
+    refill: RefillSettings
     curriculum: Curriculum
     model: Any
     tokenizer: Any
@@ -52,9 +53,10 @@ def prepare(settings: TrainSettings) -> Prepared:
     if settings.model is None:
         raise ConfigError(f"name a model for {settings.data}: --model with a folder, a hub id or lab:NAME")
     reward = resolve_reward(settings.reward, prompts)
+    refill = RefillSettings(settings.refill_limit, settings.when_short)
     curriculum = Curriculum.from_config({**settings.curriculum, "seed": settings.seed}, prompts)
     held_out = _held_out(settings)
-    return Prepared(settings, prompts, held_out, reward, curriculum, *load_model(settings.model))
+    return Prepared(settings, prompts, held_out, reward, refill, curriculum, *load_model(settings.model))
 
 
 def train(
@@ -113,7 +115,7 @@ def train(
         reward_funcs=trl_reward(prepared.reward),
         train_dataset=prepared.prompts.to_hf(),
         curriculum=curriculum,
-        refill=RefillSettings(settings.refill_limit, settings.when_short),
+        refill=prepared.refill,
         on_groups=recorder.on_groups,
         args=_arguments(settings, folder),
         callbacks=[recorder],

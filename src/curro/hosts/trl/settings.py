@@ -8,6 +8,9 @@ from typing import Any
 from curro.data.labs import lab_family
 from curro.errors import ConfigError
 
+LOSS_TYPES = ("dr_grpo", "dapo", "grpo", "bnpo", "cispo", "sapo", "luspo", "vespo")
+"""TRL's."""
+
 
 @dataclass(frozen=True)
 class TrainSettings:
@@ -68,6 +71,8 @@ class TrainSettings:
                 raise ConfigError(f"{name} is a number from 1, not {value}")
         if self.rollouts_per_prompt == 1:
             raise ConfigError("rollouts_per_prompt is 1: a group needs 2 rollouts or more to have a signal")
+        if self.loss_type not in LOSS_TYPES:
+            raise ConfigError(f"loss_type is one of {', '.join(LOSS_TYPES)}, not {self.loss_type!r}")
         if self.learning_rate is not None and not self.learning_rate > 0:
             raise ConfigError(f"learning_rate is a number above 0, not {self.learning_rate}")
 
