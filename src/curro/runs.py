@@ -1,8 +1,8 @@
 """The run folder: what a run was started with, what happened in it, and what it knows of its prompts.
 
     config.json       everything the run was started with
-    metrics.jsonl     a line a training step: `step`, `rollouts` and `seconds` (cumulative; evaluation is
-                      not counted), `reward`, `signal_share`, all of `Curriculum.metrics()`, and
+    metrics.jsonl     a line a training step: `step`, `rollouts`, `seconds` and `cpu_seconds` (cumulative;
+                      evaluation is not counted), `reward`, `signal_share`, all of `Curriculum.metrics()`, and
                       `eval/pass@k` on steps with an evaluation
     groups.jsonl      a line a finished group: `step`, `prompt`, `key`, `reason`, `mean`, `variance`,
                       `admitted`
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from curro.prompts import PromptTable
+
+
+_TAIL = 1 << 16
+"""Bytes that hold at least one line of metrics."""
 
 
 class RunError(CurroError):
@@ -101,6 +105,16 @@ class RunFolder:
     def metrics(self) -> list[dict[str, Any]]:
         """The training steps, in order; null comes back as NaN."""
         return list(read_rows(self._metrics))
+
+    def latest(self) -> dict[str, Any] | None:
+        """The last training step, found without reading those before it; None before the first."""
+        if not self._metrics.exists():
+            return None
+        with self._metrics.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+            lines = file.read().splitlines(keepends=True)
+        whole = [line for line in lines if line.endswith(b"\n")]
+        return _decode(whole[-1]) if whole else None
 
     def groups(self) -> list[dict[str, Any]]:
         """The finished groups, in order; null comes back as NaN."""
@@ -190,7 +204,10 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
         for number, line in enumerate(file, 1):
             if line.endswith(b"\n"):
                 try:
-                    row = json.loads(line)
+                    yield _decode(line)
                 except ValueError as error:
                     raise RunError(f"line {number} of {path} is damaged: {error}") from error
-                yield {name: math.nan if value is None else value for name, value in row.items()}
+
+
+def _decode(line: bytes) -> dict[str, Any]:
+    return {name: math.nan if value is None else value for name, value in json.loads(line).items()}

@@ -8,7 +8,7 @@ import sys
 import typer
 from rich.console import Console
 
-from curro.cli import compare, curate, estimate, inspect, train
+from curro.cli import bench, compare, curate, estimate, inspect, train
 from curro.errors import CurroError
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
 )
 app.command("train")(train.train)
 app.command("compare")(compare.compare)
+app.command("bench")(bench.bench)
 app.command("inspect")(inspect.inspect)
 app.command("report")(inspect.report)
 app.command("estimate")(estimate.estimate)

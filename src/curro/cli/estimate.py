@@ -45,7 +45,7 @@ def estimate(
     seed: Annotated[int, typer.Option(help="Of a local model's sampling.")] = 0,
 ) -> None:
     """Measure how often a model solves each prompt. After Ctrl-C, the same command goes on."""
-    options._quiet()
+    options.quiet()
     from curro.data import load_prompts
     from curro.estimation.folder import EstimateFolder
     from curro.estimation.run import estimate as run
@@ -75,7 +75,7 @@ def estimate(
         "reward": scored_by.name, "max_completion_length": length, "temperature": temperature,
         "seed": None if server else seed,
     }  # fmt: skip
-    name = f"{options._slug(data)}-{options._slug(model or str(server_model))}"
+    name = f"{options.slug(data)}-{options.slug(model or str(server_model))}"
     engine: Engine = (
         _local(model, length, temperature, batch, seed, threads)
         if model

@@ -27,12 +27,15 @@ Model = Annotated[
 ]
 Rollouts = Annotated[int, typer.Option(help="The budget.")]
 RewardSpec = Annotated[str, typer.Option(help="math, exact, reasoning-gym, lab, module:function, or auto.")]
+EnvironmentSpec = Annotated[
+    str | None, typer.Option(help="module:function that makes one, for tasks of several turns.")
+]
 EvalData = Annotated[str | None, typer.Option(help="Held-out prompts. [default: the lab's test split]")]
 Prompts = Annotated[int | None, typer.Option(help="Prompts a step.")]
 Group = Annotated[int | None, typer.Option(help="Rollouts a prompt.")]
 Rate = Annotated[float | None, typer.Option(help="Learning rate.")]
 Length = Annotated[int | None, typer.Option(help="Tokens a completion, at most.")]
-EvalEvery = Annotated[int, typer.Option(help="Steps between evaluations.")]
+EvalEvery = Annotated[int, typer.Option(help="Steps between evaluations; with admission, by rollouts.")]
 EvalPrompts = Annotated[int | None, typer.Option(help="Held-out prompts to use.")]
 EvalSamples = Annotated[int, typer.Option(help="Completions of each.")]
 RefillLimit = Annotated[float, typer.Option(help="With admission: generate at most so many batches for one.")]
@@ -56,6 +59,7 @@ def train(
     refill_limit: RefillLimit = 10.0,
     when_short: WhenShort = "top-up",
     reward: RewardSpec = "auto",
+    environment: EnvironmentSpec = None,
     rollouts: Rollouts = 25_600,
     out: Annotated[Path | None, typer.Option(help="The run's folder. [default: runs/NAME]")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
@@ -78,7 +82,7 @@ def train(
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
 ) -> None:
     """Train a policy on the prompts that a curriculum chooses. Ctrl-C saves; --resume goes on."""
-    _quiet()
+    quiet()
     from curro.hosts.trl.run import prepare
     from curro.hosts.trl.run import train as run
     from curro.hosts.trl.settings import TrainSettings
@@ -101,6 +105,7 @@ def train(
             when_short=when_short,
             loss_type=loss_type,
             reward=reward,
+            environment=environment,
             eval_data=eval_data,
             rollouts=rollouts,
             prompts_per_step=prompts_per_step,
@@ -118,7 +123,7 @@ def train(
             columns={name: column for name, column in columns.items() if column is not None},
         )
         prepared = prepare(settings)
-        name = f"{_slug(Path(data).name)}-{_slug(curriculum)}-seed{seed}"
+        name = f"{slug(Path(data).name)}-{slug(curriculum)}-seed{seed}"
         folder = RunFolder.create(out or Path("runs") / name, _config(prepared))
     console = Console()
     console.print(f"run folder {folder.path}", highlight=False)
@@ -148,14 +153,14 @@ def _config(prepared: Prepared) -> dict[str, Any]:
     }
 
 
-def _slug(text: str) -> str:
+def slug(text: str) -> str:
     slug = "".join(letter if letter.isalnum() else "-" for letter in text).strip("-")
     if not slug:
         raise ConfigError(f"{text!r} gives no name for a run folder: choose one with --out")
     return slug
 
 
-def _quiet() -> None:
+def quiet() -> None:
     """Libraries keep their remarks to themselves: the terminal shows what the run does."""
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from rich.table import Table
 from rich.text import Text
+from scipy.optimize import isotonic_regression
 
 from curro.report.history import History, read_history
 from curro.report.rankings import readable
@@ -131,17 +132,8 @@ def pool(name: str, seeds: Iterable[History], metric: str, against: str) -> Curv
 
 
 def isotonic(y: np.ndarray) -> np.ndarray:
-    """The non-decreasing sequence nearest to y in least squares (pool adjacent violators)."""
-    means: list[float] = []
-    sizes: list[int] = []
-    for value in y:
-        means.append(float(value))
-        sizes.append(1)
-        while len(means) > 1 and means[-2] >= means[-1]:
-            mean, size = means.pop(), sizes.pop()
-            means[-1] = (means[-1] * sizes[-1] + mean * size) / (sizes[-1] + size)
-            sizes[-1] += size
-    return np.repeat(means, sizes)
+    """The non-decreasing sequence nearest to y in least squares."""
+    return isotonic_regression(y).x
 
 
 def crossing(x: np.ndarray, y: np.ndarray, level: float) -> float | None:

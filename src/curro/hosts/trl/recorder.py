@@ -19,14 +19,15 @@ PATIENCE = 20
 
 
 class Recorder(TrainerCallback):
-    """A line of metrics a step, a line a group, an evaluation every `eval_every` steps.
+    """A line of metrics a step, a line a group, an evaluation every `eval_every` rollouts.
 
-    Time spent evaluating and saving is not counted in `seconds`.
+    Time spent evaluating and saving is not counted in `seconds` and `cpu_seconds`.
 
     Args:
         folder: where the lines go.
         evaluate: held-out accuracy of the model as it is, by name; None for no evaluation.
         budget: rollouts after which the run ends; rejected groups count.
+        eval_every: rollouts between evaluations, rejected ones too; 0: at the start and the end only.
         on_step: hears every line of metrics.
     """
 
@@ -43,7 +44,8 @@ class Recorder(TrainerCallback):
         self.folder, self.curriculum, self.on_step = folder, curriculum, on_step
         self.evaluate, self.budget, self.eval_every = evaluate, budget, eval_every
         self.stopping = False
-        self.rollouts, self.seconds = 0, 0.0
+        self.rollouts, self.seconds, self.cpu_seconds = 0, 0.0, 0.0
+        self.evaluated = 0
         self.rewards: list[float] = []
         self.signal: list[bool] = []
         self.constant: float | None = None
@@ -76,26 +78,35 @@ class Recorder(TrainerCallback):
         self.folder.truncate_after(step)
         lines = self.folder.metrics()
         if lines:
-            self.rollouts, self.seconds = int(lines[-1]["rollouts"]), float(lines[-1]["seconds"])
+            last = lines[-1]
+            self.rollouts, self.evaluated = int(last["rollouts"]), int(last["rollouts"])
+            self.seconds, self.cpu_seconds = float(last["seconds"]), float(last["cpu_seconds"])
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         if state.is_world_process_zero and state.global_step == 0:
-            self._write({"step": 0, "rollouts": 0, "seconds": 0.0}, self.evaluate is not None)
-        self.since = time.perf_counter()
+            self._write(
+                {"step": 0, "rollouts": 0, "seconds": 0.0, "cpu_seconds": 0.0}, self.evaluate is not None
+            )
+        self._start_clocks()
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         if state.is_world_process_zero:
             self.seconds += time.perf_counter() - self.since
+            self.cpu_seconds += time.process_time() - self.cpu_since
             last = state.global_step >= state.max_steps or self.rollouts >= self.budget
-            due = last or (self.eval_every > 0 and state.global_step % self.eval_every == 0)
+            due = last or (
+                self.eval_every > 0 and self.rollouts // self.eval_every > self.evaluated // self.eval_every
+            )
+            self.evaluated = self.rollouts
             line = {
                 "step": state.global_step,
                 "rollouts": self.rollouts,
                 "seconds": self.seconds,
+                "cpu_seconds": self.cpu_seconds,
                 "reward": float(np.mean(self.rewards)) if self.rewards else np.nan,
                 "signal_share": float(np.mean(self.signal)) if self.signal else np.nan,
                 **self.curriculum.metrics(),
@@ -116,7 +127,10 @@ class Recorder(TrainerCallback):
     def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        self.since = time.perf_counter()
+        self._start_clocks()
+
+    def _start_clocks(self) -> None:
+        self.since, self.cpu_since = time.perf_counter(), time.process_time()
 
     def _check_for_signal(self, step: int) -> None:
         """Stop a run in which every reward so far is one and the same number."""

@@ -24,14 +24,15 @@ class TrainSettings:
         refill_limit, when_short: with an admission, `curro.hosts.trl.RefillSettings`.
         loss_type: TRL's.
         reward: `curro.reward.resolve_reward`'s spec.
+        environment: `curro.environments.resolve_environment`'s; it scores its episodes.
         eval_data: held-out prompts; by default the test split of the lab's family.
         rollouts: the budget, rounded up to whole steps; rejected groups count.
         prompts_per_step, rollouts_per_prompt: P and G of a step.
         device_batch: completions that go through the model at once; the rest is accumulated.
         learning_rate: of AdamW, constant after `warmup_steps`.
-        max_completion_length: tokens.
-        eval_every, eval_prompts, eval_samples: steps between evaluations (0: first and last only), how
-            many held-out prompts, completions of each.
+        max_completion_length: tokens; those of observations count.
+        eval_every, eval_prompts, eval_samples: an evaluation after as many rollouts as so many steps have
+            without rejected groups (0: first and last only), how many held-out prompts, completions of each.
         save_every: steps between checkpoints.
         columns: names of the prompt, answer and key columns.
     """
@@ -44,6 +45,7 @@ class TrainSettings:
     when_short: str = "top-up"
     loss_type: str = "dr_grpo"
     reward: str = "auto"
+    environment: str | None = None
     eval_data: str | None = None
     rollouts: int = 25_600
     prompts_per_step: int | None = None
@@ -82,10 +84,14 @@ class TrainSettings:
         return lab_family(self.data)
 
     @property
+    def rollouts_per_step(self) -> int:
+        """Of a step without rejected groups; of complete settings."""
+        return (self.prompts_per_step or 1) * (self.rollouts_per_prompt or 1)
+
+    @property
     def steps(self) -> int:
         """How many steps the budget pays for at most; of complete settings."""
-        batch = (self.prompts_per_step or 1) * (self.rollouts_per_prompt or 1)
-        return -(-self.rollouts // batch)
+        return -(-self.rollouts // self.rollouts_per_step)
 
     def complete(self, prompts: int) -> TrainSettings:
         """With every None replaced: by the recipe of the lab's family, else by a default.

@@ -1,0 +1,147 @@
+"""What is compared: methods, and the runs of a benchmark in the order they are made."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from curro.bench.tasks import TASKS, Task
+from curro.errors import ConfigError
+
+Known = TypeVar("Known")
+
+
+@dataclass(frozen=True)
+class Method:
+    """A curriculum as the benchmark calls it.
+
+    Attributes:
+        name: for tables.
+        curriculum: as `curro compare` takes it.
+        panel: the picture it is drawn in.
+        asks: whether it needs a model that can judge.
+    """
+
+    name: str
+    curriculum: str
+    panel: str = ""
+    asks: bool = False
+
+
+BASELINE, CEILING, FLOOR = "uniform", "oracle", "inverted"
+
+METHODS = {
+    method.name: method
+    for method in (
+        Method(BASELINE, "uniform"),
+        Method("least visited", "least-visited", "replay and filters"),
+        Method("zero-variance refill", "uniform admission=signal", "replay and filters"),
+        Method("balanced band", "uniform admission=band:0.2,0.8", "replay and filters"),
+        Method("replay, published", "prioritized-replay:variant=published", "replay and filters"),
+        Method("replay", "prioritized-replay", "replay and filters"),
+        Method("ERS", "uniform advantage=smoothed", "credit and bandits"),
+        Method("PPS", "pspo", "credit and bandits"),
+        Method("PSPO", "pspo advantage=smoothed", "credit and bandits"),
+        Method("SEC", "sec", "credit and bandits"),
+        Method("ADCL", "adcl", "credit and bandits"),
+        Method("PCL", "pcl", "predictors"),
+        Method("METIS", "metis:template=lab,max_tokens=12", "predictors", asks=True),
+        Method("posterior", "posterior", "predictors"),
+        Method("frontier", "frontier", "predictors"),
+        Method(CEILING, "curro.bench.oracle:oracle"),
+        Method(FLOOR, "curro.bench.oracle:inverted"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of the benchmark.
+
+    Attributes:
+        rate: by how much the task's learning rate is multiplied.
+        budget: of rollouts.
+    """
+
+    task: Task
+    method: Method
+    seed: int
+    rate: float
+    budget: int
+
+    @property
+    def identity(self) -> tuple[str, str, int, float]:
+        return (self.task.name, self.method.name, self.seed, self.rate)
+
+    @property
+    def title(self) -> str:
+        rate = f" rate x{self.rate:g}" if self.rate != 1 else ""
+        return f"{self.task.name} {self.method.name}{rate} seed {self.seed}"
+
+    def flags(self, *, evaluations: int, eval_prompts: int) -> list[str]:
+        """Of `curro train`, with `evaluations` on the way."""
+        task = self.task
+        steps = self.budget // (task.prompts_per_step * task.rollouts_per_prompt)
+        return [
+            f"--data={task.data}",
+            f"--limit={task.prompts}",
+            f"--curriculum={self.method.curriculum}",
+            f"--learning-rate={task.learning_rate * self.rate:g}",
+            f"--prompts-per-step={task.prompts_per_step}",
+            f"--rollouts-per-prompt={task.rollouts_per_prompt}",
+            f"--rollouts={self.budget}",
+            f"--eval-every={max(1, steps // evaluations)}",
+            f"--eval-prompts={eval_prompts}",
+            f"--save-every={10 * steps}",
+            f"--seed={self.seed}",
+        ]
+
+
+def plan(
+    tasks: Sequence[str] | None,
+    methods: Sequence[str] | None,
+    *,
+    seeds: int,
+    rates: Sequence[float] = (1.0,),
+    rollouts: int | None = None,
+) -> list[Cell]:
+    """All runs, seed by seed, so that an unfinished benchmark has something of everything.
+
+    A method that asks the policy runs where the warm model can answer.
+
+    Args:
+        tasks, methods: names; all of them by default, without the inverted curriculum.
+        seeds: 0, 1, ... up to this many.
+        rates: multiples of the tasks' learning rates.
+        rollouts: a budget instead of each task's own.
+
+    Raises:
+        ConfigError: an unknown name; no seeds; a rate that is not above 0; nothing to run.
+    """
+    chosen_tasks = [_named("task", name, TASKS) for name in tasks or TASKS]
+    chosen = [_named("method", name, METHODS) for name in methods or METHODS if name != FLOOR or methods]
+    if seeds < 1:
+        raise ConfigError(f"seeds is a number from 1, not {seeds}")
+    if any(not rate > 0 for rate in rates):
+        raise ConfigError(f"rates are multiples above 0 of the tasks' learning rates, not {list(rates)}")
+    cells = [
+        Cell(task, method, seed, rate, rollouts or task.rollouts)
+        for seed in range(seeds)
+        for rate in rates
+        for task in chosen_tasks
+        for method in chosen
+        if task.judges or not method.asks
+    ]
+    if not cells:
+        raise ConfigError("there is nothing to run: METIS needs a task whose warm model judges")
+    return cells
+
+
+def _named(what: str, name: str, known: Mapping[str, Known]) -> Known:
+    if name not in known:
+        close = difflib.get_close_matches(name, known, 1)
+        meant = f" (did you mean {close[0]!r}?)" if close else ""
+        raise ConfigError(f"the benchmark has no {what} {name!r}{meant}; there are: {', '.join(known)}")
+    return known[name]

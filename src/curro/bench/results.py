@@ -1,0 +1,176 @@
+"""The benchmark's results: a row a run, in one Parquet file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from curro.bench.plan import Cell
+from curro.report.history import History, read_history
+from curro.runs import RunError, RunFolder, replacing
+
+WINDOWS = 10
+"""Parts of the budget over which choices are summed up."""
+EDGES = (0.0, 1e-9, 0.25, 0.5, 0.75, 1 - 1e-9, 1.1)
+"""Pass rates: never, in quarters, always."""
+
+_NUMBERS, _COUNTS = pa.list_(pa.float64()), pa.list_(pa.list_(pa.int64()))
+SCHEMA = pa.schema(
+    [
+        ("task", pa.string()),
+        ("method", pa.string()),
+        ("seed", pa.int64()),
+        ("rate", pa.float64()),
+        ("budget", pa.int64()),
+        ("flags", pa.string()),
+        ("version", pa.string()),
+        ("device", pa.string()),
+        ("updates", pa.int64()),
+        ("eval_step", _NUMBERS),
+        ("eval_rollouts", _NUMBERS),
+        ("eval_seconds", _NUMBERS),
+        ("pass_1", _NUMBERS),
+        ("pass_4", _NUMBERS),
+        ("reward", _NUMBERS),
+        ("train_reward", _NUMBERS),
+        ("signal", _NUMBERS),
+        ("warm_rate", _NUMBERS),
+        ("selected_warm", _COUNTS),
+        ("selected_now", _COUNTS),
+        ("rank_correlation", _NUMBERS),
+    ]
+)
+"""
+`eval_rollouts` counts judgments as rollouts; `eval_seconds` are those of one core on the CPU, else of the
+wall clock. From `train_reward` on there is a number for each of the windows of the budget: the mean reward of
+the groups that were rolled out, the share of them with signal, the mean pass rate of the warm model on the
+chosen prompts, how many had which pass rate (`EDGES`) under the warm model and as rolled out.
+"""
+
+
+@dataclass(frozen=True)
+class Results:
+    """The rows so far, by the identity of their runs."""
+
+    path: Path
+    rows: dict[tuple[str, str, int, float], dict[str, Any]]
+
+    @classmethod
+    def open(cls, path: Path) -> Results:
+        """Those of a file, none where there is no file.
+
+        Raises:
+            RunError: the file is damaged, or of another version.
+        """
+        if not path.exists():
+            return cls(path, {})
+        try:
+            table = pq.read_table(path)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise RunError(f"{path} is damaged: {error}") from error
+        if table.schema != SCHEMA:
+            raise RunError(f"{path} was written by another version of curro: choose another folder")
+        found = table.to_pylist()
+        return cls(path, {(row["task"], row["method"], row["seed"], row["rate"]): row for row in found})
+
+    def has(self, cell: Cell, flags: str) -> bool:
+        """Whether the run was made.
+
+        Raises:
+            RunError: it was made with other settings.
+        """
+        row = self.rows.get(cell.identity)
+        if row is not None and row["flags"] != flags:
+            raise RunError(
+                f"{self.path} has {cell.title!r} with other settings ({row['flags']}, now {flags}): "
+                "choose another folder"
+            )
+        return row is not None
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Keep a row; the file is whole at any time."""
+        self.rows[row["task"], row["method"], row["seed"], row["rate"]] = row
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(self.path) as part:
+            pq.write_table(pa.Table.from_pylist(list(self.rows.values()), SCHEMA), part)
+
+    def of(self, tasks: Iterable[str], rate: float = 1.0) -> dict[str, dict[str, list[dict[str, Any]]]]:
+        """By task and method the runs with this multiple of the learning rate, by seed."""
+        found: dict[str, dict[str, list[dict[str, Any]]]] = {task: {} for task in tasks}
+        for key in sorted(self.rows, key=lambda key: key[2]):
+            task, method, _, multiple = key
+            if task in found and multiple == rate:
+                found[task].setdefault(method, []).append(self.rows[key])
+        return found
+
+
+def row_of(cell: Cell, flags: str, folder: RunFolder, warm_N: np.ndarray) -> dict[str, Any]:
+    """The row of a finished run.
+
+    Args:
+        warm_N: float64 (N,), the pass rates of the warm model on the task's prompts.
+
+    Raises:
+        RunError: the run was never evaluated, or its folder is damaged.
+    """
+    history = read_history(folder)
+    asked = history.metrics.get("judge/judgments", np.zeros(len(history.metrics["step"])))
+    spent_S = history.metrics["rollouts"] + np.nan_to_num(asked)
+    evaluated = ~np.isnan(history.metrics.get("eval/pass@1", np.full(len(spent_S), np.nan)))
+    if not evaluated.any():
+        raise RunError(f"the run in {folder.path} has no held-out accuracy")
+    cuda = torch.cuda.is_available()
+    clock = "seconds" if cuda else "cpu_seconds"
+    steps = np.searchsorted(np.linspace(0, cell.budget, WINDOWS + 1)[1:-1], spent_S, side="left")
+    return {
+        "task": cell.task.name,
+        "method": cell.method.name,
+        "seed": cell.seed,
+        "rate": cell.rate,
+        "budget": cell.budget,
+        "flags": flags,
+        "version": version("curro"),
+        "device": torch.cuda.get_device_name() if cuda else "cpu",
+        "updates": int(history.metrics["step"][spent_S <= cell.budget][-1]),
+        "eval_step": history.metrics["step"][evaluated],
+        "eval_rollouts": spent_S[evaluated],
+        "eval_seconds": history.metrics[clock][evaluated],
+        "pass_1": history.metrics["eval/pass@1"][evaluated],
+        "pass_4": history.metrics["eval/pass@4"][evaluated],
+        "reward": history.metrics["eval/reward"][evaluated],
+        **_choices(history, steps, warm_N),
+    }
+
+
+def _choices(history: History, window_S: np.ndarray, warm_N: np.ndarray) -> dict[str, Any]:
+    """What was chosen in each window, from the groups."""
+    groups = history.groups
+    at = dict(zip(history.metrics["step"].astype(int).tolist(), window_S.tolist(), strict=True))
+    window = np.array([at.get(step, WINDOWS - 1) for step in groups.step.tolist()], np.int64)
+    warm = warm_N[groups.prompt]
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("train_reward", "signal", "warm_rate", "selected_warm", "selected_now")
+    }
+    for i in range(WINDOWS):
+        here = window == i
+        columns["train_reward"].append(_mean(groups.rate[here]))
+        columns["signal"].append(_mean(groups.state[here] == 1))
+        columns["warm_rate"].append(_mean(warm[here]))
+        columns["selected_warm"].append(np.histogram(warm[here], EDGES)[0])
+        columns["selected_now"].append(np.histogram(groups.rate[here], EDGES)[0])
+    known = history.metrics.get("prediction/rank_correlation", np.full(len(window_S), np.nan))
+    columns["rank_correlation"] = [_mean(known[window_S == i]) for i in range(WINDOWS)]
+    return columns
+
+
+def _mean(values: np.ndarray) -> float | None:
+    values = values[~np.isnan(values)] if values.dtype.kind == "f" else values
+    return float(values.mean()) if len(values) else None

@@ -1,0 +1,133 @@
+"""The benchmark's tables in words: for the terminal, the page and the documentation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from curro.bench.plan import BASELINE, METHODS
+from curro.bench.results import Results
+from curro.bench.statistics import Interval
+from curro.bench.summary import Runs, Score, Total, task_scores, totals
+from curro.bench.tasks import TASKS
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table of texts; the first column is the method's name."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def markdown(self) -> str:
+        head = f"| {' | '.join(self.columns)} |\n|---|{'--:|' * (len(self.columns) - 1)}\n"
+        return head + "".join(f"| {' | '.join(row)} |\n" for row in self.rows)
+
+
+def sheets(results: Results) -> list[Sheet]:
+    """All tables that there are results for: hard and easy pools, each task, tuned learning rates."""
+    tasks = _complete(results.of(TASKS))
+    found = []
+    for hard in (True, False):
+        pools = {name: methods for name, methods in tasks.items() if TASKS[name].hard == hard}
+        if pools:
+            title = f"All {'hard' if hard else 'easy'} pools ({', '.join(pools)})"
+            found.append(Sheet(title, TOTAL_COLUMNS, tuple(map(total_cells, totals(pools)))))
+    for name, methods in tasks.items():
+        found.append(Sheet(name, SCORE_COLUMNS, tuple(map(score_cells, task_scores(methods)))))
+    return found + _tuned(results)
+
+
+def _complete(tasks: Mapping[str, Mapping[str, Runs]]) -> dict[str, dict[str, Runs]]:
+    """Tasks that have runs of the baseline, methods in the order of `METHODS`."""
+    return {
+        task: {name: methods[name] for name in METHODS if name in methods}
+        for task, methods in tasks.items()
+        if BASELINE in methods
+    }
+
+
+def _tuned(results: Results) -> list[Sheet]:
+    """With the learning rate that was best for each method with seed 0; scores are of the other seeds."""
+    rates = sorted({key[3] for key in results.rows})
+    if len(rates) < 2:
+        return []
+    found = []
+    by_rate = {rate: results.of(TASKS, rate) for rate in rates}
+    for task in TASKS:
+        best: dict[str, Runs] = {}
+        chosen: dict[str, float] = {}
+        for name in METHODS:
+            tried = {rate: by_rate[rate][task].get(name, []) for rate in rates}
+            tried = {rate: runs for rate, runs in tried.items() if len(runs) > 1 and runs[0]["seed"] == 0}
+            if len(tried) > 1:
+                chosen[name] = max(tried, key=lambda rate: tried[rate][0]["pass_1"][-1])
+                best[name] = tried[chosen[name]][1:]
+        if BASELINE in best:
+            rows = [
+                (*score_cells(score)[:2], f"x{chosen[score.method]:g}", *score_cells(score)[2:])
+                for score in task_scores(best)
+            ]
+            columns = (*SCORE_COLUMNS[:2], "rate", *SCORE_COLUMNS[2:])
+            found.append(Sheet(f"{task}, learning rate tuned for each method", columns, tuple(rows)))
+    return found
+
+
+SCORE_COLUMNS = (
+    "method", "seeds", "pass@1", "pass@4", "rollouts to uniform's level", "regret", "signal", "updates",
+    "at equal updates", "seconds", "at equal seconds",
+)  # fmt: skip
+
+
+def score_cells(score: Score) -> tuple[str, ...]:
+    """A line of a task's table."""
+    return (
+        score.method,
+        f"{score.seeds}",
+        interval(score.pass_1),
+        interval(score.pass_4),
+        ratio(score.ratio),
+        "-" if math.isnan(score.regret) else f"{score.regret:.3f}",
+        f"{score.signal:.2f}",
+        f"{score.updates:,.0f}",
+        f"{score.at_updates:.3f}",
+        f"{score.seconds:,.0f}",
+        f"{score.at_seconds:.3f}",
+    )
+
+
+TOTAL_COLUMNS = ("method", "tasks", "pass@1", "better than uniform", "rollouts to uniform's level", "reached")
+
+
+def total_cells(total: Total) -> tuple[str, ...]:
+    """A line of the table over several tasks."""
+    return (
+        total.method,
+        f"{total.tasks}",
+        interval(total.pass_1),
+        interval(total.better, 2),
+        ratio(total.ratio),
+        f"{total.reached} of {total.tasks}",
+    )
+
+
+def interval(found: Interval, digits: int = 3) -> str:
+    return f"{found.value:.{digits}f} ({found.low:.{digits}f} to {found.high:.{digits}f})"
+
+
+def ratio(found: Interval) -> str:
+    """A share of uniform's rollouts; "not reached" where the budget did not suffice."""
+    return f"{_share(found.value)} ({_share(found.low)} to {_share(found.high)})"
+
+
+def _share(value: float) -> str:
+    if math.isnan(value):
+        return "-"
+    return "not reached" if math.isinf(value) else f"{value:.2f}"
+
+
+def chosen_by() -> Sequence[tuple[str, str]]:
+    """By task, how its learning rate was found."""
+    return [(task.name, f"{task.learning_rate:g}: {task.chosen_by}") for task in TASKS.values()]

@@ -1,0 +1,130 @@
+"""`curro bench`: how many rollouts every method needs for the same accuracy."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from curro.bench.plan import METHODS, Cell, plan
+from curro.bench.tasks import TASKS
+from curro.cli.progress import progress_bar
+from curro.cli.side_by_side import TrainingRun, run_all
+from curro.cli.train import quiet
+from curro.errors import ConfigError
+from curro.runs import RunFolder
+
+if TYPE_CHECKING:
+    from curro.bench.results import Results
+
+EVALUATIONS = 16
+
+
+def bench(
+    task: Annotated[
+        list[str] | None, typer.Option(help=f"Of {', '.join(TASKS)}; may be repeated. [default: all]")
+    ] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help=f"Of {', '.join(METHODS)}; may be repeated. [default: all]")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Runs of each method on each task.")] = 5,
+    rollouts: Annotated[int | None, typer.Option(help="The budget of a run. [default: the task's]")] = None,
+    rate: Annotated[
+        list[float] | None,
+        typer.Option(help="A multiple of the tasks' learning rates; may be repeated. [default: 1]"),
+    ] = None,
+    eval_prompts: Annotated[int, typer.Option(help="Held-out prompts, 4 samples each.")] = 250,
+    jobs: Annotated[int | None, typer.Option(help="Runs side by side. [default: one a core]")] = None,
+    out: Annotated[Path, typer.Option(help="A folder for the results.")] = Path("runs/bench"),
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="Two minutes: uniform, oracle, inverted on one task.")
+    ] = False,
+    summary: Annotated[
+        bool, typer.Option("--summary", help="Run nothing: tables and page of the results there are.")
+    ] = False,
+) -> None:
+    """Train with every method on every task, several seeds each, and say what each needs.
+
+    Typed again after Ctrl-C, the same command goes on where it stopped.
+    """
+    quiet()
+    from curro.bench.results import Results
+
+    if smoke:
+        task, method = task or [SMOKE_TASK], method or ["uniform", "oracle", "inverted"]
+        seeds, rollouts, eval_prompts = min(seeds, 2), rollouts or SMOKE_ROLLOUTS, min(eval_prompts, 200)
+    results = Results.open(out / "results.parquet")
+    console = Console()
+    failed: list[str] = []
+    if not summary:
+        cells = plan(task, method, seeds=seeds, rates=rate or [1.0], rollouts=rollouts)
+        failed = _make(cells, results, eval_prompts, jobs or os.cpu_count() or 1, console)
+    if not results.rows:
+        raise ConfigError(f"{results.path} has no results yet")
+    _show(results, out, console)
+    for words in failed:
+        console.print(f"failed: {words}", style="red", markup=False, highlight=False)
+    if failed:
+        raise typer.Exit(1)
+
+
+SMOKE_TASK, SMOKE_ROLLOUTS = "spell_backward/hard", 4800
+IN_THE_TERMINAL = ("method", "seeds", "tasks", "pass@1", "rollouts to uniform's level", "regret", "signal")
+
+
+def _make(cells: list[Cell], results: Results, eval_prompts: int, jobs: int, console: Console) -> list[str]:
+    """Make the runs that are missing; returns what those that failed said."""
+    from curro.bench.pools import warm_rates
+    from curro.bench.results import row_of
+
+    folder = results.path.parent
+    flags = {cell: cell.flags(evaluations=EVALUATIONS, eval_prompts=eval_prompts) for cell in cells}
+    missing = [cell for cell in cells if not results.has(cell, " ".join(flags[cell]))]
+    for task in dict.fromkeys(cell.task for cell in missing):
+        console.print(f"pass rates of the warm model on {task.name}", highlight=False)
+        warm_rates(task, folder / "pools")
+    runs = {TrainingRun(cell.title, _path(folder, cell), flags[cell]): cell for cell in missing}
+    failed: list[str] = []
+    with progress_bar(console) as bar:
+        whole = bar.add_task("all runs", total=len(cells), completed=len(cells) - len(runs), latest="")
+
+        def ended(run: TrainingRun) -> None:
+            if run.complete:
+                cell = runs[run]
+                warm_N = warm_rates(cell.task, folder / "pools")
+                results.add(row_of(cell, " ".join(flags[cell]), RunFolder.open(run.path), warm_N))
+                shutil.rmtree(run.path)
+                run.log.unlink()
+            else:
+                failed.append(run.last_words())
+            if run.task is not None:
+                bar.remove_task(run.task)
+            bar.advance(whole)
+
+        run_all(list(runs), jobs, bar, ended)
+    return failed
+
+
+def _path(folder: Path, cell: Cell) -> Path:
+    words = "".join(letter if letter.isalnum() else " " for letter in cell.title).split()
+    return folder / "runs" / "-".join(words)
+
+
+def _show(results: Results, out: Path, console: Console) -> None:
+    from curro.bench.page import write_benchmark
+    from curro.bench.tables import sheets
+
+    for sheet in sheets(results):
+        shown = [i for i, column in enumerate(sheet.columns) if column in IN_THE_TERMINAL]
+        table = Table(title=sheet.title)
+        for i in shown:
+            table.add_column(sheet.columns[i], justify="right" if i else "left", overflow="fold")
+        for row in sheet.rows:
+            table.add_row(*(row[i] for i in shown))
+        console.print(table)
+    console.print(f"report: {write_benchmark(results, out / 'report.html')}", highlight=False)

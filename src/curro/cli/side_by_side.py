@@ -1,0 +1,125 @@
+"""Training runs side by side: one process and one thread a run, one bar a run, an orderly end."""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.progress import Progress, TaskID
+
+from curro.cli.progress import describe
+from curro.errors import CurroError
+from curro.runs import RunFolder
+
+
+class RunFailed(CurroError):
+    """A training run ended with an error."""
+
+
+@dataclass(eq=False)
+class TrainingRun:
+    """One `curro train` in a process of its own.
+
+    Attributes:
+        title: for people.
+        path: the run's folder; where it holds an unfinished run, that goes on.
+        flags: of `curro train`, without `--out`.
+    """
+
+    title: str
+    path: Path
+    flags: Sequence[str]
+    process: mp.process.BaseProcess | None = field(default=None, init=False)
+    task: TaskID | None = field(default=None, init=False)
+
+    @property
+    def log(self) -> Path:
+        """What the run said."""
+        return self.path.with_name(f"{self.path.name}.log")
+
+    @property
+    def complete(self) -> bool:
+        return (self.path / "model").is_dir()
+
+    def start(self) -> None:
+        begun = (self.path / "config.json").is_file()
+        arguments = [f"--resume={self.path}"] if begun else [f"--out={self.path}", *self.flags]
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        self.process = _server().Process(target=_train, args=(arguments, str(self.log)))
+        self.process.start()
+
+    def show(self, bar: Progress) -> None:
+        """Bring the bar up to date with the run's metrics."""
+        if self.task is None:
+            self.task = bar.add_task(self.title, total=None, latest="")
+        if (self.path / "config.json").is_file():
+            folder = RunFolder.open(self.path)
+            line = folder.latest()
+            if line:
+                total = folder.config["settings"]["rollouts"]
+                bar.update(self.task, completed=line["rollouts"], total=total, latest=describe(line))
+
+    def last_words(self) -> str:
+        """Why it failed, and where to read more."""
+        lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
+        return f"{self.title}: {lines[-1] if lines else 'it ended without a word'} (see {self.log})"
+
+
+def run_all(
+    runs: Sequence[TrainingRun], jobs: int, bar: Progress, ended: Callable[[TrainingRun], None]
+) -> None:
+    """Train all that are not complete, `jobs` at a time, in order; `ended` hears of each as it ends.
+
+    When this is interrupted, or `ended` raises, the runs that are under way save and stop first.
+    """
+    waiting, running = list(runs), list[TrainingRun]()
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                run = waiting.pop(0)
+                if run.complete:
+                    ended(run)
+                else:
+                    run.start()
+                    running.append(run)
+                    run.show(bar)
+            time.sleep(0.2)
+            for run in list(running):
+                run.show(bar)
+                assert run.process is not None
+                if not run.process.is_alive():
+                    running.remove(run)
+                    ended(run)
+    finally:
+        for run in running:
+            assert run.process is not None
+            if run.process.is_alive() and run.process.pid is not None:
+                os.kill(run.process.pid, signal.SIGINT)
+        for run in running:
+            assert run.process is not None
+            run.process.join()
+
+
+def _server() -> mp.context.ForkServerContext:
+    """Processes that start with everything imported."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    context = mp.get_context("forkserver")
+    context.set_forkserver_preload(["curro.cli.preload"])
+    return context
+
+
+def _train(arguments: list[str], log: str) -> None:
+    from curro.cli import main
+
+    os.setsid()  # Ctrl-C reaches this process from its parent alone
+    with open(log, "ab", buffering=0) as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.argv = ["curro", "train", *arguments]
+    main()
