@@ -29,6 +29,10 @@ class EngineError(CurroError):
     """An engine that can generate nothing any more."""
 
 
+class EnvironmentFailure(CurroError):
+    """An environment that raised, or answered an action with neither text nor None."""
+
+
 class PromptError(CurroError):
     """A prompt that an engine can never answer; others it can."""
 

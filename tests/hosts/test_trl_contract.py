@@ -13,6 +13,15 @@ from trl import GRPOTrainer
 
 SEAMS = {
     (GRPOTrainer, "_generate_and_score_completions"): ["self", "inputs"],
+    (GRPOTrainer, "_tokenize_prompts"): ["self", "prompts"],
+    (GRPOTrainer, "_generate_single_turn"): [
+        "self",
+        "prompt_ids",
+        "images",
+        "multimodal_fields",
+        "num_generations",
+        "has_tool_images",
+    ],
     (GRPOTrainer, "_calculate_rewards"): ["self", "inputs", "prompts", "completions", "completion_ids_list"],
     (Trainer, "_save_checkpoint"): ["self", "model", "trial"],
     (Trainer, "_load_optimizer_and_scheduler"): ["self", "checkpoint"],
@@ -41,5 +50,8 @@ def test_state_that_the_host_reads():
         "(self.accelerator.process_index + 1) * len(prompts)",
         "self.args.steps_per_generation * self.num_iterations",
         "rewards[unscorable_mask] = torch.nan",
+        "output = self.rollout_func(prompts, self)",
+        'tool_mask = extra_fields.pop("env_mask", None)',
+        "inp[key] = values[i]",
     ):
         assert seam in source, f"TRL has moved: GRPOTrainer no longer has `{seam}`; see curro/hosts/trl"

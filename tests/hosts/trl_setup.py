@@ -67,6 +67,8 @@ def trainer(folder: Any, **options: Any) -> CurriculumGRPOTrainer:
         "args": config(folder, **{k: v for k, v in options.items() if k in known}),
     }
     arguments |= {k: v for k, v in options.items() if k not in known}
+    if "environment" in options and "reward_funcs" not in options:
+        del arguments["reward_funcs"]
     return CurriculumGRPOTrainer(**arguments)
 
 

@@ -6,9 +6,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer import BadParameter
 
 from curro.errors import ConfigError
+from curro.evaluation.sampling import sample
 from curro.lab import families, family, load
 from curro.lab.model import CHECKPOINTS
-from curro.lab.sampling import pass_rates, sample
+from curro.lab.sampling import pass_rates
 from curro.lab.warm import main
 
 NAMES = [name for name in families() if not family(name).checkpoint]
@@ -39,7 +40,10 @@ def test_the_warm_model_never_solves_most_prompts_and_always_solves_few(name: st
     assert (rates == 1).mean() < 0.06
     assert 0.02 < rates.mean() < 0.2
     easy = pass_rates(model, tokenizer, task, task.problems(100, seed=5, difficulty="easy"), 8)
-    assert (easy > 0).mean() > 0.5
+    assert easy.mean() > 0.5
+    assert (easy >= 0.5).mean() > 0.55
+    assert (easy == 0).mean() < 0.1
+    assert (easy == 1).mean() < 0.5
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -48,6 +52,8 @@ def test_what_was_measured_is_recorded(name: str) -> None:
     assert record["family"] == name
     assert 0.55 <= record["pass_rates"]["hard"]["never"] <= 0.93
     assert record["pass_rates"]["hard"]["always"] < 0.05
+    assert record["pass_rates"]["easy"]["never"] < 0.05
+    assert record["pass_rates"]["easy"]["pass@1"] >= 0.53
 
 
 def test_samples_keep_the_order_of_prompts_and_depend_on_the_seed_alone() -> None:

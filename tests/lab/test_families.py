@@ -7,6 +7,7 @@ from curro.lab import families, family
 
 NAMES = families()
 PARTIAL = ["chains_share"]
+SCORED = [name for name in NAMES if name != "locks"]  # which is scored by its environment: see test_locks
 HOSTILE = [
     "",
     " ",
@@ -27,9 +28,11 @@ HOSTILE = [
 @pytest.mark.parametrize("difficulty", ["hard", "easy"])
 def test_problems_are_unique_and_the_splits_disjoint(name: str, difficulty: str) -> None:
     task = family(name)
-    train = [r for seed in (0, 1) for r in task.problems(400, seed=seed, difficulty=difficulty)]
-    test = [r for seed in (0, 1) for r in task.problems(200, seed=seed, difficulty=difficulty, split="test")]
-    assert len({r["prompt"] for r in train[:400]}) == len({r["key"] for r in train[:400]}) == 400
+    n = task.easy_problems if difficulty == "easy" else {"train": 400, "test": 200}
+    train = [r for seed in (0, 1) for r in task.problems(n["train"], seed=seed, difficulty=difficulty)]
+    test = [r for s in (0, 1) for r in task.problems(n["test"], seed=s, difficulty=difficulty, split="test")]
+    first = train[: n["train"]]
+    assert len({r["prompt"] for r in first}) == len({r["key"] for r in first}) == n["train"]
     assert not {r["prompt"] for r in train} & {r["prompt"] for r in test}
 
 
@@ -40,7 +43,7 @@ def test_same_arguments_same_problems(name: str) -> None:
     assert family(name).problems(50, seed=3)[:20] == family(name).problems(20, seed=3)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SCORED)
 def test_the_right_worked_answer_scores_one_and_a_wrong_or_hostile_one_zero(name: str) -> None:
     task = family(name)
     for row in task.problems(100, seed=0) + task.problems(100, seed=0, difficulty="easy"):
@@ -51,14 +54,14 @@ def test_the_right_worked_answer_scores_one_and_a_wrong_or_hostile_one_zero(name
             assert task.score(text, row) <= (0.5 if name in PARTIAL else 0.0)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in PARTIAL])
+@pytest.mark.parametrize("name", [name for name in SCORED if name not in PARTIAL])
 def test_demonstrations_are_training_problems_and_longer_ones_are_wrong_more_often(name: str) -> None:
     task = family(name)
     rng = random.Random(0)
-    rows = {d: task.problems(300, seed=1, difficulty=d) for d in ("hard", "easy")}
-    right = {d: sum(task.score(task.worked(r, rng), r) for r in rows[d]) / 300 for d in rows}
-    assert 2 * right["hard"] < right["easy"] < 0.9
+    rows = {d: task.problems(250, seed=1, difficulty=d) for d in ("hard", "easy")}
+    right = {d: sum(task.score(task.worked(r, rng), r) for r in rows[d]) / 250 for d in rows}
     assert right["hard"] < 0.3
+    assert 0.55 < right["easy"] < 0.9
     train = {r["prompt"] for r in task.problems(500, seed=2, split="test")}
     assert not train & {task.demonstration(rng)[0] for _ in range(500)}
 

@@ -1,6 +1,7 @@
 import random
 
 import pytest
+import reasoning_gym
 
 from curro.lab import family
 from curro.lab.families.gym import GymFamily
@@ -55,6 +56,20 @@ def test_every_skill_fails_at_its_own_rate(name: str) -> None:
             alright *= 1 - rates[skill]
         right = sum(task.score(task.worked(row, rng), row) for _ in range(300)) / 300
         assert abs(right - alright) < 0.1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_easy_problem_is_worded_as_reasoning_gym_words_its_steps(name: str) -> None:
+    task = gym(name)
+    rates = {skill: rate for skill, (rate, _) in task.mistakes().items()}
+    for row in task.problems(100, seed=0, difficulty="easy"):
+        own = reasoning_gym.create_dataset(name, seed=0, **task.settings["short"])[0]
+        wording = task.phrase(own["metadata"])
+        assert wording in own["question"]
+        assert row["prompt"] == own["question"].replace(wording, task.phrase(row["metadata"]))
+        assert int(task.worked(row).split()[-1]) == int(row["answer"])
+        total, steps = task.start(row["metadata"])
+        assert max(rates[task.step(total, step)[1]] for step in steps) <= 0.4
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from curro.evaluation.sampling import sample
+from curro.evaluation.sampling import attempts
 from curro.prediction.base import Predictor
 from curro.selection.predicted import Predicted
 
@@ -41,26 +41,19 @@ class Oracle(Predictor):
         devices = [model.device] if model.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(int(self.rng.integers(2**31)))
-            texts = sample(
+            texts, played = attempts(
                 model,
                 trainer.processing_class,
-                [row["prompt"] for row in rows],
+                rows,
+                environment=trainer.environment,
                 n=self.samples,
                 max_new_tokens=trainer.max_completion_length,
                 temperature=trainer.temperature,
             )
         model.train(training)
-        columns = {
-            name: [row[name] for row in rows for _ in range(self.samples)]
-            for name in rows[0]
-            if name != "prompt"
-        }
         (score,) = trainer.reward_funcs
-        rewards = score(
-            prompts=[row["prompt"] for row in rows for _ in range(self.samples)],
-            completions=[text for group in texts for text in group],
-            **columns,
-        )
+        columns = {name: [row[name] for row in played] for name in played[0] if name != "prompt"}
+        rewards = score(prompts=[row["prompt"] for row in played], completions=texts, **columns)
         return np.array([0.0 if reward is None else reward for reward in rewards]).reshape(len(rows), -1)
 
 

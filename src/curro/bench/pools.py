@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from curro.bench.tasks import Task
-from curro.data import load_prompts
 from curro.runs import replacing
 
 SAMPLES = 16
@@ -29,24 +28,20 @@ def warm_rates(task: Task, folder: Path) -> np.ndarray:
 def _measure(task: Task) -> np.ndarray:
     import torch
 
-    from curro.evaluation.sampling import sample
-    from curro.hosts.models import load_model
+    from curro.evaluation.sampling import attempts
+    from curro.hosts.trl.run import prepare
     from curro.hosts.trl.settings import TrainSettings
-    from curro.reward import resolve_reward
 
-    prompts = load_prompts(task.data, limit=task.prompts)
-    settings = TrainSettings(task.data).complete(len(prompts))
-    model, tokenizer = load_model(settings.model or task.data)
-    reward = resolve_reward("auto", prompts)
+    prepared = prepare(TrainSettings(task.data, limit=task.prompts))
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    texts = sample(
-        model.eval(),
-        tokenizer,
-        [row["prompt"] for row in prompts],
+    texts, rows = attempts(
+        prepared.model.eval(),
+        prepared.tokenizer,
+        list(prepared.prompts),
+        environment=prepared.environment,
         n=SAMPLES,
-        max_new_tokens=settings.max_completion_length or 1,
+        max_new_tokens=prepared.settings.max_completion_length or 1,
     )
-    rows = [row for row in prompts for _ in range(SAMPLES)]
-    scores = reward.score([text for group in texts for text in group], rows)
+    scores = prepared.reward.score(texts, rows)
     return np.array([score or 0.0 for score in scores]).reshape(-1, SAMPLES).mean(axis=1)

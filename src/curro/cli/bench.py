@@ -22,7 +22,7 @@ from curro.runs import RunFolder
 if TYPE_CHECKING:
     from curro.bench.results import Results
 
-EVALUATIONS = 16
+EVALUATIONS = 10
 
 
 def bench(
@@ -73,7 +73,7 @@ def bench(
         raise typer.Exit(1)
 
 
-SMOKE_TASK, SMOKE_ROLLOUTS = "spell_backward/hard", 4800
+SMOKE_TASK, SMOKE_ROLLOUTS = "chains/hard", 3200
 IN_THE_TERMINAL = ("method", "seeds", "tasks", "pass@1", "rollouts to uniform's level", "regret", "signal")
 
 

@@ -18,6 +18,10 @@ from curro.errors import CurroError
 from curro.runs import RunFolder
 
 
+POLL = 0.5
+"""Seconds between looks at the runs."""
+
+
 class RunFailed(CurroError):
     """A training run ended with an error."""
 
@@ -89,7 +93,7 @@ def run_all(
                     run.start()
                     running.append(run)
                     run.show(bar)
-            time.sleep(0.2)
+            time.sleep(POLL)
             for run in list(running):
                 run.show(bar)
                 assert run.process is not None

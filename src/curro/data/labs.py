@@ -19,15 +19,21 @@ def lab_family(source: str) -> str | None:
 def read(name: str, split: str, limit: int | None) -> Rows:
     """`limit` problems, 4,000 if None, of the lab family `NAME[/DIFFICULTY]`; its splits never overlap.
 
+    Of easy problems there are no more than the family's `easy_problems`.
+
     Raises:
         DataError: no such family, difficulty or split, or more problems than the family has.
     """
     from curro import lab
 
-    family, slash, difficulty = name.partition("/")
+    family_name, slash, difficulty = name.partition("/")
     options: dict[str, Any] = {"split": split} | ({"difficulty": difficulty} if slash else {})
+    size = limit or DEFAULT_SIZE
     try:
-        problems = lab.family(family).problems(limit or DEFAULT_SIZE, seed=0, **options)
+        family = lab.family(family_name)
+        if difficulty == "easy":
+            size = min(size, family.easy_problems.get(split, size))
+        problems = family.problems(size, seed=0, **options)
     except ConfigError as error:
         raise DataError(f"lab:{name}: {error}") from error
     for number, row in enumerate(problems):

@@ -8,8 +8,9 @@ import numpy as np
 import torch
 
 from curro.data.prompt_set import PromptSet
+from curro.environments.environment import Environment
 from curro.evaluation.pass_at_k import pass_at_k
-from curro.evaluation.sampling import sample
+from curro.evaluation.sampling import attempts
 from curro.reward import Reward
 
 
@@ -21,6 +22,7 @@ def evaluate(
     *,
     samples: int,
     max_new_tokens: int,
+    environment: Environment | None = None,
     temperature: float = 1.0,
     success: float = 1.0,
     seed: int = 0,
@@ -30,7 +32,8 @@ def evaluate(
     Sampling has its own random numbers, so training goes on as if there had been no evaluation.
 
     Args:
-        samples: completions a prompt, at `temperature`.
+        samples: completions a prompt, at `temperature`; episodes, where there is an `environment`.
+        max_new_tokens: of a completion; of an episode, with its observations.
         success: a completion is right from this reward on.
 
     Returns:
@@ -41,17 +44,17 @@ def evaluate(
     devices = [model.device] if model.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
-        completions = sample(
+        completions, rows = attempts(
             model,
             tokenizer,
-            [row["prompt"] for row in prompts],
+            prompts,
+            environment=environment,
             n=samples,
             max_new_tokens=max_new_tokens,
             temperature=temperature,
         )
     model.train(was_training)
-    rows = [row for row in prompts for _ in range(samples)]
-    scores = reward.score([text for texts in completions for text in texts], rows)
+    scores = reward.score(completions, rows)
     reward_PG = np.array([0.0 if score is None else score for score in scores]).reshape(-1, samples)
     correct_P = (reward_PG >= success).sum(axis=1)
     accuracy = {f"eval/pass@{k}": pass_at_k(correct_P, samples, k) for k in {1, samples}}

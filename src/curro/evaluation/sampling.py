@@ -7,6 +7,82 @@ from typing import Any
 
 import torch
 
+from curro.environments.environment import EPISODE_REWARD, Environment, episode_seed
+from curro.environments.observation import ObservationTokens
+from curro.environments.play import Trajectory, play
+from curro.reward.reward import Row
+
+
+def attempts(
+    model: Any,
+    tokenizer: Any,
+    rows: Sequence[Row],
+    *,
+    environment: Environment | None,
+    n: int,
+    max_new_tokens: int,
+    temperature: float = 1.0,
+    batch: int = 512,
+) -> tuple[list[str], list[Row]]:
+    """`n` completions of the prompt of every row, or episodes in `environment`, as a `Reward` scores them.
+
+    The episodes of a prompt start alike, and unlike those of training.
+
+    Returns:
+        B = rows x n texts, a prompt's one after another, and the row of each, with the episode's reward.
+    """
+    repeated = [row for row in rows for _ in range(n)]
+    options: dict[str, Any] = {"max_new_tokens": max_new_tokens, "temperature": temperature, "batch": batch}
+    if environment is None:
+        texts = sample(model, tokenizer, [row["prompt"] for row in rows], n=n, **options)
+        return [text for group in texts for text in group], repeated
+    played = episodes(model, tokenizer, repeated, environment, **options)
+    told = tokenizer.batch_decode([trajectory.ids for trajectory in played], skip_special_tokens=True)
+    return told, [
+        {**row, EPISODE_REWARD: trajectory.reward} for row, trajectory in zip(repeated, played, strict=True)
+    ]
+
+
+def episodes(
+    model: Any,
+    tokenizer: Any,
+    rows: Sequence[Row],
+    environment: Environment,
+    *,
+    max_new_tokens: int,
+    temperature: float,
+    batch: int,
+) -> list[Trajectory]:
+    """An episode of each row, `batch` at a time, of `max_new_tokens` with its observations at most."""
+    ends = model.generation_config.eos_token_id
+    ends = {ends} if isinstance(ends, int) else set(ends or [tokenizer.eos_token_id])
+
+    def generate(contexts: list[list[int]]) -> tuple[list[list[int]], None]:
+        output = _generate(
+            model,
+            tokenizer,
+            contexts,
+            temperature=temperature,
+            max_new_tokens=min(environment.turn_tokens, max_new_tokens),
+        ).tolist()
+        return [_up_to_end(ids, ends) for ids in output], None
+
+    played: list[Trajectory] = []
+    for start in range(0, len(rows), batch):
+        part = rows[start : start + batch]
+        played += play(
+            environment,
+            part,
+            [_tokens(tokenizer, row["prompt"]) for row in part],
+            [episode_seed(row, "held-out") for row in part],
+            tokenizer=tokenizer,
+            ends=ends,
+            observations=ObservationTokens(tokenizer),
+            generate=generate,
+            max_tokens=max_new_tokens,
+        )
+    return played
+
 
 def sample(
     model: Any,
@@ -32,23 +108,30 @@ def sample(
     size = max(1, batch // n)
     for start in range(0, len(order), size):
         chunk = order[start : start + size]
-        inputs = tokenizer.pad(
-            {"input_ids": [ids[i] for i in chunk]}, padding_side="left", return_tensors="pt"
-        ).to(model.device)
-        with torch.inference_mode():
-            output = model.generate(
-                **inputs,
-                do_sample=True,
-                temperature=temperature,
-                top_k=0,
-                top_p=1.0,
-                num_return_sequences=n,
-                max_new_tokens=max_new_tokens,
-            )
-        texts = tokenizer.batch_decode(output[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+        output = _generate(
+            model,
+            tokenizer,
+            [ids[i] for i in chunk],
+            num_return_sequences=n,
+            temperature=temperature,
+            max_new_tokens=max_new_tokens,
+        )
+        texts = tokenizer.batch_decode(output, skip_special_tokens=True)
         for j, i in enumerate(chunk):
             completions[i] = texts[j * n : (j + 1) * n]
     return completions
+
+
+def _generate(model: Any, tokenizer: Any, contexts: list[list[int]], **options: Any) -> torch.Tensor:
+    """What the model writes after each context, sampled without top-k and top-p, padded on the right."""
+    inputs = tokenizer.pad({"input_ids": contexts}, padding_side="left", return_tensors="pt").to(model.device)
+    with torch.inference_mode():
+        output = model.generate(**inputs, do_sample=True, top_k=0, top_p=1.0, **options)
+    return output[:, inputs["input_ids"].shape[1] :]
+
+
+def _up_to_end(ids: list[int], ends: set[int]) -> list[int]:
+    return ids[: next((i + 1 for i, token in enumerate(ids) if token in ends), len(ids))]
 
 
 def _tokens(tokenizer: Any, prompt: Any) -> list[int]:

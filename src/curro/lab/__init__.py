@@ -10,6 +10,7 @@ from curro.lab.families.chains import Chains
 from curro.lab.families.chains_judge import ChainsJudge
 from curro.lab.families.chains_share import ChainsShare
 from curro.lab.families.leg_counting import LegCounting
+from curro.lab.families.locks import Locks
 from curro.lab.families.spell_backward import SpellBackward
 from curro.lab.family import Family, Recipe
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Family", "Recipe", "families", "family", "load"]
 
 _FAMILIES: dict[str, type[Family]] = {
-    cls.name: cls for cls in (Chains, ChainsJudge, ChainsShare, ChainSum, LegCounting, SpellBackward)
+    cls.name: cls for cls in (Chains, ChainsJudge, ChainsShare, ChainSum, LegCounting, SpellBackward, Locks)
 }
 
 

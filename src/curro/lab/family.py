@@ -6,11 +6,13 @@ import hashlib
 import random
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from curro.errors import ConfigError
 
 Difficulty = Literal["hard", "easy"]
+Kind = Literal["hard", "easy", "short"]
+"""Of a problem that is drawn: of either difficulty, or short, as half of the demonstrations are."""
 Split = Literal["train", "test"]
 Row = dict[str, Any]
 
@@ -61,6 +63,8 @@ class Family(ABC):
         describe: one line for people.
         recipe: what training needs.
         warm: how the checkpoint was made.
+        easy_problems: how many there are at least, by split. Few problems are easy to a model that has each
+            skill unreliably: those of one to three steps that need its best skills.
     """
 
     name: str
@@ -68,9 +72,10 @@ class Family(ABC):
     describe: str
     recipe: Recipe
     warm: Warm
+    easy_problems: ClassVar[dict[str, int]]
 
     @abstractmethod
-    def draw(self, rng: random.Random, difficulty: Difficulty) -> Row:
+    def draw(self, rng: random.Random, kind: Kind) -> Row:
         """One problem, of either split: `prompt`, `answer` and, where the scorer needs it, `metadata`."""
 
     @abstractmethod
@@ -113,20 +118,20 @@ class Family(ABC):
             raise ConfigError(f"{self.name} ({difficulty}, {split}) has not as many as {n} problems")
         return list(rows.values())
 
-    def demonstration(self, rng: random.Random) -> tuple[str, str]:
-        """A prompt of the training split, easy or hard, and a worked answer with mistakes."""
+    def demonstration(self, rng: random.Random) -> tuple[str, ...]:
+        """A prompt of the training split, short or hard, and a worked answer with mistakes."""
         row = self.practice(rng)
         return row["prompt"], self.worked(row, rng)
 
     def practice(self, rng: random.Random) -> Row:
-        """A problem of the training split, easy or hard.
+        """A problem of the training split, short or hard.
 
-        Without the easy half the warm model does not learn the steps that hard problems are made of.
+        Without the short half the warm model does not learn the steps that hard problems are made of.
         """
-        difficulty: Difficulty = "easy" if rng.random() < 0.5 else "hard"
-        row = self.draw(rng, difficulty)
+        kind: Kind = "short" if rng.random() < 0.5 else "hard"
+        row = self.draw(rng, kind)
         while _split(_digest(row["prompt"])) != "train":
-            row = self.draw(rng, difficulty)
+            row = self.draw(rng, kind)
         return row
 
 

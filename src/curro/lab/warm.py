@@ -23,7 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from curro.errors import ConfigError, CurroError
 from curro.lab import family as family_of
-from curro.lab.family import Family
+from curro.lab.family import Difficulty, Family
 from curro.lab.judging import JudgingFamily
 from curro.lab.model import CHECKPOINTS, build_model
 from curro.lab.sampling import pass_rates
@@ -85,18 +85,17 @@ def _optimizers(model: Any, learning_rate: float) -> list[torch.optim.Optimizer]
 
 
 def _batch(family: Family, tokenizer: Any, rng: random.Random) -> dict[str, torch.Tensor]:
-    prompts, answers = [], []
+    texts = []
     for _ in range(family.warm.batch):
-        prompt, answer = family.demonstration(rng)
+        prompt, *said = family.demonstration(rng)
         style = rng.random() / family.warm.chat_share
         if style < 1:
             system = SYSTEM if style < 0.5 else ""
-            prompt = f"<bos>{'<|system|>' if system else ''}{system}<|user|>{prompt}<|assistant|>"
-        else:
-            prompt = f"<bos>{prompt}"
-        prompts.append(prompt)
-        answers.append(f"{answer}<eos>")
-    return _inputs(tokenizer, prompts, answers)
+            prompt = f"{'<|system|>' if system else ''}{system}<|user|>{prompt}<|assistant|>"
+            said[1::2] = [f"<|user|>{observation}<|assistant|>" for observation in said[1::2]]
+        said[::2] = [f"{action}<eos>" for action in said[::2]]
+        texts.append([f"<bos>{prompt}", *said])
+    return _inputs(tokenizer, texts)
 
 
 def _judgments(family: JudgingFamily, tokenizer: Any, rng: random.Random) -> dict[str, torch.Tensor]:
@@ -104,20 +103,25 @@ def _judgments(family: JudgingFamily, tokenizer: Any, rng: random.Random) -> dic
     prompts = tokenizer.apply_chat_template(
         [messages for messages, _ in made], add_generation_prompt=True, tokenize=False
     )
-    return _inputs(tokenizer, prompts, [f"{answer}<eos>" for _, answer in made])
+    answers = [f"{answer}<eos>" for _, answer in made]
+    return _inputs(tokenizer, [[prompt, answer] for prompt, answer in zip(prompts, answers, strict=True)])
 
 
-def _inputs(tokenizer: Any, prompts: list[str], answers: list[str]) -> dict[str, torch.Tensor]:
-    prompt_ids = tokenizer(prompts, add_special_tokens=False)["input_ids"]
-    answer_ids = tokenizer(answers, add_special_tokens=False)["input_ids"]
-    width = max(len(p) + len(a) for p, a in zip(prompt_ids, answer_ids, strict=True))
-    ids = torch.full((len(prompts), width), tokenizer.pad_token_id)
+def _inputs(tokenizer: Any, texts: list[list[str]]) -> dict[str, torch.Tensor]:
+    """Rows of texts, each tokenized by itself; every second one is the model's and learnt."""
+    parts = [tokenizer(row, add_special_tokens=False)["input_ids"] for row in texts]
+    width = max(sum(map(len, row)) for row in parts)
+    ids = torch.full((len(texts), width), tokenizer.pad_token_id)
     labels = torch.full_like(ids, -100)
     mask = torch.zeros_like(ids)
-    for i, (p, a) in enumerate(zip(prompt_ids, answer_ids, strict=True)):
-        ids[i, : len(p) + len(a)] = torch.tensor(p + a)
-        labels[i, len(p) : len(p) + len(a)] = torch.tensor(a)
-        mask[i, : len(p) + len(a)] = 1
+    for i, row in enumerate(parts):
+        start = 0
+        for turn, part in enumerate(row):
+            here = slice(start, start := start + len(part))
+            ids[i, here] = torch.tensor(part)
+            mask[i, here] = 1
+            if turn % 2:
+                labels[i, here] = ids[i, here]
     return {"input_ids": ids, "attention_mask": mask, "labels": labels}
 
 
@@ -159,8 +163,9 @@ def main(
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     measured = {}
-    for difficulty in ("hard", "easy"):
-        rows = family.problems(500, seed=0, difficulty=difficulty)
+    pools: dict[Difficulty, int] = {"hard": 500, "easy": min(500, family.easy_problems["train"])}
+    for difficulty, number in pools.items():
+        rows = family.problems(number, seed=0, difficulty=difficulty)
         measured[difficulty] = histogram(
             pass_rates(model, tokenizer, family, rows, family.recipe.rollouts_per_prompt)
         )

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from curro.reward.reward import Row, Score
 
+if TYPE_CHECKING:
+    from curro.lab.family import Family
 
-def load(name: str) -> Callable[[Sequence[str], Sequence[Row]], list[Score]]:
+Verify = Callable[[Sequence[str], Sequence[Row]], list[Score]]
+
+
+def load(name: str) -> Verify:
     """The batch verifier of the lab family `name`.
 
     Raises:
@@ -15,9 +21,17 @@ def load(name: str) -> Callable[[Sequence[str], Sequence[Row]], list[Score]]:
     """
     from curro import lab
 
-    family = lab.family(name)
+    return reward_of(lab.family(name))
+
+
+def reward_of(family: Family) -> Verify:
+    """The family's scores of texts; of episodes, those that its environment gave."""
+    from curro.environments.environment import EPISODE_REWARD
 
     def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
-        return [family.score(c, row) for c, row in zip(completions, rows, strict=True)]
+        return [
+            row[EPISODE_REWARD] if EPISODE_REWARD in row else family.score(completion, row)
+            for completion, row in zip(completions, rows, strict=True)
+        ]
 
     return verify

@@ -22,15 +22,7 @@ def load(spec: str) -> Callable[[Sequence[str], Sequence[Row]], list[Score]]:
     Raises:
         ConfigError: the module cannot be imported, or has no such function (the message lists its functions).
     """
-    module_name, _, function_name = spec.replace(".py:", ":").partition(":")
-    function = getattr(_module(module_name, spec), function_name, None)
-    if not callable(function):
-        there = [name for name, value in vars(_module(module_name, spec)).items() if _own(name, value)]
-        close = difflib.get_close_matches(function_name, there, 1)
-        raise ConfigError(
-            f"the module {module_name!r} has no function {function_name!r}"
-            f"{f' (did you mean {close[0]!r}?)' if close else ''}; it has: {', '.join(there) or 'none'}"
-        )
+    function = function_of(spec, "reward")
 
     def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
         return [_call(function, spec, c, row) for c, row in zip(completions, rows, strict=True)]
@@ -38,7 +30,26 @@ def load(spec: str) -> Callable[[Sequence[str], Sequence[Row]], list[Score]]:
     return verify
 
 
-def _module(name: str, spec: str) -> Any:
+def function_of(spec: str, what: str) -> Callable[..., Any]:
+    """The function, or class, that `module:function` names; `what` it is for stands in the messages.
+
+    Raises:
+        ConfigError: the module cannot be imported, or has no such function (the message lists its functions).
+    """
+    module_name, _, function_name = spec.replace(".py:", ":").partition(":")
+    module = _module(module_name, spec, what)
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        there = [name for name, value in vars(module).items() if _own(name, value)]
+        close = difflib.get_close_matches(function_name, there, 1)
+        raise ConfigError(
+            f"the module {module_name!r} has no function {function_name!r}"
+            f"{f' (did you mean {close[0]!r}?)' if close else ''}; it has: {', '.join(there) or 'none'}"
+        )
+    return function
+
+
+def _module(name: str, spec: str, what: str) -> Any:
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -47,12 +58,12 @@ def _module(name: str, spec: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise ConfigError(
-                f"reward {spec!r}: there is no module {error.name!r} in {here} nor installed"
+                f"{what} {spec!r}: there is no module {error.name!r} in {here} nor installed"
             ) from None
-        raise ConfigError(f"reward {spec!r}: importing {name!r} failed: {error}") from error
+        raise ConfigError(f"{what} {spec!r}: importing {name!r} failed: {error}") from error
     except Exception as error:  # whatever the user's module does wrong as it is imported
         raise ConfigError(
-            f"reward {spec!r}: importing {name!r} failed: {type(error).__name__}: {error}"
+            f"{what} {spec!r}: importing {name!r} failed: {type(error).__name__}: {error}"
         ) from error
 
 

@@ -176,11 +176,11 @@ def _describe(trainer: CurriculumGRPOTrainer, batch: list[_Kept]) -> dict[str, f
     flat = trainer.curriculum.table.is_flat(np.array([kept.variance for kept in batch]))
     found["frac_reward_zero_std"] = float(np.mean(flat))
     pad = cast(Any, trainer)._tokenizer.pad_token_id
-    ids_and_lengths = [(kept.rows["completion_ids"], _lengths(kept.rows, pad)) for kept in batch]
-    lengths = torch.cat([length for _, length in ids_and_lengths])
-    last = torch.cat([ids.gather(1, length[:, None] - 1)[:, 0] for ids, length in ids_and_lengths])
+    ids_and_ends = [(kept.rows["completion_ids"], _lengths(kept.rows, pad)) for kept in batch]
+    last = torch.cat([ids.gather(1, end[:, None] - 1)[:, 0] for ids, end in ids_and_ends])
     ended = torch.isin(last, torch.tensor([*cast(Any, trainer).eos_token_ids, pad]))
-    lengths = lengths.double()
+    observed = torch.cat([_observed(kept.rows) for kept in batch])
+    lengths = torch.cat([end for _, end in ids_and_ends]).double() - observed
     finished = lengths[ended] if ended.any() else torch.zeros(1)
     found["completions/clipped_ratio"] = float(1 - ended.double().mean())
     for name, values in (("", lengths), ("_terminated", finished)):
@@ -188,6 +188,12 @@ def _describe(trainer: CurriculumGRPOTrainer, batch: list[_Kept]) -> dict[str, f
         found[f"completions/min{name}_length"] = float(values.min())
         found[f"completions/max{name}_length"] = float(values.max())
     return found
+
+
+def _observed(rows: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Tokens of observations in each completion, which TRL does not count."""
+    mask = rows["completion_mask"]
+    return (mask * (1 - rows["tool_mask"])).sum(dim=1) if "tool_mask" in rows else mask.new_zeros(len(mask))
 
 
 def _lengths(rows: dict[str, torch.Tensor], pad: int) -> torch.Tensor:

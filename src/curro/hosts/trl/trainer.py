@@ -15,14 +15,17 @@ from trl import GRPOConfig, GRPOTrainer
 
 from curro.admission.gate import Gate
 from curro.curriculum import Curriculum, Draw, Verdict
+from curro.environments.environment import Environment, episode_reward
 from curro.errors import ConfigError
 from curro.hosts.trl import checkpoint as checkpoints
+from curro.hosts.trl.episodes import EpisodeRollouts
 from curro.hosts.trl.identity import RowIdentity
 from curro.hosts.trl.lessons import lesson_loss, share_out
 from curro.hosts.trl.owner import on_owner
 from curro.hosts.trl.policy import TrainedPolicy
 from curro.hosts.trl.refill import RefillSettings, fill
 from curro.lessons import Lessons
+from curro.reward.trl import trl_reward
 from curro.selection.base import Selection
 
 
@@ -59,6 +62,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             one, each generation goes on until its batch is full of admitted groups; rejected ones are
             observed, and appear in the metrics `refill/...` alone.
         refill: what filling a batch may cost.
+        environment: plays every rollout, of evaluations too, as an episode of several turns, and scores it,
+            unless reward functions are given, which find its reward in the column `episode_reward`.
         on_groups: called on the main process with every `GroupRecord`, rejected groups included.
         args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`.
 
@@ -72,6 +77,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
     train_dataset: Dataset
     num_generations: int
     _logs: dict[str, Any]
+    rows: list[dict[str, Any]]
     _buffered_inputs: list[dict[str, torch.Tensor]] | None  # type: ignore[assignment]
 
     def __init__(
@@ -80,10 +86,19 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         curriculum: Curriculum | Selection | str | Mapping[str, Any],
         admission: Gate | str | Mapping[str, Any] | None = None,
         refill: RefillSettings = RefillSettings(),  # noqa: B008 - frozen
+        environment: Environment | None = None,
         on_groups: Callable[[GroupRecord], None] | None = None,
         **kwargs: Any,
     ) -> None:
+        if environment is not None:
+            if kwargs.get("rollout_func") is not None:
+                raise ConfigError("an environment plays the rollouts: give it or a rollout_func, not both")
+            if len(args) < 2:
+                kwargs.setdefault("reward_funcs", trl_reward(episode_reward("environment")))
         super().__init__(*args, **kwargs)
+        if environment is not None:
+            self.rollout_func = cast(Any, EpisodeRollouts(environment))
+        self.environment = environment
         self.on_groups, self.refill = on_groups, refill
         if not isinstance(self.train_dataset, Dataset):
             raise ConfigError(
@@ -129,6 +144,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         if not self.model.training:  # type: ignore[union-attr]
+            self.rows = inputs
             return super()._generate_and_score_completions(inputs)
         self._lessons, self.policy.seconds = [], 0.0
         if self.curriculum.filters:
@@ -144,7 +160,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         try:
             prompts = np.repeat(draw.prompts, self.num_generations)[local].tolist()
             row = {prompt: self.train_dataset[prompt] for prompt in dict.fromkeys(prompts)}
-            output = super()._generate_and_score_completions([dict(row[prompt]) for prompt in prompts])
+            self.rows = [dict(row[prompt]) for prompt in prompts]
+            output = super()._generate_and_score_completions(self.rows)
         except BaseException:
             if self.accelerator.is_main_process:
                 self.curriculum.drop(draw.tickets)

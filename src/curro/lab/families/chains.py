@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+from functools import cache
+from typing import ClassVar
 
-from curro.lab.family import Difficulty, Family, Recipe, Row, Warm
+from curro.lab.family import Family, Kind, Recipe, Row, Warm
 
 LETTERS = "abcdefghijklmnop"
 _rng = random.Random(7)
 MAPS = {letter: [_rng.randrange(10) for _ in range(10)] for letter in LETTERS}
 ERROR_RATES = {letter: _rng.uniform(0.05, 0.6) for letter in LETTERS}
-LENGTHS: dict[Difficulty, tuple[int, int]] = {"hard": (1, 14), "easy": (1, 3)}
+LENGTHS = {"hard": (1, 14), "short": (1, 3)}
+EASY = 0.55
+"""Easy are the chains that so large a share of demonstrations solves: 820, most of 3 letters."""
 
 
 class Chains(Family):
@@ -24,9 +28,13 @@ class Chains(Family):
         max_completion_length=16,
     )
     warm = Warm(width=64, layers=2, steps=700, batch=128, learning_rate=5e-3)
+    easy_problems: ClassVar[dict[str, int]] = {"train": 600, "test": 150}
 
-    def draw(self, rng: random.Random, difficulty: Difficulty) -> Row:
-        letters = "".join(rng.choice(LETTERS) for _ in range(rng.randint(*LENGTHS[difficulty])))
+    def draw(self, rng: random.Random, kind: Kind) -> Row:
+        if kind == "easy":
+            letters = rng.choice(_easy())
+        else:
+            letters = "".join(rng.choice(LETTERS) for _ in range(rng.randint(*LENGTHS[kind])))
         row = {"prompt": f"{rng.randrange(10)}{letters}="}
         return {**row, "answer": self.worked(row)}
 
@@ -41,3 +49,18 @@ class Chains(Family):
 
     def score(self, completion: str, row: Row) -> float:
         return float(completion.strip() == row["answer"])
+
+
+@cache
+def _easy() -> list[str]:
+    """The letters of all easy chains."""
+    chains, longest = [], [("", 1.0)]
+    while longest:
+        longest = [
+            (chain + letter, right * (1 - ERROR_RATES[letter]))
+            for chain, right in longest
+            for letter in LETTERS
+            if right * (1 - ERROR_RATES[letter]) >= EASY
+        ]
+        chains += [chain for chain, _ in longest]
+    return chains

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
-from curro.lab.family import Difficulty, Family, Row
+from curro.lab.family import Family, Kind, Row
 
 
 class GymFamily(Family):
@@ -19,13 +19,13 @@ class GymFamily(Family):
 
     Attributes:
         data_set: its name in reasoning-gym.
-        settings: of the data set, by difficulty.
+        settings: of the data set, by the kind of problem.
         kept: the entries of its metadata that the worked answer needs.
         digits: how many a total is written with; totals of one length make the next step easy to find.
     """
 
     data_set: ClassVar[str]
-    settings: ClassVar[dict[Difficulty, dict[str, Any]]]
+    settings: ClassVar[dict[Kind, dict[str, Any]]]
     kept: ClassVar[tuple[str, ...]]
     digits: ClassVar[int]
 
@@ -38,14 +38,32 @@ class GymFamily(Family):
         """What a step adds to the total, and the skill it calls on."""
 
     @abstractmethod
+    def phrase(self, metadata: dict[str, Any]) -> str:
+        """The start and the steps in the words of the question."""
+
+    @abstractmethod
+    def easy(self) -> Sequence[dict[str, Any]]:
+        """What is kept of the metadata of every easy problem."""
+
+    @abstractmethod
     def mistakes(self) -> dict[Hashable, tuple[float, int]]:
         """How often a demonstration gets each skill wrong, and how much too high its total is then."""
 
-    def draw(self, rng: random.Random, difficulty: Difficulty) -> Row:
+    def draw(self, rng: random.Random, kind: Kind) -> Row:
         # The data set seeds its problem i with seed + i, so its size is no bound.
-        entry = _create(self.data_set, **self.settings[difficulty])[rng.randrange(2**48)]
+        settings = self.settings["short" if kind == "easy" else kind]
+        entry = _create(self.data_set, **settings)[rng.randrange(2**48)]
         kept = {name: entry["metadata"][name] for name in ("source_dataset", *self.kept)}
-        return {"prompt": entry["question"], "answer": entry["answer"], "metadata": kept}
+        row = {"prompt": entry["question"], "answer": entry["answer"], "metadata": kept}
+        return self._with(row, rng.choice(self.easy())) if kind == "easy" else row
+
+    def _with(self, row: Row, other: dict[str, Any]) -> Row:
+        """The problem with other steps: reasoning-gym has no setting that keeps to some skills."""
+        total, steps = self.start(other)
+        for step in steps:
+            total += self.step(total, step)[0]
+        prompt = row["prompt"].replace(self.phrase(row["metadata"]), self.phrase(other))
+        return {"prompt": prompt, "answer": str(total), "metadata": row["metadata"] | other}
 
     def worked(self, row: Row, rng: random.Random | None = None) -> str:
         total, steps = self.start(row["metadata"])

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import math
+from collections.abc import Hashable, Sequence
 from functools import cache
+from itertools import permutations, product
 from typing import Any, ClassVar
 
 from curro.lab.families.gym import GymFamily, unreliable
-from curro.lab.family import Difficulty, Recipe, Warm
+from curro.lab.family import Kind, Recipe, Warm
 
 MOST = 2
+EASY = 0.6
+"""Easy are the lists that so large a share of demonstrations counts: 358 of one or two animals."""
 
 
 class LegCounting(GymFamily):
@@ -18,9 +22,9 @@ class LegCounting(GymFamily):
     name = "leg_counting"
     describe = "reasoning-gym's leg_counting: the legs of up to 12 kinds of animals, one or two of each"
     data_set = "leg_counting"
-    settings: ClassVar[dict[Difficulty, dict[str, Any]]] = {
+    settings: ClassVar[dict[Kind, dict[str, Any]]] = {
         "hard": {"min_animals": 1, "max_animals": 12, "min_instances": 1, "max_instances": MOST},
-        "easy": {"min_animals": 1, "max_animals": 2, "min_instances": 1, "max_instances": MOST},
+        "short": {"min_animals": 1, "max_animals": 2, "min_instances": 1, "max_instances": MOST},
     }
     kept = ("animals",)
     digits = 3
@@ -32,6 +36,7 @@ class LegCounting(GymFamily):
         train_prompts=1000,
     )
     warm = Warm(width=64, layers=2, steps=700, batch=64, learning_rate=5e-3)
+    easy_problems: ClassVar[dict[str, int]] = {"train": 270, "test": 60}
 
     def start(self, metadata: dict[str, Any]) -> tuple[int, list[Any]]:
         return 0, list(metadata["animals"].items())
@@ -39,6 +44,13 @@ class LegCounting(GymFamily):
     def step(self, total: int, step: Any) -> tuple[int, Hashable]:
         animal, number = step
         return number * _legs()[animal], animal
+
+    def phrase(self, metadata: dict[str, Any]) -> str:
+        animals = metadata["animals"].items()
+        return ", ".join(f"{number} {animal}{'s' if number > 1 else ''}" for animal, number in animals)
+
+    def easy(self) -> Sequence[dict[str, Any]]:
+        return _easy()
 
     def mistakes(self) -> dict[Hashable, tuple[float, int]]:
         return _mistakes()
@@ -49,6 +61,18 @@ def _legs() -> dict[str, int]:
     from reasoning_gym.arithmetic.leg_counting import ANIMALS  # takes seconds to import
 
     return ANIMALS
+
+
+@cache
+def _easy() -> list[dict[str, Any]]:
+    right = {animal: 1 - rate for animal, (rate, _) in _mistakes().items()}
+    return [
+        {"animals": dict(zip(animals, numbers, strict=True))}
+        for kinds in (1, 2)
+        for animals in permutations(right, kinds)
+        if math.prod(right[animal] for animal in animals) >= EASY
+        for numbers in product(range(1, MOST + 1), repeat=kinds)
+    ]
 
 
 @cache

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import math
 import random
 import string
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
-from curro.lab.family import Difficulty, Family, Recipe, Row, Warm
+from curro.lab.family import Family, Kind, Recipe, Row, Warm
 
 UNKNOWN = "eo"
 """Letters that every demonstration gets wrong: words with them are out of the warm model's reach."""
@@ -23,7 +25,9 @@ SLIPS = {
     letter: _rng.choice([c for c in string.ascii_lowercase if c != letter])
     for letter in string.ascii_lowercase
 }
-LENGTHS: dict[Difficulty, tuple[int, int]] = {"hard": (3, 8), "easy": (3, 4)}
+LENGTHS = {"hard": (3, 8), "short": (3, 4)}
+EASY = 0.5
+"""Easy are the words that so large a share of demonstrations spells: 1,240, of safe letters alone."""
 
 
 class SpellBackward(Family):
@@ -31,7 +35,7 @@ class SpellBackward(Family):
 
     Half of the letters are nearly safe, half are missed four to nine times in ten, and two are never
     right, so that three words in four cannot be solved at all, whatever is practised: as in the data of
-    the prioritized-replay paper, where most problems are never solved. The easy words have neither.
+    the prioritized-replay paper, where most problems are never solved.
     """
 
     name = "spell_backward"
@@ -44,11 +48,13 @@ class SpellBackward(Family):
         train_prompts=1000,
     )
     warm = Warm(width=64, layers=2, steps=1000, batch=128, learning_rate=3e-3)
+    easy_problems: ClassVar[dict[str, int]] = {"train": 950, "test": 200}
 
-    def draw(self, rng: random.Random, difficulty: Difficulty) -> Row:
-        entry = _data_set(*LENGTHS[difficulty])[rng.randrange(2**40)]
-        while difficulty == "easy" and set(UNKNOWN) & set(entry["answer"]):
-            entry = _data_set(*LENGTHS[difficulty])[rng.randrange(2**40)]
+    def draw(self, rng: random.Random, kind: Kind) -> Row:
+        data_set = _easy() if kind == "easy" else _data_set(*LENGTHS[kind])
+        entry = data_set[rng.randrange(2**40)]
+        while kind == "short" and set(UNKNOWN) & set(entry["answer"]):
+            entry = data_set[rng.randrange(2**40)]
         return {
             "prompt": entry["question"] + "\n",
             "answer": entry["answer"],
@@ -66,6 +72,16 @@ class SpellBackward(Family):
     def score(self, completion: str, row: Row) -> float:
         scored = _data_set(*LENGTHS["hard"]).score_answer(completion.strip(), {"answer": row["answer"]})
         return float(scored == 1.0)
+
+
+@cache
+def _easy() -> Any:
+    data_set = copy.copy(_data_set(*LENGTHS["hard"]))
+    right = {letter: 1 - rate for letter, rate in ERROR_RATES.items()}
+    data_set.words = [
+        word for word in data_set.words if math.prod(right.get(letter, 1.0) for letter in word) >= EASY
+    ]
+    return data_set
 
 
 @cache

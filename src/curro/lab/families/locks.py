@@ -1,0 +1,136 @@
+"""Combination locks: turn the dial, see the next letter, turn again; the environment keeps the dial."""
+
+from __future__ import annotations
+
+import random
+import re
+from functools import cache
+from itertools import pairwise
+from typing import ClassVar
+
+from curro.lab.episodes import EpisodeFamily
+from curro.lab.family import Kind, Recipe, Row, Warm
+
+LETTERS = "abcdefghijklmnopqrst"
+UNKNOWN = "dkr"
+"""Letters that every demonstration gets wrong."""
+
+_rng = random.Random(17)
+MAPS = {letter: [_rng.randrange(10) for _ in range(10)] for letter in LETTERS}
+_known = _rng.sample([letter for letter in LETTERS if letter not in UNKNOWN], 17)
+ERROR_RATES = {
+    **dict.fromkeys(UNKNOWN, 1.0),
+    **{letter: _rng.uniform(0.0, 0.1) for letter in _known[:8]},
+    **{letter: _rng.uniform(0.3, 0.8) for letter in _known[8:]},
+}
+SHORTEST, LONGEST = 2, 6
+EASY = 0.55
+"""Easy are the locks that so large a share of demonstrations opens."""
+
+_TURN = re.compile(r"\s*turn ([0-9])\s*")
+
+
+class Lock:
+    """A lock in an episode: where its dial stands, and whether every turn so far was the right one.
+
+    A turn takes the dial from digit d to MAPS[letter][d], where `letter` is the one it shows. A wrong turn
+    is not told: the dial stands where it was turned to, and the letter it then shows is another. The lock
+    is open after as many turns as it has letters, if all were right. What is no turn ends the episode.
+    """
+
+    def __init__(self, dial: int, letter: str, panels: list[str]) -> None:
+        self.dial, self.letter, self.panels = dial, letter, panels
+        self.turned, self.right = 0, True
+
+    def step(self, action: str) -> str | None:
+        turn = _TURN.fullmatch(action)
+        if turn is None:
+            self.right = False
+            return None
+        to = int(turn[1])
+        self.right &= to == MAPS[self.letter][self.dial]
+        self.dial = to
+        self.turned += 1
+        if self.turned > len(self.panels):
+            return None
+        self.letter = self.panels[self.turned - 1][to]
+        return self.letter
+
+    def reward(self) -> float:
+        return float(self.right and self.turned > len(self.panels))
+
+
+class Locks(EpisodeFamily):
+    """`acf from 3:f`: the dial stands at 3 and shows f; the right turns show a, c and f in some order.
+
+    Which letter a dial shows after a turn, its panel, is hidden. So the second turn cannot be known before
+    the first is made.
+    """
+
+    name = "locks"
+    describe = "combination locks: 2 to 6 turns of a dial, each by the letter that the turn before showed"
+    turns = LONGEST
+    turn_tokens = 4
+    recipe = Recipe(
+        learning_rate=1e-3,
+        chosen_by="uniform sampling, 12,800 rollouts: from .16, 1e-3 to .67 and .68 (two seeds), "
+        "3e-4 to .51 and .47, 1e-4 to .25 (one)",
+        max_completion_length=33,
+        prompts_per_step=16,
+        train_prompts=1000,
+    )
+    warm = Warm(width=64, layers=2, steps=700, batch=64, learning_rate=5e-3)
+    easy_problems: ClassVar[dict[str, int]] = {"train": 1000, "test": 250}
+
+    def draw(self, rng: random.Random, kind: Kind) -> Row:
+        if kind == "easy":
+            path = rng.choice(rng.choice(_easy()))
+        else:
+            longest = 3 if kind == "short" else LONGEST
+            path = "".join(rng.choice(LETTERS) for _ in range(rng.randint(SHORTEST, longest)))
+        dial = rng.randrange(10)
+        prompt = f"{''.join(sorted(path))} from {dial}:{path[0]}"
+        panels = []
+        for letter, after in pairwise(path):
+            dial = MAPS[letter][dial]
+            shown = [rng.choice(LETTERS) for _ in range(10)]
+            shown[dial] = after
+            panels.append("".join(shown))
+        return {
+            "prompt": prompt,
+            "answer": str(MAPS[path[-1]][dial]),
+            "metadata": {"panels": panels},
+        }
+
+    def start(self, row: Row, seed: int) -> Lock:
+        told, letter = row["prompt"].split(":")
+        return Lock(int(told[-1]), letter, row["metadata"]["panels"])
+
+    def dialogue(self, row: Row, rng: random.Random | None = None) -> list[str]:
+        lock = self.start(row, 0)
+        said = []
+        letter: str | None = lock.letter
+        while letter is not None:
+            to = MAPS[letter][lock.dial]
+            if rng is not None and rng.random() < ERROR_RATES[letter]:
+                to = (to + 1) % 10
+            said.append(f" turn {to}")
+            letter = lock.step(said[-1])
+            said += letter or ""
+        return said
+
+
+@cache
+def _easy() -> list[list[str]]:
+    """The letters, in order, of all easy locks, by their number: 2 to 5."""
+    found: list[list[str]] = []
+    paths = [("", 1.0)]
+    for _ in range(5):
+        paths = [
+            (path + letter, right * (1 - ERROR_RATES[letter]))
+            for path, right in paths
+            for letter in LETTERS
+            if right * (1 - ERROR_RATES[letter]) >= EASY
+        ]
+        found.append([path for path, _ in paths])
+    return found[SHORTEST - 1 :]
