@@ -62,8 +62,8 @@ def _line(label: str, row: Row, first: Row, runs: list[RunFolder]) -> str:
     return f"| {label} | `{row.name}` | {interval(row)} | {gain} | {reached} | {updates:,.0f} |"
 
 
-def write(page: Path, text: str) -> None:
+def write(page: Path, text: str, place: str = "results") -> None:
     """Put the results where the page has a place for them."""
-    before, rest = page.read_text().split("<!-- results -->\n")
-    after = rest.split("<!-- end of results -->\n")[1]
-    page.write_text(f"{before}<!-- results -->\n{text}<!-- end of results -->\n{after}")
+    start, end = f"<!-- {place} -->\n", f"<!-- end of {place} -->\n"
+    before, rest = page.read_text().split(start)
+    page.write_text(f"{before}{start}{text}{end}{rest.split(end)[1]}")

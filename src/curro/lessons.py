@@ -35,6 +35,13 @@ class Policy(Protocol):
         """The text of a prompt of the data set."""
         ...
 
+    def hidden_states(self, prompts: Sequence[int]) -> np.ndarray:
+        """The last hidden states, float32 (P, D), of the last tokens of prompts of the data set, by number.
+
+        A prompt is what rollouts start from: the chat template is applied.
+        """
+        ...
+
     def backbone(self) -> tuple[Any, Any]:
         """A copy of the policy's transformers model without its head, to keep, and the tokenizer."""
         ...

@@ -5,7 +5,7 @@
                       evaluation is not counted), `reward`, `signal_share`, all of `Curriculum.metrics()`, and
                       `eval/pass@k` on steps with an evaluation
     groups.jsonl      a line a finished group: `step`, `prompt`, `key`, `reason`, `mean`, `variance`,
-                      `admitted`
+                      `admitted`, and where the method predicts one of `PREDICTED`, null without a prediction
     table.parquet     the prompt table, with the data set's fingerprint as `curro.fingerprint`
     checkpoints/      of the trainer, to resume from
     model/            the trained model
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
     from curro.prompts import PromptTable
 
+
+PREDICTED = ("predicted_variance", "predicted_rate")
+"""In the prompt table and of finished groups: what a method predicted of a group when it chose it."""
 
 _TAIL = 1 << 16
 """Bytes that hold at least one line of metrics."""

@@ -28,10 +28,12 @@ def pages(tmp_path_factory):
     run = simulated["simulated_run"]
     published = run(folder / "a", PUBLISHED, hostile=True)
     default = run(folder / "b", "prioritized-replay")
+    predicting = run(folder / "p", "posterior:exploration=0.25")
     hostile = simulated["HOSTILE"]
     return {
         "published": write_report(published),
         "default": write_report(default),
+        "predicting": write_report(predicting),
         "comparison": write_comparison({hostile: [published], "b": [default]}, folder / "c.html"),
     }
 
@@ -39,7 +41,7 @@ def pages(tmp_path_factory):
 @pytest.mark.parametrize(
     "screen", SCREENS, ids=lambda screen: f"{screen[0]}-{'dark' if screen[1] else 'light'}"
 )
-@pytest.mark.parametrize("name", ["published", "default", "comparison"])
+@pytest.mark.parametrize("name", ["published", "default", "predicting", "comparison"])
 def test_a_page_is_readable(browser, pages, name, screen):
     width, dark = screen
     browser.open(pages[name], width=width, dark=dark)
@@ -69,7 +71,7 @@ def test_hostile_keys_are_text(browser, pages, name):
     assert "\u202e" not in text
 
 
-@pytest.mark.parametrize("name", ["published", "default", "comparison"])
+@pytest.mark.parametrize("name", ["published", "default", "predicting", "comparison"])
 def test_ids_are_unique(browser, pages, name):
     browser.open(pages[name], width=1280, dark=False)
     ids = browser.run("return [...document.querySelectorAll('[id]')].map(e => e.id)")

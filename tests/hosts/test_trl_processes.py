@@ -79,3 +79,10 @@ def test_smoothed_advantages_are_those_of_one_process_on_the_same_groups(ranks):
         verdict = curriculum.observe([tickets.pop(prompt) for prompt in prompts], rewards)
         np.testing.assert_array_equal(verdict.advantages, advantages)
         curriculum.drop(list(tickets.values()))
+
+
+def test_the_owner_asks_the_policy_for_hidden_states_while_the_other_waits(ranks):
+    (owner, other), _ = ranks
+    assert owner["seeing"] > 0
+    assert other["seeing"] is None
+    assert owner["seeing_weights"] == other["seeing_weights"]

@@ -48,6 +48,14 @@ filled._compute_loss = lambda model, inputs: (
     trained.append(len(inputs["advantages"])) or compute_loss(model, inputs)
 )
 filled.train()
+seeing = trainer(
+    folder / "seeing",
+    per_device_train_batch_size=8,
+    curriculum={"name": "frontier", "candidates": 2, "features": "hidden"},
+    max_steps=10,
+    ddp_backend="gloo",
+)
+seeing.train()
 failing = trainer(folder / "bad", per_device_train_batch_size=8, reward_funcs=broken, ddp_backend="gloo")
 try:
     failing.train()
@@ -62,6 +70,8 @@ report = {
     "observed": host.curriculum.metrics()["observed"],
     "weights": weights,
     "error": error,
+    "seeing_weights": sum(float(p.double().abs().sum()) for p in seeing.model.parameters()),
+    "seeing": seeing.curriculum.metrics().get("posterior/strength"),
     "filled_weights": sum(float(p.double().abs().sum()) for p in filled.model.parameters()),
     "filled_rows": trained,
     "filled_logs": {name: list(filled._logs[name]) for name in ("prompt", "advantages")},

@@ -12,6 +12,7 @@ SPECS = {
     "published": "prioritized-replay:variant=published",
     "default": "prioritized-replay",
     "uniform": "uniform",
+    "predicting": "posterior:exploration=0.25",
 }
 
 

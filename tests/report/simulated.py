@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from curro import Curriculum
-from curro.runs import RunFolder
+from curro.runs import PREDICTED, RunFolder
 
 HOSTILE = '</td><script>alert("x")</script> $\\frac{1}{0}$ \x1b[31m\u202e\n&amp; {{ 7*7 }}'
 GROUP = 8
@@ -61,6 +61,11 @@ def simulated_run(
                 "mean": means[i],
                 "variance": verdict.informativeness[i],
                 "admitted": verdict.admitted[i],
+                **{
+                    name: curriculum.table[name][prompt]
+                    for name in PREDICTED
+                    if name in curriculum.table.columns
+                },
             }
             for i, prompt in enumerate(draw.prompts)
         )

@@ -27,6 +27,14 @@ OWN = {
     "published": ["Heap", "Solved pool", "Unsolved pool"],
     "default": ["Learnable prompts", "Solved prompts", "Unsolved prompts", "Half-life of the evidence"],
     "uniform": ["Learnable prompts", "Solved prompts", "Unsolved prompts"],
+    "predicting": [
+        "Learnable prompts",
+        "Solved prompts",
+        "Unsolved prompts",
+        "Half-life of the evidence",
+        "Calibration of the predictions",
+        "Rank correlation of predicted and realised",
+    ],
 }
 
 

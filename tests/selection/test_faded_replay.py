@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from curro import ConfigError, Curriculum, Reason
+from curro.selection.faded_kernels import one_each
 
 DEFAULT, PUBLISHED = "prioritized-replay", "prioritized-replay:variant=published"
 
@@ -120,3 +121,24 @@ def test_metrics():
     }
     # before anything is learnt: Beta(1, 1), whose E[p(1-p)] is 1/6
     assert curriculum.metrics()["posterior/prior_informativeness"] == pytest.approx(1 / 6)
+
+
+def test_proposals_are_given_out_in_order_to_the_highest_draw_that_is_free():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        size, places = 12, rng.integers(1, 9)
+        taken = rng.random(size) < 0.25
+        places = min(places, int((~taken).sum()))
+        proposed, drawn = rng.integers(0, size, (places, 4)), rng.integers(0, 4, (places, 4)) / 4
+        chosen, before = np.empty(places, np.int64), taken.copy()
+        one_each(proposed, drawn, taken, chosen)
+        np.testing.assert_array_equal(taken, before)
+        gone = set(np.flatnonzero(taken).tolist())
+        for row, pick in enumerate(chosen.tolist()):
+            usable = [c for c in range(4) if int(proposed[row, c]) not in gone]
+            if usable:
+                assert pick == proposed[row, max(usable, key=lambda c: (drawn[row, c], -c))]
+            else:
+                after = [(int(proposed[row, -1]) + i) % size for i in range(size)]
+                assert pick == next(i for i in after if i not in gone)
+            gone.add(pick)

@@ -7,7 +7,8 @@ import pytest
 
 from curro import ConfigError, Curriculum
 from curro.data import PromptSet
-from curro.prediction.text_posterior import REFIT
+from curro.prediction.feature_posterior import REFIT
+from curro.prediction.logistic_regression import LogisticRegression
 
 WORDS = ("apple", "bread", "cider", "dough")
 
@@ -63,7 +64,7 @@ def test_what_texts_expect_to_be_informative_is_chosen(told):
     curriculum, drawn = trained("frontier", texts, rates)
     # the second kind is a quarter of the prompts
     assert (kind[np.array(drawn[5:])] == 1).mean() > 0.6
-    assert curriculum.table["predicted"][drawn[-1]].max() <= 0.25
+    assert curriculum.table["predicted_variance"][drawn[-1]].max() <= 0.25
 
 
 def test_texts_that_say_nothing_are_not_believed():
@@ -89,12 +90,12 @@ def test_prior_and_evidence_are_added(told):
     np.testing.assert_allclose(variance, mean * (1 - mean), rtol=1e-5)
 
 
-def test_groups_count_as_trials_by_strength_and_recency(told):
+def test_groups_count_as_trials_by_strength_and_recency(told, monkeypatch):
     texts, rates, _ = told
     curriculum, _ = trained("frontier", texts, rates, steps=2)
     posterior = curriculum.selection.predictor.posterior
     seen = []
-    posterior.regression.fit = lambda features, rate, trials: seen.append(trials)
+    monkeypatch.setattr(LogisticRegression, "fit", lambda self, features, rate, trials: seen.append(trials))
     posterior.learn()
     # groups of 8; S = 1/2, as nothing is known of it
     np.testing.assert_allclose(seen[0], 8 / (1 + 7 / 1.5) * np.arange(481, 513) / 512)
@@ -203,3 +204,80 @@ def test_wrong_options():
         Curriculum("frontier:half_life=-1", 3)
     with pytest.raises(ConfigError, match="frontier' has no option 'target'"):
         Curriculum("frontier:target=0.5", 3)
+
+
+class Moving:
+    """A policy whose states of prompts tell their kind, in directions that turn as it is trained."""
+
+    def __init__(self, kind):
+        self.kind, self.turn, self.asked = np.asarray(kind), 0.0, 0
+
+    def hidden_states(self, prompts):
+        assert len(prompts), "hosts have nothing to say of no prompts"
+        self.asked += len(prompts)
+        kind, noise = self.kind[prompts], np.random.default_rng(0).normal(size=(len(self.kind), 6))[prompts]
+        angle = self.turn + np.pi / 2 * kind
+        return np.concatenate([3 * np.stack([np.cos(angle), np.sin(angle)], axis=1), noise], axis=1)
+
+
+def by_states(kind, rates, *, steps=20, turn=0.0, each=lambda curriculum, policy: curriculum):
+    """A curriculum that sees states alone, of a policy that turns by `turn` a step."""
+    policy = Moving(kind)
+    curriculum, drawn = Curriculum("frontier:features=hidden,candidates=2", len(kind), seed=0), []
+    curriculum.attach(policy)
+    for step in range(steps):
+        draw = curriculum.select(16, step=step)
+        curriculum = each(curriculum, policy)
+        curriculum.observe(draw.tickets, rewards_of(draw.prompts, step, rates))
+        curriculum = each(curriculum, policy)
+        policy.turn += turn
+        drawn.append(draw.prompts.tolist())
+    return curriculum, policy, drawn
+
+
+@pytest.mark.parametrize("turn", [0.0, 0.3])
+def test_states_tell_of_prompts_never_tried(told, turn):
+    _, rates, kind = told
+    curriculum, policy, _ = by_states(kind, rates, turn=turn)
+    curriculum.select(16, step=20)
+    posterior, new = curriculum.selection.predictor.posterior, np.flatnonzero(curriculum.table["visits"] == 0)
+    mean = posterior.combine(new, np.zeros(len(new)))[1]
+    assert len(new) > 100
+    assert mean[kind[new] == 3].mean() - mean[kind[new] == 0].mean() > 0.5
+    assert np.corrcoef(mean, rates[new])[0, 1] > 0.8
+    assert posterior.features.policy is policy
+
+
+def test_states_are_asked_for_and_not_kept(told):
+    _, rates, kind = told
+    curriculum, policy, _ = by_states(kind, rates, steps=8)
+    plain = Curriculum("posterior:target=none", len(kind))
+    assert curriculum.table.bytes_per_prompt == plain.table.bytes_per_prompt
+    state = curriculum.selection.state_dict()["predictor"]
+    assert state["recent"].shape[0] == 3
+    assert state["regression"]["weight"].shape == (8,)
+    before = policy.asked
+    curriculum.select(16, step=8)
+    # 32 candidates, 16 new groups, those of them seen before, and for the fit the 128 recent ones
+    assert 32 + 16 < policy.asked - before <= 32 + 2 * 16 + 128
+
+
+def test_a_resume_with_states_changes_nothing(told, tmp_path):
+    _, rates, kind = told
+
+    def resumed(curriculum, policy):
+        curriculum.save(tmp_path / "state")
+        fresh = Curriculum("frontier:features=hidden,candidates=2", len(kind), seed=0)
+        fresh.attach(policy)
+        fresh.load(tmp_path / "state")
+        return fresh
+
+    expected = by_states(kind, rates, turn=0.1)
+    again = by_states(kind, rates, turn=0.1, each=resumed)
+    assert again[2] == expected[2]
+    np.testing.assert_equal(again[0].state_dict(), expected[0].state_dict())
+
+
+def test_states_need_a_host():
+    with pytest.raises(ConfigError, match="Frontier asks the policy, and no host has lent it"):
+        Curriculum("frontier:features=hidden", 40).select(2, step=0)

@@ -51,8 +51,8 @@ def test_the_highest_of_all_prompts_where_all_are_candidates():
     assert curriculum.select(2, step=0).prompts.tolist() == [5, 4]
     curriculum.drop(draw.tickets)
     assert curriculum.selection.predictor.returned == [7, 6]
-    np.testing.assert_array_equal(curriculum.table["predicted"][4:], np.float32([4, 5, 6, 7]) / 8)
-    assert np.isnan(curriculum.table["predicted"][:4]).all()
+    np.testing.assert_array_equal(curriculum.table["predicted_variance"][4:], np.float32([4, 5, 6, 7]) / 8)
+    assert np.isnan(curriculum.table["predicted_variance"][:4]).all()
 
 
 def test_the_nearest_to_a_target():
@@ -108,6 +108,17 @@ def test_quality_of_the_prediction():
     # errors -1, -1/2, 0, 1/2
     assert metrics["prediction/mean_error"] == pytest.approx(-1 / 4)
     assert metrics["prediction/mean_absolute_error"] == pytest.approx(1 / 2)
+
+
+def test_how_much_of_the_spread_is_chosen():
+    curriculum = curriculum_of(4, candidates=4)
+    draw = curriculum.select(2, step=0)
+    curriculum.observe(draw.tickets, [[1, 0], [0, 0]])
+    # candidates 0, 1/4, 1/2, 3/4: variance 5/64; chosen 1/2 and 3/4: 1/64
+    assert curriculum.metrics()["prediction/spread_kept"] == pytest.approx(5**-0.5)
+    same = curriculum_of(4, candidates=4)
+    same.load_state_dict(curriculum.state_dict())
+    assert same.metrics() == curriculum.metrics()
 
 
 @pytest.mark.parametrize(

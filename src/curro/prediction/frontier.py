@@ -1,30 +1,46 @@
-"""Frontier: what a prompt's text says of it, and its own fading outcomes, as prior and evidence."""
+"""Frontier: what a prompt's features say of it, and its own fading outcomes, as prior and evidence."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from curro.lessons import Policy
 from curro.prediction.beta_posterior import BetaPosterior
-from curro.prediction.text_posterior import TextPosterior
+from curro.prediction.feature_posterior import FeaturePosterior
+from curro.prediction.features import features_of
 
 
 class Frontier(BetaPosterior):
-    """`BetaPosterior` with the prior of `TextPosterior`: outcomes carry over to prompts never tried.
+    """`BetaPosterior` with the prior of `FeaturePosterior`: outcomes carry over to prompts never tried.
 
     Args:
         thompson: predictions are draws from the posterior; False: its expectations.
         half_life: of the evidence, in training steps; None: learnt.
         rest: informativeness times the share of a prompt's own evidence that has faded, so that a prompt
             that was just rolled out waits until little is known of it.
+        features: "text", or "hidden", the policy's hidden state of the prompt, which a host has to lend.
 
     Raises:
-        ConfigError: a half-life that is not above 0.
+        ConfigError: a half-life that is not above 0, features that are neither.
     """
 
-    def __init__(self, *, thompson: bool = True, half_life: float | None = None, rest: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        thompson: bool = True,
+        half_life: float | None = None,
+        rest: bool = False,
+        features: str = "text",
+    ) -> None:
         super().__init__(thompson=thompson)
-        self.posterior = TextPosterior(half_life)
+        seen = features_of(features)
+        self.needs_policy = seen.needs_policy
+        self.posterior: FeaturePosterior = FeaturePosterior(half_life, seen)
         self.rest = rest
+
+    def attach(self, policy: Policy) -> None:
+        super().attach(policy)
+        self.posterior.features.attach(policy)
 
     def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
         value = super().informativeness(prompts, step)

@@ -9,6 +9,7 @@ import numpy as np
 
 from curro.errors import ConfigError
 from curro.groups import Groups
+from curro.prediction.posterior_kernels import extremes, move_prior
 from curro.prompts import PromptTable
 
 HALF_LIVES = 2.0 ** np.arange(1, 13)
@@ -152,14 +153,16 @@ class FadedPosterior:
     def observe(self, outcome: Groups) -> None:
         """Keep finished groups for `learn`; before the table's `last_step` is set to their visit."""
         rate = self.table.success_rate
+        lowest, highest = np.empty((2, len(outcome.prompts)))
+        extremes(outcome.rewards, outcome.scored, lowest, highest)
         heard = (
             outcome.prompts,
             np.maximum(outcome.steps - self.table["last_step"][outcome.prompts], 0),
-            outcome.scored.sum(axis=1),
+            outcome.count,
             rate(outcome.mean),
             outcome.variance / self._scale,
-            rate(outcome.rewards.min(axis=1, where=outcome.scored, initial=np.inf)),
-            rate(outcome.rewards.max(axis=1, where=outcome.scored, initial=-np.inf)),
+            rate(lowest),
+            rate(highest),
         )
         self.heard = np.concatenate([self.heard, np.array(heard, np.float64)], axis=1)
 
@@ -206,15 +209,9 @@ class FadedPosterior:
         """What a subclass learns from new groups (P,), ascending; they are not in the evidence yet."""
 
     def _learn_prior(self, old: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> None:
-        concentration = self.prior[2]
-        within = variance * size / (size - 1)
-        for n, m, square, w in zip(old, mean, variance + mean**2, within, strict=True):
-            weight = concentration / (concentration + n)
-            self.prior_visits += weight
-            rate = weight / min(self.prior_visits, _WINDOW)
-            self.prior_mean += rate * (m - self.prior_mean)
-            self.prior_square += rate * (square - self.prior_square)
-            self.prior_within += rate * (w - self.prior_within)
+        moments = self.prior_visits, self.prior_mean, self.prior_square, self.prior_within
+        moved = move_prior(moments, self.prior[2], float(_WINDOW), old, size, mean, variance)
+        self.prior_visits, self.prior_mean, self.prior_square, self.prior_within = moved
 
     def metrics(self) -> dict[str, float]:
         mean, variance, concentration = self.prior

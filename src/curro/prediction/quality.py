@@ -21,6 +21,12 @@ class PredictionQuality:
     def __init__(self) -> None:
         self.pairs = np.empty((2, 0))
         self.heard = np.empty((3, 0))
+        self.spread_kept = float("nan")
+
+    def choose(self, predicted_P: np.ndarray, best: np.ndarray) -> None:
+        """Keep how much narrower the predictions of the best are than those of all candidates (P,)."""
+        spread = predicted_P.std()
+        self.spread_kept = float(best.std() / spread) if len(best) and spread > 0 else float("nan")
 
     def observe(self, prompts: np.ndarray, predicted_P: np.ndarray, realised_P: np.ndarray) -> None:
         """Keep pairs of prompts (P,) for `learn`; those without a prediction (NaN) are passed over."""
@@ -36,7 +42,11 @@ class PredictionQuality:
         return np.concatenate([self.pairs, new], axis=1)[:, -WINDOW:]
 
     def metrics(self) -> dict[str, float]:
-        """Spearman's rank correlation (NaN where a side is constant), mean and mean absolute error."""
+        """Spearman's rank correlation (NaN where a side is constant), mean and mean absolute error.
+
+        Of chosen prompts alone. `spread_kept` says how narrow a choice that is: the standard deviation of the
+        predictions of those chosen for them, as a share of all candidates', at the latest choice.
+        """
         predicted, realised = self._latest()
         if len(predicted) < 2:
             return {}
@@ -45,13 +55,16 @@ class PredictionQuality:
             "prediction/rank_correlation": rank_correlation(predicted, realised),
             "prediction/mean_error": float(error.mean()),
             "prediction/mean_absolute_error": float(np.abs(error).mean()),
+            "prediction/spread_kept": self.spread_kept,
         }
 
     def state_dict(self) -> dict[str, Any]:
-        return {"pairs": self.pairs.copy(), "heard": self.heard.copy()}
+        arrays = {"pairs": self.pairs.copy(), "heard": self.heard.copy()}
+        return arrays | {"spread_kept": self.spread_kept}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.pairs, self.heard = state["pairs"].copy(), state["heard"].copy()
+        self.spread_kept = state["spread_kept"]
 
 
 def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from curro.prompts import PromptTable
-from curro.runs import RunError, RunFolder
+from curro.runs import PREDICTED, RunError, RunFolder
 
 UNSOLVED, LEARNABLE, SOLVED = 0, 1, 2
 """The state of a prompt by one group: all failed, rewards varied, all succeeded."""
@@ -27,6 +27,8 @@ class Groups:
         rate: float64, the mean reward on the scale where 0 is complete failure and 1 complete success.
         variance: float64, of the rewards.
         state: int64, UNSOLVED, LEARNABLE or SOLVED.
+        predicted: by the names of `curro.runs.PREDICTED` that the run has, float64, NaN where a group
+            had no prediction.
         earlier: int64, the row of the same prompt's group before, -1 at its first visit.
         latest: bool, whether it is its prompt's last.
         keys: the prompts' keys by number.
@@ -38,6 +40,7 @@ class Groups:
     rate: np.ndarray
     variance: np.ndarray
     state: np.ndarray
+    predicted: Mapping[str, np.ndarray]
     earlier: np.ndarray
     latest: np.ndarray
     keys: dict[int, str]
@@ -140,6 +143,11 @@ def _groups(rows: list[dict[str, Any]], config: Mapping[str, Any]) -> Groups:
         rate=rate,
         variance=variance,
         state=np.where(flat, np.where(rate >= 0.5, SOLVED, UNSOLVED), LEARNABLE),
+        predicted={
+            name: np.array([row.get(name, np.nan) for row in rows], np.float64)
+            for name in PREDICTED
+            if any(name in row for row in rows)
+        },
         earlier=earlier,
         latest=latest,
         keys={row["prompt"]: row["key"] for row in rows},

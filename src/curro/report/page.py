@@ -12,6 +12,7 @@ from curro.report import figures
 from curro.report.history import History, read_history
 from curro.report.html import write_page
 from curro.report.learnability import learnability
+from curro.report.prediction import calibration, rank_correlations
 from curro.report.rankings import rankings, readable
 from curro.runs import RunFolder
 
@@ -128,6 +129,7 @@ def _sections(history: History) -> list[tuple[str, list[Any]]]:
             figures.signal_ratio(history),
             half_life,
         ],
+        "How well it was predicted": [calibration(history), rank_correlations(history)],
     }
     shown = [(title, [picture for picture in pictures if picture]) for title, pictures in sections.items()]
     return [section for section in shown if section[1]]

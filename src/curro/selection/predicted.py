@@ -23,6 +23,9 @@ class Predicted(Selection):
     the prediction are broken at random. Where fewer than m B are free, all of them are candidates.
     Small calls of `select` have fewer candidates each: they do not draw what one call for the batch would.
 
+    What was predicted of a chosen prompt is in the table's column `predicted_variance`, in squared reward
+    ranges, or `predicted_rate`, on the scale of `PromptTable.success_rate`.
+
     Args:
         predictor: a registered predictor, with its options as a dict or as text, or module:Class.
         candidates: m, candidates a place, from 1; 1 is uniform sampling.
@@ -59,7 +62,8 @@ class Predicted(Selection):
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
         (self._stream,) = rng.spawn(1)
-        self.expected_N = table.add("predicted", np.float32, np.nan)
+        column = "predicted_variance" if self.target is None else "predicted_rate"
+        self.expected_N = table.add(column, np.float32, np.nan)
         self.predictor.bind(table, self._stream)
 
     def attach(self, policy: Policy) -> None:
@@ -88,6 +92,7 @@ class Predicted(Selection):
         chosen = np.concatenate([best, others])
         prompts = candidates[chosen]
         self.expected_N[prompts] = value[chosen]
+        self.quality.choose(value, value[best])
         self.predictor.selected(prompts)
         reasons = np.repeat([Reason.PRIORITY, Reason.EXPLORATION], [n - explored, explored])
         return Choice.of(prompts, reasons)

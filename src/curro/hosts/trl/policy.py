@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import torch
 from transformers import GenerationConfig
 from trl.models import unwrap_model_for_generation
@@ -57,13 +58,9 @@ class TrainedPolicy:
         Raises:
             ConfigError: the weights are split over processes (FSDP, DeepSpeed): none can answer alone.
         """
-        if self._trainer.is_fsdp_enabled or self._trainer.is_deepspeed_enabled:
-            raise ConfigError(
-                "the main process answers for the policy and needs all of its weights: "
-                "train with one process or DDP, not with FSDP or DeepSpeed"
-            )
+        self._refuse_split_weights()
         since = time.perf_counter()
-        rows = (self.trainer.args.generation_batch_size or 1) // self.trainer.accelerator.num_processes
+        rows = self._rows
         asked = self._tokenize(conversations)
         answered: list[list[int]] = []
         sampling = self._sampling(max_tokens)
@@ -87,6 +84,59 @@ class TrainedPolicy:
             Reply(text, tuple(ids), tuple(tokens))
             for text, ids, tokens in zip(texts, asked, answered, strict=True)
         ]
+
+    def hidden_states(self, prompts: Sequence[int]) -> np.ndarray:
+        """The last hidden states, float32 (P, D), of the last tokens of the data set's prompts.
+
+        Tokens are TRL's, chat template and all. At most as many prompts are read at a time as this process
+        has rollouts, padded on the right, where a causal model does not look.
+
+        Raises:
+            ConfigError: the weights are split over processes (FSDP, DeepSpeed); prompts with images.
+        """
+        self._refuse_split_weights()
+        trainer = self._trainer
+        ids, images, _ = trainer._tokenize_prompts([self.trainer.train_dataset[n]["prompt"] for n in prompts])
+        if images is not None:
+            raise ConfigError("hidden states are of prompts of text alone, and these have images")
+        model = trainer.accelerator.unwrap_model(trainer.model)
+        # the whole model's `forward` is TRL's and the accelerator's, for training
+        backbone = (model.get_base_model() if hasattr(model, "get_base_model") else model).base_model
+        training = model.training
+        model.eval()
+        try:
+            with torch.no_grad(), trainer.accelerator.autocast():
+                parts = [
+                    self._last_states(backbone, ids[start : start + self._rows])
+                    for start in range(0, len(ids), self._rows)
+                ]
+        finally:
+            model.train(training)
+        return torch.cat(parts).float().cpu().numpy()
+
+    def _last_states(self, backbone: Any, ids: list[list[int]]) -> torch.Tensor:
+        prompts = [torch.tensor(tokens) for tokens in ids]
+        masks = [torch.ones_like(tokens) for tokens in prompts]
+        device = self.trainer.accelerator.device
+        states = backbone(
+            input_ids=pad(prompts, padding_value=self._trainer._tokenizer.pad_token_id).to(device),
+            attention_mask=pad(masks, padding_value=0).to(device),
+            use_cache=False,
+        ).last_hidden_state
+        last = torch.tensor([len(tokens) - 1 for tokens in ids], device=device)
+        return states[torch.arange(len(ids), device=device), last]
+
+    def _refuse_split_weights(self) -> None:
+        if self._trainer.is_fsdp_enabled or self._trainer.is_deepspeed_enabled:
+            raise ConfigError(
+                "the main process answers for the policy and needs all of its weights: "
+                "train with one process or DDP, not with FSDP or DeepSpeed"
+            )
+
+    @property
+    def _rows(self) -> int:
+        """Rollouts of this process in a generation."""
+        return (self.trainer.args.generation_batch_size or 1) // self.trainer.accelerator.num_processes
 
     @property
     def _trainer(self) -> Any:

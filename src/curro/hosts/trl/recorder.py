@@ -12,7 +12,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from curro.curriculum import Curriculum
 from curro.errors import RewardError
 from curro.hosts.trl.trainer import GroupRecord
-from curro.runs import RunFolder
+from curro.runs import PREDICTED, RunFolder
 
 PATIENCE = 20
 """Steps without any two different rewards, from the start, after which a run is stopped."""
@@ -57,6 +57,7 @@ class Recorder(TrainerCallback):
         scored = ~np.isnan(record.rewards)
         means = np.where(scored, record.rewards, 0.0).sum(axis=1) / np.maximum(scored.sum(axis=1), 1)
         flat = table.is_flat(verdict.informativeness)
+        predicted = {name: table[name][draw.prompts].tolist() for name in PREDICTED if name in table.columns}
         self.folder.append_groups(
             {
                 "step": record.step + 1,
@@ -66,6 +67,7 @@ class Recorder(TrainerCallback):
                 "mean": means[i],
                 "variance": verdict.informativeness[i],
                 "admitted": bool(verdict.admitted[i]),
+                **{name: values[i] for name, values in predicted.items()},
             }
             for i, prompt in enumerate(draw.prompts.tolist())
         )

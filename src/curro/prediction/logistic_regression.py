@@ -21,7 +21,8 @@ class LogisticRegression:
 
         penalty = (D - penalty tr S) / |w|^2,    S the block of the inverse Hessian,
 
-    in [0.01, 10,000]: blocks that do not help shrink away and nothing has to be tuned.
+    in [0.01, 10,000]: blocks that do not help shrink away and nothing has to be tuned. With more features
+    than points the matrix that is inverted has the size of the points.
 
     Args:
         blocks: the number of features of each block.
@@ -45,12 +46,11 @@ class LogisticRegression:
         for _ in range(_ROUNDS):
             p_K = _logistic(x @ w)
             scaled = x * np.sqrt(trials_K * np.maximum(p_K * (1 - p_K), 1e-4))[:, None]
-            hessian = scaled.T @ scaled + np.diag(penalty)
-            step = np.linalg.solve(hessian, x.T @ (trials_K * (rate_K - p_K)) - penalty * w)
+            step = _solve(scaled, penalty, x.T @ (trials_K * (rate_K - p_K)) - penalty * w)
             w = w + step * min(1.0, _FARTHEST / max(np.abs(x @ step).max(), 1e-9))
         self.bias, self.weight_D[:] = float(w[0]), 0.0
         self.weight_D[live] = w[1:]
-        spread = np.diag(np.linalg.inv(hessian))
+        spread = _variances(scaled, penalty)
         for block in range(len(self.penalty_B)):
             of = np.flatnonzero(self.block_D[live] == block) + 1
             known = len(of) - self.penalty_B[block] * spread[of].sum()
@@ -73,6 +73,25 @@ class LogisticRegression:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.centre_D, self.weight_D = state["centre"].copy(), state["weight"].copy()
         self.bias, self.penalty_B = state["bias"], state["penalty"].copy()
+
+
+def _solve(scaled_KD: np.ndarray, penalty_D: np.ndarray, gradient_D: np.ndarray) -> np.ndarray:
+    """H^-1 g for the Hessian H = X'X + diag(penalty); by Woodbury's identity where D > K."""
+    if len(scaled_KD) >= len(penalty_D):
+        return np.linalg.solve(scaled_KD.T @ scaled_KD + np.diag(penalty_D), gradient_D)
+    free_D, spread_KD = gradient_D / penalty_D, scaled_KD / penalty_D
+    inner_KK = np.eye(len(scaled_KD)) + spread_KD @ scaled_KD.T
+    return free_D - spread_KD.T @ np.linalg.solve(inner_KK, scaled_KD @ free_D)
+
+
+def _variances(scaled_KD: np.ndarray, penalty_D: np.ndarray) -> np.ndarray:
+    """The diagonal of H^-1."""
+    if len(scaled_KD) >= len(penalty_D):
+        return np.diag(np.linalg.inv(scaled_KD.T @ scaled_KD + np.diag(penalty_D)))
+    spread_KD = scaled_KD / penalty_D
+    inner_KK = np.eye(len(scaled_KD)) + spread_KD @ scaled_KD.T
+    half_KD = np.linalg.solve(np.linalg.cholesky(inner_KK), spread_KD)
+    return 1 / penalty_D - np.square(half_KD).sum(axis=0)
 
 
 def _logistic(x: np.ndarray) -> np.ndarray:

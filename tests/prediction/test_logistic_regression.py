@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from curro.prediction.text_regression import LogisticRegression
+from curro.prediction.logistic_regression import LogisticRegression
 
 
 def logistic(x):
@@ -69,3 +69,34 @@ def test_state():
     model.fit(np.array([[0.0, 1], [1, 0]]), np.array([0.0, 1.0]), np.ones(2))
     same.load_state_dict(model.state_dict())
     np.testing.assert_equal(same.state_dict(), model.state_dict())
+
+
+def test_more_features_than_points_is_the_same_fit():
+    rng = np.random.default_rng(2)
+    x, rates, trials = rng.normal(size=(12, 30)), rng.random(12), rng.uniform(0, 8, 12)
+    model = LogisticRegression([20, 10])
+    model.fit(x, rates, trials)
+    # Newton's two steps and MacKay's rule with the whole Hessian
+    centred = np.concatenate([np.ones((12, 1)), x - trials @ x / trials.sum()], axis=1)
+    w, penalty = np.zeros(31), np.array([1e-6] + [1.0] * 30)
+    for _ in range(2):
+        p = logistic(centred @ w)
+        hessian = centred.T @ (centred * (trials * p * (1 - p))[:, None]) + np.diag(penalty)
+        step = np.linalg.solve(hessian, centred.T @ (trials * (rates - p)) - penalty * w)
+        w += step * min(1, 4 / np.abs(centred @ step).max())
+    np.testing.assert_allclose([model.bias, *model.weight_D], w, rtol=1e-6, atol=1e-9)
+    variances = np.diag(np.linalg.inv(hessian))
+    for block, part in enumerate((slice(1, 21), slice(21, 31))):
+        known = (part.stop - part.start) - variances[part].sum()
+        assert model.penalty_B[block] == pytest.approx(known / np.square(w[part]).sum(), rel=1e-6)
+
+
+def test_a_thousand_features_of_few_points():
+    rng = np.random.default_rng(3)
+    truth = rng.normal(size=2000) / 20
+    model = LogisticRegression([2000])
+    for size in range(32, 513, 32):
+        x = np.random.default_rng(4).normal(size=(size, 2000)) * (np.arange(2000) < 20)
+        model.fit(x, rng.binomial(8, logistic(x @ truth * 10)) / 8, np.full(size, 8.0))
+    new = rng.normal(size=(300, 2000)) * (np.arange(2000) < 20)
+    assert np.abs(model.predict(new) - logistic(new @ truth * 10)).mean() < 0.05

@@ -1,0 +1,139 @@
+"""How well a method's predictions came true: calibration, and rank correlation over training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from curro.prediction.quality import rank_correlation
+from curro.report.drawing import COLOURS, Key, Picture, draw, line
+from curro.report.history import History, scale
+from curro.selection.base import Reason
+
+BINS, WINDOW, MOST_WINDOWS = 10, 64, 30
+"""Bins of the calibration; the fewest groups of a window, and the most windows, of the correlation."""
+
+_NAMES = {"predicted_variance": "reward variance", "predicted_rate": "success rate"}
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The groups of a run that were predicted, in order; arrays of shape (K,).
+
+    Attributes:
+        what: "reward variance" in squared reward ranges, or "success rate".
+        predicted, realised: float64.
+        step: int64, the training step.
+        explored: bool, whether the prompt was taken at random and not for its prediction.
+    """
+
+    what: str
+    predicted: np.ndarray
+    realised: np.ndarray
+    step: np.ndarray
+    explored: np.ndarray
+
+
+def predictions_of(history: History) -> Predictions | None:
+    """What was predicted and what came of it; None for a run without predictions."""
+    groups = history.groups
+    low, high = scale(history.config).reward_range
+    realised = {"predicted_variance": groups.variance / (high - low) ** 2, "predicted_rate": groups.rate}
+    for name, values in groups.predicted.items():
+        rows = np.flatnonzero(~np.isnan(values))
+        if len(rows):
+            explored = groups.reason[rows] == Reason.EXPLORATION
+            return Predictions(_NAMES[name], values[rows], realised[name][rows], groups.step[rows], explored)
+    return None
+
+
+def calibration(history: History) -> Picture | None:
+    """Mean realised against mean predicted values, in bins of about equally many groups."""
+    found = predictions_of(history)
+    if found is None or len(found.predicted) < WINDOW:
+        return None
+    mean, realised, error = calibration_bins(found.predicted, found.realised)
+
+    def paint(axes: Axes) -> None:
+        ends = [min(mean.min(), realised.min()), max(mean.max(), realised.max())]
+        axes.plot(ends, ends, color=COLOURS[6], linewidth=1.2)
+        axes.errorbar(mean, realised, yerr=2 * error, color=COLOURS[0], marker="o", markersize=4)
+        axes.set_xlabel(f"predicted {found.what}")
+        axes.set_ylabel("what came of it")
+
+    caption = (
+        "Means of a tenth of the predicted groups each, over the whole run, with two standard errors to both "
+        "sides."
+    )
+    if found.what == "reward variance":
+        caption += (
+            " What is best of many by its prediction is on average not as good as predicted, and the "
+            "variance of n rollouts is (n-1)/n p(1-p) on average."
+        )
+    legend = [Key("this run", 0, ()), Key("as predicted", 6, ())]
+    return Picture("Calibration of the predictions", draw("calibration", paint), caption, legend)
+
+
+def calibration_bins(
+    predicted_K: np.ndarray, realised_K: np.ndarray, bins: int = BINS
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean predicted, mean realised and its standard error in quantile bins; equal predictions stay together.
+
+    A bin of one group has the error 0.
+    """
+    shares = np.arange(1, bins) / bins
+    edges = np.unique(np.quantile(predicted_K, shares, method="inverted_cdf"))
+    _, bin_K, count = np.unique(np.searchsorted(edges, predicted_K), return_inverse=True, return_counts=True)
+    mean, realised, square = (
+        np.bincount(bin_K, values) / count for values in (predicted_K, realised_K, realised_K**2)
+    )
+    spread = np.maximum(square - realised**2, 0)
+    return mean, realised, np.sqrt(spread / np.maximum(count - 1, 1))
+
+
+def rank_correlations(history: History) -> Picture | None:
+    """Spearman's rank correlation over training: of what was chosen by prediction, and of what at random."""
+    found = predictions_of(history)
+    if found is None:
+        return None
+    parts = {"chosen by prediction": ~found.explored, "chosen at random": found.explored}
+    curves = [(name, *over_training(found, rows)) for name, rows in parts.items() if rows.sum() >= WINDOW]
+    curves = [curve for curve in curves if len(curve[1])]
+    if not curves:
+        return None
+    legend: list[Key] = []
+
+    def paint(axes: Axes) -> None:
+        axes.axhline(0, color=COLOURS[6], linewidth=1.2)
+        for name, step, rho in curves:
+            series = list(parts).index(name)
+            key = line(axes, step, rho, series, marker="os"[series], markersize=4)
+            legend.append(replace(key, name=name))
+        axes.set_xlabel("training step")
+
+    svg = draw("rank-correlation", paint)
+    return Picture("Rank correlation of predicted and realised", svg, _caption(history, found), legend)
+
+
+def over_training(found: Predictions, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean step and rank correlation of windows of equally many groups (K,) bool; constant ones left out."""
+    chosen = np.flatnonzero(rows)
+    windows = np.array_split(chosen, np.clip(len(chosen) // WINDOW, 1, MOST_WINDOWS))
+    step = np.array([found.step[window].mean() for window in windows])
+    rho = np.array([rank_correlation(found.predicted[w], found.realised[w]) for w in windows])
+    return step[~np.isnan(rho)], rho[~np.isnan(rho)]
+
+
+def _caption(history: History, found: Predictions) -> str:
+    kept = history.series("prediction/spread_kept")[1]
+    narrow = f": their predictions spread {kept.mean():.0%} as wide as the candidates'" if len(kept) else ""
+    caption = (
+        f"Of predicted and realised {found.what}, in windows of {WINDOW} groups or more. Prompts chosen by "
+        f"prediction are the candidates of the highest promise{narrow}, and within a narrow range a "
+        "correlation is lower than over all prompts."
+    )
+    if found.explored.any():
+        return f"{caption} Those chosen at random show the predictor as it is, but for the best candidates."
+    return f"{caption} A share of exploration would show the predictor as it is."
