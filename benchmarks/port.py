@@ -4,9 +4,11 @@
     python benchmarks/port.py --quick       # fewer prompts, writes nothing
 
 One process, one thread; the candidates take turns, medians. A batch selects C prompts and observes C groups
-of 8 rewards. The peers' loops are written from their descriptions and draw one prompt at a time: prime-rl
-weighs every task in Python for `random.choices`, Syllabus hands `numpy.random.choice` a list of all tasks and
-their probabilities. A few of their draws are timed and counted C times; their updates are not counted.
+of 8 rewards; that of an index selects C ids and gives them C new priorities. PSPO draws distinct prompts and
+weighs them, and its index does as much. The peers' loops are written from their descriptions and draw one
+prompt at a time: prime-rl weighs every task in Python for `random.choices`, Syllabus hands
+`numpy.random.choice` a list of all tasks and their probabilities. A few of their draws are timed and counted
+C times; their updates are not counted.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import typer
+from index_peers import importance
 
 from curro import Curriculum
 from curro.index import MaxHeap, SumTree
@@ -31,9 +34,16 @@ from curro.index import MaxHeap, SumTree
 PAGE = Path(__file__).parents[1] / "docs" / "indexes.md"
 BATCHES = (64, 512, 4096)
 Batch = Callable[[int], None]
+Clock = Callable[[], float]
+PAIRS = {
+    "port: prioritized replay, published": "index: max-heap",
+    "port: PSPO": "index: sum tree, distinct ids and weights",
+    "port: prioritized replay": "index: sum tree, two proposals a place",
+}
+"""The port with a method, and the index that the method uses."""
 
 
-def port(spec: str, prompts: int, rng: np.random.Generator, **options: str) -> Batch:
+def port(spec: str, prompts: int, rng: np.random.Generator, clock: Clock, **options: str) -> Batch:
     """A curriculum that has seen every prompt once, of which four in five have no signal."""
     curriculum, steps = Curriculum(spec, prompts, **options), iter(range(10**9))
     easy = rng.integers(1, 8, prompts) / 8
@@ -49,13 +59,13 @@ def port(spec: str, prompts: int, rng: np.random.Generator, **options: str) -> B
 
     def batch(count: int) -> None:
         step = next(steps)
-        began = time.perf_counter()
+        began = clock()
         draw = curriculum.select(count, step=step)
-        spent["seconds"] += time.perf_counter() - began
+        spent["seconds"] += clock() - began
         rewards = roll_out(draw.prompts)
-        began = time.perf_counter()
+        began = clock()
         curriculum.observe(draw.tickets, rewards)
-        spent["seconds"] += time.perf_counter() - began
+        spent["seconds"] += clock() - began
 
     batch.spent = spent  # type: ignore[attr-defined]
     return batch
@@ -80,6 +90,18 @@ def tree(proposals: int, prompts: int, rng: np.random.Generator) -> Batch:
     return batch
 
 
+def distinct(prompts: int, rng: np.random.Generator) -> Batch:
+    """Without replacement within the batch, with importance weights, as `benchmarks/index.py` has it."""
+    index = SumTree.from_array(rng.random(prompts))
+
+    def batch(count: int) -> None:
+        ids, probabilities = index.sample_distinct(rng.random(count))
+        importance(probabilities)
+        index.update(ids, rng.random(count))
+
+    return batch
+
+
 def prime_rl(prompts: int, rng: np.random.Generator) -> Batch:
     """Weights by pool: .2 for hard and easy, 1 for normal and unseen, of every task at every draw."""
     tasks, weight = list(range(prompts)), {"hard": 0.2, "normal": 1.0, "easy": 0.2}
@@ -100,19 +122,20 @@ def syllabus(prompts: int, rng: np.random.Generator) -> Batch:
     return batch
 
 
-def measure(prompts: int, turns: int) -> dict[str, dict[int, float]]:
+def measure(prompts: int, turns: int, clock: Clock) -> dict[str, dict[int, float]]:
     """Microseconds by candidate and batch."""
     rng = np.random.default_rng(0)
     candidates: dict[str, Batch] = {
         "index: max-heap": heap(prompts, rng),
         "port: prioritized replay, published": port(
-            "prioritized-replay:variant=published,retest_every=0,exploration=0", prompts, rng
+            "prioritized-replay:variant=published,retest_every=0,exploration=0", prompts, rng, clock
         ),
         "index: sum tree": tree(1, prompts, rng),
-        "port: PSPO": port("pspo", prompts, rng),
-        "port: PSPO, smoothed advantages": port("pspo", prompts, rng, advantage="smoothed"),
+        "index: sum tree, distinct ids and weights": distinct(prompts, rng),
+        "port: PSPO": port("pspo", prompts, rng, clock),
+        "port: PSPO, smoothed advantages": port("pspo", prompts, rng, clock, advantage="smoothed"),
         "index: sum tree, two proposals a place": tree(2, prompts, rng),
-        "port: prioritized replay": port("prioritized-replay", prompts, rng),
+        "port: prioritized replay": port("prioritized-replay", prompts, rng, clock),
         "prime-rl's loop": prime_rl(prompts, rng),
         "Syllabus' loop": syllabus(prompts, rng),
     }
@@ -125,9 +148,9 @@ def measure(prompts: int, turns: int) -> dict[str, dict[int, float]]:
                 for _ in range(1 if single else 5):
                     spent = getattr(batch, "spent", None)
                     before = spent["seconds"] if spent else 0.0
-                    began = time.perf_counter()
+                    began = clock()
                     batch(count)
-                    seconds = spent["seconds"] - before if spent else time.perf_counter() - began
+                    seconds = spent["seconds"] - before if spent else clock() - began
                     taken[name].append(seconds * 1e6 * (count if single else 1))
         for name in candidates:
             found[name][count] = statistics.median(taken[name])
@@ -141,6 +164,9 @@ def report(found: dict[str, dict[int, float]], prompts: int) -> str:
     ]
     for name, costs in found.items():
         lines.append(f"| {name} | " + " | ".join(f"{costs[count]:,.0f}" for count in BATCHES) + " |")
+    for name, index in PAIRS.items():
+        times = (f"{found[name][count] / found[index][count]:.1f}x" for count in BATCHES)
+        lines.append(f"| {name.removeprefix('port: ')}: port over index | " + " | ".join(times) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -148,10 +174,12 @@ def main(
     quick: Annotated[bool, typer.Option(help="few prompts, nothing written")] = False,
     prompts: Annotated[int, typer.Option(help="how many")] = 10**6,
     turns: Annotated[int, typer.Option(help="how often each candidate has its turn")] = 9,
+    busy: Annotated[bool, typer.Option(help="count processor time: for a machine with other work")] = False,
 ) -> None:
     if quick:
         prompts, turns = 10**4, 3
-    table = report(measure(prompts, turns), prompts)
+    clock = time.thread_time if busy else time.perf_counter
+    table = report(measure(prompts, turns, clock), prompts)
     typer.echo(table)
     if not quick:
         before, rest = PAGE.read_text().split("<!-- port -->\n")

@@ -118,7 +118,7 @@ class Curriculum:
             "seed": operator.index(seed),
         }
         self.rng = np.random.default_rng(seed)
-        self.ledger = TicketLedger()
+        self.ledger = TicketLedger(self.table)
         self.step = 0
         self.signal = SignalMeter(self.table)
         self.admitted = 0
@@ -176,7 +176,6 @@ class Curriculum:
             )
         self.step = step
         choice = self.selection.select(n, step)
-        self.table["in_flight"][choice.prompts] = True
         tickets = self.ledger.open(choice.prompts, step, choice.weights)
         return Draw(choice.prompts, tickets, choice.probabilities, choice.weights, choice.reasons, step)
 
@@ -206,20 +205,26 @@ class Curriculum:
         rows = self.ledger.find(tickets)
         prompts = self.ledger.prompts[rows]
         groups = read_groups(self.table, prompts, self.ledger.steps[rows], rewards, scored, named)
-        seen = groups.scored.any(axis=1)
-        admitted_P = seen & self.admission(groups)
+        admitted_P = np.ones(len(rows), np.bool_) & self.admission(groups)
         advantages_PG = self.advantage(groups)
         weights_P = self.ledger.weights[rows]
 
-        learnt = groups.take(np.flatnonzero(seen))
-        outcome = Outcome(**vars(learnt), advantages=advantages_PG[seen], admitted=admitted_P[seen])
-        self._settle(rows[seen], observed=True)
+        outcome = Outcome(
+            groups.prompts, groups.steps, groups.rewards, groups.scored, groups.mean, groups.variance,
+            groups.named, advantages=advantages_PG, admitted=admitted_P,
+        )  # fmt: skip
+        lost = np.empty(0, np.int64) if scored is None else np.flatnonzero(groups.count == 0)
+        if len(lost):
+            admitted_P[lost], seen = False, np.flatnonzero(groups.count)
+            rows, outcome = rows[seen], outcome.take(seen)
+        self.ledger.settle(rows, observed=True)
         self.selection.observe(outcome)
         lessons, self.selection.lessons = self.selection.lessons, None
-        self._remember(outcome)
-        if not seen.all():
-            self.drop(np.atleast_1d(tickets)[~seen])
-        self.admitted += int(admitted_P.sum())
+        self.table.visit(outcome.prompts, outcome.steps, outcome.mean, outcome.variance)
+        self.signal.observe(outcome.variance)
+        if len(lost):
+            self.drop(np.atleast_1d(tickets)[lost])
+        self.admitted += int(np.count_nonzero(admitted_P))
         return Verdict(prompts, admitted_P, advantages_PG, weights_P, groups.variance, lessons)
 
     def drop(self, tickets: ArrayLike) -> None:
@@ -230,24 +235,8 @@ class Curriculum:
         """
         rows = self.ledger.find(tickets)
         prompts = self.ledger.prompts[rows]
-        self._settle(rows, observed=False)
+        self.ledger.settle(rows, observed=False)
         self.selection.release(prompts)
-
-    def _settle(self, rows: np.ndarray, *, observed: bool) -> None:
-        self.table["in_flight"][self.ledger.prompts[rows]] = False
-        self.ledger.settle(rows, observed=observed)
-        if self.selection.repeats:
-            self.table["in_flight"][self.ledger.prompts] = True
-
-    def _remember(self, outcome: Outcome) -> None:
-        if self.selection.repeats:
-            np.add.at(self.table["visits"], outcome.prompts, 1)
-        else:
-            self.table["visits"][outcome.prompts] += 1
-        self.table["last_step"][outcome.prompts] = outcome.steps
-        self.table["reward_mean"][outcome.prompts] = outcome.mean
-        self.table["reward_variance"][outcome.prompts] = outcome.variance
-        self.signal.observe(outcome.variance)
 
     def metrics(self) -> dict[str, float]:
         """Counts of the port and the method's own numbers, a flat dict."""

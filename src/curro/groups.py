@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,6 +41,20 @@ class Groups:
     variance: np.ndarray
     named: Mapping[str, np.ndarray] = field(default_factory=dict)
 
+    @cached_property
+    def count(self) -> np.ndarray:
+        """int64 (P,), how many rollouts of each group were scored."""
+        size = self.scored.shape[1]
+        return np.full(len(self.scored), size) if self.scored.all() else self.scored.sum(axis=1)
+
+    def centred(self) -> np.ndarray:
+        """float64 (P, G), rewards less the mean of their group; 0 where a rollout was not scored."""
+        import curro.port_kernels as kernels
+
+        centred_PG = np.empty(self.rewards.shape)
+        kernels.centre(self.rewards, self.scored, self.mean, centred_PG)
+        return centred_PG
+
     def part(self, name: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean, variance and number of scored rollouts, (P,) each, of a named reward; None: of the reward.
 
@@ -46,20 +62,18 @@ class Groups:
             RewardError: the groups carry no reward of that name.
         """
         if name is None:
-            return self.mean, self.variance, self.scored.sum(axis=1)
+            return self.mean, self.variance, self.count
         if name not in self.named:
             has = ", ".join(sorted(self.named)) or "none"
             raise RewardError(f"the groups carry no reward named {name!r}; they carry: {has}")
         scored_PG = ~np.isnan(self.named[name])
-        return *moments(np.where(scored_PG, self.named[name], 0.0), scored_PG), scored_PG.sum(axis=1)
+        return *moments(self.named[name], scored_PG), scored_PG.sum(axis=1)
 
-    def take(self, rows: np.ndarray) -> Groups:
+    def take(self, rows: np.ndarray) -> Self:
         """The groups at `rows`."""
+        arrays = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "named"}
         named = {name: part[rows] for name, part in self.named.items()}
-        return Groups(
-            self.prompts[rows], self.steps[rows], self.rewards[rows], self.scored[rows],
-            self.mean[rows], self.variance[rows], named,
-        )  # fmt: skip
+        return type(self)(**{name: array[rows] for name, array in arrays.items()}, named=named)
 
 
 def moments(rewards_PG: np.ndarray, scored_PG: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -67,19 +81,17 @@ def moments(rewards_PG: np.ndarray, scored_PG: np.ndarray) -> tuple[np.ndarray, 
 
     Counted from the lowest reward, so that a group of equal rewards has a variance of exactly 0.
     """
-    # NumPy reduces the first axis of (G, P) many times faster than the last of (P, G)
-    rewards_GP, scored_GP = np.ascontiguousarray(rewards_PG.T), np.ascontiguousarray(scored_PG.T)
-    if len(scored_GP) and scored_GP.all():
-        count_P, lowest_P = np.float64(len(rewards_GP)), rewards_GP.min(axis=0)
-        mean_P = lowest_P + (rewards_GP - lowest_P).sum(axis=0) / count_P
-        centred_GP = rewards_GP - mean_P
-    else:
-        count_P = np.maximum(scored_GP.sum(axis=0), 1)
-        lowest_P = rewards_GP.min(axis=0, where=scored_GP, initial=np.inf)
-        lowest_P[~scored_GP.any(axis=0)] = 0.0
-        mean_P = lowest_P + np.where(scored_GP, rewards_GP - lowest_P, 0.0).sum(axis=0) / count_P
-        centred_GP = np.where(scored_GP, rewards_GP - mean_P, 0.0)
-    return mean_P, (centred_GP * centred_GP).sum(axis=0) / count_P
+    return _moments(np.ascontiguousarray(rewards_PG), np.ascontiguousarray(scored_PG), np.inf)[:2]
+
+
+def _moments(
+    rewards_PG: np.ndarray, scored_PG: np.ndarray, limit: float
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """As `moments`, and the number of the first scored reward beyond +-limit, -1 where there is none."""
+    import curro.port_kernels as kernels
+
+    mean_P, variance_P = np.empty((2, len(rewards_PG)))
+    return mean_P, variance_P, kernels.moments(rewards_PG, scored_PG, limit, mean_P, variance_P)
 
 
 def read_groups(
@@ -90,14 +102,14 @@ def read_groups(
     scored: ArrayLike | None,
     named: Mapping[str, ArrayLike] | None,
 ) -> Groups:
-    """Groups from what a host reports, as `Curriculum.observe` takes it.
+    """Groups from what a host reports, as `Curriculum.observe` takes it; copies, for hosts reuse arrays.
 
     Raises:
         RewardError: a wrong shape; a scored reward that is NaN, infinite or too large.
     """
     try:
-        rewards_PG = np.asarray(rewards, np.float64)
-        scored_PG = np.asarray(np.ones(rewards_PG.shape) if scored is None else scored, np.bool_)
+        rewards_PG = np.array(rewards, np.float64, order="C")
+        scored_PG = np.ones(rewards_PG.shape, np.bool_) if scored is None else np.array(scored, np.bool_)
     except (TypeError, ValueError) as error:
         raise RewardError(f"rewards are a number a rollout, groups of one length: {error}") from error
     if rewards_PG.ndim != 2 or len(rewards_PG) != len(prompts) or not rewards_PG.shape[1]:
@@ -107,29 +119,33 @@ def read_groups(
         )
     if scored_PG.shape != rewards_PG.shape:
         raise RewardError(f"`scored` has shape {scored_PG.shape}, rewards have {rewards_PG.shape}")
-    rewards_PG = np.where(scored_PG, rewards_PG, 0.0)
-    _check_sizes(table, prompts, rewards_PG, "reward")
+    if scored is not None:
+        scored_PG = np.ascontiguousarray(scored_PG)
+        rewards_PG[~scored_PG] = 0.0
+    limit = _LARGEST * min(1.0, table.reward_range[1] - table.reward_range[0])
+    mean_P, variance_P, beyond = _moments(rewards_PG, scored_PG, limit)
+    if beyond >= 0:
+        raise _too_large(table, prompts, rewards_PG, beyond, "reward", limit)
     parts = {}
     for name, part in (named or {}).items():
         try:
-            part_PG = np.where(scored_PG, np.asarray(part, np.float64), np.nan)
+            parts[name] = np.where(scored_PG, np.asarray(part, np.float64), np.nan)
         except (TypeError, ValueError) as error:
             raise RewardError(
                 f"the named reward {name!r} is not of shape {rewards_PG.shape}: {error}"
             ) from error
-        _check_sizes(table, prompts, np.nan_to_num(part_PG, nan=0.0, posinf=np.inf, neginf=-np.inf), name)
-        parts[name] = part_PG
-    return Groups(prompts, steps, rewards_PG, scored_PG, *moments(rewards_PG, scored_PG), parts)
+        beyond_Q = np.flatnonzero(np.abs(parts[name]) > limit)
+        if len(beyond_Q):
+            raise _too_large(table, prompts, parts[name], int(beyond_Q[0]), name, limit)
+    return Groups(prompts, steps, rewards_PG, scored_PG, mean_P, variance_P, parts)
 
 
-def _check_sizes(table: PromptTable, prompts: np.ndarray, rewards_PG: np.ndarray, name: str) -> None:
-    low, high = table.reward_range
-    limit = _LARGEST * min(1.0, high - low)
-    fine = np.abs(rewards_PG) <= limit
-    if not fine.all():
-        row, rollout = np.argwhere(~fine)[0]
-        raise RewardError(
-            f"rollout {rollout} of prompt {table.key(int(prompts[row]))!r} has the {name} "
-            f"{rewards_PG[row, rollout]}: rewards are finite and at most {limit:g} in size; "
-            "say in `scored` what could not be scored"
-        )
+def _too_large(
+    table: PromptTable, prompts: np.ndarray, rewards_PG: np.ndarray, number: int, name: str, limit: float
+) -> RewardError:
+    row, rollout = divmod(number, rewards_PG.shape[1])
+    return RewardError(
+        f"rollout {rollout} of prompt {table.key(int(prompts[row]))!r} has the {name} "
+        f"{rewards_PG[row, rollout]}: rewards are finite and at most {limit:g} in size; "
+        "say in `scored` what could not be scored"
+    )

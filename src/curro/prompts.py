@@ -21,6 +21,9 @@ class PromptTable:
     A prompt is a dense integer 0..N-1. The data set's own keys stay with the data set: the table
     holds a reference to them for messages and for its data frame, and saves the fingerprint alone.
 
+    Attributes:
+        away: int64, the prompts whose `in_flight` is set, one for each ticket; the port keeps it.
+
     Args:
         prompts: the number of prompts N, or a sequence of the data set's N keys.
         fingerprint: identifies the data set; a saved table is refused for another one. By default a
@@ -57,21 +60,42 @@ class PromptTable:
             _refuse_duplicates(self.keys)
             self.fingerprint = fingerprint or _digest(self.keys)
         self.reward_range = _check_range(reward_range)
+        self.away = np.empty(0, np.int64)
         self.columns: dict[str, np.ndarray] = {}
-        self.add("visits", np.int32, 0)
-        self.add("last_step", np.int32, -1)
+        self._visited = self.add_together(
+            ("visits", np.int32, 0),
+            ("last_step", np.int32, -1),
+            ("reward_mean", np.float32, np.nan),
+            ("reward_variance", np.float32, np.nan),
+        )
         self.add("in_flight", np.bool_, False)
-        self.add("reward_mean", np.float32, np.nan)
-        self.add("reward_variance", np.float32, np.nan)
 
     def add(self, name: str, dtype: Any, initial: float) -> np.ndarray:
         """Add a column of shape (N,) that starts at `initial` everywhere; returns it."""
-        if name in self.columns or name in ("prompt", "key"):
-            raise ConfigError(f"the prompt table has a column {name!r} already: choose another name")
+        self._refuse_known(name)
         # np.zeros maps untouched pages lazily, so a column of zeros costs memory only once written
         column = np.zeros(self.size, dtype) if initial == 0 else np.full(self.size, initial, dtype)
         self.columns[name] = column
         return column
+
+    def add_together(self, *columns: tuple[str, Any, float]) -> np.ndarray:
+        """Add columns (name, dtype, initial) whose values of one prompt lie side by side in memory.
+
+        Where they are wanted together, a random prompt costs one wait for memory, not one a column. Returns
+        the records, a structured array of shape (N,).
+        """
+        for name, _, _ in columns:
+            self._refuse_known(name)
+        records = np.zeros(self.size, [(name, dtype) for name, dtype, _ in columns])
+        for name, _, initial in columns:
+            self.columns[name] = records[name]
+            if initial != 0:
+                records[name] = initial
+        return records
+
+    def _refuse_known(self, name: str) -> None:
+        if name in self.columns or name in ("prompt", "key"):
+            raise ConfigError(f"the prompt table has a column {name!r} already: choose another name")
 
     def __getitem__(self, name: str) -> np.ndarray:
         try:
@@ -115,23 +139,37 @@ class PromptTable:
         tolerance (1 - tolerance), so this is the papers' rule and holds for any rewards. A tolerance
         of 0 allows for rounding.
         """
+        return variance <= self.flat_variance(tolerance)
+
+    def flat_variance(self, tolerance: float = 0.0) -> float:
+        """The largest variance that `is_flat`."""
         low, high = self.reward_range
-        return variance <= max(tolerance * (1 - tolerance), 1e-12) * (high - low) ** 2 * (1 + 1e-9)
+        return max(tolerance * (1 - tolerance), 1e-12) * (high - low) ** 2 * (1 + 1e-9)
+
+    def visit(self, prompts: np.ndarray, steps: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> None:
+        """Note one more visit of each of P prompts: its step, and its group's mean reward and variance."""
+        import curro.port_kernels as kernels
+
+        kernels.visit(self._visited, prompts, steps, mean, variance)
 
     def metrics(self) -> dict[str, float]:
         """Counts by the latest visit: unseen, solved, unsolved (no variance), learnable; success rates."""
-        seen = self["visits"] > 0
-        rate = self.success_rate(self["reward_mean"][seen].astype(np.float64))
-        flat = self.is_flat(self["reward_variance"][seen])
-        solved = int((flat & (rate >= 0.5)).sum())
+        seen, solved, flat, mean, deviation, _ = self.census()
         return {
-            "table/unseen": float(self.size - len(rate)),
+            "table/unseen": float(self.size - seen),
             "table/solved": float(solved),
-            "table/unsolved": float(flat.sum() - solved),
-            "table/learnable": float(len(rate) - flat.sum()),
-            "table/success_rate_mean": float(rate.mean()) if len(rate) else np.nan,
-            "table/success_rate_std": float(rate.std()) if len(rate) else np.nan,
+            "table/unsolved": float(flat - solved),
+            "table/learnable": float(seen - flat),
+            "table/success_rate_mean": mean if seen else np.nan,
+            "table/success_rate_std": deviation if seen else np.nan,
         }
+
+    def census(self) -> tuple[int, int, int, float, float, float]:
+        """Of the prompts seen, by their latest visit: how many, how many solved and how many without
+        variance; mean and standard deviation of their success rates, mean of their reward variances."""
+        import curro.port_kernels as kernels
+
+        return kernels.census(self._visited, *self.reward_range, self.flat_variance())
 
     @property
     def bytes_per_prompt(self) -> int:

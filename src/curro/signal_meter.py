@@ -23,16 +23,18 @@ class SignalMeter:
     def __init__(self, table: PromptTable) -> None:
         self.table = table
         self.average, self.groups = 0.0, 0
+        self._kept: np.ndarray = np.ones(1)
 
     def observe(self, variance_P: np.ndarray) -> None:
         """Take in the variances of finished groups."""
-        kept = (1 - _RATE) ** np.arange(len(variance_P), -1, -1)
+        if len(variance_P) >= len(self._kept):
+            self._kept = (1 - _RATE) ** np.arange(2 * len(variance_P), -1, -1)
+        kept = self._kept[-1 - len(variance_P) :]
         self.average = float(kept[0] * self.average + _RATE * (kept[1:] @ variance_P))
         self.groups += len(variance_P)
 
     def metrics(self) -> dict[str, float]:
-        seen = self.table["visits"] > 0
-        uniform = float(self.table["reward_variance"][seen].mean(dtype=np.float64)) if seen.any() else 0.0
+        uniform = self.table.census()[-1]
         recent = self.average / (1 - (1 - _RATE) ** self.groups) if self.groups else np.nan
         return {
             "signal/mean_square_advantage": recent,

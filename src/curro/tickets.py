@@ -9,35 +9,43 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from curro.errors import TicketError
+from curro.prompts import PromptTable
 
 _COUNTS = ("selected", "observed", "dropped")
-_COLUMNS = ("tickets", "prompts", "steps", "weights")
+_COLUMNS = ("tickets", "prompts", "steps")
 
 
 class TicketLedger:
     """Tickets count up from 0, so the open ones stay sorted and are found by bisection.
 
-    `selected == observed + dropped + len(ledger)` at all times.
+    `selected == observed + dropped + len(ledger)` at all times, and the prompts of open tickets are those
+    that the table has in flight.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, table: PromptTable) -> None:
+        self.table = table
         self.selected = self.observed = self.dropped = 0
-        self.tickets = np.empty(0, np.int64)
-        self.prompts = np.empty(0, np.int64)
-        self.steps = np.empty(0, np.int64)
-        self.weights = np.empty(0)
+        self._keep(np.empty((len(_COLUMNS), 0), np.int64), np.empty(0))
+
+    def _keep(self, rows: np.ndarray, weights: np.ndarray) -> None:
+        """These tickets are open."""
+        self._rows, self.weights = rows, weights
+        self.tickets, self.prompts, self.steps = rows
+        self.table.away = self.prompts
 
     def __len__(self) -> int:
         return len(self.tickets)
 
     def open(self, prompts: np.ndarray, step: int, weights: np.ndarray) -> np.ndarray:
         """Give out a ticket for each prompt, drawn with these importance weights; returns the tickets."""
-        tickets = np.arange(self.selected, self.selected + len(prompts))
+        self.table["in_flight"][prompts] = True
+        before, after = len(self), len(self) + len(prompts)
+        rows = np.empty((len(_COLUMNS), after), np.int64)
+        rows[:, :before] = self._rows
+        rows[0, before:] = tickets = np.arange(self.selected, self.selected + len(prompts))
+        rows[1, before:], rows[2, before:] = prompts, step
+        self._keep(rows, np.concatenate([self.weights, weights]))
         self.selected += len(prompts)
-        self.tickets = np.concatenate([self.tickets, tickets])
-        self.prompts = np.concatenate([self.prompts, prompts])
-        self.steps = np.concatenate([self.steps, np.full(len(prompts), step)])
-        self.weights = np.concatenate([self.weights, weights])
         return tickets
 
     def find(self, tickets: ArrayLike) -> np.ndarray:
@@ -46,41 +54,45 @@ class TicketLedger:
         Raises:
             TicketError: a ticket that is not open, or stands twice in `tickets`.
         """
-        wanted = np.atleast_1d(np.asarray(tickets))
+        import curro.port_kernels as kernels
+
+        wanted = np.array(tickets, ndmin=1)
         if wanted.dtype.kind not in "iu" and wanted.size:
             raise TicketError(f"tickets are whole numbers, not {wanted.dtype}: pass draw.tickets")
         if wanted.ndim != 1:
             raise TicketError(f"tickets have shape (P,), not {wanted.shape}")
-        rows = np.searchsorted(self.tickets, wanted)
-        known = rows < len(self.tickets)
-        known[known] = self.tickets[rows[known]] == wanted[known]
-        if not known.all():
-            ticket = int(wanted[~known][0])
+        rows, met = np.empty(len(wanted), np.int64), np.zeros(len(self), np.bool_)
+        wrong = kernels.find(self.tickets, wanted.astype(np.int64, copy=False), rows, met)
+        if 0 <= wrong < len(wanted):
+            ticket = int(wanted[wrong])
             why = "settled before" if 0 <= ticket < self.selected else "never given out"
             raise TicketError(
                 f"ticket {ticket} was {why}: settle each ticket of a draw once, by observe or drop"
             )
-        ordered = np.sort(rows)
-        if (ordered[1:] == ordered[:-1]).any():
+        if wrong >= 0:
             raise TicketError("a ticket stands twice in one call: settle each ticket once")
         return rows
 
     def settle(self, rows: np.ndarray, *, observed: bool) -> None:
         """Close the tickets at `rows`."""
-        keep = np.ones(len(self.tickets), np.bool_)
-        keep[rows] = False
-        for name in _COLUMNS:
-            setattr(self, name, getattr(self, name)[keep])
+        in_flight = self.table["in_flight"]
+        in_flight[self.prompts[rows]] = False
+        if len(rows) == len(self):
+            self._keep(self._rows[:, :0], self.weights[:0])
+        else:
+            left = np.delete(np.arange(len(self)), rows)
+            self._keep(self._rows[:, left], self.weights[left])
+            # where prompts repeat, one may have another ticket
+            in_flight[self.prompts] = True
         if observed:
             self.observed += len(rows)
         else:
             self.dropped += len(rows)
 
     def state_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in (*_COUNTS, *_COLUMNS)}
+        return {name: getattr(self, name) for name in (*_COUNTS, *_COLUMNS, "weights")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         for name in _COUNTS:
             setattr(self, name, state[name])
-        for name in _COLUMNS:
-            setattr(self, name, state[name].copy())
+        self._keep(np.array([state[name] for name in _COLUMNS], np.int64), state["weights"].copy())

@@ -219,3 +219,30 @@ def test_golden_sequence():
     tree = SumTree.from_array(np.arange(20.0))
     assert tree.sample([0.0, 0.1, 0.5, LAST])[0].tolist() == [1, 6, 14, 19]
     assert tree.sample_distinct([0.5, 0.5, 0.5, 0.1])[0].tolist() == [14, 6, 8, 11]
+
+
+@settings(max_examples=80, deadline=None)
+@given(data=st.data(), size=st.integers(2, 100))
+def test_what_is_drawn_again_is_what_a_tree_without_the_taken_draws(data, size):
+    weights = np.array(data.draw(st.lists(st.floats(0.1, 10.0), min_size=size, max_size=size)))
+    away = np.array(data.draw(st.lists(st.integers(0, size - 1), unique=True, max_size=size // 2)), np.int64)
+    count = data.draw(st.integers(1, size - len(away)))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    tree, uniforms, taken = SumTree.from_array(weights), rng.random((2, count)), np.zeros(size, np.bool_)
+    taken[away] = True
+    ids = tree.sample(uniforms[0])[0]
+    first, before = ids.copy(), tree._tree.copy()
+    again = tree.draw_again(ids, uniforms[1], taken, away)
+
+    gone, expected = set(away.tolist()), []
+    for i, uniform in zip(first.tolist(), uniforms[1], strict=True):
+        if i in gone:
+            left = weights.copy()
+            left[list(gone)] = 0.0
+            i = int(SumTree.from_array(left).sample([uniform])[0][0])
+        gone.add(i)
+        expected.append(i)
+    assert ids.tolist() == expected
+    assert again == (ids.tolist() != first.tolist())
+    np.testing.assert_array_equal(tree._tree, before)
+    assert np.flatnonzero(taken).tolist() == sorted(away.tolist())

@@ -29,7 +29,7 @@ class GroupRelative(Advantage):
         self.divide_by_std, self.epsilon = divide_by_std, epsilon
 
     def __call__(self, groups: Groups) -> np.ndarray:
-        advantages_PG = np.where(groups.scored, groups.rewards - groups.mean[:, None], 0.0)
+        advantages_PG = groups.centred()
         if self.divide_by_std:
             # where rewards are equal advantages are 0 already, and epsilon may be too
             deviation_P = np.sqrt(groups.variance)

@@ -16,6 +16,5 @@ class LeaveOneOut(Advantage):
     """
 
     def __call__(self, groups: Groups) -> np.ndarray:
-        count_P = np.maximum(groups.scored.sum(axis=1), 2)
-        centred_PG = np.where(groups.scored, groups.rewards - groups.mean[:, None], 0.0)
-        return centred_PG * (count_P / (count_P - 1))[:, None]
+        count_P = np.maximum(groups.count, 2)
+        return groups.centred() * (count_P / (count_P - 1))[:, None]

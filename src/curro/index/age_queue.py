@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curro.index.checks import Ids, check_ids, check_state
+from curro.index.checks import Ids, check_ids, check_state, flat_values
 from curro.index.heap import MaxHeap
 
 _EXACT = 2**53
@@ -33,10 +33,10 @@ class AgeQueue:
         given = np.asarray(stamps)
         if given.dtype.kind not in "iu" and given.size:
             raise TypeError(f"stamps must be integers, not {given.dtype}")
-        far = np.flatnonzero(np.broadcast_to((given < -_EXACT) | (given > _EXACT), at.shape))
-        if far.size:
-            raise ValueError(f"stamp of id {at[far[0]]} is beyond 2**53")
-        self._heap.push(at, -given.astype(np.float64))
+        if given.size and (given.min() < -_EXACT or given.max() > _EXACT):
+            far = np.broadcast_to((given < -_EXACT) | (given > _EXACT), at.shape)
+            raise ValueError(f"stamp of id {at[far.argmax()]} is beyond 2**53")
+        self._heap._put(at, flat_values(-given.astype(np.float64), at, "stamp"))
 
     def pop(self, k: int) -> Ids:
         """Take out the min(k, len) oldest ids; returns them, the oldest first."""

@@ -257,7 +257,7 @@ def _close(record, by_id, end, slots, spare, hole, keys, items, filled, first): 
     while first[level] < after:
         first[level + 1] = 4 * first[level] - 8
         level += 1
-    count = 0
+    count = np.int64(0)  # a literal would have `_sink_round` compiled twice
     while level > 0 or count > 0:
         if level > 0:
             level -= 1

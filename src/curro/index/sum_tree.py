@@ -73,13 +73,25 @@ class SumTree:
 
         A probability is weight / total. An id of weight 0 never comes. ValueError where the total is 0.
         """
-        drawn = np.ascontiguousarray(uniforms, dtype=np.float64).reshape(-1)
+        drawn = np.ascontiguousarray(uniforms, dtype=np.float64)
+        drawn = drawn if drawn.ndim == 1 else drawn.reshape(-1)
         if not self._positive:
             raise ValueError("nothing to sample: every weight is 0")
         ids, probabilities = np.empty(drawn.size, dtype=np.int64), np.empty(drawn.size)
         if not kernels.sample(self._tree, self._start, drawn, ids, probabilities):
             check_uniforms(drawn)
         return ids, probabilities
+
+    def draw_again(self, ids: Ids, uniforms: ArrayLike, taken: NDArray[np.bool_], away: ArrayLike) -> bool:
+        """Make `ids`, drawn by `sample`, distinct and free, in place; the tree does not change.
+
+        In order, an id that is away or was taken before is drawn anew, by its number in [0, 1), from the ids
+        that are neither. `taken` are flags (size,), set for the distinct ids in `away` alone. At least one
+        positive weight must be left for each. Returns whether any was drawn anew.
+        """
+        drawn, gone = check_uniforms(uniforms), flat_ids(away)
+        node, held = np.empty(ids.size + gone.size, np.int64), np.empty(ids.size + gone.size)
+        return bool(kernels.draw_again(self._tree, self._start, taken, gone, ids, drawn, node, held))
 
     def sample_distinct(self, uniforms: ArrayLike) -> tuple[Ids, Floats]:
         """Successive proportional draws without replacement; returns (ids, probabilities).

@@ -129,6 +129,48 @@ def sample(tree, start, uniforms, ids, probabilities):  # type: ignore[no-untype
 
 
 @kernel
+def draw_again(tree, start, taken, away, ids, uniforms, node, held):  # type: ignore[no-untyped-def]
+    """In order, draw an id anew if it is taken, then take it; those taken are out of the draw.
+
+    `taken` are flags, set for `away` alone; tree and flags are as before at the end. Returns whether any was
+    drawn anew. `node` and `held` are scratch for as many as `away` and `ids` together.
+    """
+    settled = -1
+    for a in range(ids.size):
+        if taken[ids[a]]:
+            if settled < 0:
+                settled = 0
+                _empty(tree, start, away, node, held, ids.size)
+            _empty(tree, start, ids[settled:a], node, held, settled)
+            settled = a
+            sample(tree, start, uniforms[a : a + 1], ids[a : a + 1], held[a : a + 1])
+        taken[ids[a]] = True
+    for a in range(ids.size):
+        taken[ids[a]] = False
+    if settled >= 0:
+        _fill(tree, start, ids[:settled], node, held, np.int64(0))
+        _fill(tree, start, away, node, held, ids.size)
+    return settled >= 0
+
+
+@part
+def _empty(tree, start, ids, node, held, at):  # type: ignore[no-untyped-def]
+    for a in range(ids.size):
+        held[at + a] = tree[ids[a]]
+        tree[ids[a]] = 0.0
+        node[a] = ids[a]
+    sum_above(tree, start, node, ids.size)
+
+
+@part
+def _fill(tree, start, ids, node, held, at):  # type: ignore[no-untyped-def]
+    for a in range(ids.size):
+        tree[ids[a]] = held[at + a]
+        node[a] = ids[a]
+    sum_above(tree, start, node, ids.size)
+
+
+@kernel
 def sample_distinct(tree, start, uniforms, ids, weights, walk, mass):  # type: ignore[no-untyped-def]
     """Successive draws without replacement, as many as `ids` holds, and the weights of those drawn.
 

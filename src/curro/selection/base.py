@@ -25,6 +25,11 @@ class Reason(IntEnum):
     UNIFORM = 5
     ESTIMATE = 6
 
+    @staticmethod
+    def by_visits(visits: np.ndarray) -> np.ndarray:
+        """uint8 like `visits`: UNSEEN for prompts of 0 visits, PRIORITY (which is 0) for others."""
+        return np.uint8(Reason.UNSEEN) * (visits == 0)
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -51,8 +56,8 @@ class Choice:
         n = len(prompts)
         return cls(
             np.asarray(prompts, np.int64),
-            np.broadcast_to(np.asarray(reason, np.uint8), n).copy(),
-            np.broadcast_to(np.asarray(probabilities, np.float64), n).copy(),
+            np.full(n, reason, np.uint8),
+            np.full(n, probabilities, np.float64),
             np.ones(n),
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from curro.index import SumTree
 from curro.prediction.posterior import FadedPosterior
 from curro.prompts import PromptTable
 from curro.selection.base import Choice, Outcome, Reason, Selection
+from curro.selection.faded_kernels import one_each
 
 
 class FadedReplay(Selection):
@@ -72,9 +72,9 @@ class FadedReplay(Selection):
         drawn *= 1 - self.posterior.kept(proposed, step)
         explores = chance[:, 0] < self.exploration
         drawn[explores, -1] = np.inf
-        drawn[self.table["in_flight"][proposed]] = -1.0
-        chosen = _one_each(proposed, drawn, self.table["in_flight"])
-        reasons = np.where(self.table["visits"][chosen] == 0, Reason.UNSEEN, Reason.PRIORITY)
+        chosen = np.empty(n, np.int64)
+        one_each(proposed, drawn, self.table["in_flight"], chosen)
+        reasons = Reason.by_visits(self.table["visits"][chosen])
         reasons[explores & (chosen == proposed[:, -1])] = Reason.EXPLORATION
         return Choice.of(chosen, reasons)
 
@@ -91,29 +91,3 @@ class FadedReplay(Selection):
         self.posterior.load_state_dict(state["posterior"])
         self.thompson.bit_generator.state = state["thompson"]
         self.tree = SumTree.from_array(self.posterior.variance.astype(np.float64))
-
-
-def _one_each(proposed: np.ndarray, drawn: np.ndarray, in_flight: np.ndarray) -> np.ndarray:
-    """A proposal a row, the highest draw that no row before took; draws below 0 are unusable."""
-    rows = np.arange(len(proposed))
-    best = drawn.argmax(axis=1)
-    chosen = proposed[rows, best]
-    wrong = np.isin(rows, np.unique(chosen, return_index=True)[1], invert=True)
-    wrong |= drawn[rows, best] < 0
-    chosen[drawn[rows, best] < 0] = -1
-    waiting = np.flatnonzero(wrong).tolist()
-    while waiting:
-        row = heapq.heappop(waiting)
-        taken = chosen[:row]
-        order = np.argsort(-drawn[row], kind="stable")
-        picks = proposed[row, order[drawn[row, order] >= 0]].tolist()
-        pick = next((pick for pick in picks if not (taken == pick).any()), None)
-        if pick is None:
-            pick = int(proposed[row, -1])
-            while in_flight[pick] or (taken == pick).any():
-                pick = (pick + 1) % len(in_flight)
-        chosen[row] = pick
-        again = np.flatnonzero(chosen[row + 1 :] == pick)
-        if len(again) and row + 1 + int(again[0]) not in waiting:
-            heapq.heappush(waiting, row + 1 + int(again[0]))
-    return chosen

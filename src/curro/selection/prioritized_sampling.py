@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -94,32 +92,12 @@ class PrioritizedSampling(Selection):
 
     def select(self, n: int, step: int) -> Choice:
         uniforms, total = self.rng.random((n, 2)), self.tree.total
-        prompts = self.tree.sample(uniforms[:, 0])[0]
-        if not self.repeats:
-            self._draw_again(prompts, uniforms[:, 1])
-        chance = self.tree.weights(prompts) / total
-        reasons = np.where(self.table["visits"][prompts] == 0, Reason.UNSEEN, Reason.PRIORITY)
-        choice = Choice.of(prompts, reasons, chance)
-        return replace(choice, weights=self._weights(chance, total, step))
-
-    def _draw_again(self, prompts: np.ndarray, uniforms: np.ndarray) -> None:
-        """Where a place's prompt is in flight, or an earlier place's, draw from the others, in place."""
-        taken, order = self.table["in_flight"][prompts], np.argsort(prompts, kind="stable")
-        taken[order[1:]] |= prompts[order[1:]] == prompts[order[:-1]]
-        places = np.flatnonzero(taken).tolist()
-        if not places:
-            return
-        absent, settled = np.flatnonzero(self.table["in_flight"]), 0
-        self.tree.update(absent, 0.0)
-        while places:
-            place = heapq.heappop(places)
-            self.tree.update(prompts[settled:place], 0.0)
-            settled, prompts[place] = place, self.tree.sample(uniforms[place : place + 1])[0][0]
-            again = np.flatnonzero(prompts[place + 1 :] == prompts[place])
-            if len(again):
-                heapq.heappush(places, place + 1 + int(again[0]))
-        changed = np.concatenate([absent, prompts[:settled]])
-        self.tree.update(changed, self.priority_N[changed] ** self.exponent)
+        prompts, chance = self.tree.sample(uniforms[:, 0])
+        table = self.table
+        if not self.repeats and self.tree.draw_again(prompts, uniforms[:, 1], table["in_flight"], table.away):
+            chance = self.tree.weights(prompts) / total
+        weights = self._weights(chance, total, step)
+        return Choice(prompts, Reason.by_visits(table["visits"][prompts]), chance, weights)
 
     def _weights(self, chance: np.ndarray, total: float, step: int) -> np.ndarray:
         beta = self.beta
@@ -129,24 +107,23 @@ class PrioritizedSampling(Selection):
         return (least / chance) ** beta
 
     def observe(self, outcome: Outcome) -> None:
-        self.priority_N[outcome.prompts] = self._priorities(outcome)
-        self.tree.update(outcome.prompts, self.priority_N[outcome.prompts] ** self.exponent)
+        priority_P = self._priorities(outcome)
+        self.priority_N[outcome.prompts] = priority_P
+        self.tree.update(outcome.prompts, priority_P**self.exponent)
 
     def _priorities(self, outcome: Outcome) -> np.ndarray:
         if self.priority == "informativeness":
             low, high = self.table.reward_range
             return outcome.variance / (high - low) ** 2 + self.epsilon
-        if self.statistics == "smoothed":
-            size_PG = np.abs(outcome.advantages)
-        else:
-            centred_PG = np.where(outcome.scored, outcome.rewards - outcome.mean[:, None], 0.0)
-            size_PG = np.abs(centred_PG) / (np.sqrt(outcome.variance) + _STANDARD)[:, None]
+        raw = self.statistics == "raw"
+        scale_P = np.sqrt(outcome.variance) + _STANDARD if raw else np.ones(len(outcome.prompts))
+        if self.priority == "last":
+            last_P = _last(outcome.rewards if raw else outcome.advantages, outcome.scored)
+            return np.abs(last_P - outcome.mean if raw else last_P) / scale_P + self.epsilon
+        size_PG = np.abs(outcome.centred() if raw else outcome.advantages)
         if self.priority == "max":
-            return size_PG.max(axis=1) + self.epsilon
-        if self.priority == "mean":
-            return size_PG.sum(axis=1) / outcome.scored.sum(axis=1) + self.epsilon
-        last_P = outcome.scored.shape[1] - 1 - outcome.scored[:, ::-1].argmax(axis=1)
-        return size_PG[np.arange(len(size_PG)), last_P] + self.epsilon
+            return size_PG.max(axis=1) / scale_P + self.epsilon
+        return (size_PG / scale_P[:, None]).sum(axis=1) / outcome.count + self.epsilon
 
     def metrics(self) -> dict[str, float]:
         weights_N = self.priority_N**self.exponent
@@ -157,3 +134,11 @@ class PrioritizedSampling(Selection):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.tree = SumTree.from_array(self.priority_N**self.exponent)
+
+
+def _last(values_PG: np.ndarray, scored_PG: np.ndarray) -> np.ndarray:
+    """The value (P,) of the last scored rollout of each group; every group has one."""
+    if scored_PG[:, -1].all():
+        return values_PG[:, -1]
+    last_P = scored_PG.shape[1] - 1 - scored_PG[:, ::-1].argmax(axis=1)
+    return values_PG[np.arange(len(values_PG)), last_P]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,9 +24,10 @@ class ProportionalStore:
     def __init__(self, priorities: np.ndarray) -> None:
         self.tree = SumTree.from_array(priorities)
         self.inside = np.ones(len(priorities), np.bool_)
+        self._size = len(priorities)
 
     def __len__(self) -> int:
-        return int(self.inside.sum())
+        return self._size
 
     def draw(self, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Take out a prompt for each number in [0, 1); returns prompts and probabilities, (P,) each."""
@@ -43,33 +45,32 @@ class ProportionalStore:
     def pop_uniform(self, uniforms: np.ndarray) -> np.ndarray:
         """Take out prompts uniformly at random, one for each number in [0, 1)."""
         present = np.flatnonzero(self.inside)
-        drawn = np.empty(len(uniforms), np.int64)
+        gone: list[int] = []
+        ranks = np.empty(len(uniforms), np.int64)
         for i, uniform in enumerate(uniforms):
-            at = int(uniform * len(present))
-            drawn[i] = present[at]
-            present = np.delete(present, at)
-        self._remove(drawn)
-        return drawn
+            left = int(uniform * (len(present) - i))
+            # of those left, this many stand after the ones gone whose place, less those before it, is lower
+            before = bisect.bisect_right(range(i), left, key=lambda j: gone[j] - j)
+            ranks[i] = left + before
+            gone.insert(before, left + before)
+        self._remove(present[ranks])
+        return present[ranks]
 
     def push(self, prompts: np.ndarray, priorities: np.ndarray) -> None:
         """Put prompts back, with these priorities."""
+        self._size += len(prompts) - int(np.count_nonzero(self.inside[prompts]))
         self.inside[prompts] = True
         self.tree.update(prompts, priorities)
 
     def _remove(self, prompts: np.ndarray) -> None:
         self.inside[prompts] = False
+        self._size -= len(prompts)
         self.tree.update(prompts, 0.0)
-
-    def ids(self) -> np.ndarray:
-        """The prompts in the store, ascending."""
-        return np.flatnonzero(self.inside)
-
-    def priorities(self, prompts: np.ndarray) -> np.ndarray:
-        return self.tree.weights(prompts)
 
     def state_dict(self) -> dict[str, Any]:
         return {"inside": self.inside.copy(), "tree": self.tree.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.inside = state["inside"].copy()
+        self._size = int(np.count_nonzero(self.inside))
         self.tree.load_state_dict(state["tree"])

@@ -12,8 +12,7 @@ from curro.index import AgeQueue, MaxHeap
 from curro.prompts import PromptTable
 from curro.selection.base import Choice, Outcome, Reason, Selection
 from curro.selection.proportional import ProportionalStore
-
-HEAP, SOLVED, UNSOLVED = 0, 1, 2
+from curro.selection.replay_kernels import HEAP, SOLVED, UNSOLVED, learn, mean_priority
 
 
 class PublishedReplay(Selection):
@@ -90,9 +89,13 @@ class PublishedReplay(Selection):
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
-        self.mean = table.add("smoothed_mean", np.float32, np.nan)
-        self.variance = table.add("smoothed_variance", np.float32, 0)
-        self.place = table.add("pool", np.int8, HEAP)
+        self.records = table.add_together(
+            ("smoothed_mean", np.float32, np.nan),
+            ("smoothed_variance", np.float32, 0),
+            ("pool", np.int8, HEAP),
+        )
+        self.mean, self.variance = self.records["smoothed_mean"], self.records["smoothed_variance"]
+        self.place = self.records["pool"]
         self.seed = int(rng.integers(2**62))
         self.planned, self.exploring = -1, False
         self.due = {SOLVED: 0, UNSOLVED: 0}
@@ -110,17 +113,16 @@ class PublishedReplay(Selection):
         self._plan(step)
         parts = []
         for pool, reason in ((SOLVED, Reason.RETEST_SOLVED), (UNSOLVED, Reason.RETEST_UNSOLVED)):
-            retested = self.pools[pool].pop(min(n, self.due[pool]))
-            self.due[pool] -= len(retested)
-            n -= len(retested)
-            parts.append(Choice.of(retested, reason))
-        heaped = self._from_heap(min(n, len(self.heap)))
-        parts.append(heaped)
-        n -= len(heaped.prompts)
+            if self.due[pool] and n:
+                parts.append(Choice.of(self.pools[pool].pop(min(n, self.due[pool])), reason))
+                self.due[pool] -= len(parts[-1].prompts)
+                n -= len(parts[-1].prompts)
+        parts.append(self._from_heap(min(n, len(self.heap))))
+        n -= len(parts[-1].prompts)
         for pool, reason in ((UNSOLVED, Reason.RETEST_UNSOLVED), (SOLVED, Reason.RETEST_SOLVED)):
-            filled = self.pools[pool].pop(n)
-            n -= len(filled)
-            parts.append(Choice.of(filled, reason))
+            if n:
+                parts.append(Choice.of(self.pools[pool].pop(n), reason))
+                n -= len(parts[-1].prompts)
         return Choice.join([part for part in parts if len(part.prompts)])
 
     def _plan(self, step: int) -> None:
@@ -152,8 +154,7 @@ class PublishedReplay(Selection):
             prompts, chance = self.heap.draw(uniforms)
         else:
             prompts, chance = self.heap.pop(len(uniforms)), np.full(len(uniforms), np.nan)
-        unseen = self.table["visits"][prompts] == 0
-        return Choice.of(prompts, np.where(unseen, Reason.UNSEEN, Reason.PRIORITY), chance)
+        return Choice.of(prompts, Reason.by_visits(self.table["visits"][prompts]), chance)
 
     def priority(self, prompts: np.ndarray) -> np.ndarray:
         """omega of each prompt, float64 (P,)."""
@@ -162,47 +163,43 @@ class PublishedReplay(Selection):
         return np.where(np.isnan(mean), self.initial_priority, omega)
 
     def observe(self, outcome: Outcome) -> None:
-        prompts = outcome.prompts
-        seen = ~np.isnan(self.mean[prompts])
-        weight = np.where(seen, self.smoothing, 1.0)
-        gap = outcome.mean - np.where(seen, self.mean[prompts], outcome.mean)
-        self.variance[prompts] = (
-            weight * outcome.variance + (1 - weight) * self.variance[prompts] + weight * (1 - weight) * gap**2
-        )
-        self.mean[prompts] = outcome.mean - (1 - weight) * gap
-        flat = self.table.is_flat(outcome.variance, self.tolerance)
-        upper = self.table.success_rate(outcome.mean) >= 0.5
-        place = np.where(flat, np.where(upper, SOLVED, UNSOLVED), HEAP)
-        before = self.place[prompts]
-        for pool, name in ((SOLVED, "solved"), (UNSOLVED, "unsolved")):
-            self.moves[f"to_{name}"] += int(((place == pool) & (before != pool)).sum())
-            self.moves[f"from_{name}"] += int(((place != pool) & (before == pool)).sum())
-        self.flips += int(((place != HEAP) & (before != HEAP) & (place != before)).sum())
-        self.place[prompts] = place
-        self._put(prompts, outcome.steps)
+        prompts, size = outcome.prompts, len(outcome.prompts)
+        place, omega, moved = np.empty(size, np.int8), np.empty(size), np.zeros((3, 3), np.int64)
+        flat = self.table.flat_variance(self.tolerance)
+        rule = (float(self.smoothing), float(self.bonus), *self.table.reward_range, flat)
+        learn(self.records, prompts, outcome.mean, outcome.variance, rule, place, omega, moved)
+        self._count(moved)
+        self._put(prompts, place, omega, outcome.steps)
+
+    def _count(self, moved: np.ndarray) -> None:
+        """Add how many prompts went from each place (row) to each (column): heap, solved, unsolved."""
+        (_, solved, unsolved), (resumed, _, lost), (found, gained, _) = moved.tolist()
+        self.moves["to_solved"] += solved + gained
+        self.moves["to_unsolved"] += unsolved + lost
+        self.moves["from_solved"] += resumed + lost
+        self.moves["from_unsolved"] += found + gained
+        self.flips += lost + gained
 
     def release(self, prompts: np.ndarray) -> None:
-        self._put(prompts, self.table["last_step"][prompts])
+        self._put(prompts, self.place[prompts], self.priority(prompts), self.table["last_step"][prompts])
 
-    def _put(self, prompts: np.ndarray, steps: np.ndarray) -> None:
+    def _put(self, prompts: np.ndarray, place: np.ndarray, omega: np.ndarray, steps: np.ndarray) -> None:
         """Return prompts to where they belong, the pools by the step of their last evaluation."""
-        place = self.place[prompts]
-        heaped = prompts[place == HEAP]
-        self.heap.push(heaped, self.priority(heaped))
+        heaped = np.flatnonzero(place == HEAP)
+        self.heap.push(prompts[heaped], omega[heaped])
         for pool, queue in self.pools.items():
-            queue.push(prompts[place == pool], steps[place == pool])
+            rows = np.flatnonzero(place == pool)
+            queue.push(prompts[rows], steps[rows])
 
     def metrics(self) -> dict[str, float]:
         """Sizes of heap and pools, mean finite priority in the heap; since the start: moves into and out
         of each pool, and flips, moves from one pool straight to the other."""
-        inside = self.heap.ids()
-        priorities = self.heap.priorities(inside)
-        finite = priorities[np.isfinite(priorities)]
+        rule = float(self.initial_priority), float(self.bonus), *self.table.reward_range
         return {
             "replay/heap_size": float(len(self.heap)),
             "replay/solved_pool": float(len(self.pools[SOLVED])),
             "replay/unsolved_pool": float(len(self.pools[UNSOLVED])),
-            "replay/mean_priority": float(finite.mean()) if len(finite) else np.nan,
+            "replay/mean_priority": mean_priority(self.records, self.table["in_flight"], *rule),
             **{f"replay/moved_{name}": float(count) for name, count in self.moves.items()},
             "replay/flips": float(self.flips),
         }

@@ -1,0 +1,70 @@
+"""Mean and variance of groups: the same for a group alone and in any batch, exact where that is possible."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from curro.errors import RewardError
+from curro.groups import moments, read_groups
+from curro.prompts import PromptTable
+
+SHAPES = st.tuples(st.integers(0, 6), st.integers(1, 20))
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), shape=SHAPES)
+def test_moments_are_those_of_the_scored_rewards(data, shape):
+    rewards = data.draw(hnp.arrays(np.float64, shape, elements=st.floats(-1e6, 1e6)))
+    scored = data.draw(hnp.arrays(np.bool_, shape))
+    mean, variance = moments(rewards, scored)
+    for p in range(shape[0]):
+        kept = rewards[p, scored[p]]
+        assert mean[p] == pytest.approx(kept.mean() if len(kept) else 0.0, rel=1e-12, abs=1e-6)
+        assert variance[p] == pytest.approx(kept.var() if len(kept) else 0.0, rel=1e-9, abs=1e-9)
+        alone = moments(rewards[p : p + 1], scored[p : p + 1])
+        assert (mean[p], variance[p]) == (alone[0][0], alone[1][0])
+        if len(set(kept)) == 1:
+            assert (mean[p], variance[p]) == (kept[0], 0.0)
+
+
+def read(rewards, scored=None, **named):
+    rewards = np.asarray(rewards, np.float64)
+    prompts = np.arange(len(rewards))
+    return read_groups(PromptTable(9), prompts, prompts, rewards, scored, named)
+
+
+def test_counts_and_centred_rewards():
+    groups = read([[3.0, 9.0, 1.0], [9.0, 9.0, 9.0]], [[True, False, True], [False] * 3])
+    assert groups.count.tolist() == [2, 0]
+    assert groups.centred().tolist() == [[1.0, 0.0, -1.0], [0.0, 0.0, 0.0]]
+    assert read([[1.0, 2.0]]).count.tolist() == [2]
+
+
+def test_a_host_may_reuse_its_array():
+    rewards = np.ones((1, 2))
+    groups = read(rewards)
+    rewards[:] = 7.0
+    assert groups.rewards.tolist() == [[1.0, 1.0]]
+
+
+def test_a_taken_group_keeps_all_it_has():
+    groups = read([[0.0, 1.0], [1.0, 1.0]], None, format=[[0.5, np.nan], [0.0, 1.0]])
+    assert groups.count.tolist() == [2, 2]
+    taken = groups.take(np.array([1]))
+    assert taken.rewards.tolist() == [[1.0, 1.0]]
+    assert taken.named["format"].tolist() == [[0.0, 1.0]]
+    assert taken.count.tolist() == [2]
+
+
+@pytest.mark.parametrize("wrong", [np.inf, -np.inf, 2e15])
+def test_a_named_reward_beyond_all_bounds_is_refused(wrong):
+    with pytest.raises(RewardError, match=r"rollout 1 of prompt '1' has the format .*at most 1e\+15"):
+        read(np.zeros((2, 2)), None, format=[[0.0, np.nan], [0.0, wrong]])
+
+
+def test_what_was_not_scored_may_be_anything():
+    groups = read([[np.nan, 1.0], [np.inf, 0.0]], [[False, True], [False, True]])
+    assert groups.rewards.tolist() == [[0.0, 1.0], [0.0, 0.0]]
+    assert groups.mean.tolist() == [1.0, 0.0]
