@@ -40,23 +40,22 @@ class Task:
         return self.rollouts // (self.prompts_per_step * self.rollouts_per_prompt)
 
 
+AS_HARD = "as on the hard pool"
 EASY = 4_800
 """Rollouts of a run on an easy pool: uniform sampling has learnt most of it by then."""
 
 TASKS = {
     task.name: task
     for task in (
-        Task("chains/hard", "lab:chains_judge", 3e-4, "1e-4 .40, 3e-4 .48, 9e-4 .05", judges=True),
-        Task("chain_sum/hard", "lab:chain_sum", 1e-4, "1e-4 .21, 3e-4 .14"),
-        Task("spell_backward/hard", "lab:spell_backward", 3e-4, "1e-4 .12, 3e-4 .20"),
-        Task("chains_share/hard", "lab:chains_share", 3e-4, "3e-4 .70, 9e-4 .16"),
-        Task("locks/hard", "lab:locks", 3e-4, ""),
-        Task(
-            "chains/easy", "lab:chains_judge/easy", 3e-4, "1e-4 .93, 3e-4 .96, 9e-4 .78", EASY, judges=True
-        ),
-        Task("chain_sum/easy", "lab:chain_sum/easy", 3e-4, "1e-4 .81, 3e-4 .86", EASY),
-        Task("spell_backward/easy", "lab:spell_backward/easy", 3e-4, "1e-4 .98, 3e-4 .99", EASY),
-        Task("chains_share/easy", "lab:chains_share/easy", 3e-4, "3e-4 .97, 9e-4 .91", EASY),
-        Task("locks/easy", "lab:locks/easy", 3e-4, "", EASY),
+        Task("chains/hard", "lab:chains_judge", 3e-4, "1.5e-4 .40, 3e-4 .58, 6e-4 .26", judges=True),
+        Task("chain_sum/hard", "lab:chain_sum", 1.5e-4, "1.5e-4 .21, 3e-4 .17, 6e-4 .07"),
+        Task("spell_backward/hard", "lab:spell_backward", 3e-4, "1.5e-4 .13, 3e-4 .18, 6e-4 .02"),
+        Task("chains_share/hard", "lab:chains_share", 3e-4, "3e-4 .57, 6e-4 .52"),
+        Task("locks/hard", "lab:locks", 6e-4, "3e-4 .54, 6e-4 .68"),
+        Task("chains/easy", "lab:chains_judge/easy", 3e-4, AS_HARD, EASY, judges=True),
+        Task("chain_sum/easy", "lab:chain_sum/easy", 1.5e-4, AS_HARD, EASY),
+        Task("spell_backward/easy", "lab:spell_backward/easy", 3e-4, AS_HARD, EASY),
+        Task("chains_share/easy", "lab:chains_share/easy", 3e-4, AS_HARD, EASY),
+        Task("locks/easy", "lab:locks/easy", 6e-4, AS_HARD, EASY),
     )
 }
