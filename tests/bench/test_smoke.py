@@ -58,7 +58,8 @@ def test_it_leaves_a_table_a_page_and_no_run_folders(smoke):
     assert process.returncode == 0
 
 
-def test_interrupted_runs_are_resumed(tmp_path):
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_runs_are_resumed(tmp_path, stop):
     flags = ["--smoke", "--method", "uniform", "--seeds", "1", "--jobs", "1", "--rollouts", "1600"]
     process = bench(*flags, folder=tmp_path)
     run = tmp_path / "results" / "runs" / "chains-hard-uniform-seed-0"
@@ -68,7 +69,7 @@ def test_interrupted_runs_are_resumed(tmp_path):
         if written.exists() and written.read_text().count("\n") > 5:
             break
         time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(stop)
     process.communicate(timeout=120)
     assert any((run / "checkpoints").iterdir())
     process = bench(*flags, folder=tmp_path)

@@ -71,7 +71,8 @@ class TrainingRun:
 
     def last_words(self) -> str:
         """Why it failed, and where to read more."""
-        lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
+        said = self.log.read_text(errors="replace") if self.log.exists() else ""
+        lines = [line for line in said.splitlines() if line.strip()]
         return f"{self.title}: {lines[-1] if lines else 'it ended without a word'} (see {self.log})"
 
 
@@ -83,6 +84,7 @@ def run_all(
     When this is interrupted, or `ended` raises, the runs that are under way save and stop first.
     """
     waiting, running = list(runs), list[TrainingRun]()
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         while waiting or running:
             while waiting and len(running) < jobs:
@@ -108,6 +110,7 @@ def run_all(
         for run in running:
             assert run.process is not None
             run.process.join()
+        signal.signal(signal.SIGTERM, before)
 
 
 def _server() -> mp.context.ForkServerContext:
@@ -119,11 +122,11 @@ def _server() -> mp.context.ForkServerContext:
 
 
 def _train(arguments: list[str], log: str) -> None:
-    from curro.cli import main
-
     os.setsid()  # Ctrl-C reaches this process from its parent alone
     with open(log, "ab", buffering=0) as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
+    from curro.cli import main
+
     sys.argv = ["curro", "train", *arguments]
     main()
