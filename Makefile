@@ -8,7 +8,7 @@ DEMO := curro compare uniform prioritized-replay --data lab:spell_backward --lim
 # one thread a process: two that share two cores slow each other down up to twenty times
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test lint docs docs-blocks browser
+.PHONY: demo test lint docs docs-blocks browser verl
 
 demo: .venv/train
 	$(BIN)/$(DEMO)
@@ -30,6 +30,11 @@ docs-blocks: .venv/dev
 browser: .venv/dev
 	$(BIN)/python -m pytest tests/browser
 
+# verl wants other versions than the rest: an environment of its own, and verl 0.7.1 beside it
+verl: .venv-verl/verl
+	VERL_071=$(CURDIR)/.venv-verl/verl-0.7.1 HF_DATASETS_CACHE=$(CURDIR)/.venv-verl/datasets \
+		.venv-verl/bin/python -m pytest -c tests/verl/pytest.ini -n 2 --dist worksteal tests/verl
+
 # torch first and alone: a build of it that is there already (for the CPU, for another CUDA) is kept
 .venv/torch: constraints.txt
 	test -d .venv || $(PYTHON) -m venv .venv
@@ -42,4 +47,12 @@ browser: .venv/dev
 
 .venv/dev: .venv/torch pyproject.toml
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs]'
+	touch $@
+
+.venv-verl/verl: constraints-verl.txt pyproject.toml
+	test -d .venv-verl || $(PYTHON) -m venv .venv-verl
+	.venv-verl/bin/python -m pip install --quiet --constraint constraints-verl.txt torch
+	.venv-verl/bin/python -m pip install --quiet --constraint constraints-verl.txt --editable '.[verl]' \
+		hypothesis pytest pytest-xdist
+	.venv-verl/bin/python -m pip install --quiet --no-deps --target .venv-verl/verl-0.7.1 verl==0.7.1
 	touch $@

@@ -1,9 +1,9 @@
 """The benchmark that compares all methods; its tables go into docs/benchmark.md and each method's page.
 
-    python benchmarks/bench.py              # runs what is missing in benchmarks/results: one night on two cores
-    python benchmarks/bench.py --summary    # runs nothing: the tables of the results there are
+    python benchmarks/bench.py              # what benchmarks/results lacks: one night on two cores
+    python benchmarks/bench.py --summary    # the tables of the results there are, without a run
 
-It is `curro bench` with its results in benchmarks/results, where the committed ones are: it goes on from them.
+It is `curro bench` with its results in benchmarks/results, and goes on from the committed ones.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from curro.cli.progress import describe
 from curro.errors import CurroError
 from curro.runs import RunFolder
 
-
 POLL = 0.5
 """Seconds between looks at the runs."""
 

@@ -1,0 +1,121 @@
+"""What the curriculum wants the policy trained on besides the rollouts, as rows of verl's batch."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import transfer_queue as tq
+from tensordict import TensorDict
+from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.padding_utils import (
+    build_padding_position_ids,
+    build_padding_routed_experts,
+    construct_minimal_padding_template,
+)
+from verl.utils.tensordict_utils import list_of_dict_to_tensordict
+
+from curro.hosts.verl.loss import LESSON
+from curro.lessons import Lessons
+
+
+def add_lessons(batch: Any, lessons: Sequence[Lessons], *, ranks: int, mini_batches: int, end: int) -> Any:
+    """The batch with lessons in every mini-batch of every worker, equally many.
+
+    verl cuts a batch into a part for each of R workers, one after the other, and each part into M
+    mini-batches, one optimizer step each. The J lessons are dealt out over these R x M places, neighbours to
+    different ones, and scaled by M / J: so a step is trained on the mean of its share, and with one step a
+    batch on exactly (9). Where a lesson is missing there is a row of weight 0.
+
+    Args:
+        batch: verl's meta data of a batch whose length R x M divides.
+        end: the token that ends a sequence, for rows without a lesson.
+    """
+    asked = [ids for part in lessons for ids in part.prompt_ids]
+    answered = [ids for part in lessons for ids in part.completion_ids]
+    scale = mini_batches / len(asked)
+    weights_J = np.concatenate([part.advantages * part.weight * scale for part in lessons])
+    places = ranks * mini_batches
+    count = -(-len(asked) // places) * places
+    source = tq.kv_batch_get(keys=batch.keys[:1], partition_id=batch.partition_id)[0]
+    blank, blank_tag = construct_minimal_padding_template(source, batch.tags[0], end)
+    name = f"lesson{uuid.uuid4().hex}"
+    rows, tags = [], []
+    for j in range(count):
+        row, tag = dict(blank), dict(blank_tag)
+        row |= {"uid": name, LESSON: torch.zeros(1)}
+        if "session_id" in row:
+            row["session_id"] = j
+        if j < len(asked):
+            row |= _sequence(row, asked[j], answered[j])
+            row[LESSON] = torch.tensor([weights_J[j]], dtype=torch.float32)
+            lengths = len(asked[j]), len(answered[j])
+            tag |= {"prompt_len": lengths[0], "response_len": lengths[1], "seq_len": sum(lengths)}
+        rows.append(row)
+        tags.append(tag)
+    keys = [f"{name}_{j}_0" for j in range(count)]
+    _put(batch, keys, rows, tags)
+    return _dealt(batch, keys, tags, places)
+
+
+def _sequence(blank: dict[str, Any], asked: Sequence[int], answered: Sequence[int]) -> dict[str, Any]:
+    """The fields of a sequence that no part of verl's loss looks at."""
+    prompts, responses = torch.tensor(asked), torch.tensor(answered)
+    input_ids = torch.cat([prompts, responses])
+    everything, nothing = torch.ones_like(input_ids), torch.zeros_like(responses)
+    fields = {
+        "prompts": prompts,
+        "responses": responses,
+        "input_ids": input_ids,
+        "attention_mask": everything,
+        "position_ids": build_padding_position_ids(blank.get("position_ids"), everything),
+        "response_mask": nothing,
+        "loss_mask": nothing,
+        "rm_scores": nothing.to(torch.float32),
+        "rollout_log_probs": nothing.to(torch.float32),
+    }
+    experts = build_padding_routed_experts(blank.get("routed_experts"), len(input_ids))
+    return fields if experts is None else fields | {"routed_experts": experts}
+
+
+def _put(batch: Any, keys: list[str], rows: list[dict[str, Any]], tags: list[dict[str, Any]]) -> None:
+    """Write the rows, and the weight 0 to the rows that were there: verl wants the same fields in all."""
+    queue = batch.partition_id
+    none = TensorDict({LESSON: torch.zeros(len(batch), 1)}, batch_size=len(batch))
+    tq.kv_batch_put(keys=batch.keys, partition_id=queue, fields=none)
+    tq.kv_batch_put(keys=keys, partition_id=queue, fields=list_of_dict_to_tensordict(rows), tags=tags)
+
+
+def _dealt(batch: Any, keys: list[str], tags: list[dict[str, Any]], places: int) -> Any:
+    """The batch with every `places`-th lesson at the end of each of its equal parts."""
+    size = len(batch) // places
+    all_keys: list[str] = []
+    all_tags: list[dict[str, Any]] = []
+    for place in range(places):
+        part = slice(place * size, (place + 1) * size)
+        all_keys += [*batch.keys[part], *keys[place::places]]
+        all_tags += [*batch.tags[part], *tags[place::places]]
+    return KVBatchMeta(
+        keys=all_keys,
+        tags=all_tags,
+        partition_id=batch.partition_id,
+        fields=batch.fields,
+        extra_info=batch.extra_info,
+    )
+
+
+class LessonWorkers:
+    """The actor's workers for a batch with lessons: mini-batches are longer by their share.
+
+    `global_batch_size`, by which verl divides sums over sequences, stays the number of rollouts.
+    """
+
+    def __init__(self, workers: Any, mini_batch: int) -> None:
+        self.workers, self.mini_batch = workers, mini_batch
+
+    def update_actor(self, batch: Any) -> Any:
+        batch.extra_info["mini_batch_size"] = self.mini_batch
+        return self.workers.update_actor(batch)

@@ -1,0 +1,111 @@
+"""What verl finds when it looks for plugins: curro's trainer modes, and loud errors where they are missed."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import sys
+from collections.abc import Callable
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from typing import Any
+
+from curro.errors import ConfigError
+
+MODES = ("curro_sync", "curro_colocate_async")
+REFUSED = "curro_separate_async"
+
+
+def register_modes(package: Any) -> None:
+    """Register the modes with verl.
+
+    verl writes an error of a plugin to a log that nobody sees. So an error here is logged as one, and the
+    modes are registered all the same, to raise it when a run asks for them.
+    """
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer, register_trainer
+
+    try:
+        import curro.hosts.verl.trainer  # noqa: F401
+    except Exception as error:
+        why = f"curro's trainers, made for verl 0.9.1, cannot be used: {type(error).__name__}: {error}"
+        logging.getLogger(__name__).exception(why)
+        for mode in MODES:
+            register_trainer(mode)(_refusing(PPOTrainer, why))
+    register_trainer(REFUSED)(
+        _refusing(
+            PPOTrainer,
+            "curro does not serve verl's mode separate_async, which trains and generates on machines of "
+            f"their own: choose trainer.v1.trainer_mode={' or '.join(MODES)}",
+        )
+    )
+    _refuse_unread_key(PPOTrainer)
+
+
+def guard_legacy(module: Any) -> None:
+    """verl's old trainer has no modes."""
+    _refuse_unread_key(module.RayPPOTrainer)
+
+
+def _refusing(base: type, why: str) -> type:
+    """A trainer that says why it is none."""
+
+    class RefusedTrainer(base):
+        def __init__(self, config: Any) -> None:
+            raise ConfigError(why)
+
+        def on_step_end(self) -> None: ...
+
+        def on_sample_end(self) -> None: ...
+
+    return RefusedTrainer
+
+
+def _refuse_unread_key(trainer: type) -> None:
+    """Let a trainer of verl's own refuse a configuration with the key `curro`, which it would not read."""
+    plain: Callable[..., None] = trainer.__init__  # type: ignore[misc]
+
+    @functools.wraps(plain)
+    def checked(self: Any, config: Any, *args: Any, **kwargs: Any) -> None:
+        if config.get("curro", None) is not None and not getattr(self, "reads_curro", False):
+            raise ConfigError(
+                f"the configuration has the key `curro`, which verl's {type(self).__name__} does not read: "
+                f"set trainer.v1.trainer_mode={' or '.join(MODES)}, and leave trainer.use_v1=True"
+            )
+        plain(self, config, *args, **kwargs)
+
+    trainer.__init__ = checked  # type: ignore[misc]
+
+
+class AfterImport(MetaPathFinder):
+    """Does something when a module has been imported; at once if it has been already.
+
+    verl loads its plugins in every process that imports it, and only the one that trains needs the trainers,
+    which take seconds to import.
+    """
+
+    def __init__(self, name: str, then: Callable[[Any], None]) -> None:
+        self.name, self.then = name, then
+        if name in sys.modules:
+            then(sys.modules[name])
+        else:
+            sys.meta_path.insert(0, self)
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        if fullname != self.name:
+            return None
+        sys.meta_path.remove(self)
+        spec = PathFinder.find_spec(fullname, path)
+        if spec is None or spec.loader is None:
+            return None
+        run = spec.loader.exec_module
+
+        def run_and_then(module: Any) -> None:
+            run(module)
+            self.then(module)
+
+        spec.loader.exec_module = run_and_then  # type: ignore[method-assign]
+        return spec
+
+
+AfterImport("verl.trainer.ppo.v1", register_modes)
+AfterImport("verl.trainer.ppo.ray_trainer", guard_legacy)

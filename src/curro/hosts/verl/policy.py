@@ -1,0 +1,130 @@
+"""The policy as verl's servers have it, lent to a curriculum that asks it something."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from curro.errors import ConfigError
+from curro.hosts.verl.identity import RowIdentity
+from curro.lessons import Reply
+
+_SPLIT = (
+    "this method needs the policy's weights, and in verl they are split over the workers: train with "
+    "curro.hosts.trl, or choose another method"
+)
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What an answer needs; goes from the trainer to the owner of the curriculum.
+
+    Attributes:
+        client: verl's `LLMServerClient`.
+        tokenizer: of the model.
+        sampling: the sampling parameters of the rollouts.
+        template: `data.apply_chat_template_kwargs`.
+        context: tokens that a server takes, prompt and answer together; None where it is the model's limit.
+    """
+
+    client: Any
+    tokenizer: Any
+    sampling: dict[str, Any]
+    template: dict[str, Any] = field(default_factory=dict)
+    context: int | None = None
+
+    @classmethod
+    def of(cls, client: Any, tokenizer: Any, config: Any) -> Serving:
+        """By verl's configuration: temperature, top-p and top-k are those of the rollouts."""
+        rollout = config.actor_rollout_ref.rollout
+        sampling = {name: rollout[name] for name in ("temperature", "top_p", "top_k")}
+        template = dict(config.data.get("apply_chat_template_kwargs", None) or {})
+        return cls(client, tokenizer, sampling | {"repetition_penalty": 1.0}, template, rollout.max_model_len)
+
+
+class ServedPolicy:
+    """Answers from the servers that also roll out, all questions at once.
+
+    Attributes:
+        seconds: spent on answers since it was last set to 0.
+    """
+
+    def __init__(self, serving: Serving, prompts: RowIdentity) -> None:
+        self.serving, self.prompts = serving, prompts
+        self.seconds = 0.0
+
+    def prompt(self, number: int) -> str:
+        """The row's prompt; of a conversation the text of all messages but the system's."""
+        prompt = self.prompts.prompt(number)
+        if isinstance(prompt, str):
+            return prompt
+        return "\n\n".join(_text(message["content"]) for message in prompt if message["role"] != "system")
+
+    def hidden_states(self, prompts: Sequence[int]) -> np.ndarray:
+        """Refused: the servers give tokens."""
+        raise ConfigError(_SPLIT)
+
+    def backbone(self) -> tuple[Any, Any]:
+        """Refused: verl's weights are split over its workers."""
+        raise ConfigError(_SPLIT)
+
+    def answer(self, conversations: Sequence[Sequence[dict[str, str]]], max_tokens: int) -> list[Reply]:
+        """One sampled answer to each conversation.
+
+        Raises:
+            ConfigError: a conversation that does not fit into the servers' context.
+        """
+        since = time.perf_counter()
+        asked = [self._tokens(messages) for messages in conversations]
+        longest, context = max(map(len, asked), default=0) + max_tokens, self.serving.context
+        if context is not None and longest > context:
+            raise ConfigError(
+                f"a judgment takes up to {longest} tokens with its prompt, and "
+                f"actor_rollout_ref.rollout.max_model_len is {context}: raise it, or lower the method's "
+                "`cut`, `exemplars` or `max_tokens`"
+            )
+        answered = asyncio.run(self._generate(asked, max_tokens))
+        decode = self.serving.tokenizer.decode
+        replies = [
+            Reply(decode(tokens, skip_special_tokens=True), tuple(ids), tuple(tokens))
+            for ids, tokens in zip(asked, answered, strict=True)
+        ]
+        self.seconds += time.perf_counter() - since
+        return replies
+
+    async def _generate(self, asked: Sequence[list[int]], max_tokens: int) -> list[list[int]]:
+        made = await asyncio.gather(
+            *(
+                self.serving.client.generate(
+                    request_id=uuid.uuid4().hex,
+                    prompt_ids=ids,
+                    sampling_params=self.serving.sampling | {"max_tokens": max_tokens},
+                )
+                for ids in asked
+            )
+        )
+        return [[int(token) for token in output.token_ids] for output in made]
+
+    def _tokens(self, messages: Sequence[dict[str, str]]) -> list[int]:
+        tokenizer = self.serving.tokenizer
+        if tokenizer.chat_template:
+            return tokenizer.apply_chat_template(
+                list(messages),
+                add_generation_prompt=True,
+                tokenize=True,
+                return_dict=True,
+                **self.serving.template,
+            )["input_ids"]
+        return tokenizer("\n\n".join(message["content"] for message in messages) + "\n\n")["input_ids"]
+
+
+def _text(content: str | list[dict[str, Any]]) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(part["text"] for part in content if part.get("type") == "text")

@@ -1,0 +1,156 @@
+"""verl's replay buffer, which reports every finished group to the curriculum before it may be cleared."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import transfer_queue as tq
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
+
+from curro.curriculum import Verdict
+from curro.hosts.verl.filling import Filling
+from curro.hosts.verl.groups import FinishedGroups, Rollout, assemble
+from curro.hosts.verl.owner import CurriculumClient
+from curro.hosts.verl.tickets import parts_of, ticket_of
+from curro.lessons import Lessons
+
+CREDIT = "curro_credit"
+"""The tag of a trajectory: its advantage times its importance weight, where the curriculum credits."""
+
+SETTLED = "curro_settled"
+"""The tag of a group that was reported."""
+
+
+class ReportingBuffer:
+    """What is added to verl's buffers, as a class to be mixed in before one of them.
+
+    verl decides in every poll which finished groups it throws away, and asks for as many new ones. Here a
+    group is observed in the first poll that finds it finished; the ones that the gate rejects are thrown away
+    with verl's own and replaced one for one. What verl throws away because it failed or is stale is dropped.
+
+    Attributes:
+        owner: of the curriculum; set before training.
+        filling: counts this batch's groups.
+        lessons: what the curriculum wants the policy trained on in this step.
+    """
+
+    owner: CurriculumClient
+    filling: Filling
+    group_size: int
+    filters: bool
+    credits: bool
+    finished_keys: dict[str, set[str]]
+    failure_keys: dict[str, set[str]]
+    partitions: dict[str, dict[str, dict[str, Any]]]
+
+    @classmethod
+    def like(cls, plain: Any) -> Any:
+        """A buffer with the settings of one that verl has built."""
+        names = list(inspect.signature(type(plain).__init__).parameters)[1:]
+        made = cls(**{name: getattr(plain, name) for name in names})
+        made.settled, made.lessons = set(), []
+        return made
+
+    settled: set[str]
+    lessons: list[Lessons]
+
+    def _terminal_eviction_reasons(
+        self, global_steps: int, partition_id: str
+    ) -> tuple[set[str], set[str], set[str], Counter]:
+        stale, flat, failed, counts = super()._terminal_eviction_reasons(global_steps, partition_id)  # type: ignore[misc]
+        self.rejected: set[str] = set()
+        if partition_id == "train":
+            self._report(discarded=stale | failed)
+        return stale, flat, failed | self.rejected, counts
+
+    def _evict_terminal_groups(
+        self, global_steps: int, partition_id: str, reasons: tuple[set[str], set[str], set[str], Counter]
+    ) -> tuple[set[str], int, int, dict]:
+        """verl's, which counts all of the third set as failures."""
+        evicted, stale, flat, metrics = super()._evict_terminal_groups(global_steps, partition_id, reasons)  # type: ignore[misc]
+        failures = len(reasons[2] - self.rejected)
+        name = f"{self._metrics_prefix(partition_id)}/rollout_failure/evicted_samples"  # type: ignore[attr-defined]
+        metrics.pop(name, None)
+        if failures:
+            metrics[name] = failures
+        return evicted, stale, flat, metrics
+
+    def _report(self, discarded: set[str]) -> None:
+        """Settle the tickets of all groups that have come to an end since the last poll."""
+        terminal = self.finished_keys["train"] | self.failure_keys["train"]
+        self.settled &= terminal
+        ended = terminal - self.settled
+        rollouts = self._rollouts(ended - discarded)
+        answered = {rollout.group for rollout in rollouts}
+        # in the order of the tickets, whatever order a set has
+        self.owner.drop(sorted(ticket_of(uid) for uid in ended - answered))
+        if answered:
+            names = sorted(answered, key=ticket_of)
+            groups = assemble(names, rollouts, self.group_size)
+            self._take_in(groups, self.owner.observe(
+                [ticket_of(uid) for uid in names], groups.rewards, scored=groups.scored, named=groups.named
+            ))  # fmt: skip
+        if ended:
+            tq.kv_batch_put(keys=sorted(ended), partition_id="train", tags=[{SETTLED: True} for _ in ended])
+        self.settled |= ended
+
+    def _rollouts(self, uids: set[str]) -> list[Rollout]:
+        """The last output of every session of these groups."""
+        last: dict[tuple[str, int], tuple[int, str]] = {}
+        for key in self.partitions["train"]:
+            uid, session, output = parts_of(key)
+            if uid in uids and last.get((uid, session), (-1, ""))[0] < output:
+                last[uid, session] = output, key
+        if not last:
+            return []
+        keys = [key for _, key in last.values()]
+        data = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=["rm_scores", "extra_fields"])
+        extras = [getattr(extra, "data", extra) for extra in data["extra_fields"]]
+        return [
+            Rollout(uid, session, float(scores.sum()), extra.get("reward_extra_info", {}))
+            for (uid, session), scores, extra in zip(last, data["rm_scores"], extras, strict=True)
+        ]
+
+    def _take_in(self, groups: FinishedGroups, verdict: Verdict) -> None:
+        self.filling.observed += len(groups)
+        if verdict.lessons is not None:
+            self.lessons.append(verdict.lessons)
+        if self.filters:
+            out = np.flatnonzero(~verdict.admitted)
+            self.rejected = {groups.names[row] for row in out}
+            self.filling.rejected += len(out)
+            scored = groups.scored[out].sum(axis=1)
+            self.filling.rejected_reward += float(
+                (groups.rewards[out].sum(axis=1) / np.maximum(scored, 1)).sum()
+            )
+        if self.credits:
+            self._write_credit(groups, verdict.advantages * verdict.weights[:, None])
+
+    def _write_credit(self, groups: FinishedGroups, credit_PG: np.ndarray) -> None:
+        """Tag every output of every session; the tag goes with the trajectory, also into checkpoints."""
+        row_of = {name: row for row, name in enumerate(groups.names)}
+        tags: dict[str, dict[str, float]] = {}
+        for key, tag in self.partitions["train"].items():
+            uid, session, _ = parts_of(key)
+            if uid in row_of:
+                tags[key] = {CREDIT: float(credit_PG[row_of[uid], session])}
+                tag.update(tags[key])
+        tq.kv_batch_put(keys=list(tags), partition_id="train", tags=list(tags.values()))
+
+    def resume(self, groups: Iterable[tuple[str, dict[str, Any]]]) -> list[int]:
+        """The tickets in flight of groups (uid, tag) that a checkpoint of the queue brought back."""
+        found = dict(groups)
+        self.settled = {uid for uid, tag in found.items() if tag.get(SETTLED, False)}
+        return [ticket_of(uid) for uid in found if uid not in self.settled]
+
+
+class ReportingReplayBuffer(ReportingBuffer, ReplayBuffer):
+    """Of the sync mode."""
+
+
+class ReportingReplayBufferAsync(ReportingBuffer, ReplayBufferAsync):
+    """Of the async modes."""

@@ -1,0 +1,79 @@
+"""The key `curro` of verl's configuration, and what of the rest it cannot go with."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from curro import registry
+from curro.errors import ConfigError
+
+KEY = "curro"
+KINDS = ("selection", "advantage", "admission")
+
+
+@dataclass(frozen=True)
+class VerlSettings:
+    """What stands under `curro` in verl's configuration.
+
+    Attributes:
+        selection, advantage, admission: as `Curriculum` takes them, a name or a dict.
+        reward_range, seed: likewise.
+        refill_limit: groups generated for a batch, in batches, before the run ends with an error; the last
+            draw may go over it.
+
+    Raises:
+        ConfigError: no selection, a name or option that no method has, a limit below 1.
+    """
+
+    selection: str | dict[str, Any]
+    advantage: str | dict[str, Any] | None = None
+    admission: str | dict[str, Any] | None = None
+    reward_range: tuple[float, float] = (0.0, 1.0)
+    seed: int = 0
+    refill_limit: float = 10.0
+    asks_policy: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        for kind in KINDS:
+            spec = getattr(self, kind)
+            if spec is not None:
+                method = registry.build(kind, spec)
+                if kind == "selection":
+                    predictor = getattr(method, "predictor", None)
+                    object.__setattr__(self, "asks_policy", getattr(predictor, "needs_policy", False))
+        if isinstance(self.refill_limit, str) or not self.refill_limit >= 1:
+            raise ConfigError(f"{KEY}.refill_limit is a number of batches from 1, not {self.refill_limit!r}")
+
+    @classmethod
+    def read(cls, section: Any, where: str = KEY) -> VerlSettings:
+        """The settings of a section of the configuration.
+
+        Args:
+            section: a mapping, or what OmegaConf has for one; None where there is no such section.
+            where: its place in the configuration, for messages.
+        """
+        known = {item.name: item for item in fields(cls) if item.init}
+        if OmegaConf.is_config(section):
+            section = OmegaConf.to_container(section, resolve=True)
+        if not isinstance(section, Mapping) or "selection" not in section:
+            raise ConfigError(
+                f"the configuration names no method: add `+{where}.selection=prioritized-replay`, "
+                f"say; below {where} there may be {', '.join(known)}"
+            )
+        for name in section:
+            if name not in known:
+                close = difflib.get_close_matches(str(name), known, 1)
+                meant = f" (did you mean {close[0]!r}?)" if close else ""
+                raise ConfigError(f"{where} has no setting {name!r}{meant}; there are: {', '.join(known)}")
+        return cls(**section)
+
+    @property
+    def curriculum(self) -> dict[str, Any]:
+        """What `Curriculum.from_config` takes."""
+        chosen = {kind: getattr(self, kind) for kind in KINDS if getattr(self, kind) is not None}
+        return chosen | {"reward_range": tuple(self.reward_range), "seed": self.seed}

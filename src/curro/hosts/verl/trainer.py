@@ -1,0 +1,216 @@
+"""verl's trainer with prompts chosen, groups admitted and credit given by a curriculum."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import transfer_queue as tq
+from omegaconf import open_dict
+from torchdata.stateful_dataloader import StatefulDataLoader
+from verl.trainer.ppo.v1.trainer_base import register_trainer
+from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.utils import tensordict_utils as tu
+from verl.utils.config import omega_conf_to_dataclass
+
+from curro.errors import ConfigError
+from curro.hosts.verl.conflicts import refuse_conflicts
+from curro.hosts.verl.credit import write_credit
+from curro.hosts.verl.filling import Filling
+from curro.hosts.verl.identity import RowIdentity
+from curro.hosts.verl.lessons import LessonWorkers, add_lessons
+from curro.hosts.verl.loss import ppo_loss_with_lessons
+from curro.hosts.verl.owner import CurriculumClient, start_owner
+from curro.hosts.verl.policy import Serving
+from curro.hosts.verl.replay import ReportingReplayBuffer, ReportingReplayBufferAsync
+from curro.hosts.verl.sampler import DrawnRows
+from curro.hosts.verl.settings import VerlSettings
+from curro.hosts.verl.tickets import uid_of
+
+FILE = Path("curro") / "curriculum.npz"
+"""Of a checkpoint's folder."""
+
+
+class CurriculumTrainer:
+    """What a curriculum adds to verl's trainers, as a class to be mixed in before one of them.
+
+    Attributes:
+        mode: the mode of verl that goes on as it is; verl asks for it by name in many places.
+        owner: the Ray actor that owns the curriculum. Others find it by its name, `config.curro_owner`.
+
+    Raises:
+        ConfigError: on construction, a mistake under `curro`, or settings of verl that cannot go with it;
+            when the data is loaded, a batch that is larger than the data set.
+        FillError: while training, a batch that was not filled within `curro.refill_limit`.
+    """
+
+    reads_curro = True
+    mode: str
+    buffer: type
+
+    owner: CurriculumClient
+    config: Any
+    global_steps: int
+    replay_buffer: Any
+    train_dataset: Any
+    train_dataloader: Any
+    actor_rollout_wg: Any
+
+    def __init__(self, config: Any) -> None:
+        self.settings = VerlSettings.read(config.get("curro", None))
+        refuse_conflicts(config, self.settings)
+        config.trainer.v1.trainer_mode = self.mode
+        if self.settings.admission is not None:
+            # so verl fetches prompts one by one, and replaces groups that failed altogether
+            config.trainer.v1.sampler.sync_refill_failed_groups = True
+        self.filling = Filling(config.data.train_batch_size, self.settings.refill_limit)
+        with open_dict(config):
+            config.curro_owner = f"curro-{uuid.uuid4().hex[:8]}"
+        self._lesson_rows = 0
+        super().__init__(config)  # type: ignore[call-arg]
+
+    def _build_replay_buffer(self) -> Any:
+        buffer = self.buffer.like(super()._build_replay_buffer())  # type: ignore[misc,attr-defined]
+        buffer.filling = self.filling
+        buffer.group_size = self.config.actor_rollout_ref.rollout.n
+        buffer.filters = self.settings.admission is not None
+        buffer.credits = self.settings.advantage is not None
+        return buffer
+
+    def _init_dataloader(self) -> None:
+        super()._init_dataloader()  # type: ignore[misc]
+        batch, size = self.config.data.train_batch_size, len(self.train_dataset)
+        if batch > size:
+            raise ConfigError(
+                f"a batch takes {batch} prompts and the data set has {size}: lower data.train_batch_size"
+            )
+        self.prompt_rows = DrawnRows(size)
+        self.train_dataloader = StatefulDataLoader(
+            dataset=self.train_dataset,
+            batch_size=self.train_dataloader.batch_size,
+            num_workers=0,
+            drop_last=True,
+            collate_fn=self.train_dataloader.collate_fn,
+            sampler=self.prompt_rows,
+        )
+        rows = RowIdentity(self.train_dataset, self.config.data.get("prompt_key", "prompt"))
+        folder = Path(self.config.trainer.default_local_dir)
+        self.owner = start_owner(self.settings.curriculum, rows, folder, self.config.curro_owner)
+        self.replay_buffer.owner = self.owner
+
+    def on_init_end(self) -> None:
+        super().on_init_end()  # type: ignore[misc]
+        if self.settings.asks_policy:
+            client = self.get_llm_client()  # type: ignore[attr-defined]
+            self.owner.lend(Serving.of(client, self.tokenizer, self.config))  # type: ignore[attr-defined]
+            actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
+            self.actor_rollout_wg.set_loss_fn(partial(ppo_loss_with_lessons, actor))
+
+    # ------------------------------ which prompts ------------------------------
+
+    def _next_train_batch(self, num_prompts: int | None = None) -> Any:
+        """The prompts that the curriculum chooses now, under names that carry their tickets."""
+        number = self.config.data.train_batch_size if num_prompts is None else num_prompts
+        draw = self.owner.select(number, step=self.global_steps)
+        self.filling.drawn(number)
+        try:
+            self.prompt_rows.put(draw.prompts)
+            batch = super()._next_train_batch(number)  # type: ignore[misc]
+        except BaseException:
+            self.owner.drop(draw.tickets.tolist())
+            raise
+        tu.assign_non_tensor_stack(batch, "uid", [uid_of(ticket) for ticket in draw.tickets.tolist()])
+        return batch
+
+    def _add_prompts_to_generate(self, num_prompts: int) -> int:
+        self.filling.check(self.global_steps)
+        return super()._add_prompts_to_generate(num_prompts)  # type: ignore[misc]
+
+    def prepare_step(self) -> dict:
+        self.filling.begin()
+        return super().prepare_step()  # type: ignore[misc]
+
+    def step(self, metrics: dict, timing_raw: dict) -> Any:
+        batch = super().step(metrics, timing_raw)  # type: ignore[misc]
+        metrics.update({f"curriculum/{name}": value for name, value in self.owner.metrics().items()})
+        if self.settings.admission is not None:
+            metrics.update(self.filling.metrics())
+        return batch
+
+    # ------------------------------ which credit ------------------------------
+
+    def _compute_advantage(self, batch: Any, metrics: dict) -> Any:
+        batch = super()._compute_advantage(batch, metrics)  # type: ignore[misc]
+        if self.settings.advantage is not None:
+            write_credit(batch)
+        return batch
+
+    def _balance_batch(self, batch: Any, metrics: dict, *args: Any, **kwargs: Any) -> Any:
+        """verl's, and the lessons of this step dealt out over the balanced parts."""
+        batch = super()._balance_batch(batch, metrics, *args, **kwargs)  # type: ignore[misc]
+        lessons, self.replay_buffer.lessons = self.replay_buffer.lessons, []
+        self._lesson_rows = 0
+        if lessons:
+            before = len(batch)
+            self._mini_batches = before // self._mini_batch
+            ranks = max(self.actor_rollout_wg._dispatch_info["actor"]) + 1
+            end = self.tokenizer.eos_token_id  # type: ignore[attr-defined]
+            batch = add_lessons(batch, lessons, ranks=ranks, mini_batches=self._mini_batches, end=end)
+            self._lesson_rows = len(batch) - before
+        return batch
+
+    @property
+    def _mini_batch(self) -> int:
+        """Rollouts of an optimizer step."""
+        rollout = self.config.actor_rollout_ref
+        return rollout.actor.ppo_mini_batch_size * rollout.rollout.n
+
+    def _update_actor(self, batch: Any, metrics: dict) -> Any:
+        plain = self.actor_rollout_wg
+        if self._lesson_rows:
+            longer = self._mini_batch + self._lesson_rows // self._mini_batches
+            self.actor_rollout_wg = LessonWorkers(plain, longer)
+        try:
+            return super()._update_actor(batch, metrics)  # type: ignore[misc]
+        finally:
+            self.actor_rollout_wg = plain
+
+    # ------------------------------ checkpoints ------------------------------
+
+    def _save_checkpoint(self) -> None:
+        """The curriculum first: verl calls a checkpoint complete when it has written its own parts."""
+        folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
+        self.owner.save(folder.absolute() / FILE)
+        super()._save_checkpoint()  # type: ignore[misc]
+
+    def _load_checkpoint(self) -> None:
+        super()._load_checkpoint()  # type: ignore[misc]
+        if not self.global_steps:
+            return
+        trainer = self.config.trainer
+        folder = os.path.join(trainer.default_local_dir, f"global_step_{self.global_steps}")
+        if trainer.resume_mode == "resume_path":
+            folder = trainer.resume_from_path
+        restored = (tq.kv_list("train") or {}).get("train", {})
+        groups = [(uid, tag) for uid, tag in restored.items() if tag.get("is_prompt", False)]
+        self.owner.load(Path(folder).absolute() / FILE, kept=self.replay_buffer.resume(groups))
+
+
+@register_trainer("curro_sync")
+class CurriculumTrainerSync(CurriculumTrainer, PPOTrainerSync):
+    """verl's mode "sync" with a curriculum: `trainer.v1.trainer_mode=curro_sync`."""
+
+    mode = "sync"
+    buffer = ReportingReplayBuffer
+
+
+@register_trainer("curro_colocate_async")
+class CurriculumTrainerColocateAsync(CurriculumTrainer, PPOTrainerColocateAsync):
+    """verl's mode "colocate_async" with a curriculum: `trainer.v1.trainer_mode=curro_colocate_async`."""
+
+    mode = "colocate_async"
+    buffer = ReportingReplayBufferAsync

@@ -1,0 +1,19 @@
+"""One Ray for all tests, ended after the last."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import ray
+import transfer_queue as tq
+from setup_run import start_queue
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ray_ends():
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    yield
+    if start_queue.cache_info().currsize:
+        tq.close()
+    ray.shutdown()

@@ -1,0 +1,76 @@
+"""Batches are filled with admitted groups, one for one, and filling comes to an end."""
+
+from __future__ import annotations
+
+import pytest
+from setup_run import BATCH, SIZE, run
+from twin import Twin
+
+import curro
+from curro.errors import FillError
+
+GATES = {
+    "band": ["+curro.admission.name=band", "+curro.admission.low=0.2", "+curro.admission.high=0.8"],
+    "band of a named reward": [
+        "+curro.admission.name=band", "+curro.admission.low=0", "+curro.admission.high=1",
+        "+curro.admission.reward=acc",
+    ],
+    "variance": ["+curro.admission.name=variance", "+curro.admission.low=0.1"],
+    "signal": ["+curro.admission=signal"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_batches_are_full_of_admitted_groups_and_all_groups_are_observed(tmp_path, gate):
+    done = run(tmp_path / "out", *GATES[gate], "+curro.selection=prioritized-replay", steps=4)
+    twin = Twin(done)
+    for step in range(1, 5):
+        twin.step(step, BATCH)
+    assert done.asked == twin.asked  # refills too, and none too many
+    updates = done.trainer.actor_rollout_wg.updates
+    assert len(updates) == 4
+    for update in updates:
+        groups = {uid for uid, _ in update["rollouts"]}
+        assert len(update["rollouts"]) == BATCH * SIZE
+        assert len(groups) == BATCH
+        assert all(twin.admitted[uid] for uid in groups)
+    rejected = sum(not admitted for admitted in twin.admitted.values())
+    assert rejected > 0
+    assert done.metrics["observed"] == len(done.asked)
+    assert done.metrics["admitted"] == 4 * BATCH
+    assert sum(entry["refill/rejected"] for entry in done.history) == rejected
+    assert sum(entry["refill/groups"] for entry in done.history) == len(done.asked)
+    assert all(0 <= entry.get("refill/rejected_reward", 0) <= 1 for entry in done.history)
+    assert not any("rollout_failure/evicted_samples" in name for entry in done.history for name in entry)
+
+
+def test_filling_ends_when_nothing_is_admissible(tmp_path):
+    nothing = ["+curro.admission.name=variance", "+curro.admission.low=0.26"]
+    with pytest.raises(FillError, match="4 were rejected, and 4 were generated: widen the admission"):
+        run(tmp_path / "out", *nothing, "+curro.refill_limit=1")
+
+
+def test_verls_own_filter_is_observed_before_it_clears_and_comes_to_an_end(tmp_path):
+    filtered = "algorithm.filter_groups.enable=True"
+    done = run(tmp_path / "one", filtered, "+curro.selection=prioritized-replay", steps=3)
+    assert done.metrics["observed"] == len(done.asked) > 3 * BATCH
+    assert sum(entry.get("training/filter_groups/evicted_samples", 0) for entry in done.history) > 0
+    assert done.metrics["in_flight"] == 0
+    assert int(done.state["table"]["visits"].sum()) == len(done.asked)
+    with pytest.raises(FillError, match=r"raise curro\.refill_limit"):
+        run(tmp_path / "two", "algorithm.filter_groups.metric=form", filtered, "+curro.refill_limit=3")
+
+
+def test_groups_that_fail_altogether_are_replaced_where_batches_are_filled(tmp_path):
+    done = run(
+        tmp_path / "out", "+curro.admission=everything", steps=4,
+        fail=dict.fromkeys(range(0, 24, 3), 2),
+    )  # fmt: skip
+    assert done.metrics["observed"] == done.metrics["admitted"] == 4 * BATCH
+    assert done.metrics["dropped"] == sum(number % 3 == 0 for _, number in done.asked) > 0
+    assert sum(entry.get("training/rollout_failure/evicted_samples", 0) for entry in done.history) > 0
+
+
+def test_a_gate_by_a_reward_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(curro.RewardError, match="no reward named 'accuracy'; they carry: acc, form"):
+        run(tmp_path / "out", *GATES["band"], "+curro.admission.reward=accuracy")

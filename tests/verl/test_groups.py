@@ -1,0 +1,70 @@
+"""Rollouts put together into groups: property tests."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from curro.hosts.verl.groups import Rollout, assemble
+from curro.hosts.verl.lessons import _dealt
+from curro.hosts.verl.tickets import parts_of, ticket_of, uid_of
+
+ROLLOUTS = st.dictionaries(
+    st.tuples(st.integers(0, 5), st.integers(0, 6)),
+    st.one_of(st.floats(-2, 2), st.just(float("nan"))),
+    min_size=1,
+)
+
+
+@given(ROLLOUTS, st.integers(1, 8), st.randoms())
+def test_every_reward_stands_in_its_place_whatever_the_order(rewards, size, random):
+    rollouts = [
+        Rollout(uid_of(group), session, reward, {"acc": reward, "said": "x", "ok": True})
+        for (group, session), reward in rewards.items()
+    ]
+    random.shuffle(rollouts)
+    names = sorted({rollout.group for rollout in rollouts}, key=ticket_of)
+    made = assemble(names, rollouts, size)
+    assert made.names == names
+    assert made.rewards.shape[1] == max(size, 1 + max(session for _, session in rewards))
+    for (group, session), reward in rewards.items():
+        place = names.index(uid_of(group)), session
+        assert made.scored[place] == (not np.isnan(reward))
+        np.testing.assert_equal(made.rewards[place], 0.0 if np.isnan(reward) else reward)
+        np.testing.assert_equal(made.named["acc"][place], reward)
+        assert made.named["ok"][place] == 1.0
+    assert made.scored.sum() == sum(not np.isnan(reward) for reward in rewards.values())
+    assert set(made.named) == {"acc", "ok"}
+
+
+@given(st.integers(0, 2**53), st.integers(0, 99), st.integers(0, 9))
+def test_a_ticket_is_found_again_in_a_key(ticket, session, output):
+    uid, *rest = parts_of(f"{uid_of(ticket)}_{session}_{output}")
+    assert (ticket_of(uid), rest) == (ticket, [session, output])
+    assert "_" not in uid
+
+
+class Meta:
+    """What `_dealt` reads of verl's meta data of a batch."""
+
+    partition_id, fields, extra_info = "train", None, None
+
+    def __init__(self, keys):
+        self.keys, self.tags = keys, [{"key": key} for key in keys]
+
+    def __len__(self):
+        return len(self.keys)
+
+
+@given(st.integers(1, 8), st.integers(1, 4), st.integers(1, 5))
+def test_lessons_are_dealt_out_evenly_and_tags_go_with_their_keys(places, size, share):
+    batch = Meta([f"r{i}" for i in range(places * size)])
+    keys = [f"l{j}" for j in range(places * share)]
+    made = _dealt(batch, keys, [{"key": key} for key in keys], places)
+    assert [tag["key"] for tag in made.tags] == made.keys
+    assert [key for key in made.keys if key[0] == "r"] == batch.keys
+    for place in range(places):
+        part = made.keys[place * (size + share) : (place + 1) * (size + share)]
+        assert [key[0] for key in part] == ["r"] * size + ["l"] * share
+        assert [int(key[1:]) % places for key in part[size:]] == [place] * share
