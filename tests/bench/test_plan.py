@@ -37,7 +37,7 @@ def test_flags_of_a_run():
     flags = cell.flags(evaluations=5, eval_prompts=30)
     assert "--curriculum=pspo advantage=smoothed" in flags
     assert "--rollouts=640" in flags
-    assert "--eval-every=4" in flags  # 20 steps of 32 rollouts
+    assert "--eval-every=2" in flags  # 10 steps of 64 rollouts
     assert f"--learning-rate={2 * cell.task.learning_rate:g}" in flags
 
 
