@@ -56,6 +56,7 @@ def test_metis_runs_where_the_model_judges():
         ({"tasks": ["chess/hard"]}, "no task 'chess/hard'"),
         ({"seeds": 0}, "seeds is a number from 1"),
         ({"rates": [0.0]}, "rates are multiples above 0"),
+        ({"rollouts": 63}, "63 rollouts do not pay for a step of 64"),
     ],
 )
 def test_mistakes(options, message):

@@ -85,3 +85,18 @@ def test_a_comparison_of_one_curriculum_with_itself(curro):
 
 def test_a_folder_without_a_run(curro):
     assert "holds no run" in curro("inspect", ".")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["compare", "uniform", "uniform"], "stands twice"),
+        (["compare", "--jobs", "0"], "jobs is a number from 1, not 0"),
+        (["bench", "--jobs", "-1"], "jobs is a number from 1, not -1"),
+        (["bench", "--method", "frontire"], "did you mean 'frontier'?"),
+        (["bench", "--task", "chains"], "the benchmark has no task 'chains'"),
+        (["bench", "--summary"], "has no results yet"),
+    ],
+)
+def test_mistakes_of_comparisons(curro, arguments, sentence):
+    assert sentence in curro(*arguments)

@@ -118,7 +118,8 @@ def plan(
         rollouts: a budget instead of each task's own.
 
     Raises:
-        ConfigError: an unknown name; no seeds; a rate that is not above 0; nothing to run.
+        ConfigError: an unknown name; no seeds; a rate that is not above 0; a budget of less than a step;
+            nothing to run.
     """
     chosen_tasks = [_named("task", name, TASKS) for name in tasks or TASKS]
     chosen = [_named("method", name, METHODS) for name in methods or METHODS if name != FLOOR or methods]
@@ -126,6 +127,10 @@ def plan(
         raise ConfigError(f"seeds is a number from 1, not {seeds}")
     if any(not rate > 0 for rate in rates):
         raise ConfigError(f"rates are multiples above 0 of the tasks' learning rates, not {list(rates)}")
+    for task in chosen_tasks:
+        step = task.prompts_per_step * task.rollouts_per_prompt
+        if rollouts is not None and rollouts < step:
+            raise ConfigError(f"{rollouts} rollouts do not pay for a step of {step} on {task.name}")
     cells = [
         Cell(task, method, seed, rate, rollouts or task.rollouts)
         for seed in range(seeds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +13,7 @@ from rich.table import Table
 from curro.bench.plan import METHODS, Cell, plan
 from curro.bench.tasks import TASKS
 from curro.cli.progress import progress_bar
-from curro.cli.side_by_side import TrainingRun, run_all
+from curro.cli.side_by_side import TrainingRun, jobs_or_cores, run_all
 from curro.cli.train import quiet
 from curro.errors import ConfigError
 from curro.runs import RunFolder
@@ -55,6 +54,7 @@ def bench(
     quiet()
     from curro.bench.results import Results
 
+    side_by_side = jobs_or_cores(jobs)
     if smoke:
         task, method = task or [SMOKE_TASK], method or ["uniform", "oracle", "inverted"]
         seeds, rollouts, eval_prompts = min(seeds, 2), rollouts or SMOKE_ROLLOUTS, min(eval_prompts, 200)
@@ -63,7 +63,7 @@ def bench(
     failed: list[str] = []
     if not summary:
         cells = plan(task, method, seeds=seeds, rates=rate or [1.0], rollouts=rollouts)
-        failed = _make(cells, results, eval_prompts, jobs or os.cpu_count() or 1, console)
+        failed = _make(cells, results, eval_prompts, side_by_side, console)
     if not results.rows:
         raise ConfigError(f"{results.path} has no results yet")
     _show(results, out, console)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,7 @@ from rich.console import Console
 from curro import registry
 from curro.cli import train as options
 from curro.cli.progress import progress_bar
-from curro.cli.side_by_side import RunFailed, TrainingRun, run_all
+from curro.cli.side_by_side import RunFailed, TrainingRun, jobs_or_cores, run_all
 from curro.errors import ConfigError
 from curro.runs import RunFolder
 
@@ -58,6 +57,7 @@ def compare(
     names = curricula or ["uniform", "prioritized-replay"]
     if len(set(names)) < len(names):
         raise ConfigError("a curriculum stands twice in the comparison: name each once")
+    side_by_side = jobs_or_cores(jobs)
     for name in names:
         for kind, spec in registry.parse_curriculum(name).items():
             registry.build(kind, spec)
@@ -82,7 +82,7 @@ def compare(
     }
     console = Console()
     with progress_bar(console) as bar:
-        run_all(list(runs.values()), jobs or os.cpu_count() or 1, bar, _must_be_complete)
+        run_all(list(runs.values()), side_by_side, bar, _must_be_complete)
     folders = {name: [RunFolder.open(runs[name, seed].path) for seed in range(seeds)] for name in names}
     console.print(render_comparison(comparison_table(folders)))
     console.print(f"report: {write_comparison(folders, out / 'report.html')}", highlight=False)

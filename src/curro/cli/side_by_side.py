@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.progress import Progress, TaskID
 
 from curro.cli.progress import describe
-from curro.errors import CurroError
+from curro.errors import ConfigError, CurroError
 from curro.runs import RunFolder
 
 POLL = 0.5
@@ -73,6 +73,17 @@ class TrainingRun:
         said = self.log.read_text(errors="replace") if self.log.exists() else ""
         lines = [line for line in said.splitlines() if line.strip()]
         return f"{self.title}: {lines[-1] if lines else 'it ended without a word'} (see {self.log})"
+
+
+def jobs_or_cores(jobs: int | None) -> int:
+    """How many runs go side by side: as many as there are cores where nothing was said.
+
+    Raises:
+        ConfigError: jobs below 1.
+    """
+    if jobs is not None and jobs < 1:
+        raise ConfigError(f"jobs is a number from 1, not {jobs}")
+    return jobs or os.cpu_count() or 1
 
 
 def run_all(
