@@ -4,7 +4,7 @@
     python benchmarks/band.py --quick       # two minutes, writes nothing
 
 Trains the lab's spell_backward and chains with every gate, the same seeds and the same budget of rollouts,
-rejected ones counted, at the learning rate that suits plain GRPO. Typed again after Ctrl-C it goes on where
+rejected ones counted, at learning rates for plain GRPO. Typed again after Ctrl-C it goes on where
 it stopped.
 """
 
@@ -33,8 +33,8 @@ TABLES: Tables = {
 
 
 TASKS = {
-    "spell_backward": (1000, 12_800, "4 prompts a step, 10% of groups with a signal at the start"),
-    "chains": (4000, 25_600, "32 prompts a step, 35% of groups with a signal at the start"),
+    "spell_backward": (1000, 12_800, 1e-4, "4 prompts a step, 10% of groups with a signal at the start"),
+    "chains": (4000, 25_600, 3e-4, "32 prompts a step, 35% of groups with a signal at the start"),
 }
 
 
@@ -59,7 +59,7 @@ def main(
     out: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("runs/band"),
 ) -> None:
     parts = []
-    for data, (limit, rollouts, words) in TASKS.items():
+    for data, (limit, rollouts, rate, words) in TASKS.items():
         folder = out / data
         if quick:
             seeds, rollouts, folder = 1, 320, out.with_name("band-quick") / data
@@ -69,6 +69,7 @@ def main(
             f"--data=lab:{data}",
             f"--limit={limit}",
             f"--rollouts={rollouts}",
+            f"--learning-rate={rate}",
             f"--seeds={seeds}",
             "--eval-every=10",
             "--eval-prompts=250",

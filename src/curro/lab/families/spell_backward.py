@@ -41,8 +41,8 @@ class SpellBackward(Family):
     name = "spell_backward"
     describe = "reasoning-gym's spell_backward: words of 3 to 8 letters, three in four out of reach"
     recipe = Recipe(
-        learning_rate=1e-4,
-        chosen_by="uniform sampling, 4 prompts a step: 1e-4 rises from .03 to .16; others untried",
+        learning_rate=3e-4,
+        chosen_by="uniform sampling, 4 prompts a step, 12,800 rollouts: 1e-4 to .16, 3e-4 to .22; two seeds",
         max_completion_length=11,
         prompts_per_step=4,
         train_prompts=1000,
