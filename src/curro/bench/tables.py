@@ -33,7 +33,8 @@ def sheets(results: Results) -> list[Sheet]:
     for hard in (True, False):
         pools = {name: methods for name, methods in tasks.items() if TASKS[name].hard == hard}
         if pools:
-            title = f"All {'hard' if hard else 'easy'} pools ({', '.join(pools)})"
+            seeds = [len(runs) for methods in pools.values() for runs in methods.values()]
+            title = f"All {'hard' if hard else 'easy'} pools ({', '.join(pools)}), {_seeds(seeds)}"
             found.append(Sheet(title, TOTAL_COLUMNS, tuple(map(total_cells, totals(pools)))))
     for name, methods in tasks.items():
         found.append(Sheet(name, SCORE_COLUMNS, tuple(map(score_cells, task_scores(methods)))))
@@ -113,12 +114,24 @@ def total_cells(total: Total) -> tuple[str, ...]:
     )
 
 
+def _seeds(counts: Sequence[int]) -> str:
+    least, most = min(counts), max(counts)
+    if most == 1:
+        return "one seed, so without intervals"
+    return f"{most} seeds" if least == most else f"{least} to {most} seeds"
+
+
 def interval(found: Interval, digits: int = 3) -> str:
+    """A number and its interval, if seeds differ at all."""
+    if found.low == found.high:
+        return f"{found.value:.{digits}f}"
     return f"{found.value:.{digits}f} ({found.low:.{digits}f} to {found.high:.{digits}f})"
 
 
 def ratio(found: Interval) -> str:
     """A share of uniform's rollouts; "not reached" where the budget did not suffice."""
+    if found.low == found.high or math.isnan(found.value):
+        return _share(found.value)
     return f"{_share(found.value)} ({_share(found.low)} to {_share(found.high)})"
 
 
