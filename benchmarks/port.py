@@ -1,6 +1,6 @@
 """What `curriculum.select` and `observe` cost at a million prompts, beside indexes and two peers' loops.
 
-    python benchmarks/port.py               # the table in docs/indexes.md: two minutes
+    python benchmarks/port.py               # the table in docs/indexes.md: half a minute
     python benchmarks/port.py --quick       # fewer prompts, writes nothing
 
 One process, one thread; the candidates take turns, medians. A batch selects C prompts and observes C groups
