@@ -34,11 +34,6 @@ class Task:
     def hard(self) -> bool:
         return self.name.endswith("/hard")
 
-    @property
-    def steps(self) -> int:
-        """Updates that the budget pays for without rejected groups."""
-        return self.rollouts // (self.prompts_per_step * self.rollouts_per_prompt)
-
 
 AS_HARD = "as on the hard pool"
 EASY = 4_800

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from curro.bench.results import Results
 
 EVALUATIONS = 10
+SMOKE_TASK, SMOKE_ROLLOUTS = "locks/hard", 2560
+IN_THE_TERMINAL = ("method", "seeds", "tasks", "pass@1", "rollouts to uniform's level", "regret", "signal")
 
 
 def bench(
@@ -37,7 +39,7 @@ def bench(
         list[float] | None,
         typer.Option(help="A multiple of the tasks' learning rates; may be repeated. [default: 1]"),
     ] = None,
-    eval_prompts: Annotated[int, typer.Option(help="Held-out prompts, 4 samples each.")] = 250,
+    eval_prompts: Annotated[int, typer.Option(min=1, help="Held-out prompts, 4 samples each.")] = 250,
     jobs: Annotated[int | None, typer.Option(help="Runs side by side. [default: one a core]")] = None,
     out: Annotated[Path, typer.Option(help="A folder for the results.")] = Path("runs/bench"),
     smoke: Annotated[
@@ -71,10 +73,6 @@ def bench(
         console.print(f"failed: {words}", style="red", markup=False, highlight=False)
     if failed:
         raise typer.Exit(1)
-
-
-SMOKE_TASK, SMOKE_ROLLOUTS = "chains/hard", 3200
-IN_THE_TERMINAL = ("method", "seeds", "tasks", "pass@1", "rollouts to uniform's level", "regret", "signal")
 
 
 def _make(cells: list[Cell], results: Results, eval_prompts: int, jobs: int, console: Console) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import transfer_queue as tq
@@ -18,6 +18,11 @@ from curro.hosts.verl.owner import CurriculumClient
 from curro.hosts.verl.tickets import parts_of, ticket_of
 from curro.lessons import Lessons
 
+if TYPE_CHECKING:
+    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer as Host
+else:
+    Host = object
+
 CREDIT = "curro_credit"
 """The tag of a trajectory: its advantage times its importance weight, where the curriculum credits."""
 
@@ -25,7 +30,7 @@ SETTLED = "curro_settled"
 """The tag of a group that was reported."""
 
 
-class ReportingBuffer:
+class ReportingBuffer(Host):
     """What is added to verl's buffers, as a class to be mixed in before one of them.
 
     verl decides in every poll which finished groups it throws away, and asks for as many new ones. Here a
@@ -61,7 +66,7 @@ class ReportingBuffer:
     def _terminal_eviction_reasons(
         self, global_steps: int, partition_id: str
     ) -> tuple[set[str], set[str], set[str], Counter]:
-        stale, flat, failed, counts = super()._terminal_eviction_reasons(global_steps, partition_id)  # type: ignore[misc]
+        stale, flat, failed, counts = super()._terminal_eviction_reasons(global_steps, partition_id)
         self.rejected: set[str] = set()
         if partition_id == "train":
             self._report(discarded=stale | failed)
@@ -71,9 +76,9 @@ class ReportingBuffer:
         self, global_steps: int, partition_id: str, reasons: tuple[set[str], set[str], set[str], Counter]
     ) -> tuple[set[str], int, int, dict]:
         """verl's, which counts all of the third set as failures."""
-        evicted, stale, flat, metrics = super()._evict_terminal_groups(global_steps, partition_id, reasons)  # type: ignore[misc]
+        evicted, stale, flat, metrics = super()._evict_terminal_groups(global_steps, partition_id, reasons)
         failures = len(reasons[2] - self.rejected)
-        name = f"{self._metrics_prefix(partition_id)}/rollout_failure/evicted_samples"  # type: ignore[attr-defined]
+        name = f"{self._metrics_prefix(partition_id)}/rollout_failure/evicted_samples"
         metrics.pop(name, None)
         if failures:
             metrics[name] = failures

@@ -6,7 +6,7 @@ import os
 import uuid
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import transfer_queue as tq
 from omegaconf import open_dict
@@ -26,16 +26,21 @@ from curro.hosts.verl.lessons import LessonWorkers, add_lessons
 from curro.hosts.verl.loss import ppo_loss_with_lessons
 from curro.hosts.verl.owner import CurriculumClient, start_owner
 from curro.hosts.verl.policy import Serving
-from curro.hosts.verl.replay import ReportingReplayBuffer, ReportingReplayBufferAsync
+from curro.hosts.verl.replay import ReportingBuffer, ReportingReplayBuffer, ReportingReplayBufferAsync
 from curro.hosts.verl.sampler import DrawnRows
 from curro.hosts.verl.settings import VerlSettings
 from curro.hosts.verl.tickets import uid_of
+
+if TYPE_CHECKING:
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Host
+else:
+    Host = object
 
 FILE = Path("curro") / "curriculum.npz"
 """Of a checkpoint's folder."""
 
 
-class CurriculumTrainer:
+class CurriculumTrainer(Host):
     """What a curriculum adds to verl's trainers, as a class to be mixed in before one of them.
 
     Attributes:
@@ -50,7 +55,7 @@ class CurriculumTrainer:
 
     reads_curro = True
     mode: str
-    buffer: type
+    buffer: type[ReportingBuffer]
 
     owner: CurriculumClient
     config: Any
@@ -71,10 +76,10 @@ class CurriculumTrainer:
         with open_dict(config):
             config.curro_owner = f"curro-{uuid.uuid4().hex[:8]}"
         self._lesson_rows = 0
-        super().__init__(config)  # type: ignore[call-arg]
+        super().__init__(config)
 
     def _build_replay_buffer(self) -> Any:
-        buffer = self.buffer.like(super()._build_replay_buffer())  # type: ignore[misc,attr-defined]
+        buffer = self.buffer.like(super()._build_replay_buffer())
         buffer.filling = self.filling
         buffer.group_size = self.config.actor_rollout_ref.rollout.n
         buffer.filters = self.settings.admission is not None
@@ -82,7 +87,7 @@ class CurriculumTrainer:
         return buffer
 
     def _init_dataloader(self) -> None:
-        super()._init_dataloader()  # type: ignore[misc]
+        super()._init_dataloader()
         batch, size = self.config.data.train_batch_size, len(self.train_dataset)
         if batch > size:
             raise ConfigError(
@@ -103,10 +108,10 @@ class CurriculumTrainer:
         self.replay_buffer.owner = self.owner
 
     def on_init_end(self) -> None:
-        super().on_init_end()  # type: ignore[misc]
+        super().on_init_end()
         if self.settings.asks_policy:
-            client = self.get_llm_client()  # type: ignore[attr-defined]
-            self.owner.lend(Serving.of(client, self.tokenizer, self.config))  # type: ignore[attr-defined]
+            client = self.get_llm_client()
+            self.owner.lend(Serving.of(client, self.tokenizer, self.config))
             actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
             self.actor_rollout_wg.set_loss_fn(partial(ppo_loss_with_lessons, actor))
 
@@ -119,7 +124,7 @@ class CurriculumTrainer:
         self.filling.drawn(number)
         try:
             self.prompt_rows.put(draw.prompts)
-            batch = super()._next_train_batch(number)  # type: ignore[misc]
+            batch = super()._next_train_batch(number)
         except BaseException:
             self.owner.drop(draw.tickets.tolist())
             raise
@@ -128,14 +133,14 @@ class CurriculumTrainer:
 
     def _add_prompts_to_generate(self, num_prompts: int) -> int:
         self.filling.check(self.global_steps)
-        return super()._add_prompts_to_generate(num_prompts)  # type: ignore[misc]
+        return super()._add_prompts_to_generate(num_prompts)
 
     def prepare_step(self) -> dict:
         self.filling.begin()
-        return super().prepare_step()  # type: ignore[misc]
+        return super().prepare_step()
 
     def step(self, metrics: dict, timing_raw: dict) -> Any:
-        batch = super().step(metrics, timing_raw)  # type: ignore[misc]
+        batch = super().step(metrics, timing_raw)
         metrics.update({f"curriculum/{name}": value for name, value in self.owner.metrics().items()})
         if self.settings.admission is not None:
             metrics.update(self.filling.metrics())
@@ -144,21 +149,21 @@ class CurriculumTrainer:
     # ------------------------------ which credit ------------------------------
 
     def _compute_advantage(self, batch: Any, metrics: dict) -> Any:
-        batch = super()._compute_advantage(batch, metrics)  # type: ignore[misc]
+        batch = super()._compute_advantage(batch, metrics)
         if self.settings.advantage is not None:
             write_credit(batch)
         return batch
 
     def _balance_batch(self, batch: Any, metrics: dict, *args: Any, **kwargs: Any) -> Any:
         """verl's, and the lessons of this step dealt out over the balanced parts."""
-        batch = super()._balance_batch(batch, metrics, *args, **kwargs)  # type: ignore[misc]
+        batch = super()._balance_batch(batch, metrics, *args, **kwargs)
         lessons, self.replay_buffer.lessons = self.replay_buffer.lessons, []
         self._lesson_rows = 0
         if lessons:
             before = len(batch)
             self._mini_batches = before // self._mini_batch
             ranks = max(self.actor_rollout_wg._dispatch_info["actor"]) + 1
-            end = self.tokenizer.eos_token_id  # type: ignore[attr-defined]
+            end = self.tokenizer.eos_token_id
             batch = add_lessons(batch, lessons, ranks=ranks, mini_batches=self._mini_batches, end=end)
             self._lesson_rows = len(batch) - before
         return batch
@@ -175,7 +180,7 @@ class CurriculumTrainer:
             longer = self._mini_batch + self._lesson_rows // self._mini_batches
             self.actor_rollout_wg = LessonWorkers(plain, longer)
         try:
-            return super()._update_actor(batch, metrics)  # type: ignore[misc]
+            return super()._update_actor(batch, metrics)
         finally:
             self.actor_rollout_wg = plain
 
@@ -185,10 +190,10 @@ class CurriculumTrainer:
         """The curriculum first: verl calls a checkpoint complete when it has written its own parts."""
         folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
         self.owner.save(folder.absolute() / FILE)
-        super()._save_checkpoint()  # type: ignore[misc]
+        super()._save_checkpoint()
 
     def _load_checkpoint(self) -> None:
-        super()._load_checkpoint()  # type: ignore[misc]
+        super()._load_checkpoint()
         if not self.global_steps:
             return
         trainer = self.config.trainer
