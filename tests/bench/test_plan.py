@@ -37,7 +37,7 @@ def test_flags_of_a_run():
     flags = cell.flags(evaluations=5, eval_prompts=30)
     assert "--curriculum=pspo advantage=smoothed" in flags
     assert "--rollouts=640" in flags
-    assert "--eval-every=2" in flags  # 10 steps of 64 rollouts
+    assert "--eval-every=4" in flags  # 20 steps of 32 rollouts
     assert f"--learning-rate={2 * cell.task.learning_rate:g}" in flags
 
 
@@ -56,7 +56,7 @@ def test_metis_runs_where_the_model_judges():
         ({"tasks": ["chess/hard"]}, "no task 'chess/hard'"),
         ({"seeds": 0}, "seeds is a number from 1"),
         ({"rates": [0.0]}, "rates are multiples above 0"),
-        ({"rollouts": 63}, "63 rollouts do not pay for a step of 64"),
+        ({"rollouts": 31}, "31 rollouts do not pay for a step of 32"),
     ],
 )
 def test_mistakes(options, message):

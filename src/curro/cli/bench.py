@@ -21,7 +21,7 @@ from curro.runs import RunFolder
 if TYPE_CHECKING:
     from curro.bench.results import Results
 
-EVALUATIONS = 10
+EVALUATIONS = 8
 SMOKE_TASK, SMOKE_ROLLOUTS = "locks/hard", 2560
 IN_THE_TERMINAL = ("method", "seeds", "tasks", "pass@1", "rollouts to uniform's level", "regret", "signal")
 
