@@ -7,6 +7,7 @@ import pytest
 
 from curro import CheckpointError, Curriculum
 from curro.checkpoint import load_state, save_state
+from curro.selection.predicted import Predicted
 from curro.selection.published_replay import PublishedReplay
 
 SPEC = "prioritized-replay:variant=published"
@@ -40,6 +41,8 @@ def test_a_state_of_anything_else_is_refused(tmp_path):
         save_state(tmp_path / "state", {"a": {"b": {1, 2}}})
     with pytest.raises(ValueError, match="pickle"):
         save_state(tmp_path / "state", {"a": np.array([{}, None])})
+    with pytest.raises(CheckpointError, match="'b/c' cannot be saved"):
+        save_state(tmp_path / "state", {"a": {"b/c": 1}})
     assert not list(tmp_path.iterdir())
 
 
@@ -164,6 +167,13 @@ def test_a_selection_object_is_known_by_its_options(tmp_path):
     trained(PublishedReplay(smoothing=0.5)).load(tmp_path / "curriculum")
     with pytest.raises(CheckpointError, match="another configuration"):
         trained(PublishedReplay(smoothing=0.6)).load(tmp_path / "curriculum")
+
+
+def test_a_selection_object_is_known_by_its_predictor_s_options(tmp_path):
+    trained(Predicted(predictor="beta:half_life=5")).save(tmp_path / "curriculum")
+    trained(Predicted(predictor="beta:half_life=5")).load(tmp_path / "curriculum")
+    with pytest.raises(CheckpointError, match="another configuration"):
+        trained(Predicted(predictor="beta:half_life=500")).load(tmp_path / "curriculum")
 
 
 @pytest.mark.parametrize("spec", ["uniform", SPEC, SPEC + ",draw=proportional", "prioritized-replay"])

@@ -58,6 +58,12 @@ def test_a_taken_group_keeps_all_it_has():
     assert taken.count.tolist() == [2]
 
 
+@pytest.mark.parametrize("part", [[1.0, 0.0], 1.0, [[1.0], [0.0]], "high"])
+def test_a_named_reward_is_a_number_a_rollout(part):
+    with pytest.raises(RewardError, match="the named reward 'format' (has shape|is not a number)"):
+        read(np.zeros((2, 2)), format=part)
+
+
 @pytest.mark.parametrize("wrong", [np.inf, -np.inf, 2e15])
 def test_a_named_reward_beyond_all_bounds_is_refused(wrong):
     with pytest.raises(RewardError, match=r"rollout 1 of prompt '1' has the format .*at most 1e\+15"):

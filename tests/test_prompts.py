@@ -170,3 +170,8 @@ def test_columns_that_lie_together_are_columns_like_others():
     with pytest.raises(ConfigError, match="has a column 'left' already"):
         table.add_together(("new", np.int8, 0), ("left", np.int8, 0))
     assert "new" not in table.columns
+
+
+def test_a_name_that_checkpoints_cannot_keep_is_refused():
+    with pytest.raises(ConfigError, match="rename 'mine/score'"):
+        PromptTable(3).add("mine/score", np.float64, 0)

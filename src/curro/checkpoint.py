@@ -72,6 +72,8 @@ def _split(state: dict[str, Any], prefix: str, arrays: dict[str, np.ndarray]) ->
     """Move the arrays of `state` into `arrays`; what remains is JSON."""
     values: dict[str, Any] = {}
     for name, value in state.items():
+        if "/" in name:
+            raise CheckpointError(f"{name!r} cannot be saved: the names in a state have no '/'")
         if isinstance(value, dict):
             values[name] = _split(value, f"{prefix}{name}/", arrays)
         elif isinstance(value, np.ndarray):

@@ -85,8 +85,8 @@ class Curriculum:
         advantage: how rollouts are credited; the same forms. None leaves the crediting to the host
             framework, and verdicts carry A = r - mean(r).
         admission: which finished groups are trained on ("band:0.3,0.7"); the same forms. None: all.
-        reward_range: the rewards of complete failure and complete success. Only what needs a success
-            rate uses it; other rewards are allowed.
+        reward_range: the rewards of complete failure and complete success: the scale of success rates, and
+            of variances that are compared with those of 0/1 rewards; other rewards are allowed.
         seed: of all random choices. Same seed, same feedback: same draws.
 
     Raises:
@@ -273,7 +273,8 @@ class Curriculum:
         rollouts are lost.
 
         Raises:
-            CheckpointError: the state of another data set, configuration or version.
+            CheckpointError: the state of another data set, configuration or version; or it is damaged, and
+                this curriculum, of which a part may be loaded, is of no more use.
         """
         for what, saved, here in (
             ("format", state.get("format"), FORMAT),

@@ -129,11 +129,14 @@ def read_groups(
     parts = {}
     for name, part in (named or {}).items():
         try:
-            parts[name] = np.where(scored_PG, np.asarray(part, np.float64), np.nan)
+            part_PG = np.asarray(part, np.float64)
         except (TypeError, ValueError) as error:
+            raise RewardError(f"the named reward {name!r} is not a number a rollout: {error}") from error
+        if part_PG.shape != rewards_PG.shape:
             raise RewardError(
-                f"the named reward {name!r} is not of shape {rewards_PG.shape}: {error}"
-            ) from error
+                f"the named reward {name!r} has shape {part_PG.shape}, rewards have {rewards_PG.shape}"
+            )
+        parts[name] = np.where(scored_PG, part_PG, np.nan)
         beyond_Q = np.flatnonzero(np.abs(parts[name]) > limit)
         if len(beyond_Q):
             raise _too_large(table, prompts, parts[name], int(beyond_Q[0]), name, limit)

@@ -96,6 +96,8 @@ class PromptTable:
     def _refuse_known(self, name: str) -> None:
         if name in self.columns or name in ("prompt", "key"):
             raise ConfigError(f"the prompt table has a column {name!r} already: choose another name")
+        if "/" in name:
+            raise ConfigError(f"a column's name has no '/', because checkpoints have: rename {name!r}")
 
     def __getitem__(self, name: str) -> np.ndarray:
         try:

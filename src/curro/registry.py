@@ -57,7 +57,7 @@ def build(kind: str, spec: str | Mapping[str, Any]) -> Any:
     """The method of this kind that `spec` names.
 
     Args:
-        kind: "selection", "advantage" or "admission".
+        kind: "selection", "advantage", "admission" or "predictor".
         spec: a dict with `name` and the method's options, or text: `name`, `name:option=value,...`.
             `name` is a built-in's or `module:Class`. A value without a name goes to the options in
             the order of the signature (`band:0.3,0.7`).

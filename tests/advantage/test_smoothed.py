@@ -94,6 +94,38 @@ def test_without_a_deviation_yet_the_current_one_is_taken(deviation):
     np.testing.assert_allclose(visit(port, [1, 0, 0, 0]), expected, rtol=1e-12)
 
 
+def test_a_first_failure_after_perfect_groups_counts_ten_times_at_most():
+    # visit 1: 4/8, S = 1/4. Four visits of 8/8 with alpha = .99: S = .01 S + .0099 (1/2)^2, then a
+    # hundredth each time, next to 0. Then 7/8: M = .99 7/8 + .01 ~ 7/8, S_t = .99 7/64 + .0099 / 64
+    port = curriculum()
+    visit(port, [1, 1, 1, 1, 0, 0, 0, 0])
+    for _ in range(4):
+        visit(port, [1] * 8)
+    assert 0 < statistics(port)[1] < 1e-8
+    (advantages_G,) = visit(port, [0] + [1] * 7)
+    mean, square = statistics(port)
+    assert square == pytest.approx(0.99 * 7 / 64 + 0.0099 / 64, rel=1e-3)
+    np.testing.assert_allclose(advantages_G[0], -mean / (math.sqrt(square) + 1e-4), rtol=1e-9)
+    assert advantages_G[0] == pytest.approx(-0.87625 / 0.3294, rel=1e-3)
+
+
+def test_a_deviation_of_a_hundredth_and_more_is_the_previous_one():
+    # 4/8 then 8/8: S = .0025 + .0099 / 4 = .004975; then 7/8: S_t = .1084, 22 times as much
+    port = curriculum(epsilon=0)
+    visit(port, [1, 1, 1, 1, 0, 0, 0, 0])
+    visit(port, [1] * 8)
+    assert statistics(port)[1] == pytest.approx(0.004975, rel=1e-12)
+    (advantages_G,) = visit(port, [0] + [1] * 7)
+    np.testing.assert_allclose(advantages_G[0], -statistics(port)[0] / math.sqrt(0.004975), rtol=1e-12)
+
+
+def test_where_there_is_no_deviation_at_all_nothing_is_divided():
+    # linear, a = 1/2: M = 1/2, S = 0 before and after
+    port = curriculum(alpha=0.5, variance="linear")
+    visit(port, [0, 0, 0, 0])
+    np.testing.assert_array_equal(visit(port, [1, 1, 1, 1]), [[0.5] * 4])
+
+
 def stream(rng, count, prompts, rollouts):
     for _ in range(count):
         yield rng.integers(0, 2, (prompts, rollouts)) + rng.choice([0, 0.1, 0.3]) * rng.normal(
@@ -118,8 +150,8 @@ def test_a_long_stream_is_the_direct_evaluation(alpha, variance, deviation):
             square[p] = last + a * (v - last)
             if variance == "corrected":
                 square[p] += a * (1 - a) * (m - before) ** 2
-            scale = math.sqrt(last if deviation == "previous" and last > 0 else square[p])
-            expected = [(r - mean[p]) / (scale + 1e-4) if scale > 0 else 0.0 for r in rewards]
+            scale = math.sqrt(last if deviation == "previous" and last >= square[p] / 100 else square[p])
+            expected = [(r - mean[p]) / (scale + 1e-4) for r in rewards]
             np.testing.assert_allclose(advantages_PG[p], expected, rtol=1e-9, atol=1e-12)
             np.testing.assert_allclose(statistics(port, p), (mean[p], square[p]), rtol=1e-9)
 

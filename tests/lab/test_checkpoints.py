@@ -67,6 +67,15 @@ def test_samples_keep_the_order_of_prompts_and_depend_on_the_seed_alone() -> Non
     assert lengths == [[8, 8], [1, 1], [3, 3]]
 
 
+def test_samples_are_the_policy_s_own_whatever_its_generation_config_says() -> None:
+    model, tokenizer = load("chains")
+    torch.manual_seed(1)
+    plain = sample(model, tokenizer, ["3abcdefgh="], n=40, max_new_tokens=16)
+    model.generation_config.update(repetition_penalty=5.0, top_k=2, top_p=0.1, min_p=0.9, min_new_tokens=12)
+    torch.manual_seed(1)
+    assert sample(model, tokenizer, ["3abcdefgh="], n=40, max_new_tokens=16) == plain
+
+
 def test_a_chat_prompt_is_answered_too() -> None:
     model, tokenizer = load("chains")
     chat = [{"role": "user", "content": "3abc="}]

@@ -170,6 +170,19 @@ def test_a_resume_goes_on_to_the_bit(tmp_path, frozen):
     assert all(torch.equal(a, b) for a, b in backbones)
 
 
+def test_a_state_that_was_loaded_is_left_alone():
+    whole, model = pcl(learning_rate=1e-2)
+    feed(whole, [[1, 0], [1, 1]], 0)
+    state = whole.state_dict()
+    before = state["selection"]["predictor"]["weights"].copy()
+    resumed, same = pcl(learning_rate=1e-2)
+    resumed.load_state_dict(state)
+    for step in (1, 2):
+        feed(resumed, [[1, 0], [1, 1]], step)
+    assert same.updates > model.updates
+    np.testing.assert_array_equal(state["selection"]["predictor"]["weights"], before)
+
+
 def test_a_frozen_backbone_does_not_move():
     curriculum, model = pcl(frozen=True, learning_rate=0.1)
     before = [p.clone() for p in model.backbone.parameters()]

@@ -40,6 +40,8 @@ CHECK = """
         if job == "random":
             import random
             return random.random()
+        if job in ("nan", "inf"):
+            return float(job)
         print("noise", ascii(job))
         os.write(1, b"more noise")
         if job.endswith(";"):
@@ -69,7 +71,7 @@ def test_text_crosses_as_it_is(pool):
     assert pool.map(["\ud800\0\n\u2028é"]) == [5.0]
 
 
-@pytest.mark.parametrize("job", ["eat", "recurse", "1/0;", "os._exit(0);", "sys.exit();"])
+@pytest.mark.parametrize("job", ["eat", "recurse", "1/0;", "os._exit(0);", "sys.exit();", "nan", "inf"])
 def test_a_check_that_breaks_gives_none_and_the_next_one_is_served(pool, job):
     assert pool.map(["ab", job, "abc"]) == [2.0, None, 3.0]
 

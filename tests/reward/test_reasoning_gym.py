@@ -36,6 +36,11 @@ def test_the_right_answer_is_right_however_it_is_marked(name):
     assert wrong < 0.1
 
 
+def test_no_number_is_no_right_answer():
+    row = entry("complex_arithmetic")
+    assert GYM.score([row["answer"], "nan", "<answer>nan+nanj</answer>"], [row] * 3) == [1.0, 0.0, 0.0]
+
+
 def test_box_and_hashes():
     row = entry("chain_sum")
     texts = [rf"so \boxed{{{row['answer']}}}", f"so\n#### {row['answer']}", rf"\boxed{{x}} {row['answer']}"]

@@ -11,6 +11,7 @@ from tests.rollout.fake_engine import FakeEngine, InOrder, by_text, rollouts, ru
 
 from curro import ConfigError, Curriculum, RewardError
 from curro.errors import EngineError, FillError
+from curro.lessons import Lessons
 from curro.rollout.engine import Rollout
 from curro.rollout.filler import Filler
 from curro.rollout.scoring import Scorer
@@ -669,3 +670,58 @@ def test_every_option_and_every_count_is_documented():
     options = [p.name for p in inspect.signature(Filler).parameters.values() if p.kind is p.KEYWORD_ONLY]
     metrics = [name.removeprefix("fill/") for name in make(lambda i, n: (1.0, GOOD))[0].metrics()]
     assert not [name for name in options + metrics if f"`{name}" not in text]
+
+
+def test_a_selection_that_repeats_needs_an_end():
+    curriculum = Curriculum("pspo:replacement=true", 4, admission="band:0.4,0.6")
+    options = {"rollouts_per_prompt": 4, "max_in_flight": 2}
+    engine = FakeEngine(lambda prompt, n: by_marks(HARD))
+    with pytest.raises(ConfigError, match="set max_rollouts or max_seconds"):
+        Filler(curriculum, engine, str, by_text, **options)
+    filler = Filler(curriculum, engine, str, by_text, max_rollouts=40, **options)
+    with pytest.raises(FillError, match="40 rollouts were used"):
+        run(filler.fill(2, step=0))
+
+
+async def by_marks(marks):
+    return rollouts(marks)
+
+
+class Teaches(InOrder):
+    """Wants the policy trained on each prompt that was observed."""
+
+    def observe(self, outcome):
+        told = tuple((int(prompt),) for prompt in outcome.prompts)
+        self.lessons = Lessons(told, told, np.ones(len(told)), 0.1)
+
+
+def test_what_the_policy_is_to_learn_comes_with_the_batch_after_rejected_groups_too():
+    filler, _, _ = make(lambda i, n: (i, [GOOD, EASY, HARD][i % 3]), max_in_flight=1)
+    filler.curriculum = Curriculum(Teaches(), 20, admission="band:0,1")
+    first, second = run(filler.fill(2, step=0)), run(filler.fill(1, step=1))
+    assert [lessons.prompt_ids for lessons in first.lessons] == [((0,),), ((1,),), ((2,),), ((3,),)]
+    assert [lessons.prompt_ids for lessons in second.lessons] == [((4,),), ((5,),), ((6,),)]
+
+
+def hangs_on_0(prompt, completions):
+    if prompt == 0:
+        time.sleep(2.0)
+    return [float(rollout.text == "1") for rollout in completions]
+
+
+def test_a_cancelled_call_keeps_its_process_until_it_ends():
+    async def main():
+        scorer = Scorer(hangs_on_0, workers=1, timeout=3.0)
+        try:
+            await scorer(1, rollouts(GOOD))
+            hanging = asyncio.ensure_future(scorer(0, rollouts(GOOD)))
+            await asyncio.sleep(0.3)
+            hanging.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await hanging
+            # 1.7 s of waiting and 2 s of work would be more than 3
+            assert await scorer(0, rollouts(GOOD)) == await scorer(1, rollouts(GOOD))
+        finally:
+            scorer.close()
+
+    asyncio.run(main())

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from curro import ConfigError, Curriculum, Predictor, Reason
+from curro import ConfigError, Curriculum, Predictor, Reason, registry
 from curro.selection.predicted import Predicted
 
 
@@ -151,6 +151,17 @@ def test_posterior_takes_what_succeeds_half_of_the_time():
     curriculum.observe(draw.tickets, np.arange(6) < draw.prompts[:, None])
     assert curriculum.select(1, step=1).prompts.tolist() == [3]
     assert "posterior/half_life" in curriculum.metrics()
+
+
+@pytest.mark.parametrize(("spec", "chosen"), [("posterior", 0), ("posterior:target=none", 1)])
+def test_a_target_is_of_the_success_rate_and_none_is_the_variance(spec, chosen):
+    # means 1/2 and 1/6, variances 0 and 5/36
+    options = {**registry.parse("selection", spec), "thompson": False}
+    curriculum = Curriculum(options, 2, seed=0)
+    draw = curriculum.select(2, step=0)
+    rewards = np.array([[0.5] * 6, [0, 0, 1, 0, 0, 0]])
+    curriculum.observe(draw.tickets, rewards[draw.prompts])
+    assert curriculum.select(1, step=1).prompts.tolist() == [chosen]
 
 
 def test_posterior_by_informativeness_and_with_a_fixed_half_life():

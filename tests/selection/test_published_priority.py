@@ -62,12 +62,30 @@ def test_variance_of_the_mixture_for_continuous_rewards():
         if step == 1:
             # means 3 and 3, variances 1 and 9: 0.8 * 9 + 0.2 * 1 = 7.4
             assert curriculum.table["smoothed_variance"][0] == pytest.approx(7.4, rel=1e-6)
-            assert priorities(curriculum)[0] == pytest.approx(7.4, rel=1e-6)
+            # in squares of the range 0..10
+            assert priorities(curriculum)[0] == pytest.approx(0.074, rel=1e-6)
     # mean 8, variance 1: 0.8 * 1 + 0.2 * 7.4 + 0.8 * 0.2 * (8 - 3)^2 = 0.8 + 1.48 + 4 = 6.28
     assert curriculum.table["smoothed_variance"][0] == pytest.approx(6.28, rel=1e-6)
     # 0.8 * 8 + 0.2 * 3 = 7, in the upper half of 0..10: the bonus
     assert curriculum.table["smoothed_mean"][0] == pytest.approx(7, rel=1e-6)
-    assert priorities(curriculum)[0] == pytest.approx(6.28 + BONUS, rel=1e-6)
+    assert priorities(curriculum)[0] == pytest.approx(0.0628 + BONUS, rel=1e-6)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1, 1), (0, 0.1), (-5, 100)])
+@pytest.mark.parametrize("draw", ["top", "proportional"])
+def test_the_scale_of_rewards_changes_nothing(low, high, draw):
+    spec = f"prioritized-replay:variant=published,draw={draw}"
+    binary = Curriculum(spec, 30, seed=5)
+    scaled = Curriculum(spec, 30, seed=5, reward_range=(low, high))
+    rng = np.random.default_rng(0)
+    for step in range(60):
+        drawn, same = binary.select(4, step=step), scaled.select(4, step=step)
+        np.testing.assert_array_equal(same.prompts, drawn.prompts)
+        rewards = (rng.random((4, 8)) < drawn.prompts[:, None] / 29).astype(float)
+        binary.observe(drawn.tickets, rewards)
+        scaled.observe(same.tickets, np.where(rewards == 1, high, low))
+    ours, theirs = binary.metrics(), scaled.metrics()
+    assert theirs["replay/mean_priority"] == pytest.approx(ours["replay/mean_priority"], rel=1e-5)
 
 
 def test_initial_priority_of_section_2():

@@ -32,6 +32,6 @@ class GroupRelative(Advantage):
         advantages_PG = groups.centred()
         if self.divide_by_std:
             # where rewards are equal advantages are 0 already, and epsilon may be too
-            deviation_P = np.sqrt(groups.variance)
-            advantages_PG /= np.where(deviation_P > 0, deviation_P + self.epsilon, 1.0)[:, None]
+            deviation_P = np.sqrt(groups.variance) + self.epsilon
+            advantages_PG /= np.where(self.table.is_flat(groups.variance), 1.0, deviation_P)[:, None]
         return advantages_PG

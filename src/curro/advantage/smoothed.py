@@ -13,6 +13,8 @@ from curro.prompts import PromptTable
 
 VARIANCES = ("corrected", "linear", None)
 DEVIATIONS = ("previous", "current")
+_LEAST = 0.01
+"""The share of S_t from which S_{t-1} counts as a deviation: advantages are at most ten times as large."""
 
 
 class Smoothed(Advantage):
@@ -26,9 +28,9 @@ class Smoothed(Advantage):
         S_t = (1 - a) S_{t-1} + a v                                  "linear"                (13)
         A_i = (r_i - M_t) / (sqrt(S_{t-1}) + epsilon)                                         (6)
 
-    The first visit sets M_1 = m and S_1 = v. Where there is no deviation yet, at the first visit and while
-    S_{t-1} is 0 (until now all rewards were equal), S_t takes its place: (6) as printed would divide by
-    epsilon alone. What is divided by 0 even so is 0 itself.
+    The first visit sets M_1 = m and S_1 = v. At the first visit, and where S_{t-1} is less than a hundredth
+    of S_t (until now, or lately, all rewards were equal), S_t takes its place: (6) as printed would divide
+    by little more than epsilon. Where S_t is 0 too, nothing is divided.
 
     A group of equal rewards gets advantages of zero only where the prompt's history has the same mean:
     else all its rollouts are pushed up, or down, together.
@@ -95,8 +97,8 @@ class Smoothed(Advantage):
             current_P += alpha_P * (1 - alpha_P) * np.square(groups.mean - before_P)
         self.variance_N[prompts] = current_P
         chosen_P = current_P if self.deviation == "current" else previous_P
-        deviation_P = np.sqrt(np.where(chosen_P > 0, chosen_P, current_P))
-        return np.where(deviation_P > 0, deviation_P + self.epsilon, 1.0)
+        chosen_P = np.where(chosen_P < _LEAST * current_P, current_P, chosen_P)
+        return np.where(self.table.is_flat(chosen_P), 1.0, np.sqrt(chosen_P) + self.epsilon)
 
 
 def _once_each(prompts: np.ndarray, left: np.ndarray) -> Iterator[np.ndarray]:

@@ -12,6 +12,17 @@ from curro.environments.observation import ObservationTokens
 from curro.environments.play import Trajectory, play
 from curro.reward.reward import Row
 
+UNTOUCHED: dict[str, Any] = {
+    "num_beams": 1,
+    "top_p": 1.0,
+    "min_p": None,
+    "typical_p": 1.0,
+    "repetition_penalty": 1.0,
+    "no_repeat_ngram_size": 0,
+    "min_new_tokens": 0,
+}
+"""For `generate`: the policy's own distribution, whatever the model's generation config says."""
+
 
 def attempts(
     model: Any,
@@ -123,10 +134,10 @@ def sample(
 
 
 def _generate(model: Any, tokenizer: Any, contexts: list[list[int]], **options: Any) -> torch.Tensor:
-    """What the model writes after each context, sampled without top-k and top-p, padded on the right."""
+    """What the model writes after each context, sampled from all of its distribution, padded on the right."""
     inputs = tokenizer.pad({"input_ids": contexts}, padding_side="left", return_tensors="pt").to(model.device)
     with torch.inference_mode():
-        output = model.generate(**inputs, do_sample=True, top_k=0, top_p=1.0, **options)
+        output = model.generate(**inputs, do_sample=True, top_k=0, **UNTOUCHED, **options)
     return output[:, inputs["input_ids"].shape[1] :]
 
 

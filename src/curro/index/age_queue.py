@@ -16,7 +16,7 @@ class AgeQueue:
     """Oldest stamp first over ids 0..size-1; ids of one stamp in a random and repeatable order.
 
     The pools of solved and unsolved prompts in Fatemi, "Prioritized Replay for RL Post-training", section
-    3, are retested in this order. It is a `MaxHeap` whose priority is the stamp, negated: the same costs
+    4.1, are retested in this order. It is a `MaxHeap` whose priority is the stamp, negated: the same costs
     and promises, and memory is taken only as the queue fills.
     """
 

@@ -199,7 +199,7 @@ class ValueModel(Predictor):
                 "lend the policy with `attach` before loading, of the model that the run was started with"
             )
         with torch.no_grad():
-            vector_to_parameters(torch.from_numpy(state["weights"]).to(self.trained[0]), self.trained)
+            vector_to_parameters(torch.tensor(state["weights"]).to(self.trained[0]), self.trained)
         self.optimizer.state.clear()
         if self.updates:
             averages = {name: torch.from_numpy(state[name]) for name in ("exp_avg", "exp_avg_sq")}

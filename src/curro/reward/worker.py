@@ -54,14 +54,14 @@ def _reply(check: Callable[[Any], float], job: Any) -> dict[str, Any]:
         # the interval repeats the interrupt where a bare `except:` has swallowed it
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS, 0.5)
         try:
-            score = check(job)
+            score = float(check(job))
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
     except RefusedError as error:
         return {"error": str(error)}
     except (Exception, OutOfTime):
         return {"score": None}
-    return {"score": float(score)}
+    return {"score": score if math.isfinite(score) else None}
 
 
 def _interrupt(signum: int, frame: Any) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from curro.lessons import Lessons
 from curro.rollout.engine import Rollout
 from curro.rollout.group import Counts, Group
 
@@ -28,6 +29,8 @@ class Batch:
         weights: float64 (P,), importance weights.
         informativeness: float64 (P,), the within-group variance of the rewards.
         admitted: bool (P,); False for groups that the batch was topped up with.
+        lessons: what the method wants the policy trained on besides, of all groups observed since the last
+            batch, rejected ones too; J sequences each.
         counts: of the fill that gave this batch.
     """
 
@@ -42,13 +45,16 @@ class Batch:
     weights: np.ndarray
     informativeness: np.ndarray
     admitted: np.ndarray
+    lessons: tuple[Lessons, ...]
     counts: Counts
 
     def __len__(self) -> int:
         return len(self.prompts)
 
     @classmethod
-    def of(cls, groups: Sequence[Group], rollouts_per_prompt: int, counts: Counts) -> Batch:
+    def of(
+        cls, groups: Sequence[Group], lessons: tuple[Lessons, ...], rollouts_per_prompt: int, counts: Counts
+    ) -> Batch:
         """The batch of these groups, in their order."""
         shape = len(groups), rollouts_per_prompt
         unnamed_G = np.full(rollouts_per_prompt, np.nan)
@@ -65,6 +71,7 @@ class Batch:
             np.array([group.weight for group in groups], np.float64),
             np.array([group.informativeness for group in groups], np.float64),
             np.array([group.admitted for group in groups], np.bool_),
+            lessons,
             counts,
         )
 

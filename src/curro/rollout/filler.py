@@ -14,6 +14,7 @@ import numpy as np
 
 from curro.curriculum import Curriculum
 from curro.errors import ConfigError, EngineError, ExhaustedError, FillError, RewardError
+from curro.lessons import Lessons
 from curro.rollout.batch import Batch, Filling
 from curro.rollout.engine import Engine, Prompt
 from curro.rollout.flight import Flight
@@ -29,7 +30,8 @@ class Filler:
     "Online Difficulty Filtering for Reasoning Oriented RL", algorithm 1 and appendix B: up to C_max groups
     are generated at a time, each is scored and offered to the curriculum's gate when it ends and replaced by
     the next prompt, and once N are admitted the rest is cancelled. A prompt is generated at most once in a
-    fill. Which prompts are drawn depends on the order in which groups end, and on no clock.
+    fill, unless the selection repeats prompts. Which prompts are drawn depends on the order in which groups
+    end, and on no clock.
 
     The filler settles every ticket that it draws. The engine stays the caller's to close.
 
@@ -89,6 +91,11 @@ class Filler:
         _check_seconds(timeout=timeout, score_timeout=score_timeout, max_seconds=max_seconds)
         if least_rollouts > rollouts_per_prompt:
             raise ConfigError(f"least_rollouts is at most {rollouts_per_prompt}, not {least_rollouts}")
+        if curriculum.selection.repeats and math.isinf(max_rollouts) and math.isinf(max_seconds):
+            raise ConfigError(
+                "a selection that repeats prompts never runs out of them: set max_rollouts or max_seconds, "
+                "or a fill whose groups are all rejected would not end"
+            )
         if when_short not in WHEN_SHORT:
             raise ConfigError(f"when_short is one of {', '.join(WHEN_SHORT)}, not {when_short!r}")
         self.curriculum, self.prompts = curriculum, prompts
@@ -103,6 +110,7 @@ class Filler:
             least=least_rollouts, retries=retries, timeout=timeout,
         )  # fmt: skip
         self._kept: list[Group] = []
+        self._lessons: list[Lessons] = []
         self._filling = self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -259,6 +267,8 @@ class Filler:
         group.admitted = bool(verdict.admitted[0])
         group.advantages, group.weight = verdict.advantages[0], float(verdict.weights[0])
         group.informativeness = float(verdict.informativeness[0])
+        if verdict.lessons is not None:
+            self._lessons.append(verdict.lessons)
         self.counts.wasted_rollouts += group.asked - sum(rollout.error is None for rollout in group.rollouts)
         if group.admitted:
             self.counts.admitted += 1
@@ -293,8 +303,9 @@ class Filler:
                 "kept for the next fill: ask for fewer, allow more, widen the gate, or set when_short"
             )
         del self._kept[: fill.n]
+        lessons, self._lessons = tuple(self._lessons), []
         self.counts.topped_up += sum(not group.admitted for group in groups)
-        return Batch.of(groups, self.rollouts_per_prompt, self.counts.since(before))
+        return Batch.of(groups, lessons, self.rollouts_per_prompt, self.counts.since(before))
 
     async def _drop_stale(self, step: int) -> None:
         stale = [group for group in self._all() if step - group.step > self.max_staleness]

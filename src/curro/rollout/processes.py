@@ -21,7 +21,8 @@ class Processes:
     """Calls a function in one of several processes.
 
     When a process crashes or a call exceeds the time, all are replaced, and the other calls that were under
-    way are made again, one at a time in a process of their own: only the call at fault fails.
+    way are made again, one at a time in a process of their own: only the call at fault fails. A call that is
+    cancelled while it runs keeps its process until it ends or exceeds the time.
 
     Args:
         function: what to call; it is sent to each process once, as it starts.
@@ -54,16 +55,13 @@ class Processes:
             ConfigError: the processes do not start.
         """
         self._enter_loop()
-        async with self._places:
-            async with self._starting:
-                pool = self._pool = self._pool or await self._start(self._workers)
-            try:
-                return await self._call(pool, *args)
-            except BrokenExecutor:
-                self._replace(pool)
-            except GroupFailed:
-                self._replace(pool)
-                raise
+        await self._places.acquire()
+        call = asyncio.ensure_future(self._in_place(*args))
+        call.add_done_callback(self._leave)
+        try:
+            return await asyncio.shield(call)
+        except BrokenExecutor:
+            pass
         async with self._alone:
             pool = await self._start(1)
             try:
@@ -78,6 +76,21 @@ class Processes:
         if self._pool is not None:
             _kill(self._pool)
             self._pool = None
+
+    async def _in_place(self, *args: Any) -> Any:
+        """A call that goes on, and keeps its place, when nobody waits for it any more: its process does."""
+        async with self._starting:
+            pool = self._pool = self._pool or await self._start(self._workers)
+        try:
+            return await self._call(pool, *args)
+        except (BrokenExecutor, GroupFailed):
+            self._replace(pool)
+            raise
+
+    def _leave(self, call: asyncio.Task[Any]) -> None:
+        self._places.release()
+        if not call.cancelled():
+            call.exception()  # asked for, or asyncio would report it where nobody waits
 
     async def _call(self, pool: ProcessPoolExecutor, *args: Any) -> Any:
         future = asyncio.wrap_future(pool.submit(_call_prepared, *args))

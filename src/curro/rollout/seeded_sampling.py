@@ -19,6 +19,8 @@ from transformers import (
     StoppingCriteriaList,
 )
 
+from curro.evaluation.sampling import UNTOUCHED
+
 
 class SeededSampling(LogitsProcessor):
     """Draws a token a row by inverting its cumulative distribution, and leaves no other to choose.
@@ -132,14 +134,10 @@ def _plain_config(model: Any, tokenizer: Any, max_new_tokens: int) -> tuple[Gene
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(ends, default=0)
     config = GenerationConfig(
         do_sample=False,
-        num_beams=1,
         max_new_tokens=max_new_tokens,
         temperature=1.0,
         top_k=50,  # the library's default for greedy search: any other draws a remark
-        top_p=1.0,
-        repetition_penalty=1.0,
-        no_repeat_ngram_size=0,
-        min_new_tokens=0,
+        **UNTOUCHED,
         eos_token_id=sorted(ends) or None,
         pad_token_id=pad,
         bos_token_id=getattr(own, "bos_token_id", None),

@@ -15,8 +15,7 @@ from curro.selection.base import Choice, Outcome, Reason, Selection
 class LeastVisited(Selection):
     """Algorithm 1 of "Online Difficulty Filtering for Reasoning Oriented RL": prompts sorted by visits.
 
-    Prompts of the same count come in a random order. Algorithm 1 counts a visit when a group enters the
-    batch, so that a rejected prompt would be next again; here every finished group is a visit, and a
+    Prompts of the same count come in a random order. Every finished group is a visit, admitted or not; a
     cancelled one is none.
     """
 

@@ -51,6 +51,8 @@ class Predicted(Selection):
         if not 0 <= exploration <= 1:
             raise ConfigError(f"exploration is in [0, 1], not {exploration}")
         self.candidates, self.target, self.exploration = candidates, target, exploration
+        # as it was given: the options that a checkpoint compares
+        self.predicts_by = registry.parse("predictor", predictor) if isinstance(predictor, str) else predictor
         self.predictor: Predictor = registry.build("predictor", predictor)
         if not isinstance(self.predictor, Predictor):
             raise ConfigError(f"predictor {predictor!r} is not a curro.Predictor: derive its class from that")
@@ -99,7 +101,7 @@ class Predicted(Selection):
 
     def _candidates(self, n: int) -> np.ndarray:
         """Free prompts in a random order, at most n times `candidates`."""
-        count = self.table.size - int(self.table["in_flight"].sum())
+        count = self.table.size - len(self.table.away)
         wanted = min(n * self.candidates, count)
         if 2 * wanted > count or 2 * count < self.table.size:
             free = np.flatnonzero(~self.table["in_flight"])

@@ -22,7 +22,8 @@ class PublishedReplay(Selection):
     p <- smoothing * observed + (1 - smoothing) * p, which starts at the first observation.
     In general p(1-p) is the variance of that average's mixture of groups,
     v <- a s + (1-a) v + a (1-a) (m - mean)^2 for a group of mean m and variance s, which for 0/1
-    rewards is p(1-p) and for any other rewards their variance.
+    rewards is p(1-p) and for any other rewards their variance in squared reward ranges (the column
+    `smoothed_variance` is in squared units of the reward).
 
     A group whose own rewards do not vary (its p <= tolerance or >= 1 - tolerance, section 4.1) sends
     its prompt to the solved or the unsolved pool, by the side of the reward range's middle its mean
@@ -159,7 +160,9 @@ class PublishedReplay(Selection):
     def priority(self, prompts: np.ndarray) -> np.ndarray:
         """omega of each prompt, float64 (P,)."""
         mean = self.mean[prompts].astype(np.float64)
-        omega = self.variance[prompts] + self.bonus * (self.table.success_rate(mean) >= 0.5)
+        low, high = self.table.reward_range
+        variance = self.variance[prompts].astype(np.float64) / (high - low) ** 2
+        omega = variance + self.bonus * (self.table.success_rate(mean) >= 0.5)
         return np.where(np.isnan(mean), self.initial_priority, omega)
 
     def observe(self, outcome: Outcome) -> None:

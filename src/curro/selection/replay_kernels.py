@@ -28,7 +28,7 @@ def learn(records, prompts, mean_P, variance_P, rule, pool_P, omega_P, moved):  
         )
         prompt.smoothed_mean = mean - (1 - weight) * gap
         above = (prompt.smoothed_mean - low) / (high - low) >= 0.5
-        omega_P[a] = prompt.smoothed_variance + (bonus if above else 0.0)
+        omega_P[a] = prompt.smoothed_variance / (high - low) ** 2 + (bonus if above else 0.0)
         pool = HEAP
         if variance <= flat:
             pool = SOLVED if (mean - low) / (high - low) >= 0.5 else UNSOLVED
@@ -46,7 +46,7 @@ def mean_priority(records, in_flight_N, initial, bonus, low, high):  # type: ign
             omega = initial
             if not np.isnan(prompt.smoothed_mean):
                 above = (prompt.smoothed_mean - low) / (high - low) >= 0.5
-                omega = prompt.smoothed_variance + (bonus if above else 0.0)
+                omega = prompt.smoothed_variance / (high - low) ** 2 + (bonus if above else 0.0)
             if omega < np.inf:
                 total += omega
                 count += 1

@@ -106,7 +106,7 @@ class SelfEvolvingCurriculum(Selection):
         if step > self.step:
             self._learn()
             self.step = step
-        busy = np.flatnonzero(self.table["in_flight"])
+        busy = self.table.away
         taken = [
             sorted(self.place_N[busy[self.category_N[busy] == c]].tolist()) for c in range(len(self.names))
         ]

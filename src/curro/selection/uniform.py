@@ -14,6 +14,8 @@ from curro.selection.base import Choice, Reason, Selection
 class Uniform(Selection):
     """Passes over the data set, each in a new random order; a prompt in flight misses its turn.
 
+    The probabilities are 1 over the free prompts, those of somebody who does not know where the pass is.
+
     Args:
         replacement: draw every prompt independently of what came before instead of in passes.
     """
@@ -30,7 +32,7 @@ class Uniform(Selection):
         self.order = np.random.default_rng([self.seed, self.epoch]).permutation(self.table.size)
 
     def select(self, n: int, step: int) -> Choice:
-        free = self.table.size - int(self.table["in_flight"].sum())
+        free = self.table.size - len(self.table.away)
         taken = np.empty(0, np.int64)
         while len(taken) < n:
             if self.replacement:
