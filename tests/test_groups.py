@@ -60,7 +60,7 @@ def test_a_taken_group_keeps_all_it_has():
 
 @pytest.mark.parametrize("part", [[1.0, 0.0], 1.0, [[1.0], [0.0]], "high"])
 def test_a_named_reward_is_a_number_a_rollout(part):
-    with pytest.raises(RewardError, match="the named reward 'format' (has shape|is not a number)"):
+    with pytest.raises(RewardError, match=r"the named reward .format. (has shape|is not a number)"):
         read(np.zeros((2, 2)), format=part)
 
 
