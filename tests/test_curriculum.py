@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from curro import ConfigError, Curriculum, ExhaustedError, Reason, RewardError, Selection, TicketError
+from curro import (
+    Choice,
+    ConfigError,
+    Curriculum,
+    ExhaustedError,
+    Reason,
+    RewardError,
+    Selection,
+    TicketError,
+)
 
 SELECTIONS = [
     "uniform",
@@ -180,3 +189,46 @@ def test_advantages_are_credited_only_where_asked_for():
     verdict = curriculum.observe(curriculum.select(1, step=0).tickets, [[1, 1, 1, 0]])
     # mean 3/4, deviation sqrt(3)/4: (1/4) / (sqrt(3)/4) = 1/sqrt(3), (-3/4) / (sqrt(3)/4) = -sqrt(3)
     np.testing.assert_allclose(verdict.advantages, [[3**-0.5] * 3 + [-(3**0.5)]], rtol=1e-12)
+
+
+class Chooses(Selection):
+    """Chooses what it is told to."""
+
+    def __init__(self, choice, repeats=False):
+        self.choice, self.repeats = choice, repeats
+
+    def select(self, n, step):
+        return self.choice() if callable(self.choice) else self.choice
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        (Choice.of([0, 1, 1, 2], Reason.UNIFORM), "chose 1, which is no free prompt of 0..4"),
+        (Choice.of([0, -1, 1, 2], Reason.UNIFORM), "chose -1, which is no free prompt"),
+        (Choice.of([0, 3, 1, 5], Reason.UNIFORM), "chose 5, which is no free prompt"),
+        (Choice.of([0, 4, 1, 2], Reason.UNIFORM), "chose 4, which is no free prompt"),
+        (Choice.of([0, 1, 2], Reason.UNIFORM), r"asked for 4 prompts and returned prompts of shape \(3,\)"),
+        (np.arange(4), "returned ndarray: return a curro.Choice"),
+        (lambda: Choice.of([0, 1.5, 2, 3], Reason.UNIFORM), "numbers, which are whole, not float64"),
+        (Choice(np.arange(4.0), *np.zeros((3, 4))), "prompts of type float64, not int64"),
+        (Choice(np.arange(4), np.zeros(4), np.zeros(1), np.ones(4)), r"probabilities of shape \(1,\)"),
+    ],
+)
+def test_a_method_that_chooses_no_prompts_is_refused_and_nothing_is_selected(choice, words):
+    curriculum = Curriculum(Chooses(Choice.of([4], Reason.UNIFORM)), 5)
+    curriculum.select(1, step=0)
+    curriculum.selection.choice = choice
+    with pytest.raises(ConfigError, match=words):
+        curriculum.select(4, step=0)
+    assert curriculum.table["in_flight"].tolist() == [False] * 4 + [True]
+    assert curriculum.metrics()["selected"] == 1
+
+
+def test_a_method_may_repeat_prompts_of_the_table_alone():
+    curriculum = Curriculum(Chooses(Choice.of([4, 4, 2], Reason.UNIFORM), repeats=True), 5)
+    assert curriculum.select(3, step=0).prompts.tolist() == [4, 4, 2]
+    curriculum.selection.choice = Choice.of([1, 5, 2], Reason.UNIFORM)
+    with pytest.raises(ConfigError, match="chose 5"):
+        curriculum.select(3, step=0)
+    assert curriculum.table["in_flight"].tolist() == [False, False, True, False, True]

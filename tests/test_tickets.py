@@ -17,7 +17,7 @@ def test_any_open_ticket_is_found(data):
     ledger, model = TicketLedger(table), {}
     for step in range(6):
         prompts = np.array(data.draw(st.lists(st.integers(0, 7), max_size=6)), np.int64)
-        tickets = ledger.open(prompts, step, prompts / 8)
+        tickets = ledger.open(prompts, step, prompts / 8, repeats=True)
         model |= {int(t): (int(p), step) for t, p in zip(tickets, prompts, strict=True)}
         some = data.draw(st.lists(st.sampled_from(sorted(model)), unique=True)) if model else []
         rows = ledger.find(some)

@@ -19,7 +19,7 @@ from curro.errors import CheckpointError, ConfigError, ExhaustedError
 from curro.groups import read_groups
 from curro.lessons import Lessons, Policy
 from curro.prompts import PromptTable
-from curro.selection.base import Outcome, Selection
+from curro.selection.base import Outcome, Selection, checked
 from curro.signal_meter import SignalMeter
 from curro.tickets import TicketLedger
 
@@ -160,7 +160,7 @@ class Curriculum:
 
         Raises:
             ExhaustedError: fewer than n prompts are free; nothing was selected.
-            ConfigError: n < 1, or a step that goes back.
+            ConfigError: n < 1, a step that goes back, or a method that did not choose n free prompts.
         """
         n, step = operator.index(n), operator.index(step)
         if n < 1:
@@ -175,8 +175,8 @@ class Curriculum:
                 f"{len(self.ledger)} are in flight: observe or drop some, or ask for fewer"
             )
         self.step = step
-        choice = self.selection.select(n, step)
-        tickets = self.ledger.open(choice.prompts, step, choice.weights)
+        choice = checked(self.selection.select(n, step), n, self.selection)
+        tickets = self.ledger.open(choice.prompts, step, choice.weights, repeats=self.selection.repeats)
         return Draw(choice.prompts, tickets, choice.probabilities, choice.weights, choice.reasons, step)
 
     def observe(

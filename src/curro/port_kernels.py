@@ -37,6 +37,25 @@ def find(tickets, wanted, rows, met):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def claim(in_flight, prompts, repeats):  # type: ignore[no-untyped-def]
+    """Mark these prompts as in flight.
+
+    Returns -1; or the place of the first that is no prompt or, unless they may repeat, is in flight or came
+    before: then nothing is marked.
+    """
+    for a in range(prompts.size):
+        if not (0 <= prompts[a] < in_flight.size):
+            return a
+    for a in range(prompts.size):
+        if in_flight[prompts[a]] and not repeats:
+            for b in range(a):
+                in_flight[prompts[b]] = False
+            return a
+        in_flight[prompts[a]] = True
+    return -1
+
+
+@kernel
 def moments(rewards, scored, limit, mean, variance):  # type: ignore[no-untyped-def]
     """Mean and population variance of the scored rewards of each group; 0 where there are none.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curro.errors import TicketError
+from curro.errors import ConfigError, TicketError
 from curro.prompts import PromptTable
 
 _COUNTS = ("selected", "observed", "dropped")
@@ -36,9 +36,20 @@ class TicketLedger:
     def __len__(self) -> int:
         return len(self.tickets)
 
-    def open(self, prompts: np.ndarray, step: int, weights: np.ndarray) -> np.ndarray:
-        """Give out a ticket for each prompt, drawn with these importance weights; returns the tickets."""
-        self.table["in_flight"][prompts] = True
+    def open(self, prompts: np.ndarray, step: int, weights: np.ndarray, *, repeats: bool) -> np.ndarray:
+        """Give out a ticket for each prompt, drawn with these importance weights; returns the tickets.
+
+        Raises:
+            ConfigError: a number that is no prompt's; unless prompts may repeat, one twice or in flight.
+        """
+        import curro.port_kernels as kernels
+
+        wrong = kernels.claim(self.table["in_flight"], prompts, repeats)
+        if wrong >= 0:
+            raise ConfigError(
+                f"the selection chose {prompts[wrong]}, which is no free prompt of 0..{self.table.size - 1}: "
+                "choose distinct ones that are not in flight, or set `repeats`"
+            )
         before, after = len(self), len(self) + len(prompts)
         rows = np.empty((len(_COLUMNS), after), np.int64)
         rows[:, :before] = self._rows

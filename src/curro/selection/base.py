@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from curro.errors import ConfigError
 from curro.groups import Groups
 from curro.lessons import Lessons, Policy
 from curro.prompts import PromptTable
@@ -52,10 +53,17 @@ class Choice:
     def of(
         cls, prompts: np.ndarray, reason: Reason | np.ndarray, probabilities: np.ndarray | float = np.nan
     ) -> Choice:
-        """A choice with importance weights of 1; scalars are repeated for every prompt."""
-        n = len(prompts)
+        """A choice with importance weights of 1; scalars are repeated for every prompt.
+
+        Raises:
+            ConfigError: prompts that are no whole numbers.
+        """
+        numbers = np.asarray(prompts)
+        if numbers.dtype.kind not in "iu" and numbers.size:
+            raise ConfigError(f"a choice is of prompts' numbers, which are whole, not {numbers.dtype}")
+        n = len(numbers)
         return cls(
-            np.asarray(prompts, np.int64),
+            numbers.astype(np.int64, copy=False),
             np.full(n, reason, np.uint8),
             np.full(n, probabilities, np.float64),
             np.ones(n),
@@ -128,3 +136,20 @@ class Selection:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore `state_dict`; the prompt table has been restored before, indexes are rebuilt from it."""
+
+
+def checked(choice: Any, n: int, selection: Selection) -> Choice:
+    """The choice, if it is one of n prompts.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    told = f"{type(selection).__qualname__}.select was asked for {n} prompts and returned"
+    if not isinstance(choice, Choice):
+        raise ConfigError(f"{told} {type(choice).__qualname__}: return a curro.Choice, as `Choice.of` makes")
+    for name, array_P in vars(choice).items():
+        if array_P.shape != (n,):
+            raise ConfigError(f"{told} {name} of shape {array_P.shape}, not ({n},)")
+    if choice.prompts.dtype != np.int64:
+        raise ConfigError(f"{told} prompts of type {choice.prompts.dtype}, not int64")
+    return choice
