@@ -33,7 +33,8 @@ def test_seed_by_seed_without_the_floor():
 
 
 def test_flags_of_a_run():
-    (cell,) = plan(["spell_backward/hard"], ["PSPO"], seeds=1, rates=[2], rollouts=640)
+    baseline, cell = plan(["spell_backward/hard"], ["PSPO"], seeds=1, rates=[2], rollouts=640)
+    assert baseline.method.name == "uniform"
     flags = cell.flags(evaluations=5, eval_prompts=30)
     assert "--curriculum=pspo advantage=smoothed" in flags
     assert "--rollouts=640" in flags

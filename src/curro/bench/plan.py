@@ -109,7 +109,8 @@ def plan(
 ) -> list[Cell]:
     """All runs, seed by seed, so that an unfinished benchmark has something of everything.
 
-    A method that asks the policy runs where the warm model can answer.
+    A method that asks the policy runs where the warm model can answer. Uniform sampling, which all are
+    compared with, runs wherever another method does.
 
     Args:
         tasks, methods: names; all of them by default, without the inverted curriculum.
@@ -131,17 +132,19 @@ def plan(
         step = task.prompts_per_step * task.rollouts_per_prompt
         if rollouts is not None and rollouts < step:
             raise ConfigError(f"{rollouts} rollouts do not pay for a step of {step} on {task.name}")
-    cells = [
+    possible = {
+        task: [method for method in chosen if task.judges or not method.asks] for task in chosen_tasks
+    }
+    if not any(possible.values()):
+        raise ConfigError("there is nothing to run: METIS needs a task whose warm model judges")
+    return [
         Cell(task, method, seed, rate, rollouts or task.rollouts)
         for seed in range(seeds)
         for rate in rates
-        for task in chosen_tasks
-        for method in chosen
-        if task.judges or not method.asks
+        for task, able in possible.items()
+        for method in (METHODS.values() if able else ())
+        if method in able or method.name == BASELINE
     ]
-    if not cells:
-        raise ConfigError("there is nothing to run: METIS needs a task whose warm model judges")
-    return cells
 
 
 def _named(what: str, name: str, known: Mapping[str, Known]) -> Known:

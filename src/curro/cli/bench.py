@@ -31,7 +31,8 @@ def bench(
         list[str] | None, typer.Option(help=f"Of {', '.join(TASKS)}; may be repeated. [default: all]")
     ] = None,
     method: Annotated[
-        list[str] | None, typer.Option(help=f"Of {', '.join(METHODS)}; may be repeated. [default: all]")
+        list[str] | None,
+        typer.Option(help=f"Of {'; '.join(METHODS)}. May be repeated; uniform always runs. [default: all]"),
     ] = None,
     seeds: Annotated[int, typer.Option(help="Runs of each method on each task.")] = 5,
     rollouts: Annotated[int | None, typer.Option(help="The budget of a run. [default: the task's]")] = None,
