@@ -99,7 +99,7 @@ def test_a_method_of_the_users_own_works_as_a_built_in_does(tmp_path):
         (["uniform"], "selection is a name, or a dict"),
         (
             "no.such:Thing",
-            "'no.such:Thing' cannot be imported: No module named 'no'; by name alone there are: ",
+            "'no.such:Thing' cannot be imported: ModuleNotFoundError: No module named 'no'; by name ",
         ),
         ("mine:Forwards", "'mine:Forwards' cannot be imported: .* has no attribute 'Forwards'"),
         (":Uniform", "cannot be imported"),
@@ -109,6 +109,7 @@ def test_a_method_of_the_users_own_works_as_a_built_in_does(tmp_path):
             r"has no option 'replace' \(did you mean 'replacement'\?\); there are: replacement",
         ),
         ("uniform:true,false", "takes 1 options, not 2"),
+        ("uniform:=1", "'=1' in 'uniform:=1' names no option: write option=value"),
         (
             "mine:Backwards:hop=2",
             "selection 'mine:Backwards' has no option 'hop'; there are: label, ratio, skip",

@@ -74,6 +74,24 @@ def test_a_half_written_first_line_is_replaced(run):
     assert run.metrics() == [{"step": 1}]
 
 
+def test_what_is_no_object_is_named(run):
+    (run.path / "metrics.jsonl").write_bytes(b"[]\n")
+    for read in (run.metrics, run.latest):
+        with pytest.raises(RunError, match=r"line .*metrics\.jsonl is damaged: it is no object but list"):
+            read()
+
+
+def test_a_line_without_a_column_is_named(run):
+    run.append_groups([{"step": 1, "mean": 0.5}, {"step": 2}])
+    with pytest.raises(RunError, match=r"line 2 of .*groups\.jsonl is damaged: it has no 'mean'"):
+        run.groups(["step", "mean"])
+
+
+def test_settings_are_those_of_the_train_command(run):
+    with pytest.raises(RunError, match=r"config\.json has no settings: the run was not started by"):
+        _ = run.settings
+
+
 def test_damage_in_the_middle_is_named(run):
     (run.path / "metrics.jsonl").write_bytes(b'{"step": 1}\n{"step"\n{"step": 3}\n')
     with pytest.raises(RunError, match=r"line 2 of .*metrics\.jsonl is damaged"):

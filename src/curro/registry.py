@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from curro.errors import ConfigError
+from curro.messages import did_you_mean
 
 BUILTIN: dict[str, dict[str, str]] = {
     "selection": {
@@ -109,7 +109,11 @@ def construct(
 
 
 def parse(kind: str, text: str) -> dict[str, Any]:
-    """`name:option=value,...` as a dict; values that stand without a name under the key ""."""
+    """`name:option=value,...` as a dict; values that stand without a name under the key "".
+
+    Raises:
+        ConfigError: a value after `=` without a name before it.
+    """
     name, _, rest = text.partition(":")
     attribute, _, more = rest.partition(":")
     if name not in BUILTIN[kind] and attribute.isidentifier():
@@ -117,6 +121,8 @@ def parse(kind: str, text: str) -> dict[str, Any]:
     options: dict[str, Any] = {"name": name}
     for item in rest.split(",") if rest else []:
         name, equals, value = item.partition("=")
+        if equals and not name.strip():
+            raise ConfigError(f"{item!r} in {text!r} names no option: write option=value")
         if equals:
             options[name.strip()] = _value(value)
         else:
@@ -169,14 +175,12 @@ def _factory(kind: str, name: str) -> Any:
         )
     try:
         return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # whatever the user's module does wrong as it is imported
         raise ConfigError(
-            f"{kind} {name!r} cannot be imported: {error}; by name alone there are: "
+            f"{kind} {name!r} cannot be imported: {type(error).__name__}: {error}; by name alone there are: "
             f"{', '.join(sorted(BUILTIN[kind]))}"
         ) from error
 
 
 def _hint(wrong: str, right: Any) -> str:
-    close = difflib.get_close_matches(wrong, right, 1)
-    meant = f" (did you mean {close[0]!r}?)" if close else ""
-    return f"{meant}; there are: {', '.join(sorted(right)) or 'none'}"
+    return f"{did_you_mean(wrong, right)}; there are: {', '.join(sorted(right)) or 'none'}"

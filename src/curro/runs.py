@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,9 +93,21 @@ class RunFolder:
     def config(self) -> dict[str, Any]:
         """What the run was started with."""
         try:
-            return json.loads(self._config.read_text(encoding="utf-8"))
+            return as_object(self._config.read_bytes())
         except ValueError as error:
             raise RunError(f"{self._config} is damaged: {error}") from error
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What `curro train` was told, complete.
+
+        Raises:
+            RunError: something else started the run.
+        """
+        settings = self.config.get("settings")
+        if not isinstance(settings, dict):
+            raise RunError(f"{self._config} has no settings: the run was not started by `curro train`")
+        return settings
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
         """Add a training step's line; what is not finite is written as null."""
@@ -105,9 +117,13 @@ class RunFolder:
         """Add a line for every finished group."""
         append_rows(self._groups, rows)
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """The training steps, in order; null comes back as NaN."""
-        return list(read_rows(self._metrics))
+    def metrics(self, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """The training steps, in order; null comes back as NaN.
+
+        Raises:
+            RunError: a line is damaged, or has none of these columns.
+        """
+        return list(read_rows(self._metrics, columns))
 
     def latest(self) -> dict[str, Any] | None:
         """The last training step, found without reading those before it; None before the first."""
@@ -117,18 +133,21 @@ class RunFolder:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
             lines = file.read().splitlines(keepends=True)
         whole = [line for line in lines if line.endswith(b"\n")]
-        return _decode(whole[-1]) if whole else None
+        try:
+            return _decode(whole[-1]) if whole else None
+        except ValueError as error:
+            raise RunError(f"the last line of {self._metrics} is damaged: {error}") from error
 
-    def groups(self) -> list[dict[str, Any]]:
-        """The finished groups, in order; null comes back as NaN."""
-        return list(read_rows(self._groups))
+    def groups(self, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """The finished groups, in order, likewise."""
+        return list(read_rows(self._groups, columns))
 
     def truncate_after(self, step: int) -> None:
         """Forget what was written of later steps, as a run that resumes from `step` will write it again."""
         for path in (self._metrics, self._groups):
             if path.exists():
                 with replacing(path) as part, part.open("wb") as file:
-                    file.writelines(_encode(row) for row in read_rows(path) if row["step"] <= step)
+                    file.writelines(_encode(row) for row in read_rows(path, ["step"]) if row["step"] <= step)
 
     def write_table(self, table: PromptTable) -> None:
         """Save the prompt table; an interrupted save leaves the one that was there before."""
@@ -199,18 +218,34 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a file of JSON lines; a last line without its end was being written and is left out."""
+def read_rows(path: Path, columns: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """The rows of a file of JSON lines; a last line without its end was being written and is left out.
+
+    Raises:
+        RunError: a line that is no object, or lacks one of the columns.
+    """
     if not path.exists():
         return
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if line.endswith(b"\n"):
                 try:
-                    yield _decode(line)
+                    row = _decode(line)
                 except ValueError as error:
                     raise RunError(f"line {number} of {path} is damaged: {error}") from error
+                missing = [name for name in columns if name not in row]
+                if missing:
+                    raise RunError(f"line {number} of {path} is damaged: it has no {missing[0]!r}")
+                yield row
 
 
 def _decode(line: bytes) -> dict[str, Any]:
-    return {name: math.nan if value is None else value for name, value in json.loads(line).items()}
+    return {name: math.nan if value is None else value for name, value in as_object(line).items()}
+
+
+def as_object(text: bytes) -> dict[str, Any]:
+    """JSON that holds an object; raises ValueError for any other."""
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise ValueError(f"it is no object but {type(value).__name__}")
+    return value

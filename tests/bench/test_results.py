@@ -16,7 +16,8 @@ TASK = "spell_backward/hard"
 
 def made(path, method, accuracies, *, seed=0, rate=1.0, judged=0):
     """A run of 400 rollouts with evaluations every 100, two groups a step."""
-    cell = plan([TASK], [method], seeds=seed + 1, rates=[rate], rollouts=400)[seed]
+    cells = plan([TASK], [method], seeds=seed + 1, rates=[rate], rollouts=400)
+    cell = next(cell for cell in cells if (cell.seed, cell.method.name) == (seed, method))
     folder = RunFolder.create(path, {"curriculum": {"reward_range": [0, 1]}})
     for step, accuracy in enumerate(accuracies):
         folder.append_metrics(

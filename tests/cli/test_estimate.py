@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -24,8 +25,10 @@ from curro.estimation.curation import curate, write_prompts
 from curro.estimation.folder import EstimateError, EstimateFolder
 from curro.estimation.run import estimate
 from curro.estimation.summary import bands, render, shares
+from curro.hosts.trl.settings import TrainSettings
 from curro.reward import Reward
 from curro.rollout.engine import Rollout
+from curro.runs import RunFolder
 
 
 def start(*arguments: str, folder: Path) -> subprocess.Popen[str]:
@@ -128,8 +131,7 @@ def test_curated_scheduled_and_trained_on(estimated, tmp_path):
     assert rates == sorted(rates, reverse=True)
     assert all(0.1 < rate < 0.9 for rate in rates)
     assert f"easy.jsonl: {len(rows)} of 120 prompts" in said
-    train = said.splitlines()[-1].removeprefix("curro ").split()
-    assert train[:2] == ["train", "--data"]
+    train = shlex.split(said.splitlines()[-1])[1:]
     small = ["--rollouts", "128", "--prompts-per-step", "4", "--eval-prompts", "4", "--out", "run"]
     assert "done: model, table and report are in run" in curro(*train, *small, folder=tmp_path)
     drawn = [json.loads(line) for line in (tmp_path / "run" / "groups.jsonl").read_text().splitlines()]
@@ -137,6 +139,49 @@ def test_curated_scheduled_and_trained_on(estimated, tmp_path):
     assert sorted(by_step[:4]) == sorted(row["key"] for row in rows[:4])
     metrics = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert any(json.loads(line).get("reward") for line in metrics), "scored as the lab scores"
+
+
+def test_curation_is_trained_on_uniformly_with_the_recipe(estimated, tmp_path):
+    shutil.copytree(estimated[0] / "est", tmp_path / "est")
+    said = curro("curate", "est", "--keep", "0,1", "-o", "a b.jsonl", folder=tmp_path)
+    train = shlex.split(said.splitlines()[-1])
+    flags = dict(zip(train[2::2], train[3::2], strict=True))
+    assert (flags["--data"], flags["--curriculum"], flags["--prompts-per-step"]) == (
+        "a b.jsonl",
+        "uniform",
+        "32",
+    )
+
+
+def test_the_command_that_is_printed_reads_the_prompts_and_answers_that_were_estimated(tmp_path):
+    """Though a column that the conventions prefer has other answers."""
+    rows = [
+        {"q": f"{i}a=", "gold": "40", "id": f"p{i}", "prompt": "", "reward_model": {"ground_truth": "5"}}
+        for i in range(4)
+    ]
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    columns = ["--prompt-column", "q", "--answer-column", "gold", "--key-column", "id"]
+    with FakeServer().running() as url:
+        arguments = ["own.jsonl", "--server", url, "--server-model", "tiny", "-k", "2", "--reward", "exact"]
+        curro("estimate", *arguments, *columns, "-o", "est", folder=tmp_path)
+    said = curro("curate", "est", "--keep", "1,1", "--closed", "both", "-o", "own[b].jsonl", folder=tmp_path)
+    assert "own[b].jsonl: 4 of 4 prompts" in said
+    train = shlex.split(said.splitlines()[-1])[1:]
+    small = ["--model", "lab:chains", "--rollouts", "8", "--rollouts-per-prompt", "2", "--out", "run"]
+    curro(*train, *small, folder=tmp_path)
+    asked = TrainSettings.from_dict(RunFolder.open(tmp_path / "run").config["settings"])
+    trained_on = load_prompts(str(tmp_path / asked.data), **asked.columns)
+    assert [(row["prompt"], row["answer"], row["key"]) for row in trained_on] == [
+        (f"{i}a=", "40", f"p{i}") for i in range(4)
+    ]
+
+
+def test_a_file_that_exists_is_not_written_over(estimated, mistake, tmp_path):
+    shutil.copytree(estimated[0] / "est", tmp_path / "est")
+    (tmp_path / "data.jsonl").write_text("precious")
+    assert "data.jsonl exists and is not written over" in mistake("curate", "est", "-o", "data.jsonl")
+    assert (tmp_path / "data.jsonl").read_text() == "precious"
+    assert "data.jsonl cannot be used" in mistake("curate", "est", "-o", "data.jsonl/x.jsonl")
 
 
 def test_curated_data_of_a_family_with_metadata_is_the_same_data(tmp_path):
@@ -173,7 +218,12 @@ def test_a_servers_estimate(tmp_path):
     ("arguments", "sentence"),
     [
         (["estimate", "dta.jsonl"], "there is no file or folder 'dta.jsonl'"),
-        (["estimate", "lab:chains", "-k", "0"], "numbers from 1"),
+        (["estimate", "lab:chains", "-k", "0"], "-k is a number from 1, not 0"),
+        (["estimate", "lab:chains", "--threads", "0"], "--threads is a number from 1, not 0"),
+        (
+            ["estimate", "lab:chains", "--max-completion-length", "0"],
+            "--max-completion-length is a number from 1, not 0",
+        ),
         (["estimate", "lab:chains", "--model", "lab:chains", "--server", "http://x"], "not both"),
         (["estimate", "lab:chains", "--server", "http://localhost:1"], "--server-model"),
         (["estimate", "lab:chains", "--server", "nowhere", "--server-model", "m"], "is like http://"),

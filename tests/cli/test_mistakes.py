@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from curro.cli import main
+from curro.prompts import PromptTable
+from curro.runs import RunFolder
 
 CHAINS = [{"prompt": f"{digit}{letter}=", "answer": "5"} for digit in range(3) for letter in "abc"]
 
@@ -67,10 +69,98 @@ def curro(monkeypatch, capsys, tmp_path):
             "no answer column 'sol'",
         ),
         (["--resume", "runs/none"], "no run at runs/none"),
+        (["--data", "lab:chains", "--curriculum", "uniform:=1"], "'=1' in 'uniform:=1' names no option"),
     ],
 )
 def test_training(curro, arguments, sentence):
     assert sentence in curro("train", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["train", "--data", "lab:chains", "--out", "/proc/x"], "/proc/x cannot be used: No such file"),
+        (
+            ["train", "--data", "lab:chains", "--out", "data.jsonl/x"],
+            "data.jsonl/x cannot be used: Not a dir",
+        ),
+        (["estimate", "lab:chains", "--out", "data.jsonl/x"], "data.jsonl/x cannot be used: Not a directory"),
+        (["compare", "--data", "lab:chains", "--out", "data.jsonl/x"], "data.jsonl/x cannot be used: Not a"),
+        (["report", "run", "--out", "."], ". cannot be used: Is a directory"),
+        (["report", "run", "--out", "data.jsonl/x"], "data.jsonl cannot be used: File exists"),
+        (["inspect", "run", "--out", "folder.csv"], "folder.csv"),
+        (["inspect", "run", "--out", "folder.parquet"], "folder.parquet"),
+    ],
+)
+def test_places_where_nothing_can_be_written(curro, arguments, sentence):
+    run = RunFolder.create("run", {})
+    run.append_metrics({"step": 1, "rollouts": 8})
+    run.write_table(PromptTable(3))
+    for name in ("folder.csv", "folder.parquet"):
+        Path(name).mkdir()
+    assert sentence in curro(*arguments)
+
+
+@pytest.mark.parametrize("mistake", ["def f(:", "f = undefined", "raise RuntimeError('no GPU')"])
+def test_modules_that_cannot_be_imported(curro, mistake):
+    name = f"mine_{len(mistake)}"
+    Path(f"{name}.py").write_text(mistake)
+    method = curro("train", "--data", "lab:chains", "--curriculum", f"{name}:Method")
+    assert f"selection '{name}:Method' cannot be imported: " in method
+    reward = curro("train", "--data", "lab:chains", "--reward", f"{name}:f")
+    assert f"reward '{name}:f': importing '{name}' failed: " in reward
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "sentence"),
+    [
+        ("config.json", "[]", "config.json is damaged: it is no object but list"),
+        ("metrics.jsonl", "[]\n", "line 1 of run/metrics.jsonl is damaged: it is no object but list"),
+        ("metrics.jsonl", "{}\n", "line 1 of run/metrics.jsonl is damaged: it has no 'step'"),
+        ("groups.jsonl", '{"step": 1}\n', "line 1 of run/groups.jsonl is damaged: it has no 'prompt'"),
+    ],
+)
+def test_damaged_runs(curro, file, content, sentence):
+    run = RunFolder.create("run", {})
+    run.append_metrics({"step": 1, "rollouts": 8})
+    Path("run", file).write_text(content)
+    assert sentence in curro("report", "run")
+
+
+def test_what_moves_the_cursor_is_spelt_out(curro):
+    Path("evil.jsonl").write_text(json.dumps({"\x1b]0;owned\x07\x1b[2J\n[red]": 1}) + "\n")
+    said = curro("train", "--data", "evil.jsonl")
+    assert said.isprintable()
+    assert r"no column of \x1b]0;owned\x07\x1b[2J\n[red] holds prompts" in said
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("train", ["[default: the data's, in the lab]", "[default: TRL's]", "[default: runs/NAME]"]),
+        ("compare", ["[default: one a core]", "[default: uniform prioritized-replay]"]),
+        ("bench", ["[default: the task's]", "[default: all]"]),
+        ("estimate", ["[default: estimates/NAME]"]),
+        ("report", ["[default: RUN/report.html]"]),
+    ],
+)
+def test_help_says_every_default(monkeypatch, capsys, command, words):
+    monkeypatch.setattr(sys, "argv", ["curro", command, "--help"])
+    with pytest.raises(SystemExit):
+        main()
+    said = " ".join(capsys.readouterr().out.split())
+    for word in words:
+        assert word in said
+
+
+def test_paths_are_no_markup(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    RunFolder.create("run", {}).append_metrics({"step": 1, "rollouts": 8})
+    monkeypatch.setattr(sys, "argv", ["curro", "report", "run", "--out", "r[/b].html"])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 0
+    assert capsys.readouterr().out.strip() == "r[/b].html"
 
 
 def test_a_folder_that_is_in_use(curro):
@@ -87,10 +177,48 @@ def test_a_folder_without_a_run(curro):
     assert "holds no run" in curro("inspect", ".")
 
 
+COMPARED = ["compare", "uniform", "--out", "both"]
+
+
+@pytest.fixture
+def compared(curro):
+    """A finished comparison of `COMPARED` in the folder `both`, as its config.json tells of it."""
+    run = Path("both/uniform-seed0")
+    (run / "model").mkdir(parents=True)
+
+    def write(*flags: str) -> None:
+        (run / "config.json").write_text(
+            json.dumps({"command": ["train", "--out=both/uniform-seed0", *flags]})
+        )
+
+    write("--curriculum=uniform", "--seed=0", "--data=lab:chains")
+    return write
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["--data", "lab:locks"], "--data was lab:chains, is lab:locks"),
+        (["--data", "lab:chains", "--learning-rate", "0.01"], "--learning-rate was not given, is 0.01"),
+    ],
+)
+def test_an_old_comparison_is_no_answer_to_another_question(curro, compared, flags, sentence):
+    said = curro(*COMPARED, *flags)
+    assert said.startswith("curro: both/uniform-seed0 holds another run (")
+    assert sentence in said
+    assert said.endswith("choose another folder with --out")
+
+
+def test_another_method_under_the_same_name(curro, compared):
+    compared("--curriculum=uniform:", "--seed=0")
+    assert "--curriculum was uniform:, is uniform" in curro(*COMPARED)
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["compare", "uniform", "uniform"], "stands twice"),
+        (["compare", "uniform", "uniform:"], "two have one folder's name"),
         (["compare", "--jobs", "0"], "jobs is a number from 1, not 0"),
         (["bench", "--jobs", "-1"], "jobs is a number from 1, not -1"),
         (["bench", "--method", "frontire"], "did you mean 'frontier'?"),

@@ -75,7 +75,17 @@ def test_compared(tmp_path):
     assert process.returncode == 0, said
     assert "uniform" in said
     assert "prioritized-replay" in said
-    assert (tmp_path / "both" / "report.html").stat().st_size > 10_000
+    page = tmp_path / "both" / "report.html"
+    assert page.stat().st_size > 10_000
+    page.unlink()
+    process = curro("compare", *SMALL, "--rollouts", "640", "--out", "both", folder=tmp_path)
+    assert process.communicate(timeout=300)[0].splitlines()[-1] == "report: both/report.html"
+    assert page.exists()
+    flags = ["--rollouts", "640", "--out", "both", "--temperature", "0.5"]
+    process = curro("compare", *SMALL, *flags, folder=tmp_path)
+    said = " ".join(process.communicate(timeout=300)[0].split())
+    assert process.returncode == 2
+    assert "holds another run (--temperature was 1.0, is 0.5): choose another folder with --out" in said
 
 
 def test_admission_fills_every_step_and_the_budget_counts_all_rollouts(tmp_path):

@@ -37,6 +37,7 @@ def load(*lines: str, **options: str) -> PromptSet:
             {},
             r"^data.jsonl:3 is not valid JSON: Unterminated string .*, column 12$",
         ),
+        ([GOOD, '{"prompt": ', ""], {}, r"^data.jsonl:2 is not valid JSON: Expecting value, column 11$"),
         ([GOOD, "[1]"], {}, r"^data.jsonl:2 is not an object but list: a row is {"),
         ([GOOD, "null"], {}, r"^data.jsonl:2 is not an object but NoneType"),
         (["[" * 100_000], {}, r"^data.jsonl:1 cannot be read as JSON: "),
@@ -57,6 +58,7 @@ def load(*lines: str, **options: str) -> PromptSet:
             r"^there is no answer column 'gold.x'; the columns are prompt, answer$",
         ),
         ([GOOD], {"key_column": "id"}, r"^there is no key column 'id'"),
+        (['{"prompt": "a", "id": null}'], {"key_column": "id"}, r"^row 0 .* has no key in 'id'"),
         ([GOOD, '{"answer": "2"}'], {}, r"^row 1 \(data.jsonl:2\) has no 'prompt': every row needs"),
         ([GOOD, '{"prompt": " \\n"}'], {}, r"^row 1 \(data.jsonl:2\) has an empty 'prompt'"),
         (['{"prompt": []}'], {}, r"^row 0 \(data.jsonl:1\) has an empty 'prompt'"),
@@ -169,6 +171,12 @@ def test_an_array_with_something_else_in_it_and_one_that_breaks_off():
         file.write(f"[{GOOD},\n\n {{]")
     with pytest.raises(DataError, match=r"^data.json:3 is not valid JSON"):
         load_prompts("data.json")
+
+
+def test_a_named_column_may_hold_no_answer():
+    other = '{"prompt": "a", "answer": null, "reward_model": {"style": null, "ground_truth": "5"}}'
+    assert [row["answer"] for row in load(other, answer_column="answer")] == [None]
+    assert [row["answer"] for row in load(other, answer_column="reward_model.style")] == [None]
 
 
 def test_a_prompt_may_come_twice_under_two_keys():

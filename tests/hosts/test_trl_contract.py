@@ -25,6 +25,7 @@ SEAMS = {
     (GRPOTrainer, "_calculate_rewards"): ["self", "inputs", "prompts", "completions", "completion_ids_list"],
     (Trainer, "_save_checkpoint"): ["self", "model", "trial"],
     (Trainer, "_load_optimizer_and_scheduler"): ["self", "checkpoint"],
+    (Trainer, "_load_from_checkpoint"): ["self", "resume_from_checkpoint", "model"],
     (Trainer, "_get_output_dir"): ["self", "trial"],
 }
 

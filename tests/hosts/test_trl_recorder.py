@@ -14,7 +14,7 @@ from curro.runs import PREDICTED, RunFolder
 def groups_of(folder, spec, steps=2):
     """The lines of some steps of three prompts, what the table held of the predictions, the drawn prompts."""
     run, curriculum = RunFolder.create(folder, {}), Curriculum(spec, prompts=12, seed=0)
-    recorder = Recorder(run, curriculum, evaluate=None, budget=99, eval_every=0, on_step=lambda line: None)
+    recorder = Recorder(run, curriculum, evaluate=None, budget=99, steps=9, eval_every=0, on_step=print)
     told, drawn = [], []
     for step in range(steps):
         draw = curriculum.select(3, step=step)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from curro.bench.tasks import TASKS, Task
 from curro.errors import ConfigError
+from curro.messages import did_you_mean
 
 Known = TypeVar("Known")
 
@@ -149,7 +149,6 @@ def plan(
 
 def _named(what: str, name: str, known: Mapping[str, Known]) -> Known:
     if name not in known:
-        close = difflib.get_close_matches(name, known, 1)
-        meant = f" (did you mean {close[0]!r}?)" if close else ""
+        meant = did_you_mean(name, known)
         raise ConfigError(f"the benchmark has no {what} {name!r}{meant}; there are: {', '.join(known)}")
     return known[name]

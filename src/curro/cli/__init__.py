@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import NoReturn
 
 import typer
 from rich.console import Console
 
 from curro.cli import bench, compare, curate, estimate, inspect, train
 from curro.errors import CurroError
+from curro.messages import printable
 
 app = typer.Typer(
     help="A curriculum engine for RL post-training: which prompts a policy practises on next.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # its markup swallows the `[default: ...]` of a help text
     add_completion=False,
 )
 app.command("train")(train.train)
@@ -36,7 +39,17 @@ def main() -> None:
     try:
         app()
     except CurroError as error:
-        Console(stderr=True, soft_wrap=True).print(
-            f"curro: {error}", style="red", markup=False, highlight=False
-        )
-        sys.exit(2)
+        _end(str(error))
+    except OSError as error:
+        _end(f"{error.filename} cannot be used: {error.strerror}" if error.filename else str(error))
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "curro":
+            raise
+        _end(f"{error.name} is not installed: pip install 'curro[train]'")
+
+
+def _end(sentence: str) -> NoReturn:
+    Console(stderr=True, soft_wrap=True).print(
+        f"curro: {printable(sentence)}", style="red", markup=False, highlight=False
+    )
+    sys.exit(2)

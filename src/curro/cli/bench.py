@@ -16,6 +16,7 @@ from curro.cli.progress import progress_bar
 from curro.cli.side_by_side import TrainingRun, jobs_or_cores, run_all
 from curro.cli.train import quiet
 from curro.errors import ConfigError
+from curro.messages import printable
 from curro.runs import RunFolder
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def bench(
         task, method = task or [SMOKE_TASK], method or ["uniform", "oracle", "inverted"]
         seeds, rollouts, eval_prompts = min(seeds, 2), rollouts or SMOKE_ROLLOUTS, min(eval_prompts, 200)
     results = Results.open(out / "results.parquet")
-    console = Console()
+    console = Console(markup=False, highlight=False)
     failed: list[str] = []
     if not summary:
         cells = plan(task, method, seeds=seeds, rates=rate or [1.0], rollouts=rollouts)
@@ -71,7 +72,7 @@ def bench(
         raise ConfigError(f"{results.path} has no results yet")
     _show(results, out, console)
     for words in failed:
-        console.print(f"failed: {words}", style="red", markup=False, highlight=False)
+        console.print(f"failed: {printable(words)}", style="red")
     if failed:
         raise typer.Exit(1)
 
@@ -85,7 +86,7 @@ def _make(cells: list[Cell], results: Results, eval_prompts: int, jobs: int, con
     flags = {cell: cell.flags(evaluations=EVALUATIONS, eval_prompts=eval_prompts) for cell in cells}
     missing = [cell for cell in cells if not results.has(cell, " ".join(flags[cell]))]
     for task in dict.fromkeys(cell.task for cell in missing):
-        console.print(f"pass rates of the warm model on {task.name}", highlight=False)
+        console.print(f"pass rates of the warm model on {task.name}")
         warm_rates(task, folder / "pools")
     runs = {TrainingRun(cell.title, _path(folder, cell), flags[cell]): cell for cell in missing}
     failed: list[str] = []
@@ -126,4 +127,4 @@ def _show(results: Results, out: Path, console: Console) -> None:
         for row in sheet.rows:
             table.add_row(*(row[i] for i in shown))
         console.print(table)
-    console.print(f"report: {write_benchmark(results, out / 'report.html')}", highlight=False)
+    console.print(f"report: {write_benchmark(results, out / 'report.html')}")

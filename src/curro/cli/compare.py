@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,7 +17,21 @@ from curro.cli.side_by_side import RunFailed, TrainingRun, jobs_or_cores, run_al
 from curro.errors import ConfigError
 from curro.runs import RunFolder
 
+_NOT_SHARED = {"context", "curriculum", "advantage", "admission", "out", "resume", "seed"}
 
+
+def _with_options_of_train(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with every option of `curro train` that all runs share, in place of its `**shared`."""
+    own = inspect.signature(command, eval_str=True).parameters.values()
+    of_train = inspect.signature(options.train, eval_str=True).parameters.values()
+    parameters = [item for item in own if item.kind is not item.VAR_KEYWORD]
+    parameters += [item for item in of_train if item.name not in _NOT_SHARED]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {item.name: item.annotation for item in parameters}
+    return command
+
+
+@_with_options_of_train
 def compare(
     curricula: Annotated[
         list[str] | None,
@@ -24,53 +40,30 @@ def compare(
             "[default: uniform prioritized-replay]"
         ),
     ] = None,
-    data: options.Data = "lab:spell_backward",
-    limit: options.Limit = None,
-    model: options.Model = None,
-    refill_limit: options.RefillLimit = 10.0,
-    when_short: options.WhenShort = "top-up",
-    reward: options.RewardSpec = "auto",
-    rollouts: options.Rollouts = 25_600,
     seeds: Annotated[int, typer.Option(help="Runs of each curriculum, with seeds 0, 1, ...")] = 1,
     jobs: Annotated[int | None, typer.Option(help="Runs side by side. [default: one a core]")] = None,
     out: Annotated[Path, typer.Option(help="A folder for all runs and the comparison.")] = Path(
         "runs/compare"
     ),
-    eval_data: options.EvalData = None,
-    prompts_per_step: options.Prompts = None,
-    rollouts_per_prompt: options.Group = None,
-    learning_rate: options.Rate = None,
-    max_completion_length: options.Length = None,
-    eval_every: options.EvalEvery = 25,
-    eval_prompts: options.EvalPrompts = None,
-    eval_samples: options.EvalSamples = 4,
-    prompt_column: options.PromptColumn = None,
-    answer_column: options.AnswerColumn = None,
-    key_column: options.KeyColumn = None,
+    **shared: Any,
 ) -> None:
     """Train with several curricula on one task and say how many rollouts each needs.
 
     Typed again after Ctrl-C, the same command goes on where it stopped.
     """
+    options.quiet()
     from curro.report import comparison_table, render_comparison, write_comparison
 
     names = curricula or ["uniform", "prioritized-replay"]
-    if len(set(names)) < len(names):
-        raise ConfigError("a curriculum stands twice in the comparison: name each once")
+    if len({options.slug(name) for name in names}) < len(names):
+        raise ConfigError(
+            "a curriculum stands twice in the comparison, or two have one folder's name: name each once"
+        )
     side_by_side = jobs_or_cores(jobs)
     for name in names:
         for kind, spec in registry.parse_curriculum(name).items():
             registry.build(kind, spec)
-    shared = {
-        "data": data,
-        "limit": limit, "model": model, "reward": reward, "rollouts": rollouts, "eval-data": eval_data,
-        "refill-limit": refill_limit, "when-short": when_short,
-        "prompts-per-step": prompts_per_step, "rollouts-per-prompt": rollouts_per_prompt,
-        "learning-rate": learning_rate, "max-completion-length": max_completion_length,
-        "eval-every": eval_every, "eval-prompts": eval_prompts, "eval-samples": eval_samples,
-        "prompt-column": prompt_column, "answer-column": answer_column, "key-column": key_column,
-    }  # fmt: skip
-    flags = [f"--{name}={value}" for name, value in shared.items() if value is not None]
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in shared.items() if value is not None]
     runs = {
         (name, seed): TrainingRun(
             f"{name} seed {seed}",
@@ -80,12 +73,12 @@ def compare(
         for seed in range(seeds)
         for name in names
     }
-    console = Console()
+    console = Console(markup=False, highlight=False)
     with progress_bar(console) as bar:
         run_all(list(runs.values()), side_by_side, bar, _must_be_complete)
     folders = {name: [RunFolder.open(runs[name, seed].path) for seed in range(seeds)] for name in names}
     console.print(render_comparison(comparison_table(folders)))
-    console.print(f"report: {write_comparison(folders, out / 'report.html')}", highlight=False)
+    console.print(f"report: {write_comparison(folders, out / 'report.html')}")
 
 
 def _must_be_complete(run: TrainingRun) -> None:

@@ -38,27 +38,36 @@ def curate(
     ids = choose(rates, low, high, closed=closed, order=order)
     prompts = source_of(folder)
     write_prompts(out, prompts, ids, rates)
-    console = Console(soft_wrap=True)
-    console.print(f"{out}: {len(ids)} of {len(prompts)} prompts", highlight=False)
-    console.print(f"curro train {' '.join(_train_flags(folder.settings, out, order))}", highlight=False)
+    console = Console(soft_wrap=True, markup=False, highlight=False)
+    console.print(f"{out}: {len(ids)} of {len(prompts)} prompts")
+    command = shlex.join(["curro", "train", *_train_flags(folder.settings, out, order, len(ids))])
+    console.print(command)
 
 
-def _train_flags(settings: dict[str, Any], out: Path, order: str) -> list[str]:
+def _train_flags(settings: dict[str, Any], out: Path, order: str, prompts: int) -> list[str]:
     """What a training on the curated file needs, and what the lab's data would have brought by itself."""
-    flags = [f"--data {shlex.quote(str(out))}", f"--reward {settings['reward']}"]
-    if order != "data":
-        flags.append("--curriculum scheduled")
+    flags = {
+        "data": out,
+        "prompt-column": "prompt",
+        "answer-column": "answer",
+        "key-column": "key",
+        "reward": settings["reward"],
+        "curriculum": "uniform" if order == "data" else "scheduled",
+    }
     name = lab_family(settings["data"])
     if name is not None:
         from curro.lab import family
 
         recipe = family(name).recipe
-        flags += [
-            f"--model lab:{name}",
-            f"--eval-data {settings['data']}",
-            f"--learning-rate {recipe.learning_rate:g}",
-            f"--max-completion-length {recipe.max_completion_length}",
-        ]
+        flags |= {
+            "model": f"lab:{name}",
+            "eval-data": settings["data"],
+            "eval-prompts": recipe.held_out_prompts,
+            "prompts-per-step": min(recipe.prompts_per_step, prompts),
+            "rollouts-per-prompt": recipe.rollouts_per_prompt,
+            "learning-rate": f"{recipe.learning_rate:g}",
+            "max-completion-length": recipe.max_completion_length,
+        }
     elif settings["model"]:
-        flags.append(f"--model {shlex.quote(settings['model'])}")
-    return flags
+        flags["model"] = settings["model"]
+    return [part for flag, value in flags.items() for part in (f"--{flag}", str(value))]

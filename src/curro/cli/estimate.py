@@ -56,8 +56,13 @@ def estimate(
         raise ConfigError("name a --model or a --server, not both")
     if server is not None and server_model is None:
         raise ConfigError(f"name the model to ask for at {server}: --server-model")
-    if k < 1 or batch < 1 or connections < 1:
-        raise ConfigError("-k, --batch and --connections are numbers from 1")
+    counts = {
+        "-k": k, "--batch": batch, "--connections": connections, "--threads": threads,
+        "--max-completion-length": max_completion_length,
+    }  # fmt: skip
+    for name, count in counts.items():
+        if count is not None and count < 1:
+            raise ConfigError(f"{name} is a number from 1, not {count}")
     named = {"prompt_column": prompt_column, "answer_column": answer_column, "key_column": key_column}
     columns: dict[str, Any] = {name: column for name, column in named.items() if column is not None}
     prompts = load_prompts(data, limit=limit, **columns)
@@ -83,8 +88,8 @@ def estimate(
     )
     folder = EstimateFolder.begin(out or Path("estimates") / name, settings)
     done = folder.groups()
-    console = Console()
-    console.print(f"estimate folder {folder.path}", highlight=False)
+    console = Console(markup=False, highlight=False)
+    console.print(f"estimate folder {folder.path}")
     in_flight = connections if server else -(-2 * batch // k)
     todo = [i for i in range(len(prompts)) if i not in done]
     with progress_bar(console) as bar:
@@ -122,8 +127,8 @@ def estimate(
     if lost:
         console.print(f"{lost} rollouts failed and are not counted")
     cut = sum(table["truncated"].to_pylist()) / max(1, sum(table["rollouts"].to_pylist()))
-    console.print(f"{cut:.1%} of the completions were cut at {length} tokens", highlight=False)
-    console.print(f"table: {folder.path / 'pass_rates.parquet'}", highlight=False)
+    console.print(f"{cut:.1%} of the completions were cut at {length} tokens")
+    console.print(f"table: {folder.path / 'pass_rates.parquet'}")
 
 
 def _length(family: str | None) -> int:

@@ -23,7 +23,7 @@ def inspect(
     """Show the prompt table: the hardest, the most informative and the regressed prompts."""
     from curro.report import inspect_run
 
-    inspect_run(RunFolder.open(run), rows, Console(), out)
+    inspect_run(RunFolder.open(run), rows, Console(markup=False, highlight=False), out)
 
 
 def report(
@@ -33,4 +33,4 @@ def report(
     """Write one self-contained page with the run's curves and pictures."""
     from curro.report import write_report
 
-    Console().print(str(write_report(RunFolder.open(run), out)), highlight=False)
+    Console(markup=False, highlight=False).print(str(write_report(RunFolder.open(run), out)))

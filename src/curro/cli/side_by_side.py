@@ -15,7 +15,7 @@ from rich.progress import Progress, TaskID
 
 from curro.cli.progress import describe
 from curro.errors import ConfigError, CurroError
-from curro.runs import RunFolder
+from curro.runs import RunError, RunFolder
 
 POLL = 0.5
 """Seconds between looks at the runs."""
@@ -50,9 +50,25 @@ class TrainingRun:
     def complete(self) -> bool:
         return (self.path / "model").is_dir()
 
+    @property
+    def begun(self) -> bool:
+        return (self.path / "config.json").is_file()
+
+    def check(self) -> None:
+        """Raises RunError where the folder holds a run of other flags; they are named."""
+        if not self.begun:
+            return
+        there, asked = _by_name(RunFolder.open(self.path).config.get("command", [])), _by_name(self.flags)
+        other = [name for name in there | asked if there.get(name) != asked.get(name)]
+        if other:
+            differ = "; ".join(
+                f"{name} was {there.get(name, 'not given')}, is {asked.get(name, 'not given')}"
+                for name in other
+            )
+            raise RunError(f"{self.path} holds another run ({differ}): choose another folder with --out")
+
     def start(self) -> None:
-        begun = (self.path / "config.json").is_file()
-        arguments = [f"--resume={self.path}"] if begun else [f"--out={self.path}", *self.flags]
+        arguments = [f"--resume={self.path}"] if self.begun else [f"--out={self.path}", *self.flags]
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self.process = _server().Process(target=_train, args=(arguments, str(self.log)))
         self.process.start()
@@ -61,11 +77,11 @@ class TrainingRun:
         """Bring the bar up to date with the run's metrics."""
         if self.task is None:
             self.task = bar.add_task(self.title, total=None, latest="")
-        if (self.path / "config.json").is_file():
+        if self.begun:
             folder = RunFolder.open(self.path)
             line = folder.latest()
             if line:
-                total = folder.config["settings"]["rollouts"]
+                total = folder.settings["rollouts"]
                 bar.update(self.task, completed=line["rollouts"], total=total, latest=describe(line))
 
     def last_words(self) -> str:
@@ -92,7 +108,12 @@ def run_all(
     """Train all that are not complete, `jobs` at a time, in order; `ended` hears of each as it ends.
 
     When this is interrupted, or `ended` raises, the runs that are under way save and stop first.
+
+    Raises:
+        RunError: a folder holds a run of other flags; none is started then.
     """
+    for run in runs:
+        run.check()
     waiting, running = list(runs), list[TrainingRun]()
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -121,6 +142,12 @@ def run_all(
             assert run.process is not None
             run.process.join()
         signal.signal(signal.SIGTERM, before)
+
+
+def _by_name(flags: Sequence[str]) -> dict[str, str]:
+    """The values of `--name=value`, without where the run is."""
+    pairs = (flag.partition("=") for flag in flags if flag.startswith("--"))
+    return {name: value for name, _, value in pairs if name != "--out"}
 
 
 def _server() -> mp.context.ForkServerContext:

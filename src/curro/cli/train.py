@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import warnings
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +16,7 @@ from rich.console import Console
 from curro import registry
 from curro.cli.progress import accuracy, describe, progress_bar
 from curro.errors import ConfigError
+from curro.messages import printable
 from curro.runs import RunFolder
 
 if TYPE_CHECKING:
@@ -40,12 +42,14 @@ EvalPrompts = Annotated[int | None, typer.Option(help="Held-out prompts to use."
 EvalSamples = Annotated[int, typer.Option(help="Completions of each.")]
 RefillLimit = Annotated[float, typer.Option(help="With admission: generate at most so many batches for one.")]
 WhenShort = Annotated[str, typer.Option(help="Then: top-up with rejected groups, or error.")]
+RewardRange = Annotated[str, typer.Option(help="Rewards of complete failure and success, LOW,HIGH.")]
 PromptColumn = Annotated[str | None, typer.Option(help="Name of the prompt's column.")]
 AnswerColumn = Annotated[str | None, typer.Option(help="Name of the answer's column.")]
 KeyColumn = Annotated[str | None, typer.Option(help="Name of a column of unique keys.")]
 
 
 def train(
+    context: typer.Context,
     data: Data = "lab:spell_backward",
     limit: Limit = None,
     model: Model = None,
@@ -59,6 +63,7 @@ def train(
     refill_limit: RefillLimit = 10.0,
     when_short: WhenShort = "top-up",
     reward: RewardSpec = "auto",
+    reward_range: RewardRange = "0,1",
     environment: EnvironmentSpec = None,
     rollouts: Rollouts = 25_600,
     out: Annotated[Path | None, typer.Option(help="The run's folder. [default: runs/NAME]")] = None,
@@ -88,8 +93,9 @@ def train(
     from curro.hosts.trl.settings import TrainSettings
 
     if resume is not None:
+        _refuse_others(context)
         folder = RunFolder.open(resume)
-        prepared = prepare(TrainSettings.from_dict(folder.config["settings"]))
+        prepared = prepare(TrainSettings.from_dict(folder.settings))
     else:
         columns = {"prompt_column": prompt_column, "answer_column": answer_column, "key_column": key_column}
         parts = [
@@ -106,6 +112,7 @@ def train(
             loss_type=loss_type,
             reward=reward,
             environment=environment,
+            reward_range=_bounds(reward_range),
             eval_data=eval_data,
             rollouts=rollouts,
             prompts_per_step=prompts_per_step,
@@ -123,29 +130,59 @@ def train(
             columns={name: column for name, column in columns.items() if column is not None},
         )
         prepared = prepare(settings)
-        name = f"{slug(Path(data).name)}-{slug(curriculum)}-seed{seed}"
+        source = data if data.startswith("lab:") else Path(data).name
+        name = f"{slug(source)}-{slug(curriculum)}-seed{seed}"
         folder = RunFolder.create(out or Path("runs") / name, _config(prepared))
-    console = Console()
-    console.print(f"run folder {folder.path}", highlight=False)
+    console = Console(markup=False, highlight=False)
+    console.print(f"run folder {folder.path}")
     with progress_bar(console) as bar:
-        task = bar.add_task("training", total=prepared.settings.rollouts, latest="")
+        reached = (folder.latest() or {"rollouts": 0})["rollouts"]
+        task = bar.add_task("training", total=prepared.settings.rollouts, completed=reached, latest="")
 
         def on_step(line: dict[str, Any]) -> None:
             bar.update(task, completed=line["rollouts"], latest=describe(line))
             scores = accuracy(line)
             if scores is not None:
-                bar.console.print(scores, highlight=False)
+                console.print(scores)
 
-        complete = run(prepared, folder, resume=resume is not None, on_step=on_step)
+        def say(sentence: str) -> None:
+            console.print(printable(sentence))
+
+        complete = run(prepared, folder, resume=resume is not None, on_step=on_step, say=say)
     if complete:
-        console.print(f"done: model, table and report are in {folder.path}", highlight=False)
+        console.print(f"done: model, table and report are in {folder.path}")
     else:
-        console.print(f"saved; go on with: curro train --resume {folder.path}", highlight=False)
+        console.print(f"saved; go on with: curro train --resume {folder.path}")
+        raise typer.Exit(130)
+
+
+def _refuse_others(context: typer.Context) -> None:
+    """Raises ConfigError where options stand beside --resume, which takes a run as it was started."""
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in context.params
+        if name != "resume" and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
+    ]
+    if given:
+        raise ConfigError(
+            "--resume goes on with the settings that the run was started with: leave out "
+            f"{', '.join(given)}, or start another run with --out"
+        )
+
+
+def _bounds(text: str) -> tuple[float, float]:
+    """LOW,HIGH as numbers; raises ConfigError for anything else."""
+    try:
+        low, high = (float(end) for end in text.split(","))
+    except ValueError:
+        raise ConfigError(f"--reward-range is two numbers, LOW,HIGH, not {text!r}") from None
+    return low, high
 
 
 def _config(prepared: Prepared) -> dict[str, Any]:
     packages = ("curro", "torch", "transformers", "trl", "numpy")
     return {
+        "command": sys.argv[1:],
         "settings": prepared.settings.as_dict(),
         "steps": prepared.settings.steps,
         "curriculum": prepared.curriculum.config,

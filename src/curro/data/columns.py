@@ -133,12 +133,18 @@ def _get(row: dict[str, Any], column: str) -> Any:
     return _get(nested, inner) if inner and isinstance(nested, dict) else None
 
 
+def _has(row: dict[str, Any], column: str) -> bool:
+    outer, _, inner = column.partition(".")
+    nested = row.get(outer)
+    return column in row or (isinstance(nested, dict) and _has(nested, inner))
+
+
 def _first(raw: list[RawRow], columns: tuple[str, ...]) -> str | None:
     return next((c for c in columns if any(_get(row, c) is not None for _, _, row in raw)), None)
 
 
 def _named(raw: list[RawRow], column: str | None, what: str) -> str | None:
-    if column is not None and _first(raw, (column,)) is None:
+    if column is not None and not any(_has(row, column) for _, _, row in raw):
         raise DataError(f"there is no {what} column {column!r}; the columns are {_columns(raw)}")
     return column
 

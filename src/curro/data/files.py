@@ -59,7 +59,7 @@ def _json_lines(path: Path) -> Rows:
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if line.strip():
-                yield _row(_json(line, path, number), path, f":{number}")
+                yield _row(_json(line.rstrip(), path, number), path, f":{number}")
 
 
 def _json_array(path: Path) -> Rows:

@@ -69,10 +69,12 @@ def write_prompts(path: Path, prompts: PromptSet, ids: np.ndarray, rates: np.nda
     `curro.data.load_prompts` reads the same prompts, answers and keys.
 
     Raises:
-        ConfigError: the path does not end in .jsonl, or nothing is to be written.
+        ConfigError: the path does not end in .jsonl or is in use, or nothing is to be written.
     """
     if path.suffix != ".jsonl":
         raise ConfigError(f"{path} does not end in .jsonl, the one format that prompts are written in")
+    if path.exists():
+        raise ConfigError(f"{path} exists and is not written over: choose another file with --out")
     if not len(ids):
         raise ConfigError("no prompt lies within the band: widen it")
     rows: list[dict[str, Any]] = [prompts[int(i)] | {"pass_rate": float(rates[i])} for i in ids]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from curro.errors import CurroError
-from curro.runs import append_rows, read_rows, replacing
+from curro.runs import append_rows, as_object, read_rows, replacing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,7 +77,7 @@ class EstimateFolder:
     def settings(self) -> dict[str, Any]:
         """What the estimate was started with."""
         try:
-            return json.loads(self._settings.read_text(encoding="utf-8"))
+            return as_object(self._settings.read_bytes())
         except ValueError as error:
             raise EstimateError(f"{self._settings} is damaged: {error}") from error
 
@@ -87,7 +87,7 @@ class EstimateFolder:
 
     def groups(self) -> dict[int, dict[str, Any]]:
         """The finished prompts by their number, in the order of the data set; null comes back as NaN."""
-        return dict(sorted((row["prompt"], row) for row in read_rows(self._groups)))
+        return dict(sorted((row["prompt"], row) for row in read_rows(self._groups, COLUMNS)))
 
     def write_table(self) -> pa.Table:
         """Write and return the table of all prompts, by their number."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from rich.table import Table
 from rich.text import Text
-from scipy.optimize import isotonic_regression
 
 from curro.report.history import History, read_history
 from curro.report.rankings import readable
@@ -133,6 +132,8 @@ def pool(name: str, seeds: Iterable[History], metric: str, against: str) -> Curv
 
 def isotonic(y: np.ndarray) -> np.ndarray:
     """The non-decreasing sequence nearest to y in least squares."""
+    from scipy.optimize import isotonic_regression
+
     return isotonic_regression(y).x
 
 

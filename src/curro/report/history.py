@@ -12,6 +12,8 @@ import numpy as np
 from curro.prompts import PromptTable
 from curro.runs import PREDICTED, RunError, RunFolder
 
+_COLUMNS = ("step", "prompt", "key", "reason", "mean", "variance")
+
 UNSOLVED, LEARNABLE, SOLVED = 0, 1, 2
 """The state of a prompt by one group: all failed, rewards varied, all succeeded."""
 
@@ -102,14 +104,14 @@ def read_history(run: RunFolder | str | os.PathLike[str]) -> History:
         RunError: no run, a damaged one, or one that has not finished a training step yet.
     """
     folder = run if isinstance(run, RunFolder) else RunFolder.open(run)
-    rows, config = folder.metrics(), folder.config
+    rows, config = folder.metrics(["step"]), folder.config
     if not rows:
         raise RunError(
             f"the run in {folder.path} has not finished a training step yet: there is nothing to show"
         )
     names = dict.fromkeys(name for row in rows for name in row)
     metrics = {name: np.array([row.get(name, np.nan) for row in rows], np.float64) for name in names}
-    return History(folder.path.resolve().name, config, metrics, _groups(folder.groups(), config))
+    return History(folder.path.resolve().name, config, metrics, _groups(folder.groups(_COLUMNS), config))
 
 
 def scale(config: Mapping[str, Any]) -> PromptTable:

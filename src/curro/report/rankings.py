@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from curro.messages import printable
 from curro.report.history import LEARNABLE, Groups
 
 
@@ -88,5 +89,5 @@ def rankings(groups: Groups, n: int) -> list[Ranking]:
 
 def readable(key: str, width: int) -> str:
     """A key on one line: what would move a cursor or turn a line around is spelt out, the rest is cut."""
-    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in key[: 2 * width])
+    text = printable(key[: 2 * width])
     return text if len(text) <= width else text[: width - 1] + "…"

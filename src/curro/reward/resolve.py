@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
-
 from curro.data.labs import lab_family
 from curro.data.prompt_set import PromptSet
 from curro.errors import ConfigError
+from curro.messages import did_you_mean
 from curro.reward import exact, lab, math, reasoning_gym, user
 from curro.reward.reward import Reward
 
@@ -42,10 +41,9 @@ def resolve_reward(spec: str = "auto", prompts: PromptSet | None = None) -> Rewa
         return Reward(spec, _VERIFIERS[spec])
     if ":" in spec:
         return Reward(spec, user.load(spec))
-    close = difflib.get_close_matches(spec, _NAMES, 1)
-    meant = f" (did you mean {close[0]!r}?)" if close else ""
     raise ConfigError(
-        f"no reward is called {spec!r}{meant}; there are: {', '.join(_NAMES)}; your own is module:function"
+        f"no reward is called {spec!r}{did_you_mean(spec, _NAMES)}; there are: {', '.join(_NAMES)}; "
+        "your own is module:function"
     )
 
 

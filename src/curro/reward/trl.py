@@ -34,13 +34,14 @@ def trl_reward(reward: Reward) -> Callable[..., list[Score]]:
             {"prompt": prompt} | {name: columns[name][i] for name in names}
             for i, prompt in enumerate(prompts)
         ]
-        return reward.score([_text(completion) for completion in completions], rows)
+        return reward.score([completion_text(completion) for completion in completions], rows)
 
     function.__name__ = reward.name
     return function
 
 
-def _text(completion: str | list[dict[str, Any]]) -> str:
+def completion_text(completion: str | list[dict[str, Any]]) -> str:
+    """What TRL generated, as text: of messages the last one's."""
     if isinstance(completion, str):
         return completion
     return (completion[-1].get("content") or "") if completion else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -10,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from curro.errors import ConfigError, RewardError
+from curro.messages import did_you_mean
 from curro.reward.reward import Row, Score, key
 
 
@@ -41,10 +41,9 @@ def function_of(spec: str, what: str) -> Callable[..., Any]:
     function = getattr(module, function_name, None)
     if not callable(function):
         there = [name for name, value in vars(module).items() if _own(name, value)]
-        close = difflib.get_close_matches(function_name, there, 1)
         raise ConfigError(
             f"the module {module_name!r} has no function {function_name!r}"
-            f"{f' (did you mean {close[0]!r}?)' if close else ''}; it has: {', '.join(there) or 'none'}"
+            f"{did_you_mean(function_name, there)}; it has: {', '.join(there) or 'none'}"
         )
     return function
 

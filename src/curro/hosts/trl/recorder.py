@@ -23,10 +23,16 @@ class Recorder(TrainerCallback):
 
     Time spent evaluating and saving is not counted in `seconds` and `cpu_seconds`.
 
+    Attributes:
+        stopping: set to have the run end after the step, with a checkpoint.
+        step: the last finished one.
+        between_steps: it is written down and nothing was observed since, so that a checkpoint belongs to it.
+
     Args:
         folder: where the lines go.
         evaluate: held-out accuracy of the model as it is, by name; None for no evaluation.
         budget: rollouts after which the run ends; rejected groups count.
+        steps: steps after which it ends.
         eval_every: rollouts between evaluations, rejected ones too; 0: at the start and the end only.
         on_step: hears every line of metrics.
     """
@@ -38,12 +44,15 @@ class Recorder(TrainerCallback):
         *,
         evaluate: Callable[[], dict[str, float]] | None,
         budget: int,
+        steps: int,
         eval_every: int,
         on_step: Callable[[dict[str, Any]], None],
     ) -> None:
         self.folder, self.curriculum, self.on_step = folder, curriculum, on_step
-        self.evaluate, self.budget, self.eval_every = evaluate, budget, eval_every
-        self.stopping = False
+        self.evaluate, self.eval_every = evaluate, eval_every
+        self.budget, self.steps = budget, steps
+        self.stopping = self.between_steps = False
+        self.step = 0
         self.rollouts, self.seconds, self.cpu_seconds = 0, 0.0, 0.0
         self.evaluated = 0
         self.rewards: list[float] = []
@@ -51,8 +60,14 @@ class Recorder(TrainerCallback):
         self.constant: float | None = None
         self.steps_without_signal = 0
 
+    @property
+    def spent(self) -> bool:
+        """Whether the budget is."""
+        return self.step >= self.steps or self.rollouts >= self.budget
+
     def on_groups(self, record: GroupRecord) -> None:
         """Write down the groups of one generation."""
+        self.between_steps = False
         table, draw, verdict = self.curriculum.table, record.draw, record.verdict
         scored = ~np.isnan(record.rewards)
         means = np.where(scored, record.rewards, 0.0).sum(axis=1) / np.maximum(scored.sum(axis=1), 1)
@@ -78,6 +93,7 @@ class Recorder(TrainerCallback):
     def resume(self, step: int) -> None:
         """Go on after a checkpoint of this step: forget what was written later, count on from there."""
         self.folder.truncate_after(step)
+        self.step = max(step, 0)
         lines = self.folder.metrics()
         if lines:
             last = lines[-1]
@@ -87,7 +103,7 @@ class Recorder(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        if state.is_world_process_zero and state.global_step == 0:
+        if state.global_step == 0:
             self._write(
                 {"step": 0, "rollouts": 0, "seconds": 0.0, "cpu_seconds": 0.0}, self.evaluate is not None
             )
@@ -96,35 +112,33 @@ class Recorder(TrainerCallback):
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        if state.is_world_process_zero:
-            self.seconds += time.perf_counter() - self.since
-            self.cpu_seconds += time.process_time() - self.cpu_since
-            last = state.global_step >= state.max_steps or self.rollouts >= self.budget
-            due = last or (
-                self.eval_every > 0 and self.rollouts // self.eval_every > self.evaluated // self.eval_every
-            )
-            self.evaluated = self.rollouts
-            line = {
-                "step": state.global_step,
-                "rollouts": self.rollouts,
-                "seconds": self.seconds,
-                "cpu_seconds": self.cpu_seconds,
-                "reward": float(np.mean(self.rewards)) if self.rewards else np.nan,
-                "signal_share": float(np.mean(self.signal)) if self.signal else np.nan,
-                **self.curriculum.metrics(),
-            }
-            self._check_for_signal(state.global_step)
-            self.rewards, self.signal = [], []
-            self._write(line, due and self.evaluate is not None)
-            control.should_training_stop |= last
-        if self.stopping:
+        self.seconds += time.perf_counter() - self.since
+        self.cpu_seconds += time.process_time() - self.cpu_since
+        self.step = state.global_step
+        due = self.spent or (
+            self.eval_every > 0 and self.rollouts // self.eval_every > self.evaluated // self.eval_every
+        )
+        self.evaluated = self.rollouts
+        line = {
+            "step": self.step,
+            "rollouts": self.rollouts,
+            "seconds": self.seconds,
+            "cpu_seconds": self.cpu_seconds,
+            "reward": float(np.mean(self.rewards)) if self.rewards else np.nan,
+            "signal_share": float(np.mean(self.signal)) if self.signal else np.nan,
+            **self.curriculum.metrics(),
+        }
+        self._check_for_signal()
+        self.rewards, self.signal = [], []
+        self._write(line, due and self.evaluate is not None)
+        self.between_steps = True
+        if self.stopping or self.spent:
             control.should_save = control.should_training_stop = True
 
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        if state.is_world_process_zero:
-            self.folder.write_table(self.curriculum.table)
+        self.folder.write_table(self.curriculum.table)
 
     def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -134,8 +148,9 @@ class Recorder(TrainerCallback):
     def _start_clocks(self) -> None:
         self.since, self.cpu_since = time.perf_counter(), time.process_time()
 
-    def _check_for_signal(self, step: int) -> None:
+    def _check_for_signal(self) -> None:
         """Stop a run in which every reward so far is one and the same number."""
+        step = self.step
         if step != self.steps_without_signal + 1 or len(set(self.rewards)) > 1:
             return
         value = self.rewards[0] if self.rewards else None

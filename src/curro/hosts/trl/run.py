@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import PrinterCallback, ProgressCallback
-from transformers.trainer_utils import get_last_checkpoint
 from trl import GRPOConfig
 
 from curro.curriculum import Curriculum
@@ -21,13 +20,19 @@ from curro.environments.environment import episode_reward
 from curro.errors import ConfigError
 from curro.evaluation.held_out import evaluate
 from curro.hosts.models import load_model
+from curro.hosts.trl import checkpoint as checkpoints
+from curro.hosts.trl.ending import leaving_something, stopping_cleanly, write_model
 from curro.hosts.trl.recorder import Recorder
 from curro.hosts.trl.refill import RefillSettings
+from curro.hosts.trl.rows import check_columns, row_reward, training_set
 from curro.hosts.trl.settings import TrainSettings
 from curro.hosts.trl.trainer import CurriculumGRPOTrainer
 from curro.report import write_report
-from curro.reward import Reward, resolve_reward, trl_reward
+from curro.reward import Reward, resolve_reward
 from curro.runs import RunFolder
+
+ROUNDING = 1e-6
+"""Of the reward range: so far below complete success an attempt still counts as right."""
 
 
 @dataclass(frozen=True)
@@ -49,16 +54,24 @@ def prepare(settings: TrainSettings) -> Prepared:
     """Load the data and the model and build the curriculum.
 
     Raises:
-        CurroError: of whatever is wrong with the data, the reward, the curriculum or the model.
+        CurroError: of whatever is wrong with the data, the reward, the curriculum or the model, or several
+            processes.
     """
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError(
+            "`curro train` is one process: for several, train with curro.hosts.trl.CurriculumGRPOTrainer "
+            "in a script of your own"
+        )
     prompts = load_prompts(settings.data, limit=settings.limit, **settings.columns)
     settings = settings.complete(len(prompts))
     if settings.model is None:
         raise ConfigError(f"name a model for {settings.data}: --model with a folder, a hub id or lab:NAME")
     environment = resolve_environment(settings.environment, prompts)
+    check_columns(prompts, environment=environment is not None)
     reward = _reward(settings, prompts)
     refill = RefillSettings(settings.refill_limit, settings.when_short)
-    curriculum = Curriculum.from_config({**settings.curriculum, "seed": settings.seed}, prompts)
+    config = {**settings.curriculum, "reward_range": settings.reward_range, "seed": settings.seed}
+    curriculum = Curriculum.from_config(config, prompts)
     held_out = _held_out(settings)
     model, tokenizer = load_model(settings.model)
     return Prepared(settings, prompts, held_out, environment, reward, refill, curriculum, model, tokenizer)
@@ -70,14 +83,19 @@ def train(
     *,
     resume: bool = False,
     on_step: Callable[[dict[str, Any]], None] = lambda line: None,
+    say: Callable[[str], None] = lambda sentence: None,
 ) -> bool:
-    """Run until the budget is spent, or until an interrupt, which saves a checkpoint first.
+    """Run until the budget is spent, or until an interrupt or an error, which save a checkpoint first.
+
+    After an error that is one of the last finished step where the failed one had observed nothing yet.
 
     Args:
         prepared: from `prepare`.
         folder: the run's folder; the trained model, the table and the report go there too.
-        resume: go on from the folder's last checkpoint.
+        resume: go on from the folder's last complete checkpoint; those cut off later are removed. A run
+            whose budget is spent gains no step, but the files that it lacks.
         on_step: hears the metrics of every step.
+        say: hears what a person wants to know meanwhile, in sentences.
 
     Returns:
         whether the run is complete.
@@ -85,59 +103,82 @@ def train(
     Raises:
         CurroError: of rewards that cannot be learnt from, or a checkpoint of something else.
     """
-    settings, curriculum = prepared.settings, prepared.curriculum
+    settings = prepared.settings
     torch.set_num_threads(settings.threads)
-    last = _last_checkpoint(folder) if resume else None
-
-    def accuracy() -> dict[str, float]:
-        return evaluate(
-            trainer.accelerator.unwrap_model(trainer.model),
-            prepared.tokenizer,
-            prepared.held_out or prepared.prompts,
-            prepared.reward,
-            environment=prepared.environment,
-            samples=settings.eval_samples,
-            max_new_tokens=settings.max_completion_length or 1,
-            temperature=settings.temperature,
-            success=curriculum.table.reward_range[1],
-            seed=settings.seed,
-        )
-
+    if folder.model.is_dir():
+        say("the run is complete: there is nothing left to train")
+        write_report(folder)
+        return True
     recorder = Recorder(
         folder,
-        curriculum,
-        evaluate=None if prepared.held_out is None else accuracy,
+        prepared.curriculum,
+        evaluate=None if prepared.held_out is None else lambda: _accuracy(prepared, trainer),
         budget=settings.rollouts,
+        steps=settings.steps,
         eval_every=settings.eval_every * settings.rollouts_per_step,
         on_step=on_step,
     )
-    if last is not None:
-        recorder.resume(int(last.rpartition("-")[2]))
-    elif resume:
-        recorder.resume(-1)
+    last = _go_on(folder, recorder, say) if resume else None
+    trainer = _trainer(prepared, recorder)
+    if last is not None and recorder.spent:
+        say("the budget is spent: there is nothing left to train")
+        trainer.restore(last)
+    else:
+        with leaving_something(trainer, recorder, say), stopping_cleanly(recorder, say):
+            trainer.train(resume_from_checkpoint=None if last is None else str(last))
+    folder.write_table(prepared.curriculum.table)
+    if recorder.spent:
+        write_model(trainer, folder)
+    write_report(folder)
+    return recorder.spent
+
+
+def _go_on(folder: RunFolder, recorder: Recorder, say: Callable[[str], None]) -> Path | None:
+    """The checkpoint to go on from, None for the start; what was written later is forgotten."""
+
+    def remove(path: Path) -> None:
+        say(f"{path} was cut off while it was saved, and is removed")
+        shutil.rmtree(path)
+
+    last = checkpoints.newest(folder.checkpoints, cut_off=remove)
+    recorder.resume(-1 if last is None else checkpoints.step_of(last))
+    return last
+
+
+def _trainer(prepared: Prepared, recorder: Recorder) -> CurriculumGRPOTrainer:
+    plays = prepared.environment is not None
     trainer = CurriculumGRPOTrainer(
         model=prepared.model,
         processing_class=prepared.tokenizer,
-        reward_funcs=trl_reward(prepared.reward),
-        train_dataset=prepared.prompts.to_hf(),
-        curriculum=curriculum,
+        reward_funcs=row_reward(prepared.reward, prepared.prompts, environment=plays),
+        train_dataset=training_set(prepared.prompts, environment=plays),
+        curriculum=prepared.curriculum,
         refill=prepared.refill,
         environment=prepared.environment,
         on_groups=recorder.on_groups,
-        args=_arguments(settings, folder),
+        args=_arguments(prepared.settings, recorder.folder),
         callbacks=[recorder],
     )
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
-    with _stopping_cleanly(recorder):
-        trainer.train(resume_from_checkpoint=last)
-    complete = trainer.state.global_step >= settings.steps or recorder.rollouts >= settings.rollouts
-    if trainer.accelerator.is_main_process:
-        folder.write_table(curriculum.table)
-        if complete:
-            trainer.save_model(str(folder.model))
-        write_report(folder)
-    return complete
+    return trainer
+
+
+def _accuracy(prepared: Prepared, trainer: CurriculumGRPOTrainer) -> dict[str, float]:
+    settings = prepared.settings
+    low, high = prepared.curriculum.table.reward_range
+    return evaluate(
+        trainer.accelerator.unwrap_model(trainer.model),
+        prepared.tokenizer,
+        prepared.held_out or prepared.prompts,
+        prepared.reward,
+        environment=prepared.environment,
+        samples=settings.eval_samples,
+        max_new_tokens=settings.max_completion_length or 1,
+        temperature=settings.temperature,
+        success=high - ROUNDING * (high - low),
+        seed=settings.seed,
+    )
 
 
 def _reward(settings: TrainSettings, prompts: PromptSet) -> Reward:
@@ -158,18 +199,11 @@ def _held_out(settings: TrainSettings) -> PromptSet | None:
 
 
 def _arguments(settings: TrainSettings, folder: RunFolder) -> GRPOConfig:
-    batch = (settings.prompts_per_step or 1) * (settings.rollouts_per_prompt or 1)
-    device_batch = settings.device_batch or batch
-    processes = int(os.environ.get("WORLD_SIZE", "1"))
-    if batch % (device_batch * processes):
-        raise ConfigError(
-            f"{processes} processes of device_batch {device_batch} do not divide "
-            f"the step's {batch} completions"
-        )
+    device_batch = settings.device_batch or settings.rollouts_per_step
     return GRPOConfig(
         output_dir=str(folder.checkpoints),
         per_device_train_batch_size=device_batch,
-        gradient_accumulation_steps=batch // (device_batch * processes),
+        gradient_accumulation_steps=settings.rollouts_per_step // device_batch,
         num_generations=settings.rollouts_per_prompt,
         max_completion_length=settings.max_completion_length,
         max_steps=settings.steps,
@@ -195,24 +229,3 @@ def _arguments(settings: TrainSettings, folder: RunFolder) -> GRPOConfig:
         # it saves a GPU memory for a second forward pass; the numbers are the same
         activation_checkpointing=torch.cuda.is_available(),
     )
-
-
-@contextmanager
-def _stopping_cleanly(recorder: Recorder) -> Iterator[None]:
-    """The first Ctrl-C (or SIGTERM) ends the run after this step with a checkpoint, the second at once."""
-
-    def stop(number: int, frame: Any) -> None:
-        if recorder.stopping:
-            raise KeyboardInterrupt
-        recorder.stopping = True
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _last_checkpoint(folder: RunFolder) -> str | None:
-    return get_last_checkpoint(str(folder.checkpoints)) if folder.checkpoints.is_dir() else None

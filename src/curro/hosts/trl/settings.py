@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+import math
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any
 
 from curro.data.labs import lab_family
@@ -10,6 +11,9 @@ from curro.errors import ConfigError
 
 LOSS_TYPES = ("dr_grpo", "dapo", "grpo", "bnpo", "cispo", "sapo", "luspo", "vespo")
 """TRL's."""
+
+MAX_SEED = 2**32 - 1
+"""NumPy's."""
 
 
 @dataclass(frozen=True)
@@ -20,11 +24,12 @@ class TrainSettings:
         data: source of the training prompts (`curro.data.load_prompts`).
         limit: train on the first so many prompts only.
         model: "lab:NAME", a folder or a hub id; by default the lab's model of the data's family.
-        curriculum: `Curriculum.from_config`'s dict without the seed.
+        curriculum: `Curriculum.from_config`'s dict without the reward range and the seed.
         refill_limit, when_short: with an admission, `curro.hosts.trl.RefillSettings`.
         loss_type: TRL's.
         reward: `curro.reward.resolve_reward`'s spec.
         environment: `curro.environments.resolve_environment`'s; it scores its episodes.
+        reward_range: the rewards of complete failure and complete success.
         eval_data: held-out prompts; by default the test split of the lab's family.
         rollouts: the budget, rounded up to whole steps; rejected groups count.
         prompts_per_step, rollouts_per_prompt: P and G of a step.
@@ -46,6 +51,7 @@ class TrainSettings:
     loss_type: str = "dr_grpo"
     reward: str = "auto"
     environment: str | None = None
+    reward_range: tuple[float, float] = (0.0, 1.0)
     eval_data: str | None = None
     rollouts: int = 25_600
     prompts_per_step: int | None = None
@@ -75,8 +81,14 @@ class TrainSettings:
             raise ConfigError("rollouts_per_prompt is 1: a group needs 2 rollouts or more to have a signal")
         if self.loss_type not in LOSS_TYPES:
             raise ConfigError(f"loss_type is one of {', '.join(LOSS_TYPES)}, not {self.loss_type!r}")
-        if self.learning_rate is not None and not self.learning_rate > 0:
-            raise ConfigError(f"learning_rate is a number above 0, not {self.learning_rate}")
+        for name in ("learning_rate", "temperature"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise ConfigError(f"{name} is a number above 0 and finite, not {value}")
+        if self.eval_every < 0:
+            raise ConfigError(f"eval_every is a number of steps, or 0, not {self.eval_every}")
+        if not 0 <= self.seed <= MAX_SEED:
+            raise ConfigError(f"seed is a number from 0 to {MAX_SEED}, not {self.seed}")
 
     @property
     def family(self) -> str | None:
@@ -139,14 +151,23 @@ class TrainSettings:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> TrainSettings:
-        """The settings a run was started with; raises ConfigError for names of another version."""
-        known = {item.name for item in fields(cls)}
-        if set(values) != known:
-            odd = ", ".join(sorted(set(values) ^ known))
+        """The settings a run was started with; those it did not know are as by default.
+
+        Raises:
+            ConfigError: names that are no settings, or a setting without default is missing.
+        """
+        known = {
+            item.name: item.default is MISSING and item.default_factory is MISSING for item in fields(cls)
+        }
+        odd = set(values) - set(known) | {name for name, needed in known.items() if needed} - set(values)
+        if odd:
             raise ConfigError(
-                f"the run was started by another version of curro: its settings differ in {odd}"
+                "the run was started by another version of curro: its settings differ in "
+                f"{', '.join(sorted(odd))}"
             )
-        return cls(**values)
+        settings = cls(**values)
+        low, high = settings.reward_range
+        return replace(settings, reward_range=(low, high))
 
 
 _DEFAULTS: dict[str, Any] = {

@@ -221,10 +221,21 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             logged.pop()
         logged.extend(credit.tolist())
 
+    def save_checkpoint(self) -> None:
+        """Save one of the last finished step, for use between steps and after errors."""
+        self._save_checkpoint(self.model, None)
+
+    def restore(self, checkpoint: Path) -> None:
+        """Load the model and the curriculum of a checkpoint, to use them without more training."""
+        self._load_from_checkpoint(str(checkpoint))
+        checkpoints.load(self, checkpoint)
+
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        super()._save_checkpoint(model, trial)
         folder = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
-        checkpoints.save(self, Path(self._get_output_dir(trial=trial)) / folder)
+        checkpoint = Path(self._get_output_dir(trial=trial)) / folder
+        checkpoints.clear(self, checkpoint)
+        super()._save_checkpoint(model, trial)
+        checkpoints.save(self, checkpoint)
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -11,6 +10,7 @@ from omegaconf import OmegaConf
 
 from curro import registry
 from curro.errors import ConfigError
+from curro.messages import did_you_mean
 
 KEY = "curro"
 KINDS = ("selection", "advantage", "admission")
@@ -67,8 +67,7 @@ class VerlSettings:
             )
         for name in section:
             if name not in known:
-                close = difflib.get_close_matches(str(name), known, 1)
-                meant = f" (did you mean {close[0]!r}?)" if close else ""
+                meant = did_you_mean(str(name), known)
                 raise ConfigError(f"{where} has no setting {name!r}{meant}; there are: {', '.join(known)}")
         return cls(**section)
 
