@@ -51,6 +51,9 @@ def bootstrap(
 ) -> Interval:
     """The statistic of the groups, and its interval when seeds are drawn again within every task.
 
+    Resamples in which the statistic is NaN are left out: of rollouts to a level, those in which the runs that
+    set the level learnt nothing.
+
     Args:
         statistic: of as many arguments as there are groups, of any leading axes.
         groups: each an array (S, ...) for every task, whose first axis is the seed.
@@ -59,7 +62,9 @@ def bootstrap(
     again = [[runs[rng.integers(len(runs), size=(resamples, len(runs)))] for runs in g] for g in groups]
     # of infinite values no interpolation is a number
     quantiles = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-    low, high = np.quantile(statistic(*again), quantiles, method="closest_observation")
+    values = statistic(*again)
+    known = values[~np.isnan(values)]
+    low, high = np.quantile(known, quantiles, method="closest_observation") if len(known) else (np.nan, np.nan)
     return Interval(float(statistic(*groups)), float(low), float(high))
 
 
