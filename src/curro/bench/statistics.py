@@ -63,8 +63,8 @@ def bootstrap(
     # of infinite values no interpolation is a number
     quantiles = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
     values = statistic(*again)
-    known = values[~np.isnan(values)]
-    low, high = np.quantile(known, quantiles, method="closest_observation") if len(known) else (np.nan, np.nan)
+    known = values[~np.isnan(values)] if not np.isnan(values).all() else values
+    low, high = np.quantile(known, quantiles, method="closest_observation")
     return Interval(float(statistic(*groups)), float(low), float(high))
 
 
