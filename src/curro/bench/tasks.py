@@ -13,7 +13,7 @@ class Task:
         name: FAMILY/hard or FAMILY/easy.
         data: as `curro train --data` takes it; its warm model and held-out prompts come with it.
         learning_rate: the best with uniform sampling of those in `chosen_by`, which has the pass@1 that each
-            ended with, one seed.
+            had when about the budget was spent, one seed.
         rollouts: the budget of a run: uniform sampling is still gaining then.
         prompts: how many there are to choose from.
         prompts_per_step, rollouts_per_prompt: P and G of a step. With so few the gradient is noisy, and the
