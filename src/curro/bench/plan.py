@@ -150,5 +150,5 @@ def plan(
 def _named(what: str, name: str, known: Mapping[str, Known]) -> Known:
     if name not in known:
         meant = did_you_mean(name, known)
-        raise ConfigError(f"the benchmark has no {what} {name!r}{meant}; there are: {', '.join(known)}")
+        raise ConfigError(f"the benchmark has no {what} {name!r}{meant}; there are: {'; '.join(known)}")
     return known[name]
