@@ -30,7 +30,7 @@ class SignalMeter:
         if len(variance_P) >= len(self._kept):
             self._kept = (1 - _RATE) ** np.arange(2 * len(variance_P), -1, -1)
         kept = self._kept[-1 - len(variance_P) :]
-        self.average = float(kept[0] * self.average + _RATE * (kept[1:] @ variance_P))
+        self.average = float(kept[0]) * self.average + _RATE * float(kept[1:].dot(variance_P))
         self.groups += len(variance_P)
 
     def metrics(self) -> dict[str, float]:

@@ -230,9 +230,8 @@ def test_what_is_drawn_again_is_what_a_tree_without_the_taken_draws(data, size):
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     tree, uniforms, taken = SumTree.from_array(weights), rng.random((2, count)), np.zeros(size, np.bool_)
     taken[away] = True
-    ids = tree.sample(uniforms[0])[0]
-    first, before = ids.copy(), tree._tree.copy()
-    again = tree.draw_again(ids, uniforms[1], taken, away)
+    first, before = tree.sample(uniforms[0])[0], tree._tree.copy()
+    ids, probabilities = tree.sample_free(*uniforms, taken, away)
 
     gone, expected = set(away.tolist()), []
     for i, uniform in zip(first.tolist(), uniforms[1], strict=True):
@@ -243,6 +242,6 @@ def test_what_is_drawn_again_is_what_a_tree_without_the_taken_draws(data, size):
         gone.add(i)
         expected.append(i)
     assert ids.tolist() == expected
-    assert again == (ids.tolist() != first.tolist())
+    np.testing.assert_allclose(probabilities, weights[expected] / weights.sum(), rtol=1e-12)
     np.testing.assert_array_equal(tree._tree, before)
     assert np.flatnonzero(taken).tolist() == sorted(away.tolist())

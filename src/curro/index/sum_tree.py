@@ -82,16 +82,26 @@ class SumTree:
             check_uniforms(drawn)
         return ids, probabilities
 
-    def draw_again(self, ids: Ids, uniforms: ArrayLike, taken: NDArray[np.bool_], away: ArrayLike) -> bool:
-        """Make `ids`, drawn by `sample`, distinct and free, in place; the tree does not change.
+    def sample_free(
+        self, uniforms: ArrayLike, again: ArrayLike, taken: NDArray[np.bool_], away: ArrayLike
+    ) -> tuple[Ids, Floats]:
+        """As `sample`, but distinct ids that are not away; returns (ids, probabilities).
 
-        In order, an id that is away or was taken before is drawn anew, by its number in [0, 1), from the ids
-        that are neither. `taken` are flags (size,), set for the distinct ids in `away` alone. At least one
-        positive weight must be left for each. Returns whether any was drawn anew.
+        In order, an id that is away or came before is drawn anew, by its number in `again`, from the ids of
+        which neither is true. `taken` are flags (size,), set for the distinct ids in `away` alone. Neither
+        they nor the tree change. At least one positive weight must be left for each.
+
+        A probability is weight / total as the call began. ValueError where the total is 0.
         """
-        drawn, gone = check_uniforms(uniforms), flat_ids(away)
-        node, held = np.empty(ids.size + gone.size, np.int64), np.empty(ids.size + gone.size)
-        return bool(kernels.draw_again(self._tree, self._start, taken, gone, ids, drawn, node, held))
+        first, second, gone = check_uniforms(uniforms), check_uniforms(again), flat_ids(away)
+        if not self._positive:
+            raise ValueError("nothing to sample: every weight is 0")
+        ids, probabilities = np.empty(first.size, dtype=np.int64), np.empty(first.size)
+        node, held = np.empty(first.size + gone.size, np.int64), np.empty(first.size + gone.size)
+        kernels.sample_free(
+            self._tree, self._start, taken, gone, first, second, ids, probabilities, node, held
+        )
+        return ids, probabilities
 
     def sample_distinct(self, uniforms: ArrayLike) -> tuple[Ids, Floats]:
         """Successive proportional draws without replacement; returns (ids, probabilities).

@@ -129,12 +129,13 @@ def sample(tree, start, uniforms, ids, probabilities):  # type: ignore[no-untype
 
 
 @kernel
-def draw_again(tree, start, taken, away, ids, uniforms, node, held):  # type: ignore[no-untyped-def]
-    """In order, draw an id anew if it is taken, then take it; those taken are out of the draw.
+def sample_free(tree, start, taken, away, first, again, ids, probabilities, node, held):  # type: ignore[no-untyped-def]
+    """As `sample` of `first`; in order, an id that is taken is drawn anew by `again`, and then it is taken too.
 
-    `taken` are flags, set for `away` alone; tree and flags are as before at the end. Returns whether any was
-    drawn anew. `node` and `held` are scratch for as many as `away` and `ids` together.
+    Those taken are out of the second draw. `taken` are flags, set for `away` alone; tree and flags are as
+    before at the end. `node` and `held` are scratch for as many as `away` and `ids` together.
     """
+    sample(tree, start, first, ids, probabilities)
     settled = -1
     for a in range(ids.size):
         if taken[ids[a]]:
@@ -143,14 +144,16 @@ def draw_again(tree, start, taken, away, ids, uniforms, node, held):  # type: ig
                 _empty(tree, start, away, node, held, ids.size)
             _empty(tree, start, ids[settled:a], node, held, settled)
             settled = a
-            sample(tree, start, uniforms[a : a + 1], ids[a : a + 1], held[a : a + 1])
+            sample(tree, start, again[a : a + 1], ids[a : a + 1], held[a : a + 1])
         taken[ids[a]] = True
     for a in range(ids.size):
         taken[ids[a]] = False
-    if settled >= 0:
-        _fill(tree, start, ids[:settled], node, held, np.int64(0))
-        _fill(tree, start, away, node, held, ids.size)
-    return settled >= 0
+    if settled < 0:
+        return
+    _fill(tree, start, ids[:settled], node, held, np.int64(0))
+    _fill(tree, start, away, node, held, ids.size)
+    for a in range(ids.size):
+        probabilities[a] = tree[ids[a]] / tree[start[-1]]
 
 
 @part

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+import curro.selection.prioritized_sampling_kernels as kernels
 from curro.errors import ConfigError
 from curro.index import SumTree
 from curro.prompts import PromptTable
 from curro.selection.base import Choice, Outcome, Reason, Selection
 
-PRIORITIES = ("last", "mean", "max", "informativeness")
+_KINDS = {"last": kernels.LAST, "mean": kernels.MEAN, "max": kernels.MAX}
+PRIORITIES = (*_KINDS, "informativeness")
 STATISTICS = ("raw", "smoothed")
 NORMALIZERS = ("batch", "all")
 _STANDARD = 1e-4
@@ -91,19 +93,23 @@ class PrioritizedSampling(Selection):
         self.tree = SumTree.from_array(self.priority_N**self.exponent)
 
     def select(self, n: int, step: int) -> Choice:
-        uniforms, total = self.rng.random((n, 2)), self.tree.total
-        prompts, chance = self.tree.sample(uniforms[:, 0])
-        table = self.table
-        if not self.repeats and self.tree.draw_again(prompts, uniforms[:, 1], table["in_flight"], table.away):
-            chance = self.tree.weights(prompts) / total
-        weights = self._weights(chance, total, step)
-        return Choice(prompts, Reason.by_visits(table["visits"][prompts]), chance, weights)
+        first, again = self.rng.random((n, 2)).T
+        if self.repeats:
+            prompts, chance = self.tree.sample(first)
+        else:
+            table = self.table
+            prompts, chance = self.tree.sample_free(first, again, table["in_flight"], table.away)
+        weights = self._weights(chance, step)
+        return Choice(prompts, Reason.by_visits(self.table["visits"][prompts]), chance, weights)
 
-    def _weights(self, chance: np.ndarray, total: float, step: int) -> np.ndarray:
+    def _weights(self, chance: np.ndarray, step: int) -> np.ndarray:
         beta = self.beta
         if self.anneal_steps:
             beta += (1 - beta) * min(step / self.anneal_steps, 1.0)
-        least = chance.min() if self.normalize == "batch" else self.priority_N.min() ** self.exponent / total
+        if self.normalize == "batch":
+            least = chance.min()
+        else:
+            least = self.priority_N.min() ** self.exponent / self.tree.total
         return (least / chance) ** beta
 
     def observe(self, outcome: Outcome) -> None:
@@ -115,15 +121,13 @@ class PrioritizedSampling(Selection):
         if self.priority == "informativeness":
             low, high = self.table.reward_range
             return outcome.variance / (high - low) ** 2 + self.epsilon
-        raw = self.statistics == "raw"
-        scale_P = np.sqrt(outcome.variance) + _STANDARD if raw else np.ones(len(outcome.prompts))
-        if self.priority == "last":
-            last_P = _last(outcome.rewards if raw else outcome.advantages, outcome.scored)
-            return np.abs(last_P - outcome.mean if raw else last_P) / scale_P + self.epsilon
-        size_PG = np.abs(outcome.centred() if raw else outcome.advantages)
-        if self.priority == "max":
-            return size_PG.max(axis=1) / scale_P + self.epsilon
-        return (size_PG / scale_P[:, None]).sum(axis=1) / outcome.count + self.epsilon
+        size_P, kind = np.empty(len(outcome.prompts)), _KINDS[self.priority]
+        if self.statistics == "smoothed":
+            kernels.sizes(outcome.advantages, outcome.scored, np.zeros(len(size_P)), kind, size_P)
+        else:
+            kernels.sizes(outcome.rewards, outcome.scored, outcome.mean, kind, size_P)
+            size_P /= np.sqrt(outcome.variance) + _STANDARD
+        return size_P + self.epsilon
 
     def metrics(self) -> dict[str, float]:
         weights_N = self.priority_N**self.exponent
@@ -134,11 +138,3 @@ class PrioritizedSampling(Selection):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.tree = SumTree.from_array(self.priority_N**self.exponent)
-
-
-def _last(values_PG: np.ndarray, scored_PG: np.ndarray) -> np.ndarray:
-    """The value (P,) of the last scored rollout of each group; every group has one."""
-    if scored_PG[:, -1].all():
-        return values_PG[:, -1]
-    last_P = scored_PG.shape[1] - 1 - scored_PG[:, ::-1].argmax(axis=1)
-    return values_PG[np.arange(len(values_PG)), last_P]
