@@ -130,7 +130,7 @@ def sample(tree, start, uniforms, ids, probabilities):  # type: ignore[no-untype
 
 @kernel
 def sample_free(tree, start, taken, away, first, again, ids, probabilities, node, held):  # type: ignore[no-untyped-def]
-    """As `sample` of `first`; in order, an id that is taken is drawn anew by `again`, and then it is taken too.
+    """As `sample` of `first`; in order, an id that is taken is drawn anew by `again`, and taken in its turn.
 
     Those taken are out of the second draw. `taken` are flags, set for `away` alone; tree and flags are as
     before at the end. `node` and `held` are scratch for as many as `away` and `ids` together.
