@@ -1,10 +1,15 @@
 """Which runs a benchmark makes, and in which order."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from curro import registry
 from curro.bench.plan import METHODS, plan
+from curro.bench.results import Results
 from curro.bench.tasks import TASKS
+from curro.bench.tuning import finals, trials
 from curro.data import load_prompts
 from curro.errors import ConfigError
 
@@ -23,23 +28,48 @@ def test_all_tasks_have_their_prompts(task):
 
 
 def test_seed_by_seed_without_the_floor():
-    cells = plan(["spell_backward/hard"], ["uniform", "frontier"], seeds=2, rates=[1, 3])
+    cells = plan(["spell_backward/hard"], ["uniform", "frontier"], seeds=2)
     assert [(cell.seed, cell.rate, cell.method.name) for cell in cells] == [
-        (0, 1, "uniform"), (0, 1, "frontier"), (0, 3, "uniform"), (0, 3, "frontier"),
-        (1, 1, "uniform"), (1, 1, "frontier"), (1, 3, "uniform"), (1, 3, "frontier"),
+        (0, 1, "uniform"), (0, 1, "frontier"), (1, 1, "uniform"), (1, 1, "frontier"),
     ]  # fmt: skip
-    assert len({cell.identity for cell in cells}) == 8
+    assert len({cell.identity for cell in cells}) == 4
     assert "inverted" not in {cell.method.name for cell in plan(None, None, seeds=1)}
 
 
 def test_flags_of_a_run():
-    baseline, cell = plan(["spell_backward/hard"], ["PSPO"], seeds=1, rates=[2], rollouts=640)
+    baseline, cell = plan(["spell_backward/hard"], ["PSPO"], seeds=1, rollouts=640)
     assert baseline.method.name == "uniform"
-    flags = cell.flags(evaluations=5, eval_prompts=30)
+    flags = replace(cell, rate=2).flags(evaluations=5, eval_prompts=30)
     assert "--curriculum=pspo advantage=smoothed" in flags
     assert "--rollouts=640" in flags
     assert "--eval-every=4" in flags  # 20 steps of 32 rollouts
     assert f"--learning-rate={2 * cell.task.learning_rate:g}" in flags
+
+
+def test_rates_are_tried_with_seed_0_and_the_best_has_the_other_seeds():
+    cells = plan(["locks/hard"], ["uniform", "frontier"], seeds=3)
+    tried = trials(cells, [0.5, 1, 2])
+    assert [(cell.method.name, cell.seed, cell.rate) for cell in tried] == [
+        ("uniform", 0, 0.5), ("frontier", 0, 0.5), ("uniform", 0, 2), ("frontier", 0, 2),
+    ]  # fmt: skip
+    ends = {"uniform": {0.5: 0.2, 1.0: 0.4, 2.0: 0.3}, "frontier": {0.5: 0.5, 1.0: 0.4, 2.0: 0.1}}
+    rows = {
+        ("locks/hard", method, 0, rate): {"budget": 8, "eval_rollouts": [0, 8], "pass_1": [0, end]}
+        for method, rates in ends.items()
+        for rate, end in rates.items()
+    }
+    chosen = finals(cells, Results(Path("results.parquet"), rows))
+    assert [(cell.method.name, cell.seed, cell.rate) for cell in chosen] == [
+        ("uniform", 1, 1), ("frontier", 1, 0.5), ("uniform", 2, 1), ("frontier", 2, 0.5),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("seeds", "rates", "message"), [(2, [0.0], "multiples above 0"), (1, [0.5], "ask for 2 or more")]
+)
+def test_mistakes_in_tuning(seeds, rates, message):
+    with pytest.raises(ConfigError, match=message):
+        trials(plan(["locks/hard"], None, seeds=seeds), rates)
 
 
 def test_metis_runs_where_the_model_judges():
@@ -56,7 +86,6 @@ def test_metis_runs_where_the_model_judges():
         ({"methods": ["frontire"]}, r"no method 'frontire' \(did you mean 'frontier'\?\)"),
         ({"tasks": ["chess/hard"]}, "no task 'chess/hard'"),
         ({"seeds": 0}, "seeds is a number from 1"),
-        ({"rates": [0.0]}, "rates are multiples above 0"),
         ({"rollouts": 31}, "31 rollouts do not pay for a step of 32"),
     ],
 )

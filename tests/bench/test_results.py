@@ -1,5 +1,7 @@
 """From run folders to rows, tables and a page."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -16,8 +18,9 @@ TASK = "spell_backward/hard"
 
 def made(path, method, accuracies, *, seed=0, rate=1.0, judged=0):
     """A run of 400 rollouts with evaluations every 100, two groups a step."""
-    cells = plan([TASK], [method], seeds=seed + 1, rates=[rate], rollouts=400)
+    cells = plan([TASK], [method], seeds=seed + 1, rollouts=400)
     cell = next(cell for cell in cells if (cell.seed, cell.method.name) == (seed, method))
+    cell = replace(cell, rate=rate)
     folder = RunFolder.create(path, {"curriculum": {"reward_range": [0, 1]}})
     for step, accuracy in enumerate(accuracies):
         folder.append_metrics(
@@ -107,7 +110,12 @@ def test_tuned_rates_are_chosen_with_seed_0_and_scored_on_the_others(tmp_path):
         for seed, final in enumerate(finals):
             _, row = made(tmp_path / f"{method}{rate}{seed}", method, [0.1, final], seed=seed, rate=rate)
             results.add(row)
-    (*_, tuned) = sheets(results)
+    (*_, pools, tuned) = sheets(results)
+    assert (
+        pools.title
+        == f"All hard pools ({TASK}), learning rate tuned for each method, one seed, so without intervals"
+    )
+    assert pools.rows[1][:4] == ("frontier", "1", "0.700", "1.00")
     assert tuned.title == f"{TASK}, learning rate tuned for each method"
     assert [row[:4] for row in tuned.rows] == [
         ("uniform", "1", "x2", "0.500"),

@@ -104,7 +104,6 @@ def plan(
     methods: Sequence[str] | None,
     *,
     seeds: int,
-    rates: Sequence[float] = (1.0,),
     rollouts: int | None = None,
 ) -> list[Cell]:
     """All runs, seed by seed, so that an unfinished benchmark has something of everything.
@@ -115,19 +114,16 @@ def plan(
     Args:
         tasks, methods: names; all of them by default, without the inverted curriculum.
         seeds: 0, 1, ... up to this many.
-        rates: multiples of the tasks' learning rates.
         rollouts: a budget instead of each task's own.
 
     Raises:
-        ConfigError: an unknown name; no seeds; a rate that is not above 0; a budget of less than a step;
+        ConfigError: an unknown name; no seeds; a budget of less than a step;
             nothing to run.
     """
     chosen_tasks = [_named("task", name, TASKS) for name in tasks or TASKS]
     chosen = [_named("method", name, METHODS) for name in methods or METHODS if name != FLOOR or methods]
     if seeds < 1:
         raise ConfigError(f"seeds is a number from 1, not {seeds}")
-    if any(not rate > 0 for rate in rates):
-        raise ConfigError(f"rates are multiples above 0 of the tasks' learning rates, not {list(rates)}")
     for task in chosen_tasks:
         step = task.prompts_per_step * task.rollouts_per_prompt
         if rollouts is not None and rollouts < step:
@@ -138,9 +134,8 @@ def plan(
     if not any(possible.values()):
         raise ConfigError("there is nothing to run: METIS needs a task whose warm model judges")
     return [
-        Cell(task, method, seed, rate, rollouts or task.rollouts)
+        Cell(task, method, seed, 1.0, rollouts or task.rollouts)
         for seed in range(seeds)
-        for rate in rates
         for task, able in possible.items()
         for method in (METHODS.values() if able else ())
         if method in able or method.name == BASELINE

@@ -84,7 +84,7 @@ def _at(runs: Runs, against: str, x: float, metric: str = "pass_1") -> np.ndarra
     return np.array([np.interp(x, run[against], run[metric]) for run in runs])
 
 
-def _within(run: Mapping[str, Any], metric: str) -> float:
+def within(run: Mapping[str, Any], metric: str) -> float:
     """The metric's value when the budget of rollouts is spent."""
     return float(np.interp(run["budget"], run["eval_rollouts"], run[metric]))
 
@@ -97,7 +97,7 @@ def task_scores(methods: Mapping[str, Runs]) -> list[Score]:
     ceiling = curve[CEILING].mean(axis=0) if CEILING in curve else None
     spent = {
         name: {
-            metric: float(np.mean([_within(run, metric) for run in runs]))
+            metric: float(np.mean([within(run, metric) for run in runs]))
             for metric in ("eval_step", "eval_seconds")
         }
         for name, runs in methods.items()

@@ -11,6 +11,7 @@ from curro.bench.results import Results
 from curro.bench.statistics import Interval
 from curro.bench.summary import Runs, Score, Total, task_scores, totals
 from curro.bench.tasks import TASKS
+from curro.bench.tuning import tuned
 
 
 @dataclass(frozen=True)
@@ -29,13 +30,7 @@ class Sheet:
 def sheets(results: Results) -> list[Sheet]:
     """All tables that there are results for: hard and easy pools, each task, tuned learning rates."""
     tasks = _complete(results.of(TASKS))
-    found = []
-    for hard in (True, False):
-        pools = {name: methods for name, methods in tasks.items() if TASKS[name].hard == hard}
-        if pools:
-            seeds = [len(runs) for methods in pools.values() for runs in methods.values()]
-            title = f"All {'hard' if hard else 'easy'} pools ({', '.join(pools)}), {_seeds(seeds)}"
-            found.append(Sheet(title, TOTAL_COLUMNS, tuple(map(total_cells, totals(pools)))))
+    found = _over_pools(tasks)
     for name, methods in tasks.items():
         found.append(Sheet(name, SCORE_COLUMNS, tuple(map(score_cells, task_scores(methods)))))
     return found + _tuned(results)
@@ -51,28 +46,28 @@ def _complete(tasks: Mapping[str, Mapping[str, Runs]]) -> dict[str, dict[str, Ru
 
 
 def _tuned(results: Results) -> list[Sheet]:
-    """With the learning rate that was best for each method with seed 0; scores are of the other seeds."""
-    rates = sorted({key[3] for key in results.rows})
-    if len(rates) < 2:
-        return []
+    """Each method with the learning rate that suits it: over hard and easy pools, and on each task."""
+    found = {task: tuned(results, task) for task in TASKS}
+    tasks = _complete({task: {name: one.runs for name, one in found[task].items()} for task in TASKS})
+    sheets = _over_pools(tasks, ", learning rate tuned for each method")
+    for task, methods in tasks.items():
+        rows = [
+            (*score_cells(score)[:2], f"x{found[task][score.method].rate:g}", *score_cells(score)[2:])
+            for score in task_scores(methods)
+        ]
+        columns = (*SCORE_COLUMNS[:2], "rate", *SCORE_COLUMNS[2:])
+        sheets.append(Sheet(f"{task}, learning rate tuned for each method", columns, tuple(rows)))
+    return sheets
+
+
+def _over_pools(tasks: Mapping[str, Mapping[str, Runs]], words: str = "") -> list[Sheet]:
     found = []
-    by_rate = {rate: results.of(TASKS, rate) for rate in rates}
-    for task in TASKS:
-        best: dict[str, Runs] = {}
-        chosen: dict[str, float] = {}
-        for name in METHODS:
-            tried = {rate: by_rate[rate][task].get(name, []) for rate in rates}
-            tried = {rate: runs for rate, runs in tried.items() if len(runs) > 1 and runs[0]["seed"] == 0}
-            if len(tried) > 1:
-                chosen[name] = max(tried, key=lambda rate: tried[rate][0]["pass_1"][-1])
-                best[name] = tried[chosen[name]][1:]
-        if BASELINE in best:
-            rows = [
-                (*score_cells(score)[:2], f"x{chosen[score.method]:g}", *score_cells(score)[2:])
-                for score in task_scores(best)
-            ]
-            columns = (*SCORE_COLUMNS[:2], "rate", *SCORE_COLUMNS[2:])
-            found.append(Sheet(f"{task}, learning rate tuned for each method", columns, tuple(rows)))
+    for hard in (True, False):
+        pools = {name: methods for name, methods in tasks.items() if TASKS[name].hard == hard}
+        if pools:
+            seeds = [len(runs) for methods in pools.values() for runs in methods.values()]
+            title = f"All {'hard' if hard else 'easy'} pools ({', '.join(pools)}){words}, {_seeds(seeds)}"
+            found.append(Sheet(title, TOTAL_COLUMNS, tuple(map(total_cells, totals(pools)))))
     return found
 
 

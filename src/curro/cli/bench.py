@@ -37,9 +37,12 @@ def bench(
     ] = None,
     seeds: Annotated[int, typer.Option(help="Runs of each method on each task.")] = 5,
     rollouts: Annotated[int | None, typer.Option(help="The budget of a run. [default: the task's]")] = None,
-    rate: Annotated[
+    tune: Annotated[
         list[float] | None,
-        typer.Option(help="A multiple of the tasks' learning rates; may be repeated. [default: 1]"),
+        typer.Option(
+            help="A multiple of the tasks' learning rates to try with seed 0 as well; may be repeated. "
+            "The other seeds also run with what was best for each method."
+        ),
     ] = None,
     eval_prompts: Annotated[int, typer.Option(min=1, help="Held-out prompts, 4 samples each.")] = 250,
     jobs: Annotated[int | None, typer.Option(help="Runs side by side. [default: one a core]")] = None,
@@ -57,6 +60,7 @@ def bench(
     """
     quiet()
     from curro.bench.results import Results
+    from curro.bench.tuning import finals, trials
 
     side_by_side = jobs_or_cores(jobs)
     if smoke:
@@ -66,8 +70,10 @@ def bench(
     console = Console(markup=False, highlight=False)
     failed: list[str] = []
     if not summary:
-        cells = plan(task, method, seeds=seeds, rates=rate or [1.0], rollouts=rollouts)
-        failed = _make(cells, results, eval_prompts, side_by_side, console)
+        cells = plan(task, method, seeds=seeds, rollouts=rollouts)
+        failed = _make(cells + trials(cells, tune or []), results, eval_prompts, side_by_side, console)
+        if tune and not failed:
+            failed = _make(finals(cells, results), results, eval_prompts, side_by_side, console)
     if not results.rows:
         raise ConfigError(f"{results.path} has no results yet")
     _show(results, out, console)
