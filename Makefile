@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-DEMO := curro compare uniform prioritized-replay --data lab:spell_backward --limit 1000 \
+DEMO := curro compare uniform frontier --data lab:spell_backward --limit 1000 \
 	--rollouts 12800 --seeds 2 --eval-every 100 --eval-prompts 300 --out runs/demo
 
 # one thread a process: two that share two cores slow each other down up to twenty times

@@ -2,7 +2,7 @@
 
     python benchmarks/overhead.py [--data lab:chains] [--steps 60]
 
-Trains with TRL and prioritized replay and times, in each step, the whole of the step, TRL's own
+Trains with TRL and `frontier` and times, in each step, the whole of the step, TRL's own
 generation and scoring, and what the curriculum does around it: choosing, fetching rows, learning,
 metrics. Gives up: what a curriculum changes in the lengths of completions is not counted.
 """
@@ -42,7 +42,7 @@ class Clock:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", default="lab:chains")
-    parser.add_argument("--curriculum", default="prioritized-replay")
+    parser.add_argument("--curriculum", default="frontier")
     parser.add_argument("--steps", type=int, default=60)
     options = parser.parse_args()
 

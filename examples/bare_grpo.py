@@ -92,7 +92,7 @@ def token_logp(model: Any, ids: torch.Tensor, mask: torch.Tensor, new: int) -> t
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--curriculum", default="prioritized-replay", help="a name, or module:Class")
+    parser.add_argument("--curriculum", default="frontier", help="a name, or module:Class")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     main(options.steps, options.curriculum, options.seed)

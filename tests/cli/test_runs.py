@@ -74,7 +74,7 @@ def test_compared(tmp_path):
     said = process.communicate(timeout=300)[0]
     assert process.returncode == 0, said
     assert "uniform" in said
-    assert "prioritized-replay" in said
+    assert "frontier" in said
     page = tmp_path / "both" / "report.html"
     assert page.stat().st_size > 10_000
     page.unlink()

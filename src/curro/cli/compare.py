@@ -37,7 +37,7 @@ def compare(
         list[str] | None,
         typer.Argument(
             help="Curricula, 'SELECTION advantage=... admission=...'; the first is the one to beat. "
-            "[default: uniform prioritized-replay]"
+            "[default: uniform frontier]"
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(help="Runs of each curriculum, with seeds 0, 1, ...")] = 1,
@@ -54,7 +54,7 @@ def compare(
     options.quiet()
     from curro.report import comparison_table, render_comparison, write_comparison
 
-    names = curricula or ["uniform", "prioritized-replay"]
+    names = curricula or ["uniform", "frontier"]
     if len({options.slug(name) for name in names}) < len(names):
         raise ConfigError(
             "a curriculum stands twice in the comparison, or two have one folder's name: name each once"

@@ -55,7 +55,7 @@ def train(
     model: Model = None,
     curriculum: Annotated[
         str, typer.Option(help="A selection method, name:option=value,..., or module:Class of your own.")
-    ] = "prioritized-replay",
+    ] = "frontier",
     advantage: Annotated[str | None, typer.Option(help="An advantage estimator. [default: TRL's]")] = None,
     admission: Annotated[
         str | None, typer.Option(help="Which groups are trained on: band:0.3,0.7, signal, ... [default: all]")
