@@ -74,8 +74,8 @@ def test_mistakes_in_tuning(seeds, rates, message):
 
 def test_metis_runs_where_the_model_judges():
     with_metis = {cell.task.name for cell in plan(None, ["METIS"], seeds=1)}
-    assert with_metis == {name for name, task in TASKS.items() if task.judges}
-    silent = next(name for name, task in TASKS.items() if not task.judges)
+    assert with_metis == {name for name, task in TASKS.items() if task.judge is not None}
+    silent = next(name for name, task in TASKS.items() if task.judge is None)
     with pytest.raises(ConfigError, match="nothing to run"):
         plan([silent], ["METIS"], seeds=1)
 

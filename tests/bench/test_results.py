@@ -89,7 +89,7 @@ def test_kept_as_parquet_and_found_again(tmp_path):
     assert again.has(cell, "flags")
     with pytest.raises(RunError, match="with other settings"):
         again.has(cell, "other")
-    assert [run["seed"] for run in again.of([TASK])[TASK]["uniform"]] == [0, 1]
+    assert [run["seed"] for run in again.of()[TASK]["uniform"]] == [0, 1]
     titles = [sheet.title for sheet in sheets(again)]
     assert titles == [f"All hard pools ({TASK}), 2 seeds", TASK]
     page = write_benchmark(again, tmp_path / "report.html").read_text()

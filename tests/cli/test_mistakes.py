@@ -138,7 +138,7 @@ def test_what_moves_the_cursor_is_spelt_out(curro):
     ("command", "words"),
     [
         ("train", ["[default: the data's, in the lab]", "[default: TRL's]", "[default: runs/NAME]"]),
-        ("compare", ["[default: one a core]", "[default: uniform frontier]"]),
+        ("compare", ["[default: one a core, one on a GPU]", "[default: uniform frontier]"]),
         ("bench", ["[default: the task's]", "[default: all]"]),
         ("estimate", ["[default: estimates/NAME]"]),
         ("report", ["[default: RUN/report.html]"]),

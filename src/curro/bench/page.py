@@ -13,17 +13,14 @@ from curro.bench.plan import BASELINE, CEILING, FLOOR, METHODS
 from curro.bench.results import WINDOWS, Results
 from curro.bench.summary import POINTS, Runs, curves
 from curro.bench.tables import chosen_by, sheets
-from curro.bench.tasks import TASKS
 from curro.report.drawing import COLOURS, Key, Picture, draw, line
 from curro.report.html import write_page
 
 
 def write_benchmark(results: Results, out: Path) -> Path:
     """Write the page of all results so far; returns its path."""
-    tasks = results.of(TASKS)
-    sections = [
-        {"title": task, "pictures": _pictures(task, methods)} for task, methods in tasks.items() if methods
-    ]
+    tasks = results.of()
+    sections = [{"title": task, "pictures": _pictures(task, methods)} for task, methods in tasks.items()]
     runs = len(results.rows)
     return write_page(
         "benchmark.html",
@@ -32,7 +29,7 @@ def write_benchmark(results: Results, out: Path) -> Path:
         runs=runs,
         sheets=sheets(results),
         sections=sections,
-        chosen_by=[row for row in chosen_by() if tasks[row[0]]],
+        chosen_by=[row for row in chosen_by() if row[0] in tasks],
     )
 
 

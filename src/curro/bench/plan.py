@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from curro.bench.tasks import TASKS, Task
 from curro.errors import ConfigError
@@ -19,7 +19,7 @@ class Method:
 
     Attributes:
         name: for tables.
-        curriculum: as `curro compare` takes it.
+        curriculum: as `curro compare` takes it; of a method that asks, the task has the options.
         panel: the picture it is drawn in.
         asks: whether it needs a model that can judge.
     """
@@ -47,7 +47,7 @@ METHODS = {
         Method("SEC", "sec", "credit and bandits"),
         Method("ADCL", "adcl", "credit and bandits"),
         Method("PCL", "pcl", "predictors"),
-        Method("METIS", "metis:template=lab,max_tokens=12", "predictors", asks=True),
+        Method("METIS", "metis", "predictors", asks=True),
         Method("posterior", "posterior", "predictors"),
         Method("frontier", "frontier", "predictors"),
         Method(CEILING, "curro.bench.oracle:oracle"),
@@ -84,10 +84,14 @@ class Cell:
         """Of `curro train`, with `evaluations` on the way."""
         task = self.task
         steps = self.budget // (task.prompts_per_step * task.rollouts_per_prompt)
+        curriculum = self.method.curriculum
+        if self.method.asks and task.judge:
+            curriculum += f":{task.judge}"
+        limit = [] if task.prompts is None else [f"--limit={task.prompts}"]
         return [
             f"--data={task.data}",
-            f"--limit={task.prompts}",
-            f"--curriculum={self.method.curriculum}",
+            *limit,
+            f"--curriculum={curriculum}",
             f"--learning-rate={task.learning_rate * self.rate:g}",
             f"--prompts-per-step={task.prompts_per_step}",
             f"--rollouts-per-prompt={task.rollouts_per_prompt}",
@@ -96,6 +100,7 @@ class Cell:
             f"--eval-prompts={eval_prompts}",
             f"--save-every={10 * steps}",
             f"--seed={self.seed}",
+            *(f"--{name.replace('_', '-')}={_text(value)}" for name, value in task.train),
         ]
 
 
@@ -105,6 +110,7 @@ def plan(
     *,
     seeds: int,
     rollouts: int | None = None,
+    known: Mapping[str, Task] = TASKS,
 ) -> list[Cell]:
     """All runs, seed by seed, so that an unfinished benchmark has something of everything.
 
@@ -115,12 +121,13 @@ def plan(
         tasks, methods: names; all of them by default, without the inverted curriculum.
         seeds: 0, 1, ... up to this many.
         rollouts: a budget instead of each task's own.
+        known: the tasks that there are; by default the lab's.
 
     Raises:
         ConfigError: an unknown name; no seeds; a budget of less than a step;
             nothing to run.
     """
-    chosen_tasks = [_named("task", name, TASKS) for name in tasks or TASKS]
+    chosen_tasks = [_named("task", name, known) for name in tasks or known]
     chosen = [_named("method", name, METHODS) for name in methods or METHODS if name != FLOOR or methods]
     if seeds < 1:
         raise ConfigError(f"seeds is a number from 1, not {seeds}")
@@ -129,7 +136,8 @@ def plan(
         if rollouts is not None and rollouts < step:
             raise ConfigError(f"{rollouts} rollouts do not pay for a step of {step} on {task.name}")
     possible = {
-        task: [method for method in chosen if task.judges or not method.asks] for task in chosen_tasks
+        task: [method for method in chosen if task.judge is not None or not method.asks]
+        for task in chosen_tasks
     }
     if not any(possible.values()):
         raise ConfigError("there is nothing to run: METIS needs a task whose warm model judges")
@@ -140,6 +148,10 @@ def plan(
         for method in (METHODS.values() if able else ())
         if method in able or method.name == BASELINE
     ]
+
+
+def _text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _named(what: str, name: str, known: Mapping[str, Known]) -> Known:

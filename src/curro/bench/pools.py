@@ -32,16 +32,18 @@ def _measure(task: Task) -> np.ndarray:
     from curro.hosts.trl.run import prepare
     from curro.hosts.trl.settings import TrainSettings
 
-    prepared = prepare(TrainSettings(task.data, limit=task.prompts))
+    settings = {name: value for name, value in task.train if name != "eval_data"}
+    prepared = prepare(TrainSettings(task.data, limit=task.prompts, **settings))
     torch.set_num_threads(1)
     torch.manual_seed(0)
     texts, rows = attempts(
-        prepared.model.eval(),
+        prepared.model.to("cuda" if torch.cuda.is_available() else "cpu").eval(),
         prepared.tokenizer,
         list(prepared.prompts),
         environment=prepared.environment,
         n=SAMPLES,
         max_new_tokens=prepared.settings.max_completion_length or 1,
+        temperature=prepared.settings.temperature,
     )
     scores = prepared.reward.score(texts, rows)
     return np.array([score or 0.0 for score in scores]).reshape(-1, SAMPLES).mean(axis=1)

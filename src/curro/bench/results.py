@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 import torch
 
 from curro.bench.plan import Cell
+from curro.bench.tasks import TASKS
 from curro.report.history import History, read_history
 from curro.runs import RunError, RunFolder, replacing
 
@@ -102,13 +102,14 @@ class Results:
         with replacing(self.path) as part:
             pq.write_table(pa.Table.from_pylist(list(self.rows.values()), SCHEMA), part)
 
-    def of(self, tasks: Iterable[str], rate: float = 1.0) -> dict[str, dict[str, list[dict[str, Any]]]]:
-        """By task and method the runs with this multiple of the learning rate, by seed."""
-        found: dict[str, dict[str, list[dict[str, Any]]]] = {task: {} for task in tasks}
-        for key in sorted(self.rows, key=lambda key: key[2]):
+    def of(self, rate: float = 1.0) -> dict[str, dict[str, list[dict[str, Any]]]]:
+        """By task, the lab's first, and method the runs with this multiple of the learning rate, by seed."""
+        order = {name: i for i, name in enumerate(TASKS)}
+        found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+        for key in sorted(self.rows, key=lambda key: (order.get(key[0], len(order)), key[0], key[2])):
             task, method, _, multiple = key
-            if task in found and multiple == rate:
-                found[task].setdefault(method, []).append(self.rows[key])
+            if multiple == rate:
+                found.setdefault(task, {}).setdefault(method, []).append(self.rows[key])
         return found
 
 

@@ -10,7 +10,7 @@ from curro.bench.plan import BASELINE, METHODS
 from curro.bench.results import Results
 from curro.bench.statistics import Interval
 from curro.bench.summary import Runs, Score, Total, task_scores, totals
-from curro.bench.tasks import TASKS
+from curro.bench.tasks import TASKS, pool_of
 from curro.bench.tuning import tuned
 
 
@@ -28,8 +28,8 @@ class Sheet:
 
 
 def sheets(results: Results) -> list[Sheet]:
-    """All tables that there are results for: hard and easy pools, each task, tuned learning rates."""
-    tasks = _complete(results.of(TASKS))
+    """All tables that there are results for: all hard pools, all easy ones, each task, tuned rates."""
+    tasks = _complete(results.of())
     found = _over_pools(tasks)
     for name, methods in tasks.items():
         found.append(Sheet(name, SCORE_COLUMNS, tuple(map(score_cells, task_scores(methods)))))
@@ -46,9 +46,11 @@ def _complete(tasks: Mapping[str, Mapping[str, Runs]]) -> dict[str, dict[str, Ru
 
 
 def _tuned(results: Results) -> list[Sheet]:
-    """Each method with the learning rate that suits it: over hard and easy pools, and on each task."""
-    found = {task: tuned(results, task) for task in TASKS}
-    tasks = _complete({task: {name: one.runs for name, one in found[task].items()} for task in TASKS})
+    """Each method with the learning rate that suits it: over all hard pools and all easy ones, and by task."""
+    found = {task: tuned(results, task) for task in results.of()}
+    tasks = _complete(
+        {task: {name: one.runs for name, one in methods.items()} for task, methods in found.items()}
+    )
     sheets = _over_pools(tasks, ", learning rate tuned for each method")
     for task, methods in tasks.items():
         rows = [
@@ -62,12 +64,11 @@ def _tuned(results: Results) -> list[Sheet]:
 
 def _over_pools(tasks: Mapping[str, Mapping[str, Runs]], words: str = "") -> list[Sheet]:
     found = []
-    for hard in (True, False):
-        pools = {name: methods for name, methods in tasks.items() if TASKS[name].hard == hard}
-        if pools:
-            seeds = [len(runs) for methods in pools.values() for runs in methods.values()]
-            title = f"All {'hard' if hard else 'easy'} pools ({', '.join(pools)}){words}, {_seeds(seeds)}"
-            found.append(Sheet(title, TOTAL_COLUMNS, tuple(map(total_cells, totals(pools)))))
+    for pool in dict.fromkeys(map(pool_of, tasks)):
+        pools = {name: methods for name, methods in tasks.items() if pool_of(name) == pool}
+        seeds = [len(runs) for methods in pools.values() for runs in methods.values()]
+        title = f"All {pool} pools ({', '.join(pools)}){words}, {_seeds(seeds)}"
+        found.append(Sheet(title, TOTAL_COLUMNS, tuple(map(total_cells, totals(pools)))))
     return found
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from curro.bench.plan import Cell
 from curro.bench.results import Results
 from curro.bench.summary import Runs, within
-from curro.bench.tasks import TASKS
 from curro.errors import ConfigError
 
 
@@ -41,7 +40,8 @@ def trials(cells: Iterable[Cell], rates: Sequence[float]) -> list[Cell]:
 
 def finals(cells: Iterable[Cell], results: Results) -> list[Cell]:
     """The cells of the other seeds, with the rate that was best for their method on their task."""
-    best = {task: best_rates(results, task) for task in TASKS}
+    cells = list(cells)
+    best = {cell.task.name: best_rates(results, cell.task.name) for cell in cells}
     return [
         replace(cell, rate=best[cell.task.name].get(cell.method.name, cell.rate))
         for cell in cells
@@ -62,7 +62,7 @@ def tuned(results: Results, task: str) -> Mapping[str, Tuned]:
     """By method, where rates were tried and another seed was run with the best."""
     found = {}
     for method, rate in best_rates(results, task).items():
-        runs = [run for run in results.of([task], rate)[task].get(method, []) if run["seed"]]
+        runs = [run for run in results.of(rate)[task].get(method, []) if run["seed"]]
         if runs:
             found[method] = Tuned(rate, runs)
     return found

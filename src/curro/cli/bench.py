@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from curro.bench.plan import METHODS, Cell, plan
+from curro.bench.task_file import read_tasks
 from curro.bench.tasks import TASKS
 from curro.cli.progress import progress_bar
 from curro.cli.side_by_side import TrainingRun, jobs_or_cores, run_all
@@ -29,11 +30,15 @@ IN_THE_TERMINAL = ("method", "seeds", "tasks", "pass@1", "rollouts to uniform's 
 
 def bench(
     task: Annotated[
-        list[str] | None, typer.Option(help=f"Of {', '.join(TASKS)}; may be repeated. [default: all]")
+        list[str] | None,
+        typer.Option(help=f"Of {', '.join(TASKS)}, or your own; may be repeated. [default: all]"),
     ] = None,
     method: Annotated[
         list[str] | None,
         typer.Option(help=f"Of {'; '.join(METHODS)}. May be repeated; uniform always runs. [default: all]"),
+    ] = None,
+    task_file: Annotated[
+        Path | None, typer.Option(help="A TOML file of your own tasks, which replace the lab's.")
     ] = None,
     seeds: Annotated[int, typer.Option(help="Runs of each method on each task.")] = 5,
     rollouts: Annotated[int | None, typer.Option(help="The budget of a run. [default: the task's]")] = None,
@@ -45,7 +50,9 @@ def bench(
         ),
     ] = None,
     eval_prompts: Annotated[int, typer.Option(min=1, help="Held-out prompts, 4 samples each.")] = 250,
-    jobs: Annotated[int | None, typer.Option(help="Runs side by side. [default: one a core]")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Runs side by side. [default: one a core, one on a GPU]")
+    ] = None,
     out: Annotated[Path, typer.Option(help="A folder for the results.")] = Path("runs/bench"),
     smoke: Annotated[
         bool, typer.Option("--smoke", help="Two minutes: uniform, oracle, inverted on one task.")
@@ -70,7 +77,9 @@ def bench(
     console = Console(markup=False, highlight=False)
     failed: list[str] = []
     if not summary:
-        cells = plan(task, method, seeds=seeds, rollouts=rollouts)
+        cells = plan(
+            task, method, seeds=seeds, rollouts=rollouts, known=read_tasks(task_file) if task_file else TASKS
+        )
         failed = _make(cells + trials(cells, tune or []), results, eval_prompts, side_by_side, console)
         if tune and not failed:
             failed = _make(finals(cells, results), results, eval_prompts, side_by_side, console)

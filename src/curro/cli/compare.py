@@ -41,7 +41,9 @@ def compare(
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(help="Runs of each curriculum, with seeds 0, 1, ...")] = 1,
-    jobs: Annotated[int | None, typer.Option(help="Runs side by side. [default: one a core]")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Runs side by side. [default: one a core, one on a GPU]")
+    ] = None,
     out: Annotated[Path, typer.Option(help="A folder for all runs and the comparison.")] = Path(
         "runs/compare"
     ),

@@ -92,14 +92,18 @@ class TrainingRun:
 
 
 def jobs_or_cores(jobs: int | None) -> int:
-    """How many runs go side by side: as many as there are cores where nothing was said.
+    """How many runs go side by side: where nothing was said as many as there are cores, one on a GPU.
 
     Raises:
         ConfigError: jobs below 1.
     """
     if jobs is not None and jobs < 1:
         raise ConfigError(f"jobs is a number from 1, not {jobs}")
-    return jobs or os.cpu_count() or 1
+    if jobs is not None:
+        return jobs
+    import torch
+
+    return 1 if torch.cuda.is_available() else os.cpu_count() or 1
 
 
 def run_all(

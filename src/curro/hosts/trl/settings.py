@@ -45,7 +45,7 @@ class TrainSettings:
     data: str
     limit: int | None = None
     model: str | None = None
-    curriculum: dict[str, Any] = field(default_factory=lambda: {"selection": "prioritized-replay"})
+    curriculum: dict[str, Any] = field(default_factory=lambda: {"selection": "frontier"})
     refill_limit: float = 10.0
     when_short: str = "top-up"
     loss_type: str = "dr_grpo"
