@@ -46,7 +46,7 @@ def _complete(tasks: Mapping[str, Mapping[str, Runs]]) -> dict[str, dict[str, Ru
 
 
 def _tuned(results: Results) -> list[Sheet]:
-    """Each method with the learning rate that suits it: over all hard pools and all easy ones, and by task."""
+    """Each method at the learning rate that suits it: over all hard pools, over all easy ones, by task."""
     found = {task: tuned(results, task) for task in results.of()}
     tasks = _complete(
         {task: {name: one.runs for name, one in methods.items()} for task, methods in found.items()}
