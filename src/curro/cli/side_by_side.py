@@ -86,6 +86,9 @@ class TrainingRun:
 
     def last_words(self) -> str:
         """Why it failed, and where to read more."""
+        code = None if self.process is None else self.process.exitcode
+        if code is not None and code < 0:
+            return f"{self.title}: killed by {signal.Signals(-code).name}; the same command goes on with it"
         said = self.log.read_text(errors="replace") if self.log.exists() else ""
         lines = [line for line in said.splitlines() if line.strip()]
         return f"{self.title}: {lines[-1] if lines else 'it ended without a word'} (see {self.log})"
