@@ -13,7 +13,7 @@ from curro.messages import did_you_mean
 
 OF_TRAIN = (
     "model", "eval_data", "reward", "reward_range", "environment", "device_batch", "temperature",
-    "max_completion_length", "loss_type", "eval_samples",
+    "max_completion_length", "loss_type",
 )  # fmt: skip
 """Settings of `curro train` that a task may have besides its own."""
 
