@@ -51,7 +51,8 @@ def main(steps: int, selection: str, seed: int) -> None:
         rewards = torch.tensor(reward.score(texts, rows)).view(len(draw), group).numpy()
         verdict = curriculum.observe(draw.tickets, rewards)
 
-        credit = torch.from_numpy((verdict.advantages * verdict.weights[:, None]).ravel()).float()
+        weights = curriculum.batch_weights(verdict.weights)
+        credit = torch.from_numpy((verdict.advantages * weights[:, None]).ravel()).float()
         logp = token_logp(model, ids, mask, counted.shape[1])
         # a sum over tokens with a constant divisor, as in Dr. GRPO: no bias by length
         loss = -(credit[:, None] * logp * counted).sum() / (len(rows) * length)

@@ -35,7 +35,7 @@ class Draw:
         tickets: int64, to be settled by `observe` or `drop`.
         probabilities: float64, of drawing this prompt when it was drawn; NaN where nothing was random,
             or it is not known.
-        weights: float64, importance weights.
+        weights: float64, importance weights, for `Curriculum.batch_weights`.
         reasons: uint8, why each was chosen (`curro.Reason`).
         step: the training step that asked.
     """
@@ -59,7 +59,7 @@ class Verdict:
         prompts: int64 (P,).
         admitted: bool (P,), whether the group is trained on.
         advantages: float64 (P, G); 0 for rollouts that were not scored.
-        weights: float64 (P,), importance weights at draw time.
+        weights: float64 (P,), importance weights at draw time, for `Curriculum.batch_weights`.
         informativeness: float64 (P,), the within-group variance mean((r - mean r)^2), in squared
             units of the reward; p(1-p) for 0/1 rewards.
         lessons: further sequences to train on, of methods that ask the policy something.
@@ -226,6 +226,17 @@ class Curriculum:
             self.drop(np.atleast_1d(tickets)[lost])
         self.admitted += int(np.count_nonzero(admitted_P))
         return Verdict(prompts, admitted_P, advantages_PG, weights_P, groups.variance, lessons)
+
+    def batch_weights(self, weights_P: ArrayLike) -> np.ndarray:
+        """The factors (P,) of a batch's groups in its loss.
+
+        Some methods relate importance weights to the largest of the batch that is trained on (PSPO, equation
+        11), and only who puts it together knows which groups those are.
+
+        Args:
+            weights_P: of the batch's groups, as `Verdict` has them, from any number of draws.
+        """
+        return self.selection.batch_weights(np.asarray(weights_P, np.float64))
 
     def drop(self, tickets: ArrayLike) -> None:
         """Settle tickets whose rollouts were cancelled, failed or are stale: nothing is learned.

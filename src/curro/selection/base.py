@@ -126,6 +126,10 @@ class Selection:
     def release(self, prompts: np.ndarray) -> None:
         """Prompts (P,) came back without an outcome: they are free again, nothing is learned."""
 
+    def batch_weights(self, weights_P: np.ndarray) -> np.ndarray:
+        """Importance weights as the loss of a batch takes them, from those of its prompts' choices."""
+        return weights_P
+
     def metrics(self) -> dict[str, float]:
         """The method's own numbers, a flat dict."""
         return {}

@@ -46,8 +46,8 @@ class PrioritizedSampling(Selection):
         anneal_steps: steps over which beta grows to 1 in a line; 0 leaves it as it is.
         epsilon: above 0.
         replacement: whether a prompt may come twice in a batch, and while it is in flight.
-        normalize: the largest weight is that of the "batch" (of the call: where prompts are asked for one
-            at a time every weight is then 1), or of "all" prompts.
+        normalize: the largest weight of (11) is that of the "batch", over which `Curriculum.batch_weights`
+            divides, or of "all" prompts, by which weights are divided as they are drawn.
 
     Raises:
         ConfigError: an option that is none of these; "smoothed" without the advantage.
@@ -106,11 +106,13 @@ class PrioritizedSampling(Selection):
         beta = self.beta
         if self.anneal_steps:
             beta += (1 - beta) * min(step / self.anneal_steps, 1.0)
-        if self.normalize == "batch":
-            least = chance.min()
-        else:
+        least = 1 / self.table.size
+        if self.normalize == "all":
             least = self.priority_N.min() ** self.exponent / self.tree.total
         return (least / chance) ** beta
+
+    def batch_weights(self, weights_P: np.ndarray) -> np.ndarray:
+        return weights_P / weights_P.max(initial=0.0) if self.normalize == "batch" else weights_P
 
     def observe(self, outcome: Outcome) -> None:
         priority_P = self._priorities(outcome)

@@ -214,7 +214,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
 
     def _credit(self, output: dict[str, Any], verdict: Verdict, local: slice) -> None:
         """Train on, and log, the curriculum's advantages times its importance weights."""
-        credit = torch.from_numpy((verdict.advantages * verdict.weights[:, None]).ravel())
+        weights_P = self.curriculum.batch_weights(verdict.weights)
+        credit = torch.from_numpy((verdict.advantages * weights_P[:, None]).ravel())
         output["advantages"] = credit[local].to(output["advantages"])
         logged = self._logs["advantages"]
         for _ in range(min(len(credit), len(logged))):
