@@ -118,9 +118,13 @@ def test_tuned_rates_are_chosen_with_seed_0_and_scored_on_the_others(tmp_path):
     assert pools.rows[1][:4] == ("frontier", "1", "0.700", "1.00")
     assert tuned.title == f"{TASK}, learning rate tuned for each method"
     assert [row[:4] for row in tuned.rows] == [
-        ("uniform", "1", "x2", "0.500"),
-        ("frontier", "1", "x1", "0.700"),
+        ("uniform", "1", "x2 of 1, 2", "0.500"),
+        ("frontier", "1", "x1 of 1, 2", "0.700"),
     ]
+    _, trial = made(tmp_path / "PPS", "PPS", [0.1, 0.9], rate=2.0)
+    results.add(made(tmp_path / "PPS1", "PPS", [0.1, 0.2])[1])
+    results.add(trial)
+    assert not any("tuned" in sheet.title for sheet in sheets(results))  # its best rate has no other seed yet
 
 
 def test_a_damaged_file_and_one_of_another_version(tmp_path):

@@ -4,13 +4,17 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from curro import lab
 from curro.bench.plan import plan
+from curro.bench.pools import warm_rates
 from curro.bench.task_file import read_tasks
+from curro.bench.tasks import Task
 from curro.data import load_prompts
 from curro.errors import ConfigError
 
@@ -28,6 +32,11 @@ max_completion_length = 8
 """
 
 
+def changed(key, value):
+    lines = [f"{key} = {value}" if line.startswith(f"{key} =") else line for line in TASK.splitlines()]
+    return "\n".join(lines)
+
+
 def written(folder, text):
     path = folder / "tasks.toml"
     path.write_text(text)
@@ -35,8 +44,8 @@ def written(folder, text):
 
 
 def test_a_task_by_hand(tmp_path):
-    tasks = read_tasks(written(tmp_path, TASK + 'judge = "exemplars=3"\n["sums/easy"]\ndata = "e"\n'
-                               "learning_rate = 1\nrollouts = 32\njudge = false\n"))  # fmt: skip
+    easy = '["sums/easy"]\ndata = "lab:chains"\nlearning_rate = 1\nrollouts = 32\njudge = false\n'
+    tasks = read_tasks(written(tmp_path, TASK + 'judge = "exemplars=3"\n' + easy))
     cells = plan(None, ["METIS"], seeds=1, known=tasks)
     assert [(cell.task.name, cell.method.name) for cell in cells] == [
         ("sums/hard", "uniform"),
@@ -45,10 +54,10 @@ def test_a_task_by_hand(tmp_path):
     assert cells[1].flags(evaluations=2, eval_prompts=9) == [
         "--data=sums.jsonl", "--curriculum=metis:exemplars=3", "--learning-rate=0.0001",
         "--prompts-per-step=4", "--rollouts-per-prompt=8", "--rollouts=64", "--eval-every=1",
-        "--eval-prompts=9", "--save-every=20", "--seed=0", "--model=model", "--eval-data=held_out.jsonl",
+        "--eval-prompts=9", "--save-every=1", "--seed=0", "--model=model", "--eval-data=held_out.jsonl",
         "--reward=exact", "--reward-range=0,1", "--max-completion-length=8",
     ]  # fmt: skip
-    assert tasks["sums/easy"].pool == "easy"
+    assert [cell.method.name for cell in plan(["sums/easy"], None, seeds=1, known=tasks)].count("METIS") == 0
 
 
 @pytest.mark.parametrize(
@@ -57,11 +66,19 @@ def test_a_task_by_hand(tmp_path):
         ("[", "cannot be read"),
         ("", "has no tasks"),
         ("[sums]\ndata = 'a'", "a task is a table"),
+        ("'a-b/c' = {}", "in letters and digits"),
         ("'a/b' = 3", "a task is a table"),
-        ("['a/b']\ndata = 'a'\nrollouts = 8", "lacks learning_rate"),
+        ("['a/b']\ndata = 'a'\nrollouts = 8", "it lacks learning_rate, model, eval_data"),
         (TASK + "rollout = 8", r"no setting 'rollout' \(did you mean 'rollouts'\?\)"),
-        (TASK.replace("rollouts = 64", "rollouts = 'many'"), "rollouts is not 'many'"),
-        (TASK.replace("rollouts = 64", "rollouts = true"), "rollouts is not True"),
+        (changed("rollouts", "'many'"), "task 'sums/hard' in .*: rollouts is not 'many'"),
+        (changed("rollouts", "true"), "rollouts is not True"),
+        (changed("rollouts", "31"), "31 rollouts do not pay for a step of 32"),
+        (changed("prompts_per_step", "0"), "prompts_per_step is a number from 1, not 0"),
+        (changed("learning_rate", "-1"), "learning_rate is a number above 0 and finite, not -1"),
+        (changed("reward_range", "'0,1'"), "reward_range is not '0,1'"),
+        (changed("reward_range", "[0, true]"), r"reward_range is not \[0, True\]"),
+        (TASK + "device_batch = 'x'", "device_batch is not 'x'"),
+        (TASK + "device_batch = 3", "device_batch 3 does not divide the step's 4 x 8"),
     ],
 )
 def test_mistakes(tmp_path, text, message):
@@ -100,3 +117,22 @@ def test_a_model_and_data_of_ones_own_are_run(tmp_path):
     assert made >= tried | {("uniform", 0, 0.5), ("frontier", 0, 0.5)}
     assert "sums/hard, learning rate tuned for each method" in said.stdout
     assert len(pq.read_table(tmp_path / "results" / "pools" / "sums-hard.parquet")) == 32
+
+
+def test_warm_rates_are_measured_again_for_another_model_or_other_data(tmp_path):
+    rates = warm_rates(Task("sums/hard", "lab:chains", 1e-3, 64, prompts=8), tmp_path)
+    path = tmp_path / "sums-hard.parquet"
+    written_at = path.stat().st_mtime_ns
+    again = warm_rates(Task("sums/hard", "lab:chains", 1e-4, 96, prompts=8), tmp_path)
+    assert again.tolist() == rates.tolist()
+    assert path.stat().st_mtime_ns == written_at
+    assert len(warm_rates(Task("sums/hard", "lab:chains", 1e-3, 64, prompts=9), tmp_path)) == 9
+
+
+def test_warm_rates_are_on_the_scale_of_success_rates_and_of_some_prompts(tmp_path, monkeypatch):
+    monkeypatch.setattr("curro.bench.pools.MOST", 5)
+    task = Task("sums/hard", "lab:chains", 1e-3, 64, prompts=8)
+    halved = replace(task, train=(("reward_range", (-1.0, 1.0)),))
+    plain, scaled = warm_rates(task, tmp_path / "a"), warm_rates(halved, tmp_path / "b")
+    assert np.isnan(plain).sum() == 3
+    np.testing.assert_allclose(scaled, (plain + 1) / 2)

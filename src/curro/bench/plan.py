@@ -83,7 +83,8 @@ class Cell:
     def flags(self, *, evaluations: int, eval_prompts: int) -> list[str]:
         """Of `curro train`, with `evaluations` on the way."""
         task = self.task
-        steps = self.budget // (task.prompts_per_step * task.rollouts_per_prompt)
+        steps = self.budget // task.step
+        saves = 10 if task.train else 0.1  # the lab's runs take seconds
         curriculum = self.method.curriculum
         if self.method.asks and task.judge:
             curriculum += f":{task.judge}"
@@ -98,7 +99,7 @@ class Cell:
             f"--rollouts={self.budget}",
             f"--eval-every={max(1, steps // evaluations)}",
             f"--eval-prompts={eval_prompts}",
-            f"--save-every={10 * steps}",
+            f"--save-every={max(1, int(steps / saves))}",
             f"--seed={self.seed}",
             *(f"--{name.replace('_', '-')}={_text(value)}" for name, value in task.train),
         ]
@@ -132,9 +133,8 @@ def plan(
     if seeds < 1:
         raise ConfigError(f"seeds is a number from 1, not {seeds}")
     for task in chosen_tasks:
-        step = task.prompts_per_step * task.rollouts_per_prompt
-        if rollouts is not None and rollouts < step:
-            raise ConfigError(f"{rollouts} rollouts do not pay for a step of {step} on {task.name}")
+        if rollouts is not None and rollouts < task.step:
+            raise ConfigError(f"{rollouts} rollouts do not pay for a step of {task.step} on {task.name}")
     possible = {
         task: [method for method in chosen if task.judge is not None or not method.asks]
         for task in chosen_tasks

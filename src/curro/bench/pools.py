@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,38 +15,64 @@ from curro.bench.tasks import Task
 from curro.runs import replacing
 
 SAMPLES = 16
+MOST = 1000
+"""Prompts of a larger data set that are measured, at random; the others are NaN."""
+MATTERS = (
+    "data", "limit", "model", "reward", "reward_range", "environment", "temperature", "max_completion_length",
+)  # fmt: skip
+"""Settings that the rates depend on."""
 
 
 def warm_rates(task: Task, folder: Path) -> np.ndarray:
-    """The mean reward of 16 uncounted rollouts of each prompt, float64 (N,); kept in `folder`."""
+    """The mean of 16 uncounted rollouts of each prompt, float64 (N,), on the scale of success rates.
+
+    Kept in `folder`, with what they depend on: for another model or other data they are measured again.
+    """
+    from curro.data import load_prompts
+
     path = folder / f"{task.name.replace('/', '-')}.parquet"
-    if not path.exists():
-        rates = _measure(task)
-        folder.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as part:
-            pq.write_table(pa.table({"prompt": np.arange(len(rates)), "rate": rates}), part)
-    return pq.read_table(path)["rate"].to_numpy()
+    settings = asdict(task.settings())
+    prompts = load_prompts(task.data, limit=task.prompts)
+    identity = {name: settings[name] for name in MATTERS} | {"fingerprint": prompts.fingerprint}
+    told = json.dumps(identity, sort_keys=True).encode()
+    if path.exists():
+        table = pq.read_table(path)
+        if (table.schema.metadata or {}).get(b"curro.task") == told:
+            return table["rate"].to_numpy()
+    rates = _measure(task, len(prompts))
+    folder.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as part:
+        columns: dict[str, Any] = {"prompt": np.arange(len(rates)), "rate": rates}
+        pq.write_table(pa.table(columns, metadata={"curro.task": told}), part)
+    return rates
 
 
-def _measure(task: Task) -> np.ndarray:
+def _measure(task: Task, count: int) -> np.ndarray:
     import torch
 
     from curro.evaluation.sampling import attempts
     from curro.hosts.trl.run import prepare
-    from curro.hosts.trl.settings import TrainSettings
 
-    settings = {name: value for name, value in task.train if name != "eval_data"}
-    prepared = prepare(TrainSettings(task.data, limit=task.prompts, **settings))
+    prepared = prepare(task.settings())
+    model = prepared.model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    measured = np.arange(count)
+    if count > MOST:
+        measured = np.sort(np.random.default_rng(0).choice(count, MOST, replace=False))
     texts, rows = attempts(
-        prepared.model.to("cuda" if torch.cuda.is_available() else "cpu").eval(),
+        model,
         prepared.tokenizer,
-        list(prepared.prompts),
+        [prepared.prompts[i] for i in measured.tolist()],
         environment=prepared.environment,
         n=SAMPLES,
         max_new_tokens=prepared.settings.max_completion_length or 1,
         temperature=prepared.settings.temperature,
     )
-    scores = prepared.reward.score(texts, rows)
-    return np.array([score or 0.0 for score in scores]).reshape(-1, SAMPLES).mean(axis=1)
+    model.to("cpu")
+    torch.cuda.empty_cache()  # the runs are other processes
+    low = prepared.settings.reward_range[0]
+    scores = [low if score is None else score for score in prepared.reward.score(texts, rows)]
+    rates = np.full(count, np.nan)
+    rates[measured] = prepared.curriculum.table.success_rate(np.reshape(scores, (-1, SAMPLES)).mean(axis=1))
+    return rates

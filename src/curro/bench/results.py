@@ -117,7 +117,7 @@ def row_of(cell: Cell, flags: str, folder: RunFolder, warm_N: np.ndarray) -> dic
     """The row of a finished run.
 
     Args:
-        warm_N: float64 (N,), the pass rates of the warm model on the task's prompts.
+        warm_N: float64 (N,), the pass rates of the warm model on the task's prompts; NaN where not known.
 
     Raises:
         RunError: the run was never evaluated, or its folder is damaged.

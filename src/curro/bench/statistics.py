@@ -29,8 +29,14 @@ class Interval:
 
 
 def iqm(scores: Sequence[np.ndarray]) -> np.ndarray:
-    """The interquartile mean (...) of all scores, an array (..., S) of the seeds' for each of the tasks."""
-    return trim_mean(np.concatenate(scores, axis=-1), 0.25, axis=-1)
+    """The mean over tasks of the interquartile mean of the seeds' scores, (...).
+
+    Levels differ by task: over all runs together the quartiles would leave out whole tasks.
+
+    Args:
+        scores: an array (..., S) of the seeds' scores for each of the tasks.
+    """
+    return np.mean([trim_mean(runs, 0.25, axis=-1) for runs in scores], axis=0)
 
 
 def probability_of_improvement(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> np.ndarray:

@@ -60,7 +60,7 @@ class Total:
 
     Attributes:
         tasks: how many have runs of it.
-        pass_1: interquartile mean over all runs.
+        pass_1: the mean over tasks of the interquartile mean over runs.
         better: the probability that a run is better than one of the baseline's.
         ratio: geometric mean over tasks of the rollouts to the baseline's level.
         reached: on how many tasks the level was reached.

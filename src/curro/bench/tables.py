@@ -11,7 +11,7 @@ from curro.bench.results import Results
 from curro.bench.statistics import Interval
 from curro.bench.summary import Runs, Score, Total, task_scores, totals
 from curro.bench.tasks import TASKS, pool_of
-from curro.bench.tuning import tuned
+from curro.bench.tuning import Tuned, tuned
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,16 @@ def _tuned(results: Results) -> list[Sheet]:
     sheets = _over_pools(tasks, ", learning rate tuned for each method")
     for task, methods in tasks.items():
         rows = [
-            (*score_cells(score)[:2], f"x{found[task][score.method].rate:g}", *score_cells(score)[2:])
+            (*score_cells(score)[:2], _rates(found[task][score.method]), *score_cells(score)[2:])
             for score in task_scores(methods)
         ]
-        columns = (*SCORE_COLUMNS[:2], "rate", *SCORE_COLUMNS[2:])
+        columns = (*SCORE_COLUMNS[:2], "rate, of those tried", *SCORE_COLUMNS[2:])
         sheets.append(Sheet(f"{task}, learning rate tuned for each method", columns, tuple(rows)))
     return sheets
+
+
+def _rates(one: Tuned) -> str:
+    return f"x{one.rate:g} of {', '.join(f'{rate:g}' for rate in one.tried)}"
 
 
 def _over_pools(tasks: Mapping[str, Mapping[str, Runs]], words: str = "") -> list[Sheet]:

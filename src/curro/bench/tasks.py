@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from curro.hosts.trl.settings import TrainSettings
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,23 @@ class Task:
     train: tuple[tuple[str, Any], ...] = ()
 
     @property
-    def pool(self) -> str:
-        return pool_of(self.name)
+    def step(self) -> int:
+        """Rollouts of a step."""
+        return self.prompts_per_step * self.rollouts_per_prompt
+
+    def settings(self) -> TrainSettings:
+        """Of `curro train`, without what a run has of its own: method, rate, budget and seed."""
+        from curro.hosts.trl.settings import TrainSettings
+
+        return TrainSettings(
+            self.data,
+            limit=self.prompts,
+            prompts_per_step=self.prompts_per_step,
+            rollouts_per_prompt=self.rollouts_per_prompt,
+            learning_rate=self.learning_rate,
+            rollouts=self.rollouts,
+            **dict(self.train),
+        )
 
 
 def pool_of(name: str) -> str:

@@ -53,7 +53,10 @@ def bench(
     jobs: Annotated[
         int | None, typer.Option(help="Runs side by side. [default: one a core, one on a GPU]")
     ] = None,
-    out: Annotated[Path, typer.Option(help="A folder for the results.")] = Path("runs/bench"),
+    out: Annotated[
+        Path | None,
+        typer.Option(help="A folder for the results. [default: runs/bench, -smoke or -TASK_FILE behind it]"),
+    ] = None,
     smoke: Annotated[
         bool, typer.Option("--smoke", help="Two minutes: uniform, oracle, inverted on one task.")
     ] = False,
@@ -70,6 +73,12 @@ def bench(
     from curro.bench.tuning import finals, trials
 
     side_by_side = jobs_or_cores(jobs)
+    if smoke and task_file:
+        raise ConfigError("--smoke has a task of its own: leave out --task-file")
+    if out is None:
+        out = Path(
+            f"runs/bench-{task_file.stem}" if task_file else "runs/bench-smoke" if smoke else "runs/bench"
+        )
     if smoke:
         task, method = task or [SMOKE_TASK], method or ["uniform", "oracle", "inverted"]
         seeds, rollouts, eval_prompts = min(seeds, 2), rollouts or SMOKE_ROLLOUTS, min(eval_prompts, 200)
@@ -81,8 +90,8 @@ def bench(
             task, method, seeds=seeds, rollouts=rollouts, known=read_tasks(task_file) if task_file else TASKS
         )
         failed = _make(cells + trials(cells, tune or []), results, eval_prompts, side_by_side, console)
-        if tune and not failed:
-            failed = _make(finals(cells, results), results, eval_prompts, side_by_side, console)
+        if tune:
+            failed += _make(finals(cells, results), results, eval_prompts, side_by_side, console)
     if not results.rows:
         raise ConfigError(f"{results.path} has no results yet")
     _show(results, out, console)
@@ -100,9 +109,10 @@ def _make(cells: list[Cell], results: Results, eval_prompts: int, jobs: int, con
     folder = results.path.parent
     flags = {cell: cell.flags(evaluations=EVALUATIONS, eval_prompts=eval_prompts) for cell in cells}
     missing = [cell for cell in cells if not results.has(cell, " ".join(flags[cell]))]
+    warm = {}
     for task in dict.fromkeys(cell.task for cell in missing):
         console.print(f"pass rates of the warm model on {task.name}")
-        warm_rates(task, folder / "pools")
+        warm[task] = warm_rates(task, folder / "pools")
     runs = {TrainingRun(cell.title, _path(folder, cell), flags[cell]): cell for cell in missing}
     failed: list[str] = []
     with progress_bar(console) as bar:
@@ -111,8 +121,7 @@ def _make(cells: list[Cell], results: Results, eval_prompts: int, jobs: int, con
         def ended(run: TrainingRun) -> None:
             if run.complete:
                 cell = runs[run]
-                warm_N = warm_rates(cell.task, folder / "pools")
-                results.add(row_of(cell, " ".join(flags[cell]), RunFolder.open(run.path), warm_N))
+                results.add(row_of(cell, " ".join(flags[cell]), RunFolder.open(run.path), warm[cell.task]))
                 shutil.rmtree(run.path)
                 run.log.unlink()
             else:

@@ -146,7 +146,7 @@ def _local(name: str, length: int, temperature: float, batch: int, seed: int, th
     from curro.rollout.local import LocalEngine
 
     torch.set_num_threads(threads)
-    model, tokenizer = load_model(name)
+    model, tokenizer = load_model(name, dtype="auto")
     if torch.cuda.is_available():
         model.to("cuda")
     return LocalEngine(

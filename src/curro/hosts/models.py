@@ -7,8 +7,12 @@ from typing import Any
 from curro.errors import ConfigError
 
 
-def load_model(name: str) -> tuple[Any, Any]:
+def load_model(name: str, *, dtype: str = "float32") -> tuple[Any, Any]:
     """The model and tokenizer of "lab:NAME", a folder or a hub id.
+
+    Args:
+        dtype: of the weights; "auto" as they were saved. A policy is trained in float32, with autocast where
+            there is a GPU: the steps of a learning rate of 1e-6 are lost in bfloat16 weights.
 
     Raises:
         ConfigError: there is none of that name.
@@ -21,7 +25,7 @@ def load_model(name: str) -> tuple[Any, Any]:
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)
-        model = AutoModelForCausalLM.from_pretrained(name, dtype="auto")
+        model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype)
     except (OSError, ValueError) as error:
         first = str(error).strip().splitlines()[0]
         raise ConfigError(
