@@ -74,8 +74,9 @@ def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
 class FakeServer:
     """Streams `pieces` for every choice.
 
-    The shape is "vllm", "sglang" (tokens in the log-probabilities by their text), "names" (token ids there
-    only, as older versions of vLLM), or "text" (`n` is ignored, there are neither ids nor log-probabilities).
+    The shape is "vllm" (several completions are refused at temperature 0), "sglang" (tokens in the
+    log-probabilities by their text), "names" (token ids there only, as older versions of vLLM), or "text"
+    (`n` is ignored, there are neither ids nor log-probabilities).
 
     Attributes:
         pieces: (text, token id, log-probability) of each token; the text of the last one is empty.
@@ -150,6 +151,9 @@ def _handler(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
             fake.requests.append(body)
             if fake.strict and set(body) - known:
                 self._plain(400, {"error": {"message": f"unknown fields {sorted(set(body) - known)}"}})
+                return
+            if fake.shape == "vllm" and body["temperature"] < 1e-5 and body["n"] > 1:
+                self._plain(400, {"error": {"message": "n must be 1 when using greedy sampling"}})
                 return
             special = fake.first.pop(0) if fake.first else None
             if isinstance(special, int):

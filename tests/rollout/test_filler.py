@@ -10,7 +10,7 @@ import pytest
 from tests.rollout.fake_engine import FakeEngine, InOrder, by_text, rollouts, run
 
 from curro import ConfigError, Curriculum, RewardError
-from curro.errors import EngineError, FillError
+from curro.errors import EngineError, FillError, PromptError
 from curro.lessons import Lessons
 from curro.rollout.engine import Rollout
 from curro.rollout.filler import Filler
@@ -19,9 +19,9 @@ from curro.rollout.scoring import Scorer
 GOOD, EASY, HARD = "1100", "1111", "0000"
 
 
-def make(plan, *, prompts=20, score=by_text, **options):
+def make(plan, *, prompts=20, score=by_text, curriculum=None, **options):
     """A filler over an engine that answers prompt i with `plan(i, n)` = (seconds, marks or an error)."""
-    curriculum = Curriculum(InOrder(), prompts, admission="band:0,1")
+    curriculum = curriculum or Curriculum(InOrder(), prompts, admission="band:0,1")
 
     async def answer(prompt, n):
         seconds, marks = plan(int(prompt), n)
@@ -68,6 +68,31 @@ def test_a_batch_is_what_the_curriculum_said_of_the_groups():
     assert (counts.submitted, counts.admitted, counts.rejected, counts.cancelled) == (8, 3, 2, 3)
     assert (counts.rollouts, counts.failed_rollouts, counts.wasted_rollouts) == (32, 1, 13)
     assert batch.counts == counts
+
+
+def with_priorities():
+    """PSPO of three prompts with P = 0.5, 0.4 and 0.1, so that w = 1 / (3 P) = 2/3, 5/6 and 10/3."""
+    options = {"priority": "informativeness", "exponent": 1.0, "beta": 1.0, "epsilon": 0.0625}
+    curriculum = Curriculum({"name": "pspo", **options}, 3, admission="band:0.2,0.8")
+    draw = curriculum.select(3, step=0)
+    rewards = np.array([[1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])  # variances 1/4, 3/16 and 0
+    curriculum.observe(draw.tickets, rewards[draw.prompts])
+    return curriculum
+
+
+@pytest.mark.parametrize(("marks", "expected"), [(GOOD, [0.2, 0.25, 1.0]), (HARD, [0.8, 1.0])])
+def test_the_weights_are_those_of_one_draw_of_the_whole_batch(marks, expected):
+    curriculum = with_priorities()
+    filler, _, _ = make(lambda i, n: (1.0, marks) if i == 2 else (2.0, GOOD), curriculum=curriculum)
+    batch = run(filler.fill(len(expected), step=1))
+    order = np.argsort(batch.prompts)
+    assert batch.prompts[order].tolist() == list(range(len(expected)))
+    np.testing.assert_allclose(batch.weights[order], expected)
+    once = with_priorities()
+    draw = once.select(3, step=1)
+    drawn = np.isin(draw.prompts, batch.prompts)
+    weights = once.batch_weights(draw.weights[drawn])
+    np.testing.assert_allclose(batch.weights[order], weights[np.argsort(draw.prompts[drawn])])
 
 
 def test_no_more_than_n_where_all_end_in_the_same_instant():
@@ -196,6 +221,19 @@ def test_an_engine_that_always_raises_is_named(marks, said):
     with pytest.raises(FillError, match=f"3 groups in a row failed; the last, prompt .*{said}"):
         run(filler.fill(2, step=0))
     settled(filler, curriculum)
+
+
+def test_a_prompt_that_can_never_be_answered_is_asked_once():
+    never = PromptError("it has too many tokens")
+    filler, engine, curriculum = make(lambda i, n: (1.0, GOOD if i else never), prompts=4, max_in_flight=1)
+    assert sorted(run(filler.fill(2, step=0)).prompts) == [1, 2]
+    assert [prompt for prompt, _ in engine.calls] == ["0", "1", "2"]
+    counts = settled(filler, curriculum)
+    assert (counts.failed, counts.retried, counts.failed_rollouts, counts.wasted_rollouts) == (1, 0, 4, 4)
+    filler, engine, _ = make(lambda i, n: (1.0, never), max_failures=3, max_in_flight=1)
+    with pytest.raises(FillError, match="3 groups in a row failed; the last, prompt '2': it has too many"):
+        run(filler.fill(2, step=0))
+    assert len(engine.calls) == 3
 
 
 @pytest.mark.parametrize("marks", ["1", "1100110", ""])
@@ -696,8 +734,8 @@ class Teaches(InOrder):
 
 
 def test_what_the_policy_is_to_learn_comes_with_the_batch_after_rejected_groups_too():
-    filler, _, _ = make(lambda i, n: (i, [GOOD, EASY, HARD][i % 3]), max_in_flight=1)
-    filler.curriculum = Curriculum(Teaches(), 20, admission="band:0,1")
+    curriculum = Curriculum(Teaches(), 20, admission="band:0,1")
+    filler, _, _ = make(lambda i, n: (i, [GOOD, EASY, HARD][i % 3]), curriculum=curriculum, max_in_flight=1)
     first, second = run(filler.fill(2, step=0)), run(filler.fill(1, step=1))
     assert [lessons.prompt_ids for lessons in first.lessons] == [((0,),), ((1,),), ((2,),), ((3,),)]
     assert [lessons.prompt_ids for lessons in second.lessons] == [((4,),), ((5,),), ((6,),)]

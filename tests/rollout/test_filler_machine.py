@@ -38,7 +38,7 @@ class World:
             score_timeout=5.0, **options,
         )  # fmt: skip
         self.admitted, self.trained, self.topped = [], [], []
-        settle = self.filler._settle
+        settle = self.filler._settler.settle
 
         def watched(group, fill):
             settle(group, fill)
@@ -46,7 +46,7 @@ class World:
                 self.admitted.append(group.ticket)
             self.check()
 
-        self.filler._settle = watched
+        self.filler._settler.settle = watched
 
     def pick(self, kinds):
         weights = np.array(list(kinds.values()))
@@ -148,7 +148,7 @@ class World:
         await self.filler.close()
         self.check()
         assert self.curriculum.metrics()["in_flight"] == self.engine.running == 0
-        kept = [group.ticket for group in self.filler._kept]
+        kept = [group.ticket for group in self.filler._settler.kept]
         assert sorted(self.admitted) == sorted(self.trained + kept)
         assert len(set(self.trained + self.topped)) == len(self.trained + self.topped)
         assert self.filler.counts.topped_up == len(self.topped)

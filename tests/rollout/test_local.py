@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 import time
 from collections import Counter
@@ -10,10 +11,14 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
+from curro import Curriculum
 from curro.errors import ConfigError, EngineError, PromptError
 from curro.lab import load
 from curro.lab.model import build_model
+from curro.rollout.filler import Filler
 from curro.rollout.local import LocalEngine
 
 CHAT = [{"role": "user", "content": "3afc="}]
@@ -33,7 +38,53 @@ def endless(chains):
     model, tokenizer = build_model(chains[1], width=16, layers=1), load("chains")[1]
     model.generation_config.eos_token_id = None
     tokenizer.eos_token = None
+    model.config.max_position_embeddings = 100_000
     return model, tokenizer
+
+
+@pytest.fixture(scope="module")
+def unpadded():
+    """A model with random weights and 32 positions, whose tokenizer has no token to pad with."""
+    torch.manual_seed(0)
+    words = Tokenizer(models.WordLevel({name: i for i, name in enumerate("abcdefgh$")}, unk_token="a"))
+    words.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    sizes = {"vocab_size": 9, "n_positions": 32, "n_embd": 8, "n_layer": 1, "n_head": 1}
+    model = GPT2LMHeadModel(GPT2Config(**sizes, bos_token_id=8, eos_token_id=8)).eval()
+    return model, PreTrainedTokenizerFast(tokenizer_object=words, eos_token="$")
+
+
+class Slow:
+    """A model in training whose forward passes, and its way back to training, take their time.
+
+    Attributes:
+        begun, inside: forward passes so far, and those under way.
+    """
+
+    def __init__(self, seconds):
+        self.model, self.tokenizer = load("chains")
+        self.model.train()
+        self.begun = self.inside = 0
+        forward, train = self.model.forward, self.model.train
+
+        @functools.wraps(forward)
+        def slow_forward(*arguments, **options):
+            self.begun += 1
+            self.inside += 1
+            time.sleep(seconds)
+            try:
+                return forward(*arguments, **options)
+            finally:
+                self.inside -= 1
+
+        def slow_train(mode=True):
+            time.sleep(seconds)
+            return train(mode)
+
+        self.model.forward, self.model.train = slow_forward, slow_train
+
+    @property
+    def left_alone(self):
+        return not self.inside and self.model.training
 
 
 def with_engine(pair, use, **options):
@@ -201,6 +252,60 @@ def test_one_cancelled_request_leaves_the_others_of_its_batch(chains):
     assert [r.token_ids for r in kept] == [r.token_ids for r in alone[0]]
 
 
+def test_a_cancelled_call_is_over_when_the_model_is_left_alone():
+    slow = Slow(0.1)
+
+    async def use(engine):
+        tasks = [asyncio.create_task(engine.generate(f"{i}abcdefghij=", 2)) for i in range(3)]
+        while slow.begun < 2:
+            await asyncio.sleep(0.01)
+        tasks[0].cancel()
+        await asyncio.sleep(0.01)
+        begun = slow.begun
+        for task in tasks:  # the first for the second time
+            task.cancel()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+        assert slow.left_alone
+        assert slow.begun <= begun + 1
+        assert [type(end) for end in ends] == [asyncio.CancelledError] * 3
+        await asyncio.sleep(0.3)
+        assert slow.left_alone
+
+    with_engine((slow.model, slow.tokenizer), use)
+
+
+@pytest.mark.parametrize("max_new_tokens", [1, 16])
+def test_an_answered_call_leaves_the_model_alone(max_new_tokens):
+    slow = Slow(0.02)
+
+    async def use(engine):
+        await asyncio.gather(*(engine.generate(prompt, 2) for prompt in PROMPTS))
+        assert slow.left_alone
+
+    with_engine((slow.model, slow.tokenizer), use, max_new_tokens=max_new_tokens, batch=3)
+
+
+def test_a_full_batch_leaves_the_model_alone():
+    slow = Slow(0.05)
+
+    async def score(prompt, rollouts):
+        return [1.0] * len(rollouts)
+
+    async def use(engine):
+        prompts = [f"{i}abc="[i % 2 :] for i in range(20)]
+        filler = Filler(
+            Curriculum("uniform", 20), engine, prompts.__getitem__, score,
+            rollouts_per_prompt=2, max_in_flight=8,
+        )  # fmt: skip
+        async with filler:
+            for step in range(2):
+                await filler.fill(1, step=step)
+                assert slow.left_alone
+        assert filler.counts.cancelled
+
+    with_engine((slow.model, slow.tokenizer), use, batch=5)
+
+
 def test_closing_ends_what_runs_and_what_comes(endless):
     async def use(engine):
         task = asyncio.create_task(engine.generate("5b=", 2))
@@ -227,6 +332,32 @@ def test_a_prompt_that_the_tokenizer_refuses_does_not_harm_the_others(chains):
         return await good
 
     assert len(with_engine((model, tokenizer), use)[0]) == 2
+
+
+def test_a_tokenizer_without_a_token_to_pad_with(unpadded):
+    prompts = ["ab", "cdefg", "h"]
+    together, metrics = generated(unpadded, prompts, 2, max_new_tokens=4)
+    assert metrics["engine/batches"] == 1
+    for prompt, group in zip(prompts, together, strict=True):
+        ((alone,), _) = generated(unpadded, [prompt], 2, max_new_tokens=4)
+        assert [r.token_ids for r in group] == [r.token_ids for r in alone]
+        for rollout in group:
+            expected = log_probability(unpadded, prompt, rollout.token_ids, 1.0)
+            np.testing.assert_allclose(rollout.logprobs, expected, atol=1e-5)
+
+
+def test_prompts_that_the_model_has_no_positions_for_do_not_harm_the_others(unpadded):
+    async def use(engine):
+        prompts = ["ab", "a" * 28, "a" * 29, ""]
+        return await asyncio.gather(*(engine.generate(p, 2) for p in prompts), return_exceptions=True)
+
+    (short, longest, too_long, empty), _ = with_engine(unpadded, use, max_new_tokens=4)
+    assert [len(short), len(longest)] == [2, 2]
+    assert [type(too_long), type(empty)] == [PromptError, PromptError]
+    assert "has 29 tokens, which with max_new_tokens=4 are more than the model's 32 positions" in str(
+        too_long
+    )
+    assert "gives no token for the prompt ''" in str(empty)
 
 
 def test_a_model_that_fails_says_so_and_goes_on(chains):

@@ -10,8 +10,10 @@ import time
 import pytest
 from tests.rollout.server_setup import FakeServer, save_models, transformers_serve
 
-from curro.errors import ConfigError, EngineError
+from curro import Curriculum
+from curro.errors import ConfigError, EngineError, PromptError
 from curro.lab import load
+from curro.rollout.filler import Filler
 from curro.rollout.openai_server import OpenAIEngine
 from curro.rollout.server_answer import Choice, gather
 
@@ -153,6 +155,51 @@ def test_logprobs_at_another_temperature_are_left_out_unless_vouched_for():
         assert rollouts(url, temperature=0.7, tempered_logprobs=True)[0][0].logprobs is not None
 
 
+@pytest.mark.parametrize("temperature", [0, 1e-6])
+def test_greedy_completions_are_asked_for_one_by_one(temperature):
+    fake = FakeServer()
+    with fake.running() as url:
+        found, _ = rollouts(url, n=3, temperature=temperature)
+    assert [rollout.text for rollout in found] == ["40"] * 3
+    assert [body["n"] for body in fake.requests] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("shape", ["vllm", "text"])
+def test_extra_fields_are_sent_and_change_the_sampling(shape):
+    fake = FakeServer(shape)
+    fake.strict = shape == "text"
+    extra = {"top_k": 20, "top_p": 0.9, "min_p": 0.1, "repetition_penalty": 1.1, "stop": ["!"]}
+    if shape == "text":
+        extra = {"top_p": 0.9}
+    with fake.running() as url:
+        rollouts(url, extra=extra)
+    assert all(body | extra == body for body in fake.requests)
+
+
+def test_logprobs_of_a_sampling_that_extra_fields_change_are_left_out_unless_vouched_for():
+    with FakeServer().running() as url:
+        assert rollouts(url, extra={"top_k": 20})[0][0].logprobs is None
+        assert rollouts(url, extra={"logit_bias": {"7": 5}})[0][0].logprobs is None
+        assert rollouts(url, extra={"top_k": 20}, tempered_logprobs=True)[0][0].logprobs is not None
+        assert rollouts(url, extra={"top_k": -1, "stop": ["!"]})[0][0].logprobs is not None
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        *((name, "sets it itself") for name in ("n", "prompt", "messages", "stream", "logprobs")),
+        *((name, "sets it itself") for name in ("return_token_ids", "separate_reasoning")),
+        ("model", "give the engine's option model"),
+        ("max_tokens", "give the engine's option max_new_tokens"),
+        ("max_completion_tokens", "give the engine's option max_new_tokens"),
+        ("temperature", "give the engine's option temperature"),
+    ],
+)
+def test_extra_fields_that_the_engine_sets_are_refused(field, said):
+    with pytest.raises(ConfigError, match=f"extra cannot have '{field}': .*{said}"):
+        OpenAIEngine("http://localhost:8000", max_new_tokens=4, extra={"stop": ["!"], field: 1})
+
+
 def test_texts_that_do_not_round_trip_are_counted():
     tokenizer = load("chains")[1]
     fake = FakeServer("text")
@@ -223,18 +270,62 @@ def test_finished_choices_of_a_broken_answer_are_kept():
     assert [body["n"] for body in fake.requests] == [2, 3, 2]
 
 
-def test_a_prompt_that_is_refused_is_not_repeated():
+@pytest.mark.parametrize(("shape", "requests"), [("vllm", 1), ("text", 2)])
+def test_a_prompt_that_is_refused_is_not_repeated(shape, requests):
+    fake = FakeServer(shape)
+    with fake.running() as url:
+
+        async def use(engine):
+            await engine.capabilities()
+            fake.first = [400] * requests
+            with pytest.raises(
+                PromptError, match=r"/v1 refuses the prompt '3afc=' \(HTTP 400: .*out of order"
+            ):
+                await engine.generate("3afc=", 2)
+            return await engine.generate("5b=", 2)
+
+        found, metrics = with_engine(use, url)
+    assert [rollout.text for rollout in found] == ["40", "40"]
+    assert metrics["engine/retries"] == 0
+    assert (metrics["engine/rollouts"], metrics["engine/failed"]) == (4, 2)
+
+
+def test_what_came_before_a_refusal_is_kept():
     fake = FakeServer()
+    half = {"choices": [{"index": 1, "text": "7", "finish_reason": "stop"}]}
+    with fake.running() as url:
+
+        async def use(engine):
+            await engine.capabilities()
+            fake.first = [b"data: " + json.dumps(half).encode() + b"\n\n", 400]
+            return await engine.generate("3afc=", 2)
+
+        (kept, lost), _ = with_engine(use, url)
+    assert (kept.text, kept.error) == ("7", None)
+    assert "HTTP 400" in lost.error
+
+
+def test_a_fill_does_not_ask_again_for_what_the_server_refuses():
+    fake = FakeServer()
+
+    async def score(prompt, completions):
+        return [1.0] * len(completions)
+
     with fake.running() as url:
 
         async def use(engine):
             await engine.capabilities()
             fake.first = [400]
-            return await engine.generate("3afc=", 2)
+            async with Filler(
+                Curriculum("uniform", 3), engine, str, score, rollouts_per_prompt=2, max_in_flight=1
+            ) as filler:
+                await filler.fill(2, step=0)
+            return filler.counts
 
-        found, metrics = with_engine(use, url)
-    assert all("HTTP 400" in rollout.error for rollout in found)
-    assert metrics["engine/retries"] == 0
+        counts, _ = with_engine(use, url)
+    asked = [body["prompt"] for body in fake.requests[1:]]
+    assert sorted(asked) == ["0", "1", "2"]
+    assert (counts.failed, counts.retried, counts.failed_rollouts, counts.wasted_rollouts) == (1, 0, 2, 2)
 
 
 def test_an_answer_that_takes_too_long():

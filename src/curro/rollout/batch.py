@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,7 +26,8 @@ class Batch:
         scored: bool (P, G); False for failed rollouts, and those that the scorer gave None.
         named: the parts of the reward, (P, G) each, NaN where a rollout has no such part.
         advantages: float64 (P, G); 0 where not scored.
-        weights: float64 (P,), importance weights.
+        weights: float64 (P,), importance weights as the loss of this batch takes them
+            (`Curriculum.batch_weights`).
         informativeness: float64 (P,), the within-group variance of the rewards.
         admitted: bool (P,); False for groups that the batch was topped up with.
         lessons: what the method wants the policy trained on besides, of all groups observed since the last
@@ -53,9 +54,14 @@ class Batch:
 
     @classmethod
     def of(
-        cls, groups: Sequence[Group], lessons: tuple[Lessons, ...], rollouts_per_prompt: int, counts: Counts
+        cls,
+        groups: Sequence[Group],
+        lessons: tuple[Lessons, ...],
+        rollouts_per_prompt: int,
+        counts: Counts,
+        batch_weights: Callable[[np.ndarray], np.ndarray],
     ) -> Batch:
-        """The batch of these groups, in their order."""
+        """The batch of these groups, in their order; `batch_weights` is the curriculum's."""
         shape = len(groups), rollouts_per_prompt
         unnamed_G = np.full(rollouts_per_prompt, np.nan)
         names = {name: None for group in groups for name in group.named}
@@ -68,7 +74,7 @@ class Batch:
             np.array([group.scored for group in groups], np.bool_).reshape(shape),
             {name: np.array([group.named.get(name, unnamed_G) for group in groups]) for name in names},
             np.array([group.advantages for group in groups], np.float64).reshape(shape),
-            np.array([group.weight for group in groups], np.float64),
+            batch_weights(np.array([group.weight for group in groups], np.float64)),
             np.array([group.informativeness for group in groups], np.float64),
             np.array([group.admitted for group in groups], np.bool_),
             lessons,
@@ -82,6 +88,7 @@ class Filling:
 
     Attributes:
         n, step, until: its size, its training step, and the time of the event loop to stop.
+        top_up: whether rejected groups may come into it.
         tried: the prompts that cannot come into it any more; repeats: tickets of such, drawn again.
         exhausted: the curriculum has no prompt any more.
         failures: groups that have failed in a row.
@@ -91,6 +98,7 @@ class Filling:
     n: int
     step: int
     until: float
+    top_up: bool
     tried: set[int] = field(default_factory=set)
     repeats: list[int] = field(default_factory=list)
     exhausted: bool = False

@@ -10,16 +10,14 @@ from concurrent.futures import Executor
 from dataclasses import asdict, replace
 from typing import Self
 
-import numpy as np
-
 from curro.curriculum import Curriculum
-from curro.errors import ConfigError, EngineError, ExhaustedError, FillError, RewardError
-from curro.lessons import Lessons
+from curro.errors import ConfigError, EngineError, ExhaustedError, FillError
 from curro.rollout.batch import Batch, Filling
 from curro.rollout.engine import Engine, Prompt
 from curro.rollout.flight import Flight
 from curro.rollout.group import Counts, Group
 from curro.rollout.scoring import Score, Scorer
+from curro.rollout.settling import Settler
 
 WHEN_SHORT = ("error", "finish", "top-up")
 
@@ -100,7 +98,7 @@ class Filler:
             raise ConfigError(f"when_short is one of {', '.join(WHEN_SHORT)}, not {when_short!r}")
         self.curriculum, self.prompts = curriculum, prompts
         self.rollouts_per_prompt, self.max_in_flight = rollouts_per_prompt, max_in_flight
-        self.max_staleness, self.max_failures = max_staleness, max_failures
+        self.max_staleness = max_staleness
         self.max_seconds, self.max_rollouts, self.when_short = max_seconds, max_rollouts, when_short
         self.counts = Counts()
         self._scorer = Scorer(score, executor=executor, workers=workers, timeout=score_timeout)
@@ -109,8 +107,7 @@ class Filler:
             rollouts_per_prompt=rollouts_per_prompt, slots=max_in_flight,
             least=least_rollouts, retries=retries, timeout=timeout,
         )  # fmt: skip
-        self._kept: list[Group] = []
-        self._lessons: list[Lessons] = []
+        self._settler = Settler(curriculum, self.counts, max_failures)
         self._filling = self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -132,7 +129,7 @@ class Filler:
     @property
     def kept(self) -> int:
         """Admitted groups of fills that ended in an error: the next batch begins with them."""
-        return len(self._kept)
+        return len(self._settler.kept)
 
     async def fill(self, n: int, *, step: int) -> Batch:
         """A batch of n admitted groups.
@@ -159,7 +156,8 @@ class Filler:
             raise FillError(f"step {step} cannot be filled: {why}")
         self._filling, before = True, replace(self.counts)
         self._flight.budget = self.max_rollouts
-        fill = Filling(n, step, asyncio.get_running_loop().time() + self.max_seconds)
+        until = asyncio.get_running_loop().time() + self.max_seconds
+        fill = Filling(n, step, until, top_up=self.when_short == "top-up")
         carry = self.max_staleness > 0
         try:
             await self._drop_stale(step)
@@ -171,7 +169,7 @@ class Filler:
         finally:
             self._flight.count_seconds(False)
             try:
-                self._settle_open(fill.repeats)
+                self._settler.release(fill.repeats)
                 if not carry:
                     await self._cancel(self._all())
             finally:
@@ -206,10 +204,10 @@ class Filler:
     async def _work(self, fill: Filling) -> str | None:
         """Settle groups until the batch is full; otherwise says what ran out."""
         flight, loop = self._flight, asyncio.get_running_loop()
-        fill.tried.update(group.prompt for group in (*self._kept, *self._all()))
-        while len(self._kept) < fill.n:
+        fill.tried.update(group.prompt for group in (*self._settler.kept, *self._all()))
+        while len(self._settler.kept) < fill.n:
             if flight.ended:
-                self._settle(flight.ended.popleft(), fill)
+                self._settler.settle(flight.ended.popleft(), fill)
             elif loop.time() >= fill.until:
                 return f"{self.max_seconds:g} s were over"
             else:
@@ -240,61 +238,16 @@ class Filler:
             try:
                 text = self.prompts(prompt)
             except BaseException:
-                self._settle_open([ticket])
+                self._settler.release([ticket])
                 raise
             fill.tried.add(prompt)
             self.counts.submitted += 1
             self._flight.launch(Group(prompt, ticket, fill.step), text, self.curriculum.table.key(prompt))
         return ""
 
-    def _settle(self, group: Group, fill: Filling) -> None:
-        """Let the curriculum judge a group that has ended."""
-        if group.error is not None:
-            self._drop(group, "failed")
-            self._judge(group, group.error, fill)
-            return
-        fill.failures = 0
-        try:
-            verdict = self.curriculum.observe(
-                [group.ticket],
-                group.rewards[None],
-                scored=group.scored[None],
-                named={name: part_G[None] for name, part_G in group.named.items()},
-            )
-        except BaseException:
-            self._drop(group, "failed")
-            raise
-        group.admitted = bool(verdict.admitted[0])
-        group.advantages, group.weight = verdict.advantages[0], float(verdict.weights[0])
-        group.informativeness = float(verdict.informativeness[0])
-        if verdict.lessons is not None:
-            self._lessons.append(verdict.lessons)
-        self.counts.wasted_rollouts += group.asked - sum(rollout.error is None for rollout in group.rollouts)
-        if group.admitted:
-            self.counts.admitted += 1
-            self._kept.append(group)
-        else:
-            self.counts.rejected += 1
-            if self.when_short == "top-up":
-                fill.remember(group, fill.n - len(self._kept))
-
-    def _judge(self, group: Group, error: Exception, fill: Filling) -> None:
-        """Raise what a failed group means for the fill, if anything."""
-        if isinstance(error, EngineError | RewardError | ConfigError):
-            error.add_note(f"{self.kept} admitted groups are kept for the next fill")
-            raise error
-        fill.failures += 1
-        if fill.failures >= self.max_failures:
-            raise FillError(
-                f"step {fill.step}: {fill.failures} groups in a row failed; the last, prompt "
-                f"{self.curriculum.table.key(group.prompt)!r}: {error}. {self.kept} admitted groups are "
-                "kept for the next fill"
-            ) from error
-
     def _batch(self, fill: Filling, reason: str | None, before: Counts) -> Batch:
-        groups = self._kept[: fill.n]
-        if len(groups) < fill.n and self.when_short == "top-up":
-            groups += fill.best(fill.n - len(groups))
+        groups = self._settler.kept[: fill.n]
+        groups += fill.best(fill.n - len(groups))
         if len(groups) < fill.n and self.when_short != "finish":
             done = self.counts.since(before)
             raise FillError(
@@ -302,10 +255,11 @@ class Filler:
                 f"({done.submitted} were tried, {done.rejected} rejected, {done.failed} failed). They are "
                 "kept for the next fill: ask for fewer, allow more, widen the gate, or set when_short"
             )
-        del self._kept[: fill.n]
-        lessons, self._lessons = tuple(self._lessons), []
+        del self._settler.kept[: fill.n]
+        lessons, self._settler.lessons = tuple(self._settler.lessons), []
         self.counts.topped_up += sum(not group.admitted for group in groups)
-        return Batch.of(groups, lessons, self.rollouts_per_prompt, self.counts.since(before))
+        counts = self.counts.since(before)
+        return Batch.of(groups, lessons, self.rollouts_per_prompt, counts, self.curriculum.batch_weights)
 
     async def _drop_stale(self, step: int) -> None:
         stale = [group for group in self._all() if step - group.step > self.max_staleness]
@@ -318,21 +272,9 @@ class Filler:
         """Drop groups at once, and wait until the engine has stopped generating them."""
         tasks = self._flight.cancel(groups)
         for group in groups:
-            self._drop(group, why)
+            self._settler.drop(group, why)
         if tasks:
             await asyncio.wait(tasks)
-
-    def _drop(self, group: Group, why: str) -> None:
-        setattr(self.counts, why, getattr(self.counts, why) + 1)
-        self.counts.wasted_rollouts += group.asked
-        self._settle_open([group.ticket])
-
-    def _settle_open(self, tickets: Sequence[int]) -> None:
-        """Drop tickets, but for those that somebody else has settled."""
-        tickets_P = np.asarray(tickets, np.int64)
-        tickets_P = tickets_P[np.isin(tickets_P, self.curriculum.ledger.tickets)]
-        if len(tickets_P):
-            self.curriculum.drop(tickets_P)
 
 
 def _check_from(lowest: int, **options: float) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from curro.errors import EngineError
+from curro.errors import EngineError, PromptError
 from curro.rollout.engine import Engine, Prompt, Rollout
 from curro.rollout.group import Counts, Group, GroupFailed
 from curro.rollout.scores import read_scores
@@ -149,7 +149,11 @@ class Flight:
         group.asked += n
 
     async def _ask(self, prompt: Prompt, n: int) -> list[Rollout]:
-        """n rollouts of a prompt, whatever the engine does."""
+        """n rollouts of a prompt, whatever the engine does.
+
+        Raises:
+            EngineError, PromptError: the engine raised it, and to ask again is no use.
+        """
         try:
             async with asyncio.timeout(self.timeout) as limit:
                 rollouts = list(await self.engine.generate(prompt, n))[:n]
@@ -158,6 +162,9 @@ class Flight:
                     raise TypeError(f"the engine returned {rollout!r:.80}, not a Rollout")
             why = f"the engine returned {len(rollouts)} of {n} rollouts"
         except EngineError:
+            raise
+        except PromptError:
+            self.counts.failed_rollouts += n
             raise
         except Exception as error:
             late = isinstance(error, TimeoutError) and limit.expired()

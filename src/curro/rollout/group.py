@@ -25,7 +25,8 @@ class Group:
         rewards: float64 (G,), 0 where not scored; named: its parts, (G,) each, NaN where there is none.
         scored: bool (G,).
         error: what ended the group before it had rewards.
-        admitted, advantages (G,), weight, informativeness: the curriculum's verdict.
+        admitted, advantages (G,), weight, informativeness: the curriculum's verdict; the weight is that of
+            the draw, before a batch scales it.
     """
 
     prompt: int

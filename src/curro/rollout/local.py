@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import threading
 from collections import Counter, deque
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,10 +39,12 @@ class LocalEngine:
     numbers of a rollout follow from the seed, the prompt and how often that prompt came before: neither the
     order of requests nor the batch they share changes it, but for rounding. torch's generators are not used.
 
-    Token ids end with the end-of-sequence token where the model wrote it. A rollout's request is answered as
-    soon as its own rollouts are done; a cancelled one stops at the next token.
+    Token ids end with the end-of-sequence token where the model wrote it. A request is answered as soon as
+    its own rollouts are done.
 
-    The model is in evaluation mode while it generates. It must not be trained at that time.
+    The model is in evaluation mode while it generates, and must not be trained at that time. When all calls
+    are over, it generates no more and is in the mode that it was in before: a cancelled call stops at the
+    next token and is over only then.
 
     Args:
         model: a causal language model of transformers, on any device.
@@ -84,13 +88,20 @@ class LocalEngine:
         self._ready = threading.Condition()
         self._due = self._closed = False
         self._thread: threading.Thread | None = None
+        self._inside: set[_Request] = set()
+        """Of the latest batch."""
+        self._left: Future[None] = Future()
+        """Done when the thread has left that batch."""
+        positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        self._positions = positions if positions is not None and positions > 0 else math.inf
 
     async def generate(self, prompt: Prompt, n: int) -> list[Rollout]:
         """n rollouts of a prompt.
 
         Raises:
             EngineError: the engine is closed, or the model failed.
-            PromptError: the tokenizer cannot read the prompt.
+            PromptError: the tokenizer cannot read the prompt or gives no token for it, or the model has too
+                few positions for it and `max_new_tokens`.
         """
         if n < 1:
             return []
@@ -111,6 +122,9 @@ class LocalEngine:
             with self._ready:
                 self._rows = deque(row for row in self._rows if row[0] is not request)
                 self._counts["cancelled"] += 1
+                left = self._left if request in self._inside else None
+            if left is not None:
+                await _outlast(asyncio.wrap_future(left))
             raise
 
     async def close(self) -> None:
@@ -143,33 +157,48 @@ class LocalEngine:
                 self._ready.wait_for(lambda: (self._rows and self._due) or self._closed)
                 rows = [self._rows.popleft() for _ in range(min(self.batch, len(self._rows)))]
                 self._due = bool(self._rows)
+                self._inside, self._left = {request for request, _ in rows}, Future()
             try:
                 self._generate(self._tokenized(rows))
             except Exception as error:
                 what = f"{type(error).__name__}: {error}"
                 self._fail(rows, EngineError(f"generating {len(rows)} rollouts at once failed: {what}"))
+            finally:
+                self._left.set_result(None)
         self._fail([*rows, *self._rows], EngineError("the local engine was closed while it generated"))
 
     def _tokenized(self, rows: list[tuple[_Request, int]]) -> list[tuple[_Request, int, list[int]]]:
-        """The rows with their prompts' token ids, without those that the tokenizer refuses."""
+        """The rows with their prompts' token ids, without those that cannot be answered."""
         ids: dict[_Request, list[int]] = {}
         for request, _ in rows:
             if request in ids or request.cancelled:
                 continue
             try:
                 ids[request] = self._ids(request.prompt)
-            except Exception as error:
-                what = f"{type(error).__name__}: {error}"
-                refused = PromptError(f"the tokenizer cannot read the prompt {request.prompt!r:.80}: {what}")
-                self._fail([(request, 0)], refused)
+            except PromptError as error:
+                self._fail([(request, 0)], error)
         return [(request, i, ids[request]) for request, i in rows if request in ids]
 
     def _ids(self, prompt: Prompt) -> list[int]:
-        if isinstance(prompt, str):
-            return self.tokenizer(prompt)["input_ids"]
-        return self.tokenizer.apply_chat_template(
-            list(prompt), add_generation_prompt=True, tokenize=True, return_dict=True
-        )["input_ids"]
+        try:
+            if isinstance(prompt, str):
+                ids = self.tokenizer(prompt)["input_ids"]
+            else:
+                ids = self.tokenizer.apply_chat_template(
+                    list(prompt), add_generation_prompt=True, tokenize=True, return_dict=True
+                )["input_ids"]
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise PromptError(f"the tokenizer cannot read the prompt {prompt!r:.80}: {what}") from error
+        if not ids:
+            raise PromptError(f"the tokenizer gives no token for the prompt {prompt!r:.80}")
+        if len(ids) + self.max_new_tokens > self._positions:
+            raise PromptError(
+                f"the prompt {prompt!r:.80} has {len(ids)} tokens, which with max_new_tokens="
+                f"{self.max_new_tokens} are more than the model's {self._positions} positions: shorten one "
+                "of the two"
+            )
+        return ids
 
     def _generate(self, rows: list[tuple[_Request, int, list[int]]]) -> None:
         if not rows or self._closed:
@@ -214,3 +243,10 @@ class LocalEngine:
 
         with suppress(RuntimeError):  # the caller's event loop is closed: nobody waits any more
             request.loop.call_soon_threadsafe(settle)
+
+
+async def _outlast(future: asyncio.Future[None]) -> None:
+    """Wait for what soon comes to its end by itself, however often the wait is cancelled."""
+    while not future.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([future])

@@ -7,14 +7,14 @@ cancelled call stops. What a server gives beyond text is found out by a tiny req
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from curro.errors import ConfigError, EngineError
+from curro.errors import ConfigError, EngineError, PromptError
 from curro.rollout.engine import Prompt, Rollout
+from curro.rollout.openai_fields import checked_extra, is_greedy, is_plain, wishes
 from curro.rollout.openai_requests import Server
 from curro.rollout.retokenize import retokenized
 from curro.rollout.server_answer import Choice
@@ -28,7 +28,7 @@ class Offer:
     """What a server gives beyond text.
 
     Attributes:
-        several: it answers `n` completions in one request.
+        several: it answers `n` completions in one request, at this temperature.
         logprobs: log-probabilities of the tokens.
         token_ids: the tokens' ids.
         fields: what requests carry to get all that.
@@ -45,7 +45,7 @@ class OpenAIEngine:
 
     A request that fails (HTTP 429 or 5xx, a broken answer, no answer in time) is repeated, with twice the
     wait each time; rollouts that still lack then carry `error`. What the server refuses (other HTTP 4xx) is
-    not repeated.
+    not repeated. At temperature 0 a request is for one completion: vLLM refuses to give several.
 
     Args:
         base_url: `http://host:port`, or with a path as `http://host:port/v1`.
@@ -58,13 +58,14 @@ class OpenAIEngine:
         retries: how often a failed request is repeated.
         backoff: seconds before the first repetition.
         api_key: sent as the bearer token.
-        tempered_logprobs: the server's log-probabilities are those of the tempered distribution, as vLLM's
-            are with `--logprobs-mode processed_logprobs`. Where False, there are none at temperatures other
-            than 1.
-        extra: further fields of every request, as `{"chat_template_kwargs": {"enable_thinking": False}}`.
+        tempered_logprobs: the server's log-probabilities are those of the distribution sampled from, as
+            vLLM's are with `--logprobs-mode processed_logprobs`. Where False, there are none at temperatures
+            other than 1, nor where `extra` changes the sampling.
+        extra: further fields of every request, as `{"chat_template_kwargs": {"enable_thinking": False}}`;
+            no field that the engine sets.
 
     Raises:
-        ConfigError: an option out of range, or no http address.
+        ConfigError: an option out of range, no http address, or a field in `extra` that the engine sets.
     """
 
     def __init__(
@@ -100,9 +101,9 @@ class OpenAIEngine:
             api_key=api_key,
         )
         self.model, self.tokenizer = model, tokenizer
-        self.with_logprobs = temperature == 1 or tempered_logprobs
+        self.extra = checked_extra(extra)
+        self.with_logprobs = tempered_logprobs or (temperature == 1 and is_plain(self.extra))
         self.sampling = {"max_tokens": max_new_tokens, "temperature": temperature, "top_p": 1.0}
-        self.extra = dict(extra or {})
         self._counts = dict.fromkeys(("rollouts", "failed", "retokenized", "not_round_trip"), 0)
         self._offers: dict[bool, Offer] = {}
 
@@ -112,9 +113,10 @@ class OpenAIEngine:
         Raises:
             EngineError: no server answers at the address, or it refuses every request (a wrong key, a wrong
                 model), or the engine is closed.
+            PromptError: the server refuses this prompt.
         """
         offer = await self.capabilities(chat=not isinstance(prompt, str))
-        body = self._body(prompt) | dict(offer.fields)
+        body = self._body(prompt, offer.fields)
         sizes = [n] if offer.several else [1] * n
         answers = await _together([self.server.ask(body, size, size) for size in sizes if size])
         rollouts: list[Rollout] = []
@@ -123,6 +125,9 @@ class OpenAIEngine:
             rollouts += [self._rollout(choice) for choice in choices] + [lost] * (size - len(choices))
         self._counts["rollouts"] += len(rollouts)
         self._counts["failed"] += sum(rollout.error is not None for rollout in rollouts)
+        refused = [failure.reason for _, failure in answers if failure and failure.refused]
+        if refused and not any(choices for choices, _ in answers):
+            raise PromptError(f"{self.server.url} refuses the prompt {prompt!r:.80} ({refused[0]})")
         return rollouts
 
     async def capabilities(self, *, chat: bool = False) -> Offer:
@@ -146,18 +151,18 @@ class OpenAIEngine:
         counts = self.server.counts | self._counts
         return {f"engine/{name}": float(count) for name, count in counts.items()}
 
-    def _body(self, prompt: Prompt) -> dict[str, Any]:
+    def _body(self, prompt: Prompt, fields: Mapping[str, Any]) -> dict[str, Any]:
         what = {"prompt": prompt} if isinstance(prompt, str) else {"messages": list(prompt)}
-        return what | self.sampling | {"model": self.model} | self.extra
+        return {**what, **self.sampling, "model": self.model, **fields, **self.extra}
 
     async def _probe(self, chat: bool) -> Offer:
         if self.model is None:
             self.model = await self.server.only_model()
         prompt: Prompt = [{"role": "user", "content": _PROBE}] if chat else _PROBE
-        reason = "an empty answer"
-        for fields in self._wishes(chat):
+        reason, temperature = "an empty answer", self.sampling["temperature"]
+        for fields in wishes(chat, temperature):
             choices, failure = await self.server.ask(
-                self._body(prompt) | {"max_tokens": 1} | fields, wanted=1, n=2
+                self._body(prompt, fields) | {"max_tokens": 1}, wanted=1, n=1 if is_greedy(temperature) else 2
             )
             if choices and _PROBE in choices[0].text:
                 raise EngineError(
@@ -177,16 +182,6 @@ class OpenAIEngine:
         raise EngineError(
             f"the server at {self.server.url} answers no request for the model {self.model!r}: {reason}"
         )
-
-    def _wishes(self, chat: bool) -> list[dict[str, Any]]:
-        """Fields to ask with, from all that vLLM and SGLang know to none; strict servers refuse others'."""
-        logprobs = {"logprobs": True if chat else 1}
-        untouched = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
-        ids = {"return_token_ids": True, "return_tokens_as_token_ids": True}
-        whole = {"separate_reasoning": False} if chat else {}
-        # `transformers serve` samples as the model's generation config says, which may be greedily
-        config = {"do_sample": self.sampling["temperature"] > 0, "top_k": 0}
-        return [logprobs | untouched | ids | whole, {"generation_config": json.dumps(config)}, logprobs, {}]
 
     def _rollout(self, choice: Choice) -> Rollout:
         ids = choice.token_ids

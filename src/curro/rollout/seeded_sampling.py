@@ -61,7 +61,11 @@ class RowsOver(StoppingCriteria):
         sampling: what draws the tokens.
         ends: ids of the end-of-sequence tokens.
         cancelled: tells of a row whether it is unwanted; asked after every token.
-        finished: hears of every row that has come to its own end, once.
+        finished: hears of every row that has come to its own end while others go on, once.
+
+    Attributes:
+        over: bool (B,), the rows that are not to go on.
+        last: the rows that came to their own end when no other was left.
     """
 
     def __init__(
@@ -74,14 +78,19 @@ class RowsOver(StoppingCriteria):
         self.sampling, self.cancelled, self.finished = sampling, cancelled, finished
         self.ends = torch.tensor(ends, device=sampling.tokens_BT.device)
         self.over = np.zeros(len(sampling.tokens_BT), np.bool_)
+        self.last: list[int] = []
 
     def __call__(self, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
-        last_B = self.sampling.tokens_BT[:, self.sampling.step - 1]
-        ended = torch.isin(last_B, self.ends).cpu().numpy()
-        for row in np.flatnonzero(~self.over):
-            if ended[row]:
-                self.finished(int(row))
-            self.over[row] = ended[row] or self.cancelled(int(row))
+        newest_B = self.sampling.tokens_BT[:, self.sampling.step - 1]
+        ended = np.flatnonzero(torch.isin(newest_B, self.ends).cpu().numpy() & ~self.over).tolist()
+        self.over[ended] = True
+        for row in np.flatnonzero(~self.over).tolist():
+            self.over[row] = self.cancelled(row)
+        if self.over.all():
+            self.last = ended
+        else:
+            for row in ended:
+                self.finished(row)
         return torch.from_numpy(self.over).to(input_ids.device)
 
 
@@ -96,29 +105,36 @@ def generate_rows(
     """Sample a completion for each of B prompts, with the model in evaluation mode.
 
     Args:
-        ids: the prompts' tokens, padded here.
+        ids: the prompts' tokens, at least one each; padded here, since tokenizers without a padding token
+            refuse to.
         sampling: draws the tokens, T at most a row.
         cancelled: tells of a row whether it is unwanted; asked after every token.
         finished: hears of every row, once, with "stop" as soon as the model has ended it, or "length"; the
-            row's tokens are the first `sampling.step` then.
+            row's tokens are the first `sampling.step` then. Of the last rows it hears when the model is
+            as it was before.
     """
     config, ends = _plain_config(model, tokenizer, sampling.tokens_BT.shape[1])
     over = RowsOver(sampling, ends, cancelled, lambda row: finished(row, "stop"))
-    inputs = tokenizer.pad({"input_ids": ids}, padding_side="left", return_tensors="pt").to(model.device)
+    gaps_B, pad = [max(map(len, ids)) - len(row) for row in ids], config.pad_token_id
+    padded_BL = [[pad] * gap + row for gap, row in zip(gaps_B, ids, strict=True)]
+    mask_BL = [[0] * gap + [1] * len(row) for gap, row in zip(gaps_B, ids, strict=True)]
     was_training = model.training
     model.eval()
     try:
         with torch.inference_mode():
             model.generate(
-                **inputs,
+                torch.tensor(padded_BL, device=model.device),
+                attention_mask=torch.tensor(mask_BL, device=model.device),
                 generation_config=config,
                 logits_processor=LogitsProcessorList([sampling]),
                 stopping_criteria=StoppingCriteriaList([over]),
             )
     finally:
         model.train(was_training)
-    for row in np.flatnonzero(~over.over):
-        finished(int(row), "length")
+    for row in over.last:
+        finished(row, "stop")
+    for row in np.flatnonzero(~over.over).tolist():
+        finished(row, "length")
 
 
 def _plain_config(model: Any, tokenizer: Any, max_new_tokens: int) -> tuple[GenerationConfig, list[int]]:
