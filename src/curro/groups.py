@@ -17,6 +17,12 @@ _LARGEST = 1e15
 """Rewards up to here, in reward ranges, keep squares finite in float32 and steps of 1 in float64."""
 
 
+def largest_reward(reward_range: tuple[float, float]) -> float:
+    """The size from which on a reward, or a part of one, is refused."""
+    low, high = reward_range
+    return _LARGEST * min(1.0, high - low)
+
+
 @dataclass(frozen=True)
 class Groups:
     """P groups of G rollouts.
@@ -122,7 +128,7 @@ def read_groups(
     if scored is not None:
         scored_PG = np.ascontiguousarray(scored_PG)
         rewards_PG[~scored_PG] = 0.0
-    limit = _LARGEST * min(1.0, table.reward_range[1] - table.reward_range[0])
+    limit = largest_reward(table.reward_range)
     mean_P, variance_P, beyond = _moments(rewards_PG, scored_PG, limit)
     if beyond >= 0:
         raise _too_large(table, prompts, rewards_PG, beyond, "reward", limit)

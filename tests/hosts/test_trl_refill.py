@@ -10,6 +10,8 @@ import torch
 from peft import LoraConfig
 
 import curro
+from curro.checkpoint import load_state
+from curro.errors import FillError
 from curro.hosts.trl import CurriculumGRPOTrainer, RefillSettings
 from curro.lab.model import build_model
 from curro.lab.tokenizer import build_tokenizer
@@ -147,6 +149,103 @@ def test_at_the_limit_the_most_informative_rejected_groups_top_up(tmp_path):
     strict = RefillSettings(limit=3, when_short="error")
     with pytest.raises(curro.CurroError, match="0 of 4 groups were admitted of 12 generated at step 0"):
         trainer(tmp_path, refill=strict, **options).train()
+
+
+@pytest.mark.parametrize("selection", ["prioritized-replay:variant=published", "pspo", "uniform"])
+def test_no_prompt_comes_twice_for_a_batch(tmp_path, selection):
+    diary = Recorded()
+    host = trainer(
+        tmp_path, curriculum=selection, admission="band:0.4,0.6", on_groups=diary, max_steps=8,
+        save_strategy="steps", save_steps=8,
+    )  # fmt: skip
+    host.train()
+    for step in range(8):
+        had = [record.draw.prompts for record in diary.records if record.step == step]
+        assert len(had) > 1
+        assert len(np.unique(np.concatenate(had))) == sum(map(len, had))
+    history = [entry for entry in host.state.log_history if "refill/repeats" in entry]
+    repeats = sum(entry["refill/repeats"] for entry in history)
+    assert repeats > 0  # some were drawn again, and given back
+    assert history[-1]["curriculum/dropped"] == repeats
+    assert history[-1]["curriculum/in_flight"] == 0
+    saved = load_state(tmp_path / "checkpoint-8" / "curro" / "curriculum.npz")
+    assert len(saved["ledger"]["tickets"]) == 0
+
+
+def test_a_fill_that_breaks_off_gives_back_what_it_holds(tmp_path):
+    rounds: list[int] = []
+
+    def reward(row: list[int], **_: Any) -> list[float]:
+        rounds.append(len(row))
+        if len(rounds) == 3:
+            raise RuntimeError("broken")
+        return [0.0] * len(row)
+
+    curriculum = curro.Curriculum("prioritized-replay:variant=published", 5, admission="signal", seed=0)
+    host = trainer(
+        tmp_path, curriculum=curriculum, reward_funcs=reward, train_dataset=dataset().select(range(5)),
+        per_device_train_batch_size=8, refill=RefillSettings(limit=3),
+    )  # fmt: skip
+    with pytest.raises(RuntimeError, match="broken"):
+        host.train()
+    assert len(curriculum.ledger) == 0
+
+
+@pytest.mark.parametrize("when_short", ["top-up", "error"])
+def test_when_all_prompts_were_tried_it_is_as_at_the_limit(tmp_path, when_short):
+    diary = Recorded()
+    options = {
+        "curriculum": "uniform", "admission": "band:0,1", "on_groups": diary, "max_steps": 1,
+        "reward_funcs": lambda row, **_: [float(prompt == 7 and i % 2) for i, prompt in enumerate(row)],
+        "refill": RefillSettings(limit=100, when_short=when_short),
+    }  # fmt: skip
+    host = trainer(tmp_path, **options)
+    if when_short == "error":
+        with pytest.raises(FillError, match=r"1 of 4 groups .* all 24 prompts were tried"):
+            host.train()
+    else:
+        host.train()
+        assert host.state.log_history[0]["refill/topped_up"] == 3
+    tried = np.concatenate([record.draw.prompts for record in diary.records])
+    assert sorted(tried.tolist()) == list(range(PROMPTS))
+
+
+def test_a_selection_that_repeats_prompts_goes_on_to_the_limit(tmp_path):
+    diary = Recorded()
+    nothing = {"reward_funcs": lambda row, **_: [0.0] * len(row), "max_steps": 1}
+    trainer(
+        tmp_path, curriculum="pspo:replacement=true", admission="signal", on_groups=diary, **nothing
+    ).train()
+    assert sum(len(record.draw) for record in diary.records) == 40
+
+
+def test_importance_weights_are_related_to_the_batch_that_is_trained_on(tmp_path):
+    """Not to the largest of each round: a round of one prompt would always have the weight 1."""
+    diary = Recorded()
+    curriculum = curro.Curriculum("pspo", PROMPTS, advantage="smoothed", admission="band:0.4,0.6", seed=1)
+    host = trainer(tmp_path, curriculum=curriculum, on_groups=diary, max_steps=6)
+    given: list[list[float]] = []
+    prepare = host._prepare_inputs
+
+    def keep(batch: Any) -> Any:
+        inputs = prepare(batch)
+        given.append(sorted(inputs["advantages"].tolist()))
+        return inputs
+
+    host._prepare_inputs = keep
+    host.train()
+    largest = []
+    for step in range(6):
+        verdicts = [record.verdict for record in diary.records if record.step == step]
+        admitted_P = np.concatenate([verdict.admitted for verdict in verdicts])
+        weights_P = np.concatenate([verdict.weights for verdict in verdicts])[admitted_P]
+        advantages_PG = np.concatenate([verdict.advantages for verdict in verdicts])[admitted_P]
+        expected = advantages_PG * (weights_P / weights_P.max())[:, None]
+        np.testing.assert_allclose(given[step], np.sort(expected.ravel()), rtol=1e-5)
+        largest.append(weights_P.max())
+    assert min(largest) < 0.99 * max(largest)
+    logged = np.sort(list(host._logs["advantages"])[-16:])
+    np.testing.assert_allclose(logged, np.sort(expected.ravel()), rtol=1e-5)
 
 
 def test_an_accuracy_decides_where_the_reward_is_a_sum(tmp_path):

@@ -60,7 +60,7 @@ def take(sampler, batches, step):
     batch = DataProto.from_single_dict(rows)[:3].repeat(4, interleave=True)
     scores = [reward(text, step, session) for text in drawn[:3] for session in range(4)]
     batch.batch["token_level_scores"] = torch.tensor(scores)[:, None] * torch.tensor([[0.0, 1.0]])
-    batch.non_tensor_batch["acc"] = np.array(scores)
+    batch.non_tensor_batch["prediction"] = np.array([1e20] * len(scores))  # what a model may write
     sampler.update(batch[np.random.default_rng(step).permutation(12)])
     return [int(text.split()[-1]) for text in drawn], scores
 

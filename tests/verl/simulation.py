@@ -12,14 +12,15 @@ import re
 import types
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import ray
 import torch
 import transfer_queue as tq
 from tensordict import TensorDict
-from verl.utils.tensordict_utils import list_of_dict_to_tensordict
+from verl.utils.tensordict_utils import assign_non_tensor, list_of_dict_to_tensordict
+from verl.workers.engine.utils import prepare_micro_batches
 from verl.workers.rollout.llm_server import LLMServerClient
 from verl.workers.rollout.replica import TokenOutput
 from verl.workers.rollout.router import GlobalRequestLoadBalancer
@@ -66,7 +67,10 @@ class Engine:
         asked: (step, number, uid) of every training prompt.
         rewards: of every training group by its uid; of sessions that did not fail.
         fail: numbers of prompts of which some sessions fail (1), or all (2).
+        extra: of every session's `reward_extra_info`, besides its own.
     """
+
+    extra: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, policy: Policy, size: int, fail: dict[int, int] | None = None) -> None:
         self.policy, self.size, self.fail = policy, size, fail or {}
@@ -105,6 +109,7 @@ class Engine:
         rng = np.random.default_rng(seed)
         p, failed = self.policy.pass_rate(number), 0 if validate else self.fail.get(number, 0)
         fields, tags, keys = [], [], []
+        said = {"form": 0.5, "said": "text"}
         for session in range({0: sessions, 1: sessions - 1, 2: 0}[failed]):
             right = float(rng.random() < p)
             scores = torch.zeros(WIDTH)
@@ -123,7 +128,7 @@ class Engine:
                     "rm_scores": scores,
                     "num_turns": 2,
                     "pass_rate": torch.tensor([p]),
-                    "extra_fields": {"reward_extra_info": {"acc": right, "form": 0.5, "said": "text"}},
+                    "extra_fields": {"reward_extra_info": {"acc": right} | said | self.extra},
                     "session_id": session,
                 }
             )
@@ -149,12 +154,22 @@ class Engine:
         tq.kv_put(key=uid, partition_id=partition, tag={"status": status})
 
 
+def cut(rows: int, ranks: int, micro: int) -> None:
+    """Cut a worker's rows into micro-batches as verl's engines do."""
+    assert rows % ranks == 0
+    part = TensorDict({"row": torch.zeros(rows // ranks, 1)}, batch_size=rows // ranks)
+    assign_non_tensor(part, use_dynamic_bsz=False, micro_batch_size_per_gpu=micro)
+    prepare_micro_batches(part)
+
+
 class Workers:
     """Stands for the actor's workers: policy gradient on the logit of the pass rate, one optimizer step a
     mini-batch, on the rows that real workers would read from the queue."""
 
-    def __init__(self, policy: Policy, ranks: int = 1) -> None:
+    def __init__(self, policy: Policy, config: Any, ranks: int = 1) -> None:
         self.policy = policy
+        self.micro = config.actor.ppo_micro_batch_size_per_gpu
+        self.log_prob_micro = config.rollout.log_prob_micro_batch_size_per_gpu
         self._dispatch_info = {"actor": list(range(ranks))}
         self.loss = None
         self.updates: list[dict[str, Any]] = []
@@ -163,6 +178,7 @@ class Workers:
         self.loss = loss
 
     def compute_log_prob(self, batch: Any) -> Any:
+        cut(len(batch), len(self._dispatch_info["actor"]), self.log_prob_micro)
         data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["input_ids"])
         zeros = torch.nested.as_nested_tensor([torch.zeros(len(ids)) for ids in data["input_ids"].unbind()],
                                               layout=torch.jagged)  # fmt: skip
@@ -174,6 +190,7 @@ class Workers:
         data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id)
         size = batch.extra_info["mini_batch_size"]
         assert len(batch) % size == 0
+        cut(size, len(self._dispatch_info["actor"]), self.micro)
         names = list(data.keys())
         rows = [{name: data[name][row] for name in names} for row in range(len(batch))]
         ranks = len(self._dispatch_info["actor"])
@@ -257,7 +274,7 @@ class SimulatedParts:
         self._init_dump_executor()
         self.resource_pool_manager = types.SimpleNamespace(get_n_gpus=lambda: 1)
         self.policy = Policy(len(self.train_dataset))
-        self.actor_rollout_wg = Workers(self.policy, self.ranks)
+        self.actor_rollout_wg = Workers(self.policy, self.config.actor_rollout_ref, self.ranks)
         self.reward_loop_manager = types.SimpleNamespace(reward_loop_worker_handles=[1])
         self.checkpoint_manager, self.llm_server_manager = Quiet(), Quiet()
         self.teacher_model_manager = self.distillation_config = None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curro.hosts.verl.groups import Rollout, assemble
+from curro.errors import RewardError
+from curro.hosts.verl.groups import Named, Rollout, assemble
 from curro.hosts.verl.lessons import _dealt
 from curro.hosts.verl.tickets import parts_of, ticket_of, uid_of
 
@@ -25,7 +27,7 @@ def test_every_reward_stands_in_its_place_whatever_the_order(rewards, size, rand
     ]
     random.shuffle(rollouts)
     names = sorted({rollout.group for rollout in rollouts}, key=ticket_of)
-    made = assemble(names, rollouts, size)
+    made = assemble(names, rollouts, size, Named("acc", 1e15))
     assert made.names == names
     assert made.rewards.shape[1] == max(size, 1 + max(session for _, session in rewards))
     for (group, session), reward in rewards.items():
@@ -33,9 +35,22 @@ def test_every_reward_stands_in_its_place_whatever_the_order(rewards, size, rand
         assert made.scored[place] == (not np.isnan(reward))
         np.testing.assert_equal(made.rewards[place], 0.0 if np.isnan(reward) else reward)
         np.testing.assert_equal(made.named["acc"][place], reward)
-        assert made.named["ok"][place] == 1.0
     assert made.scored.sum() == sum(not np.isnan(reward) for reward in rewards.values())
-    assert set(made.named) == {"acc", "ok"}
+    assert set(made.named) == {"acc"}
+    assert assemble(names, rollouts, size).named == {}
+
+
+def test_what_is_no_number_of_a_sensible_size_is_missing():
+    values = [1.0, True, np.float32(0.5), 1e20, -1e20, 10**400, np.inf, np.nan, "1", None, np.bool_(False)]
+    rollouts = [Rollout("a", session, 0.0, {"acc": value}) for session, value in enumerate(values)]
+    (part_G,) = assemble(["a"], [*rollouts, Rollout("a", 11, 0.0, {})], 12, Named("acc", 1e15)).named["acc"]
+    np.testing.assert_array_equal(part_G, [1, 1, 0.5, *[np.nan] * 7, 0, np.nan])
+
+
+def test_a_number_that_no_rollout_has_is_named_with_what_there_is():
+    rollouts = [Rollout("a", 0, 1.0, {"score": 1.0, "pred": "x"})]
+    with pytest.raises(RewardError, match=r"decides by 'acc', .* it has: pred, score"):
+        assemble(["a"], rollouts, 1, Named("acc", 1e15))
 
 
 @given(st.integers(0, 2**53), st.integers(0, 99), st.integers(0, 9))

@@ -11,12 +11,15 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from setup_run import CONFIG
+from simulation import cut
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 
 import curro
 from curro.data.errors import DataError
 from curro.hosts.verl.identity import RowIdentity
+from curro.hosts.verl.lessons import lesson_rows
+from curro.hosts.verl.micro_batches import rows_divisor
 from curro.hosts.verl.trainer import CurriculumTrainerSync
 
 RECIPES = Path(__file__).parents[2] / "recipes" / "verl"
@@ -158,6 +161,20 @@ def test_a_recipe_is_valid_for_verl_and_for_curro(tmp_path, name):
         assert (actor.optim.lr, actor.optim.weight_decay, actor.grad_clip) == (1e-6, 0.0, 1.0)
         assert not config.algorithm.norm_adv_by_std_in_grpo
         assert len(curriculum.select(4, step=1)) == 4
+
+
+@pytest.mark.parametrize("gpus", [1, 8, 16, 32])
+def test_a_batch_of_the_metis_recipe_with_its_judgments_is_cut_into_micro_batches(gpus):
+    config = load("metis_dapo")
+    actor, rollout, batch = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout, config.data
+    places = {"ranks": gpus, "mini_batches": batch.train_batch_size // actor.ppo_mini_batch_size}
+    divisor = rows_divisor(config, **places)
+    number = gpus * places["mini_batches"]
+    size = batch.train_batch_size * rollout.n // number
+    lessons = lesson_rows(size, batch.train_batch_size, places=number, divisor=divisor)
+    rows = size * number + lessons
+    cut(rows // places["mini_batches"], gpus, actor.ppo_micro_batch_size_per_gpu)
+    cut(rows, gpus, rollout.log_prob_micro_batch_size_per_gpu)
 
 
 def test_the_reward_is_found_by_verl_and_right():

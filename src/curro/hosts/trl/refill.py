@@ -13,9 +13,11 @@ import torch
 from accelerate.utils import gather_object
 
 from curro.errors import ConfigError, FillError
+from curro.fresh_draws import FreshDraws
 from curro.hosts.trl.merge import check_mergeable, merge_rows, rows_of
 
 if TYPE_CHECKING:
+    from curro.curriculum import Curriculum
     from curro.hosts.trl.trainer import CurriculumGRPOTrainer
 
 SHORT = ("top-up", "error")
@@ -46,12 +48,15 @@ class RefillSettings:
 
 @dataclass
 class _Kept:
-    """A group that may be trained on: its rows of TRL's output, its rewards by function, what TRL logs."""
+    """A group that may be trained on: its rows of TRL's output, its rewards by function, what TRL logs, and
+    the curriculum's verdict."""
 
     rows: dict[str, torch.Tensor]
     rewards: torch.Tensor
     logs: dict[tuple[str, str | None], list[Any]]
     variance: float
+    advantages: np.ndarray
+    weight: float
 
 
 @dataclass
@@ -66,38 +71,60 @@ class _Fill:
 def fill(trainer: CurriculumGRPOTrainer, rows: int) -> dict[str, Any]:
     """The output of `_generate_and_score_completions` for a batch of admitted groups, `rows` a process.
 
-    Every round generates as many groups as are missing. With several processes a round's groups are
-    exchanged, so that each process ends with an equal share of the batch, in the order of the draws.
+    Every round generates as many groups as are missing, of prompts that the batch has not had, unless the
+    selection repeats prompts; when all have been tried, that is the limit. With several processes a round's
+    groups are exchanged, so that each process ends with an equal share of the batch, in the order of the
+    draws.
 
     Raises:
-        FillError: the limit is reached and `when_short` is "error".
+        FillError: the limit is reached, or all prompts have been tried, and `when_short` is "error".
     """
     settings, processes = trainer.refill, trainer.accelerator.num_processes
     wanted = rows * processes // trainer.num_generations
     done = _Fill()
-    while len(done.admitted) < wanted and done.groups < settings.limit * wanted:
-        missing = wanted - len(done.admitted)
-        _round(trainer, done, -(-missing // processes))
+    curriculum = trainer.curriculum
+    may_repeat, size = curriculum.selection.repeats, curriculum.table.size
+    fresh = FreshDraws(curriculum, size, may_repeat=may_repeat)
+    tried = False
+    try:
+        while len(done.admitted) < wanted and done.groups < settings.limit * wanted and not tried:
+            per_process = -(-(wanted - len(done.admitted)) // processes)
+            if not may_repeat:
+                per_process = min(per_process, (size - done.groups) // processes)
+            tried = not per_process
+            if not tried:
+                _round(trainer, done, per_process, fresh)
+    finally:
+        fresh.end()
+    if trainer.accelerator.is_main_process:
+        # as they are when what was held has been dropped
+        now = curriculum.metrics()
+        done.metrics.update({f"curriculum/{name}": [value] for name, value in now.items()})
     short = wanted - len(done.admitted)
     if short > 0 and settings.when_short == "error":
+        more = f"raise the refill's limit of {settings.limit:g} batches"
+        if tried:
+            more = f"take more data, for all {size} prompts were tried"
         raise FillError(
             f"{len(done.admitted)} of {wanted} groups were admitted of {done.groups} generated at step "
-            f"{trainer.state.global_step}: widen the admission band, raise the refill's limit of "
-            f'{settings.limit:g} batches, or choose when_short="top-up"'
+            f"{trainer.state.global_step}: widen the admission band, {more}, or choose "
+            'when_short="top-up"'
         )
     done.rejected.sort(key=lambda kept: -kept.variance)
     batch = done.admitted[:wanted] + done.rejected[: max(short, 0)]
-    _log(trainer, done, batch, short)
+    if curriculum.credits:
+        _credit(curriculum, batch)
+    _log(trainer, done, batch, short, fresh)
     rank = trainer.accelerator.process_index
     share = batch[rank * wanted // processes : (rank + 1) * wanted // processes]
     return merge_rows(trainer, [kept.rows for kept in share])
 
 
-def _round(trainer: CurriculumGRPOTrainer, done: _Fill, per_process: int) -> None:
+def _round(trainer: CurriculumGRPOTrainer, done: _Fill, per_process: int, fresh: FreshDraws) -> None:
     """Generate so many groups on each process and sort them into admitted and rejected."""
     size = trainer.num_generations
     with _own_books(trainer) as (metrics, logs):
-        output, draw, verdict = trainer.roll_out(per_process * size)
+        output, draw, verdict = trainer.roll_out(per_process * size, fresh)
     check_mergeable(output)
     for name, values in metrics.items():
         done.metrics[name] += values
@@ -112,8 +139,19 @@ def _round(trainer: CurriculumGRPOTrainer, done: _Fill, per_process: int) -> Non
             trainer.gathered_rewards[part].cpu(),
             {name: values[part] for name, values in _columns(logs)},
             float(verdict.informativeness[i]),
+            verdict.advantages[i],
+            float(verdict.weights[i]),
         )
         (done.admitted if verdict.admitted[i] else done.rejected).append(kept)
+
+
+def _credit(curriculum: Curriculum, batch: list[_Kept]) -> None:
+    """Train on, and log, the curriculum's advantages times the importance weights of this batch."""
+    weights_P = curriculum.batch_weights([kept.weight for kept in batch])
+    for kept, weight in zip(batch, weights_P.tolist(), strict=True):
+        credit = kept.advantages * weight
+        kept.rows["advantages"] = torch.from_numpy(credit).to(kept.rows["advantages"])
+        kept.logs["advantages", None] = credit.tolist()
 
 
 @contextmanager
@@ -137,7 +175,9 @@ def _columns(logs: dict[str, Any]) -> Iterator[tuple[tuple[str, str | None], lis
             yield (name, None), values
 
 
-def _log(trainer: CurriculumGRPOTrainer, done: _Fill, batch: list[_Kept], short: int) -> None:
+def _log(
+    trainer: CurriculumGRPOTrainer, done: _Fill, batch: list[_Kept], short: int, fresh: FreshDraws
+) -> None:
     """Write down the batch where TRL writes down what it trains on, and apart from it the rejected work."""
     book, logs = trainer._metrics["train"], trainer._logs
     described = _describe(trainer, batch)
@@ -152,6 +192,7 @@ def _log(trainer: CurriculumGRPOTrainer, done: _Fill, batch: list[_Kept], short:
     for name, number in (("rounds", done.rounds), ("groups", done.groups), ("topped_up", max(short, 0))):
         book[f"refill/{name}"].append(float(number))
     book["refill/rejected"].append(float(len(done.rejected)))
+    book["refill/repeats"].append(float(fresh.repeats))
     if done.rejected:
         rewards = torch.cat([kept.rewards for kept in done.rejected]).double()
         weights = trainer.reward_weights.double().cpu()

@@ -17,6 +17,7 @@ from curro.admission.gate import Gate
 from curro.curriculum import Curriculum, Draw, Verdict
 from curro.environments.environment import Environment, episode_reward
 from curro.errors import ConfigError
+from curro.fresh_draws import Source
 from curro.hosts.trl import checkpoint as checkpoints
 from curro.hosts.trl.episodes import EpisodeRollouts
 from curro.hosts.trl.identity import RowIdentity
@@ -149,14 +150,17 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         self._lessons, self.policy.seconds = [], 0.0
         if self.curriculum.filters:
             return fill(self, len(inputs))
-        return self.roll_out(len(inputs))[0]
+        output, _, verdict = self.roll_out(len(inputs), self.curriculum)
+        if self.curriculum.credits:
+            self._credit(output, verdict, len(inputs))
+        return output
 
-    def roll_out(self, rows: int) -> tuple[dict[str, Any], Draw, Verdict]:
-        """Choose prompts for `rows` completions on every process, generate, observe and credit them."""
+    def roll_out(self, rows: int, source: Source) -> tuple[dict[str, Any], Draw, Verdict]:
+        """Choose prompts for `rows` completions on every process, generate and observe them."""
         processes, rank = self.accelerator.num_processes, self.accelerator.process_index
         number = rows * processes // self.num_generations
         step, local = self.state.global_step, slice(rank * rows, (rank + 1) * rows)
-        draw = on_owner(self.accelerator, lambda: self.curriculum.select(number, step=step))
+        draw = on_owner(self.accelerator, lambda: source.select(number, step=step))
         try:
             prompts = np.repeat(draw.prompts, self.num_generations)[local].tolist()
             row = {prompt: self.train_dataset[prompt] for prompt in dict.fromkeys(prompts)}
@@ -169,8 +173,6 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         verdict = on_owner(self.accelerator, lambda: self._observe(draw))
         if verdict.lessons is not None:
             self._lessons.append(verdict.lessons)
-        if self.curriculum.credits:
-            self._credit(output, verdict, local)
         return output, draw, verdict
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
@@ -212,11 +214,12 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             self.on_groups(GroupRecord(self.state.global_step, draw, rewards, verdict))
         return verdict
 
-    def _credit(self, output: dict[str, Any], verdict: Verdict, local: slice) -> None:
+    def _credit(self, output: dict[str, Any], verdict: Verdict, rows: int) -> None:
         """Train on, and log, the curriculum's advantages times its importance weights."""
+        rank = self.accelerator.process_index
         weights_P = self.curriculum.batch_weights(verdict.weights)
         credit = torch.from_numpy((verdict.advantages * weights_P[:, None]).ravel())
-        output["advantages"] = credit[local].to(output["advantages"])
+        output["advantages"] = credit[rank * rows : (rank + 1) * rows].to(output["advantages"])
         logged = self._logs["advantages"]
         for _ in range(min(len(credit), len(logged))):
             logged.pop()

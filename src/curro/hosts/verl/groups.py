@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from curro.errors import RewardError
+
 
 @dataclass(frozen=True)
 class Rollout:
@@ -22,6 +24,26 @@ class Rollout:
 
 
 @dataclass(frozen=True)
+class Named:
+    """A number of verl's `reward_extra_info` that a gate decides by.
+
+    Attributes:
+        name: its key.
+        largest: beyond this size it is no number: a session whose number is NaN, infinite or larger counts
+            as one that has none.
+    """
+
+    name: str
+    largest: float
+
+    def of(self, extra: Mapping[str, Any]) -> float:
+        """A session's number, NaN where it has none."""
+        value = extra.get(self.name)
+        fine = isinstance(value, Real | np.bool_) and abs(value) <= self.largest  # type: ignore[operator]
+        return float(value) if fine else math.nan  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
 class FinishedGroups:
     """P groups of up to G sessions.
 
@@ -29,7 +51,8 @@ class FinishedGroups:
         names: of the groups, in the order in which they were asked for.
         rewards: float64 (P, G); 0 where a session is missing.
         scored: bool (P, G).
-        named: float64 (P, G) each, the numbers of verl's `reward_extra_info`; NaN where there is none.
+        named: float64 (P, G), the number that the gate decides by, under its name; NaN where a session has
+            none. Nothing else of `reward_extra_info` is read: it may be what a model has written.
     """
 
     names: list[str]
@@ -41,24 +64,35 @@ class FinishedGroups:
         return len(self.names)
 
 
-def assemble(names: Iterable[str], rollouts: Iterable[Rollout], size: int) -> FinishedGroups:
+def assemble(
+    names: Iterable[str], rollouts: Iterable[Rollout], size: int, named: Named | None = None
+) -> FinishedGroups:
     """Put rollouts where they belong; sessions that failed, or whose reward is NaN, are not scored.
 
     Args:
         names: the groups to report on, each with at least one rollout.
         size: G where no session has a higher number.
+        named: what the gate decides by, if not by the reward.
+
+    Raises:
+        RewardError: no rollout has a number of that name.
     """
     order = list(names)
     row_of = {name: row for row, name in enumerate(order)}
     known = [rollout for rollout in rollouts if rollout.group in row_of]
     width = max([size, *(rollout.session + 1 for rollout in known)])
     rewards_PG = np.full((len(order), width), np.nan)
-    named: dict[str, np.ndarray] = {}
+    part_PG = np.full_like(rewards_PG, np.nan)
     for rollout in known:
         place = row_of[rollout.group], rollout.session
         rewards_PG[place] = rollout.reward
-        for name, value in rollout.extra.items():
-            if isinstance(value, Real | np.bool_) and not math.isinf(value):
-                named.setdefault(name, np.full(rewards_PG.shape, np.nan))[place] = float(value)
+        if named is not None:
+            part_PG[place] = named.of(rollout.extra)
+    if named is not None and not any(named.name in rollout.extra for rollout in known):
+        has = ", ".join(sorted({name for rollout in known for name in rollout.extra})) or "nothing"
+        raise RewardError(
+            f"the gate decides by {named.name!r}, and reward_extra_info has no such number; it has: {has}"
+        )
     scored_PG = ~np.isnan(rewards_PG)
-    return FinishedGroups(order, np.where(scored_PG, rewards_PG, 0.0), scored_PG, named)
+    parts = {} if named is None else {named.name: part_PG}
+    return FinishedGroups(order, np.where(scored_PG, rewards_PG, 0.0), scored_PG, parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -22,16 +23,20 @@ from curro.hosts.verl.loss import LESSON
 from curro.lessons import Lessons
 
 
-def add_lessons(batch: Any, lessons: Sequence[Lessons], *, ranks: int, mini_batches: int, end: int) -> Any:
+def add_lessons(
+    batch: Any, lessons: Sequence[Lessons], *, ranks: int, mini_batches: int, divisor: int, end: int
+) -> Any:
     """The batch with lessons in every mini-batch of every worker, equally many.
 
     verl cuts a batch into a part for each of R workers, one after the other, and each part into M
     mini-batches, one optimizer step each. The J lessons are dealt out over these R x M places, neighbours to
     different ones, and scaled by M / J: so a step is trained on the mean of its share, and with one step a
-    batch on exactly (9). Where a lesson is missing there is a row of weight 0.
+    batch on exactly (9). Where a lesson is missing there is a row of weight 0, and more such rows where
+    verl's micro-batches would not come out even.
 
     Args:
         batch: verl's meta data of a batch whose length R x M divides.
+        divisor: of the rows at a place, rollouts and lessons together (`rows_divisor`).
         end: the token that ends a sequence, for rows without a lesson.
     """
     asked = [ids for part in lessons for ids in part.prompt_ids]
@@ -39,7 +44,7 @@ def add_lessons(batch: Any, lessons: Sequence[Lessons], *, ranks: int, mini_batc
     scale = mini_batches / len(asked)
     weights_J = np.concatenate([part.advantages * part.weight * scale for part in lessons])
     places = ranks * mini_batches
-    count = -(-len(asked) // places) * places
+    count = lesson_rows(len(batch) // places, len(asked), places=places, divisor=divisor)
     source = tq.kv_batch_get(keys=batch.keys[:1], partition_id=batch.partition_id)[0]
     blank, blank_tag = construct_minimal_padding_template(source, batch.tags[0], end)
     name = f"lesson{uuid.uuid4().hex}"
@@ -59,6 +64,12 @@ def add_lessons(batch: Any, lessons: Sequence[Lessons], *, ranks: int, mini_batc
     keys = [f"{name}_{j}_0" for j in range(count)]
     _put(batch, keys, rows, tags)
     return _dealt(batch, keys, tags, places)
+
+
+def lesson_rows(size: int, lessons: int, *, places: int, divisor: int) -> int:
+    """How many rows make room for the lessons, equally many at each place beside its `size` rollouts."""
+    least = size + math.ceil(lessons / places)
+    return (math.ceil(least / divisor) * divisor - size) * places
 
 
 def _sequence(blank: dict[str, Any], asked: Sequence[int], answered: Sequence[int]) -> dict[str, Any]:

@@ -68,6 +68,10 @@ class CurriculumOwner:
         """`Curriculum.drop`."""
         self._once(client, call, lambda: self.curriculum.drop(np.asarray(tickets, np.int64)))
 
+    def batch_weights(self, weights: np.ndarray) -> np.ndarray:
+        """`Curriculum.batch_weights`."""
+        return self.curriculum.batch_weights(weights)
+
     def save(self, path: str) -> None:
         """Write the curriculum into a checkpoint."""
         self.curriculum.save(path)
@@ -136,6 +140,9 @@ class CurriculumClient:
     def drop(self, tickets: Sequence[int]) -> None:
         if len(tickets):
             self._change("drop", list(tickets))
+
+    def batch_weights(self, weights: np.ndarray) -> np.ndarray:
+        return self._ask("batch_weights", weights)
 
     def save(self, path: Path) -> None:
         self._ask("save", str(path))

@@ -13,7 +13,7 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
 from curro.curriculum import Verdict
 from curro.hosts.verl.filling import Filling
-from curro.hosts.verl.groups import FinishedGroups, Rollout, assemble
+from curro.hosts.verl.groups import FinishedGroups, Named, Rollout, assemble
 from curro.hosts.verl.owner import CurriculumClient
 from curro.hosts.verl.tickets import parts_of, ticket_of
 from curro.lessons import Lessons
@@ -23,11 +23,14 @@ if TYPE_CHECKING:
 else:
     Host = object
 
-CREDIT = "curro_credit"
-"""The tag of a trajectory: its advantage times its importance weight, where the curriculum credits."""
+ADVANTAGE, WEIGHT = "curro_advantage", "curro_weight"
+"""The tags of a trajectory: its advantage and its group's importance weight, where the curriculum credits."""
 
 SETTLED = "curro_settled"
 """The tag of a group that was reported."""
+
+PROMPT = "curro_prompt"
+"""The tag of a group that was observed: its prompt, which no ticket in flight tells any more."""
 
 
 class ReportingBuffer(Host):
@@ -40,12 +43,14 @@ class ReportingBuffer(Host):
     Attributes:
         owner: of the curriculum; set before training.
         filling: counts this batch's groups.
+        named: the number of verl's `reward_extra_info` that the gate decides by.
         lessons: what the curriculum wants the policy trained on in this step.
     """
 
     owner: CurriculumClient
     filling: Filling
     group_size: int
+    named: Named | None = None
     filters: bool
     credits: bool
     finished_keys: dict[str, set[str]]
@@ -77,7 +82,12 @@ class ReportingBuffer(Host):
     ) -> tuple[set[str], int, int, dict]:
         """verl's, which counts all of the third set as failures."""
         evicted, stale, flat, metrics = super()._evict_terminal_groups(global_steps, partition_id, reasons)
-        failures = len(reasons[2] - self.rejected)
+        failed = reasons[2] - self.rejected
+        failures = len(failed)
+        if partition_id == "train":
+            self.filling.stale += len(reasons[0])
+            self.filling.flat += len(reasons[1] - reasons[0])
+            self.filling.failed += len(failed - reasons[0] - reasons[1])
         name = f"{self._metrics_prefix(partition_id)}/rollout_failure/evicted_samples"
         metrics.pop(name, None)
         if failures:
@@ -91,16 +101,20 @@ class ReportingBuffer(Host):
         ended = terminal - self.settled
         rollouts = self._rollouts(ended - discarded)
         answered = {rollout.group for rollout in rollouts}
+        tags: dict[str, dict[str, Any]] = {uid: {SETTLED: True} for uid in sorted(ended)}
         # in the order of the tickets, whatever order a set has
         self.owner.drop(sorted(ticket_of(uid) for uid in ended - answered))
         if answered:
             names = sorted(answered, key=ticket_of)
-            groups = assemble(names, rollouts, self.group_size)
-            self._take_in(groups, self.owner.observe(
+            groups = assemble(names, rollouts, self.group_size, self.named)
+            verdict = self.owner.observe(
                 [ticket_of(uid) for uid in names], groups.rewards, scored=groups.scored, named=groups.named
-            ))  # fmt: skip
+            )
+            self._take_in(groups, verdict)
+            for uid, prompt in zip(names, verdict.prompts.tolist(), strict=True):
+                tags[uid][PROMPT] = prompt
         if ended:
-            tq.kv_batch_put(keys=sorted(ended), partition_id="train", tags=[{SETTLED: True} for _ in ended])
+            tq.kv_batch_put(keys=list(tags), partition_id="train", tags=list(tags.values()))
         self.settled |= ended
 
     def _rollouts(self, uids: set[str]) -> list[Rollout]:
@@ -121,7 +135,6 @@ class ReportingBuffer(Host):
         ]
 
     def _take_in(self, groups: FinishedGroups, verdict: Verdict) -> None:
-        self.filling.observed += len(groups)
         if verdict.lessons is not None:
             self.lessons.append(verdict.lessons)
         if self.filters:
@@ -133,16 +146,18 @@ class ReportingBuffer(Host):
                 (groups.rewards[out].sum(axis=1) / np.maximum(scored, 1)).sum()
             )
         if self.credits:
-            self._write_credit(groups, verdict.advantages * verdict.weights[:, None])
+            self._tag_credit(groups, verdict)
 
-    def _write_credit(self, groups: FinishedGroups, credit_PG: np.ndarray) -> None:
+    def _tag_credit(self, groups: FinishedGroups, verdict: Verdict) -> None:
         """Tag every output of every session; the tag goes with the trajectory, also into checkpoints."""
         row_of = {name: row for row, name in enumerate(groups.names)}
+        weights = verdict.weights.tolist()
         tags: dict[str, dict[str, float]] = {}
         for key, tag in self.partitions["train"].items():
             uid, session, _ = parts_of(key)
             if uid in row_of:
-                tags[key] = {CREDIT: float(credit_PG[row_of[uid], session])}
+                row = row_of[uid]
+                tags[key] = {ADVANTAGE: float(verdict.advantages[row, session]), WEIGHT: weights[row]}
                 tag.update(tags[key])
         tq.kv_batch_put(keys=list(tags), partition_id="train", tags=list(tags.values()))
 

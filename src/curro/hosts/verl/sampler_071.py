@@ -71,19 +71,15 @@ class CurriculumSampler(AbstractCurriculumSampler):
         """Observe the groups of a batch that was trained on; what else is in flight will not come back."""
         fields = batch.non_tensor_batch
         scores = batch.batch["token_level_scores"].sum(dim=-1).tolist()
-        named = {name: column for name, column in fields.items() if column.dtype != object}
         rollouts: list[Rollout] = []
         sizes: dict[str, int] = {}
         rows: dict[str, int] = {}
         for i, uid in enumerate(fields["uid"]):
             rows[uid] = fields["extra_info"][i][ROW]
-            extra = {name: column[i] for name, column in named.items()}
-            rollouts.append(Rollout(uid, sizes.get(uid, 0), scores[i], extra))
+            rollouts.append(Rollout(uid, sizes.get(uid, 0), scores[i], {}))
             sizes[uid] = sizes.get(uid, 0) + 1
         groups = assemble(rows, rollouts, 1)
-        self.curriculum.observe(
-            self._tickets(rows.values()), groups.rewards, scored=groups.scored, named=groups.named
-        )
+        self.curriculum.observe(self._tickets(rows.values()), groups.rewards, scored=groups.scored)
         self.curriculum.drop(self.curriculum.ledger.tickets)
         self.steps += 1
 

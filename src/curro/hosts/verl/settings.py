@@ -25,6 +25,8 @@ class VerlSettings:
         reward_range, seed: likewise.
         refill_limit: groups generated for a batch, in batches, before the run ends with an error; the last
             draw may go over it.
+        asks_policy, may_repeat: of the selection.
+        named: the named reward that the gate decides by, its option `reward`.
 
     Raises:
         ConfigError: no selection, a name or option that no method has, a limit below 1.
@@ -37,6 +39,8 @@ class VerlSettings:
     seed: int = 0
     refill_limit: float = 10.0
     asks_policy: bool = field(init=False, default=False)
+    may_repeat: bool = field(init=False, default=False)
+    named: str | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         for kind in KINDS:
@@ -46,6 +50,9 @@ class VerlSettings:
                 if kind == "selection":
                     predictor = getattr(method, "predictor", None)
                     object.__setattr__(self, "asks_policy", getattr(predictor, "needs_policy", False))
+                    object.__setattr__(self, "may_repeat", method.repeats)
+                if kind == "admission":
+                    object.__setattr__(self, "named", getattr(method, "reward", None))
         if isinstance(self.refill_limit, str) or not self.refill_limit >= 1:
             raise ConfigError(f"{KEY}.refill_limit is a number of batches from 1, not {self.refill_limit!r}")
 

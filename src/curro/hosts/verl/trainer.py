@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import uuid
 from functools import partial
@@ -18,18 +19,27 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 
 from curro.errors import ConfigError
+from curro.fresh_draws import FreshDraws
+from curro.groups import largest_reward
 from curro.hosts.verl.conflicts import refuse_conflicts
 from curro.hosts.verl.credit import write_credit
 from curro.hosts.verl.filling import Filling
+from curro.hosts.verl.groups import Named
 from curro.hosts.verl.identity import RowIdentity
 from curro.hosts.verl.lessons import LessonWorkers, add_lessons
 from curro.hosts.verl.loss import ppo_loss_with_lessons
+from curro.hosts.verl.micro_batches import rows_divisor
 from curro.hosts.verl.owner import CurriculumClient, start_owner
 from curro.hosts.verl.policy import Serving
-from curro.hosts.verl.replay import ReportingBuffer, ReportingReplayBuffer, ReportingReplayBufferAsync
+from curro.hosts.verl.replay import (
+    PROMPT,
+    ReportingBuffer,
+    ReportingReplayBuffer,
+    ReportingReplayBufferAsync,
+)
 from curro.hosts.verl.sampler import DrawnRows
 from curro.hosts.verl.settings import VerlSettings
-from curro.hosts.verl.tickets import uid_of
+from curro.hosts.verl.tickets import ticket_of, uid_of
 
 if TYPE_CHECKING:
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Host
@@ -49,8 +59,9 @@ class CurriculumTrainer(Host):
 
     Raises:
         ConfigError: on construction, a mistake under `curro`, or settings of verl that cannot go with it;
-            when the data is loaded, a batch that is larger than the data set.
+            when the data is loaded, a data set smaller than what is in flight together.
         FillError: while training, a batch that was not filled within `curro.refill_limit`.
+        ExhaustedError: while training, a batch for which all prompts were generated, and which is not full.
     """
 
     reads_curro = True
@@ -64,6 +75,9 @@ class CurriculumTrainer(Host):
     train_dataset: Any
     train_dataloader: Any
     actor_rollout_wg: Any
+    ref_policy_wg: Any
+    use_reference_policy: bool
+    ref_in_actor: bool
 
     def __init__(self, config: Any) -> None:
         self.settings = VerlSettings.read(config.get("curro", None))
@@ -88,11 +102,8 @@ class CurriculumTrainer(Host):
 
     def _init_dataloader(self) -> None:
         super()._init_dataloader()
-        batch, size = self.config.data.train_batch_size, len(self.train_dataset)
-        if batch > size:
-            raise ConfigError(
-                f"a batch takes {batch} prompts and the data set has {size}: lower data.train_batch_size"
-            )
+        size = len(self.train_dataset)
+        self._check_size(size)
         self.prompt_rows = DrawnRows(size)
         self.train_dataloader = StatefulDataLoader(
             dataset=self.train_dataset,
@@ -106,6 +117,20 @@ class CurriculumTrainer(Host):
         folder = Path(self.config.trainer.default_local_dir)
         self.owner = start_owner(self.settings.curriculum, rows, folder, self.config.curro_owner)
         self.replay_buffer.owner = self.owner
+        if self.settings.named is not None:
+            limit = largest_reward(self.settings.reward_range)
+            self.replay_buffer.named = Named(self.settings.named, limit)
+        self.draws = FreshDraws(self.owner, size, may_repeat=self.settings.may_repeat)
+
+    def _check_size(self, size: int) -> None:
+        batch = self.config.data.train_batch_size
+        ahead = math.floor(self.config.trainer.v1.get(self.mode, {}).get("num_warmup_batches", 0) * batch)
+        if batch + ahead > size and not self.settings.may_repeat:
+            window = f", and trainer.v1.{self.mode}.num_warmup_batches keeps {ahead} more in flight"
+            raise ConfigError(
+                f"a batch takes {batch} prompts{window if ahead else ''}; the data set has {size}: lower "
+                f"data.train_batch_size{' or num_warmup_batches' if ahead else ''}"
+            )
 
     def on_init_end(self) -> None:
         super().on_init_end()
@@ -120,7 +145,7 @@ class CurriculumTrainer(Host):
     def _next_train_batch(self, num_prompts: int | None = None) -> Any:
         """The prompts that the curriculum chooses now, under names that carry their tickets."""
         number = self.config.data.train_batch_size if num_prompts is None else num_prompts
-        draw = self.owner.select(number, step=self.global_steps)
+        draw = self.draws.select(number, step=self.global_steps)
         self.filling.drawn(number)
         try:
             self.prompt_rows.put(draw.prompts)
@@ -137,13 +162,17 @@ class CurriculumTrainer(Host):
 
     def prepare_step(self) -> dict:
         self.filling.begin()
+        self.draws.begin(ticket_of(uid) for uid in self._queued_groups())
         return super().prepare_step()
 
     def step(self, metrics: dict, timing_raw: dict) -> Any:
-        batch = super().step(metrics, timing_raw)
+        try:
+            batch = super().step(metrics, timing_raw)
+        finally:
+            self.draws.end()
         metrics.update({f"curriculum/{name}": value for name, value in self.owner.metrics().items()})
         if self.settings.admission is not None:
-            metrics.update(self.filling.metrics())
+            metrics.update(self.filling.metrics() | {"refill/repeats": float(self.draws.repeats)})
         return batch
 
     # ------------------------------ which credit ------------------------------
@@ -151,7 +180,7 @@ class CurriculumTrainer(Host):
     def _compute_advantage(self, batch: Any, metrics: dict) -> Any:
         batch = super()._compute_advantage(batch, metrics)
         if self.settings.advantage is not None:
-            write_credit(batch)
+            write_credit(batch, self.owner.batch_weights)
         return batch
 
     def _balance_batch(self, batch: Any, metrics: dict, *args: Any, **kwargs: Any) -> Any:
@@ -162,9 +191,12 @@ class CurriculumTrainer(Host):
         if lessons:
             before = len(batch)
             self._mini_batches = before // self._mini_batch
-            ranks = max(self.actor_rollout_wg._dispatch_info["actor"]) + 1
+            split = {"ranks": _ranks(self.actor_rollout_wg, "actor"), "mini_batches": self._mini_batches}
+            own_reference = self.use_reference_policy and not self.ref_in_actor
+            ref_ranks = _ranks(self.ref_policy_wg, "ref") if own_reference else None
+            divisor = rows_divisor(self.config, **split, ref_ranks=ref_ranks)
             end = self.tokenizer.eos_token_id
-            batch = add_lessons(batch, lessons, ranks=ranks, mini_batches=self._mini_batches, end=end)
+            batch = add_lessons(batch, lessons, **split, divisor=divisor, end=end)
             self._lesson_rows = len(batch) - before
         return batch
 
@@ -200,9 +232,24 @@ class CurriculumTrainer(Host):
         folder = os.path.join(trainer.default_local_dir, f"global_step_{self.global_steps}")
         if trainer.resume_mode == "resume_path":
             folder = trainer.resume_from_path
-        restored = (tq.kv_list("train") or {}).get("train", {})
-        groups = [(uid, tag) for uid, tag in restored.items() if tag.get("is_prompt", False)]
-        self.owner.load(Path(folder).absolute() / FILE, kept=self.replay_buffer.resume(groups))
+        groups = self._queued_groups()
+        self.owner.load(Path(folder).absolute() / FILE, kept=self.replay_buffer.resume(groups.items()))
+        ledger = self.owner.state_dict()["ledger"]
+        self.draws.given = dict(zip(ledger["tickets"].tolist(), ledger["prompts"].tolist(), strict=True))
+        self.draws.given |= {ticket_of(uid): tag[PROMPT] for uid, tag in groups.items() if PROMPT in tag}
+
+    def _queued_groups(self) -> dict[str, dict[str, Any]]:
+        """The tags of the groups in verl's queue, by their names."""
+        queue = (tq.kv_list("train") or {}).get("train", {})
+        return {uid: tag for uid, tag in queue.items() if tag.get("is_prompt", False)}
+
+
+def _ranks(workers: Any, role: str) -> int:
+    """How many parts verl splits a batch into for these workers."""
+    ranks = workers._dispatch_info
+    if role not in ranks:
+        ranks[role] = workers._query_dispatch_info(role)
+    return max(ranks[role]) + 1
 
 
 @register_trainer("curro_sync")
