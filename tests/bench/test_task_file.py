@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -84,6 +85,13 @@ def test_a_task_by_hand(tmp_path):
 def test_mistakes(tmp_path, text, message):
     with pytest.raises(ConfigError, match=message):
         read_tasks(written(tmp_path, text))
+
+
+def test_the_example_of_the_documentation(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "benchmark.md").read_text()
+    text = page[page.index('["gsm8k/hard"]') :].partition("```")[0]
+    (task,) = read_tasks(written(tmp_path, text)).values()
+    assert task.step == 128
 
 
 def test_no_such_file(tmp_path):
