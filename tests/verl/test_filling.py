@@ -15,6 +15,7 @@ from curro.hosts.verl.filling import Filling
         ({"flat": 8}, "8 had one value of algorithm.filter_groups.metric: choose another metric or data, or"),
         ({"failed": 3, "rejected": 1}, "3 had failed rollouts, 1 were rejected by the gate: look for their"),
         ({"stale": 4}, "4 were stale: raise trainer.v1.sampler.max_off_policy_threshold, or"),
+        ({}, "too few are finished: raise curro.refill_limit"),
     ],
 )
 def test_the_largest_cause_comes_first_and_says_what_to_do(counts, words):

@@ -8,7 +8,7 @@ import numpy as np
 
 import curro
 from curro.curriculum import Verdict
-from curro.fresh_draws import FreshDraws
+from curro.hosts.fresh_draws import FreshDraws
 from curro.hosts.verl.identity import RowIdentity
 from curro.hosts.verl.settings import VerlSettings
 

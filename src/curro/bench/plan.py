@@ -84,7 +84,7 @@ class Cell:
         """Of `curro train`, with `evaluations` on the way."""
         task = self.task
         steps = self.budget // task.step
-        saves = 10 if task.train else 0.1  # the lab's runs take seconds
+        save_every = max(1, steps // 10) if task.train else 10 * steps  # the lab's runs take seconds
         curriculum = self.method.curriculum
         if self.method.asks and task.judge:
             curriculum += f":{task.judge}"
@@ -99,7 +99,7 @@ class Cell:
             f"--rollouts={self.budget}",
             f"--eval-every={max(1, steps // evaluations)}",
             f"--eval-prompts={eval_prompts}",
-            f"--save-every={max(1, int(steps / saves))}",
+            f"--save-every={save_every}",
             f"--seed={self.seed}",
             *(f"--{name.replace('_', '-')}={_text(value)}" for name, value in task.train),
         ]

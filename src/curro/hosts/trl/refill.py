@@ -13,7 +13,7 @@ import torch
 from accelerate.utils import gather_object
 
 from curro.errors import ConfigError, FillError
-from curro.fresh_draws import FreshDraws
+from curro.hosts.fresh_draws import FreshDraws
 from curro.hosts.trl.merge import check_mergeable, merge_rows, rows_of
 
 if TYPE_CHECKING:

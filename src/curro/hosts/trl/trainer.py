@@ -17,7 +17,7 @@ from curro.admission.gate import Gate
 from curro.curriculum import Curriculum, Draw, Verdict
 from curro.environments.environment import Environment, episode_reward
 from curro.errors import ConfigError
-from curro.fresh_draws import Source
+from curro.hosts.fresh_draws import Source
 from curro.hosts.trl import checkpoint as checkpoints
 from curro.hosts.trl.episodes import EpisodeRollouts
 from curro.hosts.trl.identity import RowIdentity

@@ -49,10 +49,12 @@ class Filling:
         """
         if self.groups >= self.limit * self.wanted:
             found = sorted((-number, why, advice) for number, why, advice in self._thrown_away() if number)
+            causes = ", ".join(f"{-number} {why}" for number, why, _ in found)
+            advice = f"{found[0][2]}, or " if found else ""
             raise FillError(
                 f"{self.groups} groups were generated for the batch of {self.wanted} of step {step}, and of "
-                f"the groups that came back {', '.join(f'{-number} {why}' for number, why, _ in found)}: "
-                f"{found[0][2]}, or raise curro.refill_limit, now {self.limit:g} batches"
+                f"the groups that came back {causes or 'too few are finished'}: "
+                f"{advice}raise curro.refill_limit, now {self.limit:g} batches"
             )
 
     def _thrown_away(self) -> list[tuple[int, str, str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -39,8 +38,9 @@ class Named:
     def of(self, extra: Mapping[str, Any]) -> float:
         """A session's number, NaN where it has none."""
         value = extra.get(self.name)
-        fine = isinstance(value, Real | np.bool_) and abs(value) <= self.largest  # type: ignore[operator]
-        return float(value) if fine else math.nan  # type: ignore[arg-type]
+        if isinstance(value, np.generic):
+            value = value.item()
+        return float(value) if isinstance(value, int | float) and abs(value) <= self.largest else math.nan
 
 
 @dataclass(frozen=True)

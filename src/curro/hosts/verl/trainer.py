@@ -19,8 +19,8 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 
 from curro.errors import ConfigError
-from curro.fresh_draws import FreshDraws
 from curro.groups import largest_reward
+from curro.hosts.fresh_draws import FreshDraws
 from curro.hosts.verl.conflicts import refuse_conflicts
 from curro.hosts.verl.credit import write_credit
 from curro.hosts.verl.filling import Filling

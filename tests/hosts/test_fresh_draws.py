@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import curro
-from curro.fresh_draws import FreshDraws
+from curro.hosts.fresh_draws import FreshDraws
 
 METHODS = ["uniform", "prioritized-replay", "prioritized-replay:variant=published", "pspo", "frontier"]
 
