@@ -2,7 +2,9 @@
 
 from curro.admission.gate import Gate
 from curro.advantage.base import Advantage
-from curro.curriculum import Curriculum, Draw, Verdict
+from curro.allocation.base import Allocation
+from curro.curriculum import Curriculum
+from curro.draws import Draw
 from curro.errors import (
     CheckpointError,
     ConfigError,
@@ -12,13 +14,16 @@ from curro.errors import (
     TicketError,
 )
 from curro.groups import Groups
-from curro.lessons import Lessons, Policy, Reply
+from curro.policy import AuxiliarySamples, Policy, Reply
 from curro.prediction.base import Predictor
 from curro.prompts import PromptTable
 from curro.selection.base import Choice, Outcome, Reason, Selection
+from curro.verdicts import Verdict
 
 __all__ = [
     "Advantage",
+    "Allocation",
+    "AuxiliarySamples",
     "CheckpointError",
     "Choice",
     "ConfigError",
@@ -28,7 +33,6 @@ __all__ = [
     "ExhaustedError",
     "Gate",
     "Groups",
-    "Lessons",
     "Outcome",
     "Policy",
     "Predictor",

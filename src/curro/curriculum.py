@@ -2,79 +2,46 @@
 
 from __future__ import annotations
 
-import json
 import operator
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from threading import RLock
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curro import checkpoint, registry
 from curro.admission.gate import Gate
 from curro.advantage.base import Advantage
+from curro.allocation.base import Allocation
+from curro.allocation.base import checked as checked_allocation
+from curro.draws import Draw
 from curro.errors import CheckpointError, ConfigError, ExhaustedError
 from curro.groups import read_groups
-from curro.lessons import Lessons, Policy
+from curro.html_table import html_table
+from curro.method_specs import build_method, check_names, describe_method
+from curro.one_at_a_time import one_at_a_time
+from curro.policy import Policy
 from curro.prompts import PromptTable
+from curro.saved_state import check_alike, check_origin, require
 from curro.selection.base import Outcome, Selection, checked
 from curro.signal_meter import SignalMeter
+from curro.source_meter import SourceMeter
+from curro.storage import checkpoint
 from curro.tickets import TicketLedger
+from curro.verdicts import Credited, Verdict, multiply_credit
 
-FORMAT = 2
+if TYPE_CHECKING:
+    from curro.allocation.beliefs import Beliefs
 
-
-@dataclass(frozen=True)
-class Draw:
-    """Prompts to roll out; arrays of shape (P,).
-
-    Attributes:
-        prompts: int64, the prompts' numbers in the data set, distinct.
-        tickets: int64, to be settled by `observe` or `drop`.
-        probabilities: float64, of drawing this prompt when it was drawn; NaN where nothing was random,
-            or it is not known.
-        weights: float64, importance weights, for `Curriculum.batch_weights`.
-        reasons: uint8, why each was chosen (`curro.Reason`).
-        step: the training step that asked.
-    """
-
-    prompts: np.ndarray
-    tickets: np.ndarray
-    probabilities: np.ndarray
-    weights: np.ndarray
-    reasons: np.ndarray
-    step: int
-
-    def __len__(self) -> int:
-        return len(self.prompts)
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What the update needs to know of finished groups.
-
-    Attributes:
-        prompts: int64 (P,).
-        admitted: bool (P,), whether the group is trained on.
-        advantages: float64 (P, G); 0 for rollouts that were not scored.
-        weights: float64 (P,), importance weights at draw time, for `Curriculum.batch_weights`.
-        informativeness: float64 (P,), the within-group variance mean((r - mean r)^2), in squared
-            units of the reward; p(1-p) for 0/1 rewards.
-        lessons: further sequences to train on, of methods that ask the policy something.
-    """
-
-    prompts: np.ndarray
-    admitted: np.ndarray
-    advantages: np.ndarray
-    weights: np.ndarray
-    informativeness: np.ndarray
-    lessons: Lessons | None = None
+FORMAT = 3
+_LARGEST = 2**62
 
 
 class Curriculum:
     """Decides which prompts are rolled out next, and learns from their rewards.
+
+    Several threads may call it: every call waits for the one before.
 
     Args:
         selection: which prompts are rolled out next: a method's name ("prioritized-replay"), the name
@@ -85,6 +52,8 @@ class Curriculum:
         advantage: how rollouts are credited; the same forms. None leaves the crediting to the host
             framework, and verdicts carry A = r - mean(r).
         admission: which finished groups are trained on ("band:0.3,0.7"); the same forms. None: all.
+        allocation: how many rollouts each prompt gets of a budget ("knapsack"); the same forms. None: as many
+            as any other.
         reward_range: the rewards of complete failure and complete success: the scale of success rates, and
             of variances that are compared with those of 0/1 rewards; other rewards are allowed.
         seed: of all random choices. Same seed, same feedback: same draws.
@@ -100,6 +69,7 @@ class Curriculum:
         *,
         advantage: str | Mapping[str, Any] | Advantage | None = None,
         admission: str | Mapping[str, Any] | Gate | None = None,
+        allocation: str | Mapping[str, Any] | Allocation | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
         seed: int = 0,
     ) -> None:
@@ -110,59 +80,69 @@ class Curriculum:
             rows=getattr(prompts, "rows", None),
             reward_range=reward_range,
         )
+        specs = {
+            "selection": selection, "advantage": advantage, "admission": admission, "allocation": allocation
+        }  # fmt: skip
         self.config = {
-            "selection": _describe("selection", selection),
-            "advantage": _describe("advantage", advantage),
-            "admission": _describe("admission", admission),
+            **{kind: describe_method(kind, spec) for kind, spec in specs.items()},
             "reward_range": list(self.table.reward_range),
             "seed": operator.index(seed),
         }
         self.rng = np.random.default_rng(seed)
+        self._lock = RLock()
         self.ledger = TicketLedger(self.table)
         self.step = 0
         self.signal = SignalMeter(self.table)
+        self.sources = SourceMeter(self.table)
         self.admitted = 0
-        self.credits, self.filters = advantage is not None, admission is not None
-        self.advantage: Advantage = _built("advantage", advantage or "group", Advantage)
+        self.has_advantage = advantage is not None
+        self.advantage: Advantage = build_method("advantage", advantage or "group")
         self.advantage.bind(self.table)
-        self.admission: Gate = _built("admission", admission or "everything", Gate)
+        self.admission: Gate = build_method("admission", admission or "everything")
         self.admission.bind(self.table)
-        self.selection: Selection = _built("selection", selection, Selection)
+        self.selection: Selection = build_method("selection", selection)
         self.selection.bind(self.table, self.rng)
+        self.has_admission = admission is not None or self.selection.replaces_uncredited
+        self.has_allocation = allocation is not None
+        self.allocation: Allocation = build_method("allocation", allocation or "equal")
+        self.beliefs = _beliefs(self.selection, self.table) if self.allocation.needs_belief else None
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], prompts: int | Sequence[str] | Any) -> Curriculum:
         """Build from a dict of the arguments' names, as TOML or YAML give it."""
-        known = ("selection", "advantage", "admission", "reward_range", "seed")
-        for name in config:
-            if name not in known:
-                raise ConfigError(f"a curriculum has no setting {name!r}; there are: {', '.join(known)}")
-        if "selection" not in config:
-            raise ConfigError("the curriculum's configuration lacks `selection`: name a method")
+        check_names(config)
         return cls(prompts=prompts, **config)
 
+    @one_at_a_time
     def attach(self, policy: Policy) -> None:
         """Lend the policy to a method that asks it something (METIS); hosts call this before training."""
         self.selection.attach(policy)
 
     @property
+    @one_at_a_time
     def free(self) -> int:
         """How many prompts are not in flight."""
         open_prompts = np.unique(self.ledger.prompts) if self.selection.repeats else self.ledger.prompts
         return self.table.size - len(open_prompts)
 
-    def select(self, n: int, *, step: int) -> Draw:
+    @one_at_a_time
+    def select(self, n: int, *, step: int, rollouts: int | None = None) -> Draw:
         """Choose n prompts to roll out.
 
         Args:
             n: how many; several small calls in a step draw what one large call would.
             step: the host's training step; never smaller than in an earlier call.
+            rollouts: the budget that the allocation divides between the n prompts. A prompt that gets nothing
+                of it is not drawn, so that the draw may have fewer than n. None: the host decides how many
+                rollouts a prompt gets.
 
         Raises:
             ExhaustedError: fewer than n prompts are free; nothing was selected.
-            ConfigError: n < 1, a step that goes back, or a method that did not choose n free prompts.
+            ConfigError: n < 1, a step that goes back, a method that did not choose n free prompts, no budget
+                for the curriculum's allocation, or one that it cannot spend.
         """
-        n, step = operator.index(n), operator.index(step)
+        n, step = _whole("n", n), _whole("step", step)
+        rollouts = None if rollouts is None else _whole("rollouts", rollouts)
         if n < 1:
             raise ConfigError(f"select needs n >= 1, not {n}")
         if step < self.step:
@@ -174,11 +154,35 @@ class Curriculum:
                 f"{n} prompts were asked for and {self.free} of {self.table.size} are free, "
                 f"{len(self.ledger)} are in flight: observe or drop some, or ask for fewer"
             )
+        if rollouts is not None and not self.allocation.needs_budget:
+            raise ConfigError(f"{type(self.allocation).__name__} divides no budget: leave `rollouts` out")
+        if rollouts is not None:
+            self.allocation.check(n, rollouts)
+        elif self.has_allocation and self.allocation.needs_budget:
+            raise ConfigError(
+                "the curriculum has an allocation and was asked for no rollouts: pass the budget of these "
+                "prompts as `rollouts`, or leave the allocation out with a host that does not"
+            )
         self.step = step
         choice = checked(self.selection.select(n, step), n, self.selection)
-        tickets = self.ledger.open(choice.prompts, step, choice.weights, repeats=self.selection.repeats)
-        return Draw(choice.prompts, tickets, choice.probabilities, choice.weights, choice.reasons, step)
+        rollouts_P = self._allocate(choice.prompts, step, rollouts)
+        if rollouts is not None and not rollouts_P.all():
+            self.selection.release(choice.prompts[rollouts_P == 0])
+            choice, rollouts_P = choice.take(rollouts_P > 0), rollouts_P[rollouts_P > 0]
+        tickets = self.ledger.open(
+            choice.prompts, step, choice.weights, rollouts_P, repeats=self.selection.repeats
+        )
+        return Draw(**vars(choice), tickets=tickets, rollouts=rollouts_P, step=step)
 
+    def _allocate(self, prompts: np.ndarray, step: int, budget: int | None) -> np.ndarray:
+        """How many rollouts each of these prompts gets, int64 (P,); 0 without a budget."""
+        if budget is None:
+            return np.full(len(prompts), self.allocation.first, np.int64)
+        belief = (np.empty(0), np.empty(0)) if self.beliefs is None else self.beliefs.of(prompts, step)
+        found = self.allocation(len(prompts), budget, *belief)
+        return checked_allocation(found, len(prompts), budget, self.allocation)
+
+    @one_at_a_time
     def observe(
         self,
         tickets: ArrayLike,
@@ -207,6 +211,13 @@ class Curriculum:
         groups = read_groups(self.table, prompts, self.ledger.steps[rows], rewards, scored, named)
         admitted_P = np.ones(len(rows), np.bool_) & self.admission(groups)
         advantages_PG = self.advantage(groups)
+        if (uncredited_P := self.selection.uncredited(groups)) is not None:
+            advantages_PG = np.where(uncredited_P[:, None], 0.0, advantages_PG)
+            if self.selection.replaces_uncredited:
+                admitted_P &= ~uncredited_P
+        kept_PG = self.allocation.kept(groups, self.table)
+        if self.allocation.keep is not None:
+            advantages_PG = np.where(kept_PG, advantages_PG, 0.0)
         weights_P = self.ledger.weights[rows]
 
         outcome = Outcome(
@@ -218,26 +229,62 @@ class Curriculum:
             admitted_P[lost], seen = False, np.flatnonzero(groups.count)
             rows, outcome = rows[seen], outcome.take(seen)
         self.ledger.settle(rows, observed=True)
-        self.selection.observe(outcome)
-        lessons, self.selection.lessons = self.selection.lessons, None
+        if self.beliefs is not None:
+            self.beliefs.observe(outcome)
+        auxiliary_samples = self.selection.observe(outcome)
         self.table.visit(outcome.prompts, outcome.steps, outcome.mean, outcome.variance)
         self.signal.observe(outcome.variance)
+        self.sources.observe(outcome.prompts, outcome.mean, outcome.variance)
         if len(lost):
             self.drop(np.atleast_1d(tickets)[lost])
         self.admitted += int(np.count_nonzero(admitted_P))
-        return Verdict(prompts, admitted_P, advantages_PG, weights_P, groups.variance, lessons)
+        return Verdict(
+            prompts, admitted_P, advantages_PG, weights_P, groups.variance, kept_PG, auxiliary_samples
+        )
 
-    def batch_weights(self, weights_P: ArrayLike) -> np.ndarray:
-        """The factors (P,) of a batch's groups in its loss.
+    @one_at_a_time
+    def more(
+        self,
+        tickets: ArrayLike,
+        rewards: ArrayLike,
+        *,
+        scored: ArrayLike | None = None,
+        named: Mapping[str, ArrayLike] | None = None,
+    ) -> np.ndarray:
+        """How many further rollouts each of these open tickets is to get, int64 (P,); 0: observe it now.
 
-        Some methods relate importance weights to the largest of the batch that is trained on (PSPO, equation
-        11), and only who puts it together knows which groups those are.
+        Nothing is settled, learnt or kept: the host keeps the rewards, asks the engine for that many more
+        rollouts, and passes all of them again, here or to `observe`. It may observe at any time instead.
+        Allocations that let groups go on are `screen` and `until`; with others the answer is 0.
 
         Args:
-            weights_P: of the batch's groups, as `Verdict` has them, from any number of draws.
-        """
-        return self.selection.batch_weights(np.asarray(weights_P, np.float64))
+            tickets, rewards, scored, named: as `observe` takes them, all rollouts of each group so far.
 
+        Raises:
+            TicketError, RewardError: as `observe` does.
+        """
+        rows = self.ledger.find(tickets)
+        prompts, steps = self.ledger.prompts[rows], self.ledger.steps[rows]
+        groups = read_groups(self.table, prompts, steps, rewards, scored, named)
+        return self.allocation.more(groups, self.table).astype(np.int64)
+
+    def credit(self, verdicts: Credited | Sequence[Credited]) -> np.ndarray:
+        """What multiplies each rollout's log-probabilities in the loss of the batch that is trained on.
+
+        It is the advantages times the importance weights. Some methods relate these weights to the largest of
+        the batch (PSPO, equation 11), so this is asked once, when the batch is complete, and for all of it.
+
+        Args:
+            verdicts: of the groups of the batch; where they come from several, in any order: `Verdict.take`
+                picks rows.
+
+        Returns:
+            float64 (P, G), a row a group in the order given. G is the size of the largest group; the rows of
+            smaller ones end in zeros.
+        """
+        return multiply_credit(verdicts, self.selection.batch_weights)
+
+    @one_at_a_time
     def drop(self, tickets: ArrayLike) -> None:
         """Settle tickets whose rollouts were cancelled, failed or are stale: nothing is learned.
 
@@ -249,6 +296,7 @@ class Curriculum:
         self.ledger.settle(rows, observed=False)
         self.selection.release(prompts)
 
+    @one_at_a_time
     def metrics(self) -> dict[str, float]:
         """Counts of the port and the method's own numbers, a flat dict."""
         return {
@@ -259,9 +307,17 @@ class Curriculum:
             "in_flight": float(len(self.ledger)),
             **self.table.metrics(),
             **self.signal.metrics(),
+            **self.sources.metrics(),
             **self.selection.metrics(),
         }
 
+    def _repr_html_(self) -> str:
+        """In a notebook: what it is made of, and what it knows so far."""
+        parts = [(name, value) for name, value in self.config.items() if value is not None]
+        counts = [(name, value) for name, value in self.metrics().items() if value == value]
+        return html_table("Curriculum", ("part", "is"), parts) + html_table("So far", ("", ""), counts)
+
+    @one_at_a_time
     def state_dict(self) -> dict[str, Any]:
         """Everything that the next draws depend on: nested dicts of arrays and plain values."""
         return {
@@ -275,8 +331,10 @@ class Curriculum:
             "ledger": self.ledger.state_dict(),
             "table": self.table.state_dict(),
             "selection": self.selection.state_dict(),
+            "beliefs": {} if self.beliefs is None else self.beliefs.state_dict(),
         }
 
+    @one_at_a_time
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where `state` was taken: the next draws are the draws that would have come.
 
@@ -287,27 +345,30 @@ class Curriculum:
             CheckpointError: the state of another data set, configuration or version; or it is damaged, and
                 this curriculum, of which a part may be loaded, is of no more use.
         """
-        for what, saved, here in (
-            ("format", state.get("format"), FORMAT),
-            ("data set", state.get("fingerprint"), self.table.fingerprint),
-            ("configuration", state.get("config"), self.config),
-        ):
-            if saved != here:
-                raise CheckpointError(
-                    f"the checkpoint is of another {what}: it has {saved!r}, this curriculum {here!r}; "
-                    "resume with what saved it, or start a new run"
-                )
         try:
-            self.table.load_state_dict(state["table"])
-            self.ledger.load_state_dict(state["ledger"])
-            self.step, self.admitted = state["step"], state["admitted"]
-            self.signal.load_state_dict(state["signal"])
-            self.rng.bit_generator.state = state["rng"]
-            self.selection.load_state_dict(state["selection"])
+            here = self.state_dict()
+            check_origin(state, here)
+            check_alike(state, here)
+            self._load(state)
         except CheckpointError:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CheckpointError(f"the checkpoint lacks what this curriculum needs: {error!r}") from error
+        except Exception as error:  # whatever a damaged state makes of the code that reads it
+            words = f"{type(error).__name__}: {error}"
+            raise CheckpointError(f"the checkpoint lacks what this curriculum needs: {words}") from error
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        self.table.load_state_dict(state["table"])
+        require(self.table["last_step"].max() <= state["step"], "table/last_step", "is after the last step")
+        self.ledger.load_state_dict(state["ledger"], repeats=self.selection.repeats)
+        require(self.ledger.steps.max(initial=0) <= state["step"], "ledger/steps", "is after the last step")
+        require(0 <= state["step"] < _LARGEST, "step", "is no training step")
+        require(0 <= state["admitted"] <= self.ledger.observed, "admitted", "is not from 0 to the observed")
+        self.step, self.admitted = state["step"], state["admitted"]
+        self.signal.load_state_dict(state["signal"])
+        self.rng.bit_generator.state = state["rng"]
+        self.selection.load_state_dict(state["selection"])
+        if self.beliefs is not None:
+            self.beliefs.load_state_dict(state["beliefs"])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `state_dict` to one file, atomically."""
@@ -318,18 +379,17 @@ class Curriculum:
         self.load_state_dict(checkpoint.load_state(path))
 
 
-def _built(kind: str, spec: Any, base: type) -> Any:
-    method = spec if isinstance(spec, base) else registry.build(kind, spec)
-    if not isinstance(method, base):
-        raise ConfigError(f"{kind} {spec!r} is not a curro.{base.__name__}: derive its class from that")
-    return method
+def _beliefs(selection: Selection, table: PromptTable) -> Beliefs:
+    from curro.allocation.beliefs import Beliefs  # its kernels take a second to import
+
+    return Beliefs(selection, table)
 
 
-def _describe(kind: str, spec: Any) -> Any:
-    """The spec as JSON gives it back, for the checkpoint to compare."""
-    if isinstance(spec, str):
-        spec = registry.parse(kind, spec)
-    elif isinstance(spec, Selection | Advantage | Gate):
-        options = {name: value for name, value in vars(spec).items() if not name.startswith("_")}
-        spec = {"name": f"{type(spec).__module__}:{type(spec).__qualname__}", **options}
-    return json.loads(json.dumps(spec, default=lambda value: type(value).__qualname__))
+def _whole(name: str, value: Any) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = _LARGEST
+    if not abs(number) < _LARGEST:
+        raise ConfigError(f"select needs a whole number as {name}, not {value!r:.50}")
+    return number

@@ -39,3 +39,7 @@ class PromptError(CurroError):
 
 class FillError(CurroError):
     """A batch that cannot be filled: the prompts, the time or the budget of rollouts ran out."""
+
+
+class RunError(CurroError):
+    """A folder that holds no run, holds another one, or is damaged."""

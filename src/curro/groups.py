@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -147,6 +148,26 @@ def read_groups(
         if len(beyond_Q):
             raise _too_large(table, prompts, parts[name], int(beyond_Q[0]), name, limit)
     return Groups(prompts, steps, rewards_PG, scored_PG, mean_P, variance_P, parts)
+
+
+def one_reward(score: Any, told: str) -> float | None:
+    """What a scorer gave one rollout, as a float; None for a rollout that is not scored.
+
+    Args:
+        told: the beginning of the error's sentence, which says who gave what to which rollout.
+
+    Raises:
+        RewardError: it is no finite number.
+    """
+    if score is None:
+        return None
+    try:
+        number = float(score)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise RewardError(f"{told}: a reward is a finite number, or None for a rollout that is not scored")
+    return number
 
 
 def _too_large(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from curro.errors import CheckpointError, ConfigError
+from curro.html_table import html_table
+from curro.saved_state import require
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+SOURCES = ("source", "data_source")
+"""Columns of a data set that say where a prompt comes from."""
 
 
 class PromptTable:
@@ -22,7 +26,9 @@ class PromptTable:
     holds a reference to them for messages and for its data frame, and saves the fingerprint alone.
 
     Attributes:
-        away: int64, the prompts whose `in_flight` is set, one for each ticket; the port keeps it.
+        source_column: the column of the rows that names a prompt's source; None where they have none.
+        prompts_in_flight: int64, the prompts whose `in_flight` is set, one for each ticket; the port keeps
+            it.
 
     Args:
         prompts: the number of prompts N, or a sequence of the data set's N keys.
@@ -57,10 +63,10 @@ class PromptTable:
         if self.keys is None:
             self.fingerprint = fingerprint or f"{self.size} prompts"
         else:
-            _refuse_duplicates(self.keys)
-            self.fingerprint = fingerprint or _digest(self.keys)
+            _check_keys(self.keys)
+            self.fingerprint = fingerprint or _fingerprint(self.keys)
         self.reward_range = _check_range(reward_range)
-        self.away = np.empty(0, np.int64)
+        self.prompts_in_flight = np.empty(0, np.int64)
         self.columns: dict[str, np.ndarray] = {}
         self._visited = self.add_together(
             ("visits", np.int32, 0),
@@ -69,6 +75,8 @@ class PromptTable:
             ("reward_variance", np.float32, np.nan),
         )
         self.add("in_flight", np.bool_, False)
+        first = rows[0] if rows is not None and len(rows) else {}
+        self.source_column = next((name for name in SOURCES if first.get(name) is not None), None)
 
     def add(self, name: str, dtype: Any, initial: float) -> np.ndarray:
         """Add a column of shape (N,) that starts at `initial` everywhere; returns it."""
@@ -114,6 +122,13 @@ class PromptTable:
         """The data set's key of a prompt; its number where the data set has no keys."""
         return str(prompt) if self.keys is None else self.keys[prompt]
 
+    def source(self, prompt: int) -> str | None:
+        """Where a prompt comes from, by the data set's own column; None where it has none."""
+        if self.source_column is None or self.rows is None:
+            return None
+        found = self.rows[prompt].get(self.source_column)
+        return None if found is None else str(found)
+
     def values(self, column: str) -> list[Any]:
         """The N values of a column of the data set's own.
 
@@ -124,10 +139,19 @@ class PromptTable:
             raise ConfigError(
                 f"the column {column!r} is not known: give the curriculum a `PromptSet`, which has the rows"
             )
-        values = [row.get(column) for row in self.rows]
+        values = self.column_of_rows(column)
         if None in values:
             raise ConfigError(f"prompt {self.key(values.index(None))!r} has no {column!r}: all rows need one")
         return values
+
+    def column_of_rows(self, column: str) -> list[Any]:
+        """The N values of a column of the data set, None where a row has no such column."""
+        from curro.data.arrow_rows import ArrowRows
+
+        assert self.rows is not None
+        if isinstance(self.rows, ArrowRows):
+            return self.rows.values(column)
+        return [row.get(column) for row in self.rows]
 
     def success_rate(self, mean: np.ndarray) -> np.ndarray:
         """Mean rewards on the scale where 0 is complete failure and 1 complete success."""
@@ -145,8 +169,7 @@ class PromptTable:
 
     def flat_variance(self, tolerance: float = 0.0) -> float:
         """The largest variance that `is_flat`."""
-        low, high = self.reward_range
-        return max(tolerance * (1 - tolerance), 1e-12) * (high - low) ** 2 * (1 + 1e-9)
+        return flat_variance(tolerance, self.reward_range)
 
     def visit(self, prompts: np.ndarray, steps: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> None:
         """Note one more visit of each of P prompts: its step, and its group's mean reward and variance."""
@@ -200,6 +223,13 @@ class PromptTable:
                     f"saved column {name!r} is {saved.dtype}{saved.shape}, "
                     f"this table needs {column.dtype}{column.shape}"
                 )
+        visits, mean, variance = (state[name] for name in ("visits", "reward_mean", "reward_variance"))
+        seen_N = visits > 0
+        require((visits >= 0).all(), "table/visits", "is below 0")
+        require((state["last_step"] >= -1).all(), "table/last_step", "is below -1")
+        require(np.isfinite(mean[seen_N]).all(), "table/reward_mean", "is not finite")
+        fine = np.isfinite(variance[seen_N]).all() and (variance[seen_N] >= 0).all()
+        require(fine, "table/reward_variance", "is not finite and from 0")
         for name, column in self.columns.items():
             column[:] = state[name]
 
@@ -207,30 +237,61 @@ class PromptTable:
         """A copy of the table with the prompts' numbers and keys in front, as a `pyarrow.Table`."""
         import pyarrow as pa
 
+        from curro.data.keys import UniqueKeys
+
         columns: dict[str, Any] = {"prompt": np.arange(self.size)}
         if self.keys is not None:
-            columns["key"] = list(self.keys)
+            keys = self.keys
+            columns["key"] = keys.to_arrow() if isinstance(keys, UniqueKeys) else list(keys)
         # Arrow would share the memory of a column, and change as training goes on
         return pa.table(columns | self.state_dict(), metadata={"curro.fingerprint": self.fingerprint})
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the first rows."""
+        names = list(self.columns)
+        first = range(min(self.size, 10))
+        rows = ([self.key(i), *(self.columns[name][i].item() for name in names)] for i in first)
+        return html_table(f"{self.size} prompts", ["key", *names], rows)
 
     def to_pandas(self) -> pd.DataFrame:
         """The same as a `pandas.DataFrame`."""
         return self.to_arrow().to_pandas()
 
 
-def _refuse_duplicates(keys: Sequence[str]) -> None:
+def flat_variance(tolerance: float, reward_range: tuple[float, float] = (0.0, 1.0)) -> float:
+    """The largest variance of a group that counts as without signal, for every gate, method and metric."""
+    low, high = reward_range
+    return max(tolerance * (1 - tolerance), 1e-12) * (high - low) ** 2 * (1 + 1e-9)
+
+
+def _check_keys(keys: Sequence[str]) -> None:
+    from curro.data.keys import UniqueKeys
+
+    if isinstance(keys, UniqueKeys):
+        return
     seen: dict[str, int] = {}
     for row, key in enumerate(keys):
+        if isinstance(key, str) and not key.isascii():
+            _refuse_surrogates(key, row)
         first = seen.setdefault(key, row)
         if first != row:
             raise ConfigError(f"prompts {first} and {row} have the same key {key!r}: keys must be unique")
 
 
-def _digest(keys: Sequence[str]) -> str:
-    digest = hashlib.sha256()
-    for key in keys:
-        digest.update(f"{len(str(key))}:{key}".encode())
-    return digest.hexdigest()
+def _refuse_surrogates(key: str, row: int) -> None:
+    try:
+        key.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(
+            f"the key of prompt {row} holds half a character ({key[error.start]!a}), which no file can "
+            "store: mend the key"
+        ) from None
+
+
+def _fingerprint(keys: Sequence[str]) -> str:
+    from curro.data.identity import fingerprint
+
+    return fingerprint(keys)
 
 
 def _check_range(reward_range: tuple[float, float]) -> tuple[float, float]:

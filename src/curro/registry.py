@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
 from curro.errors import ConfigError
+from curro.loading import load_object
 from curro.messages import did_you_mean
 
 BUILTIN: dict[str, dict[str, str]] = {
@@ -18,18 +18,29 @@ BUILTIN: dict[str, dict[str, str]] = {
         "prioritized-replay": "curro.selection.prioritized_replay:prioritized_replay",
         "pspo": "curro.selection.prioritized_sampling:PrioritizedSampling",
         "least-visited": "curro.selection.least_visited:LeastVisited",
-        "metis": "curro.prediction.metis.selection:metis",
-        "pcl": "curro.prediction.value_model:pcl",
+        "metis": "curro.selection.metis:metis",
+        "pcl": "curro.selection.pcl:pcl",
         "posterior": "curro.selection.posterior:posterior",
         "frontier": "curro.selection.frontier:frontier",
         "sec": "curro.selection.sec:SelfEvolvingCurriculum",
         "adcl": "curro.selection.adcl:ADCL",
+        "greso": "curro.selection.greso:Greso",
+        "target": "curro.selection.target:Target",
+        "ucb": "curro.selection.source_bandits:UpperConfidence",
+        "progress": "curro.selection.source_bandits:LearningProgress",
     },
     "predictor": {
         "metis": "curro.prediction.metis:Metis",
         "pcl": "curro.prediction.value_model:ValueModel",
         "beta": "curro.prediction.beta_posterior:BetaPosterior",
         "frontier": "curro.prediction.frontier:Frontier",
+    },
+    "allocation": {
+        "equal": "curro.allocation.equal:Equal",
+        "knapsack": "curro.allocation.knapsack:Knapsack",
+        "hit": "curro.allocation.hit:Hit",
+        "screen": "curro.allocation.screen:Screen",
+        "until": "curro.allocation.until:Until",
     },
     "advantage": {
         "group": "curro.advantage.group:GroupRelative",
@@ -41,6 +52,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "band": "curro.admission.band:DifficultyBand",
         "variance": "curro.admission.variance:VarianceBand",
         "signal": "curro.admission.signal:Signal",
+        "best": "curro.admission.best:Best",
     },
 }
 
@@ -57,7 +69,7 @@ def build(kind: str, spec: str | Mapping[str, Any]) -> Any:
     """The method of this kind that `spec` names.
 
     Args:
-        kind: "selection", "advantage", "admission" or "predictor".
+        kind: "selection", "allocation", "advantage", "admission" or "predictor".
         spec: a dict with `name` and the method's options, or text: `name`, `name:option=value,...`.
             `name` is a built-in's or `module:Class`. A value without a name goes to the options in
             the order of the signature (`band:0.3,0.7`).
@@ -101,6 +113,8 @@ def construct(
         if option not in known and not takes_any:
             raise ConfigError(f"{label} has no option {option!r}{_hint(option, [*also, *known])}")
         if option in known:
+            if options[option] is None and signature.parameters[option].annotation in (str, "str"):
+                options[option] = "none"  # which is a word like another, where an option is text
             _check_type(f"{label}: {option}", options[option], signature.parameters[option].annotation)
     try:
         return factory(**options)
@@ -118,8 +132,20 @@ def parse(kind: str, text: str) -> dict[str, Any]:
     attribute, _, more = rest.partition(":")
     if name not in BUILTIN[kind] and attribute.isidentifier():
         name, rest = f"{name}:{attribute}", more
-    options: dict[str, Any] = {"name": name}
-    for item in rest.split(",") if rest else []:
+    return {"name": name, **parse_options(rest, text)}
+
+
+def parse_options(options_text: str, text: str) -> dict[str, Any]:
+    """`option=value,...` as a dict; values that stand without a name under the key "".
+
+    Args:
+        text: all that was written, for messages.
+
+    Raises:
+        ConfigError: a value after `=` without a name before it.
+    """
+    options: dict[str, Any] = {}
+    for item in options_text.split(",") if options_text else []:
         name, equals, value = item.partition("=")
         if equals and not name.strip():
             raise ConfigError(f"{item!r} in {text!r} names no option: write option=value")
@@ -131,7 +157,7 @@ def parse(kind: str, text: str) -> dict[str, Any]:
 
 
 def parse_curriculum(text: str) -> dict[str, Any]:
-    """`SELECTION advantage=... admission=...`, parted by spaces, as `Curriculum.from_config` takes it.
+    """`SELECTION allocation=... admission=...`, parted by spaces, as `Curriculum.from_config` takes it.
 
     Raises:
         ConfigError: a part that is none of these, or stands twice.
@@ -142,8 +168,8 @@ def parse_curriculum(text: str) -> dict[str, Any]:
         kind, equals, spec = part.partition("=")
         if not equals or kind not in BUILTIN or kind in config:
             raise ConfigError(
-                f"{part!r} in {text!r} is not a part of a curriculum: write SELECTION advantage=... "
-                "admission=..., each once, parted by spaces"
+                f"{part!r} in {text!r} is not a part of a curriculum: write SELECTION allocation=... "
+                "advantage=... admission=..., each once, parted by spaces"
             )
         config[kind] = parse(kind, spec)
     return config
@@ -168,18 +194,12 @@ def _value(text: str) -> Any:
 
 
 def _factory(kind: str, name: str) -> Any:
-    module, colon, attribute = BUILTIN[kind].get(name, name).partition(":")
-    if not colon:
+    spec = BUILTIN[kind].get(name, name)
+    if ":" not in spec:
         raise ConfigError(
             f"no {kind} is called {name!r}{_hint(name, BUILTIN[kind])}; your own is module:Class"
         )
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # whatever the user's module does wrong as it is imported
-        raise ConfigError(
-            f"{kind} {name!r} cannot be imported: {type(error).__name__}: {error}; by name alone there are: "
-            f"{', '.join(sorted(BUILTIN[kind]))}"
-        ) from error
+    return load_object(spec, kind)
 
 
 def _hint(wrong: str, right: Any) -> str:

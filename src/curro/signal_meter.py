@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from curro.prompts import PromptTable
+from curro.saved_state import require
 
 _RATE = 1 / 256
 
@@ -46,4 +47,6 @@ class SignalMeter:
         return {"average": self.average, "groups": self.groups}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        fine = 0 <= state["average"] < np.inf and state["groups"] >= 0
+        require(fine, "signal", "is not a mean square of a number of groups")
         self.average, self.groups = state["average"], state["groups"]

@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike
 
 from curro.errors import ConfigError, TicketError
 from curro.prompts import PromptTable
+from curro.saved_state import require
 
 _COUNTS = ("selected", "observed", "dropped")
-_COLUMNS = ("tickets", "prompts", "steps")
+_COLUMNS = ("tickets", "prompts", "steps", "rollouts")
 
 
 class TicketLedger:
@@ -30,14 +31,24 @@ class TicketLedger:
     def _keep(self, rows: np.ndarray, weights: np.ndarray) -> None:
         """These tickets are open."""
         self._rows, self.weights = rows, weights
-        self.tickets, self.prompts, self.steps = rows
-        self.table.away = self.prompts
+        self.tickets, self.prompts, self.steps, self.rollouts = rows
+        self.table.prompts_in_flight = self.prompts
 
     def __len__(self) -> int:
         return len(self.tickets)
 
-    def open(self, prompts: np.ndarray, step: int, weights: np.ndarray, *, repeats: bool) -> np.ndarray:
+    def open(
+        self,
+        prompts: np.ndarray,
+        step: int,
+        weights: np.ndarray,
+        rollouts: np.ndarray | int = 0,
+        *,
+        repeats: bool,
+    ) -> np.ndarray:
         """Give out a ticket for each prompt, drawn with these importance weights; returns the tickets.
+
+        `rollouts` is how many each prompt gets, 0 where the host decides.
 
         Raises:
             ConfigError: a number that is no prompt's; unless prompts may repeat, one twice or in flight.
@@ -54,7 +65,7 @@ class TicketLedger:
         rows = np.empty((len(_COLUMNS), after), np.int64)
         rows[:, :before] = self._rows
         rows[0, before:] = tickets = np.arange(self.selected, self.selected + len(prompts))
-        rows[1, before:], rows[2, before:] = prompts, step
+        rows[1, before:], rows[2, before:], rows[3, before:] = prompts, step, rollouts
         self._keep(rows, np.concatenate([self.weights, weights]))
         self.selected += len(prompts)
         return tickets
@@ -103,7 +114,31 @@ class TicketLedger:
     def state_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in (*_COUNTS, *_COLUMNS, "weights")}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], *, repeats: bool) -> None:
+        """Restore `state_dict`, whose prompts in flight have to be those of the table, restored before.
+
+        Raises:
+            CheckpointError: the counts do not add up, or the columns do not fit them or the table.
+        """
+        rows = np.array([state[name] for name in _COLUMNS], np.int64)
+        weights, selected = state["weights"], state["selected"]
+        tickets, prompts, steps, rollouts = rows
+        settled = state["observed"] + state["dropped"]
+        require(min(state["observed"], state["dropped"]) >= 0, "ledger", "has counts below 0")
+        require(selected < 2**62, "ledger/selected", "is too large")
+        require(selected == settled + len(tickets), "ledger", "has counts that do not add up")
+        require(weights.shape == tickets.shape and (weights >= 0).all(), "ledger/weights", "are not weights")
+        require(np.isfinite(weights).all(), "ledger/weights", "are not finite")
+        in_order = (np.diff(tickets) > 0).all() and tickets.min(initial=0) >= 0
+        require(in_order and tickets.max(initial=-1) < selected, "ledger/tickets", "were not given out so")
+        require((steps >= 0).all() and (rollouts >= 0).all(), "ledger", "has numbers below 0")
+        inside = prompts.min(initial=0) >= 0 and prompts.max(initial=0) < self.table.size
+        require(inside, "ledger/prompts", "are not of the table")
+        require(repeats or len(np.unique(prompts)) == len(prompts), "ledger/prompts", "stand twice")
+        in_flight = np.zeros(self.table.size, np.bool_)
+        in_flight[prompts] = True
+        same = np.array_equal(in_flight, self.table["in_flight"])
+        require(same, "table/in_flight", "is not of the prompts of the open tickets")
         for name in _COUNTS:
             setattr(self, name, state[name])
-        self._keep(np.array([state[name] for name in _COLUMNS], np.int64), state["weights"].copy())
+        self._keep(rows, weights.copy())

@@ -16,6 +16,8 @@ _ROUNDING = 1e-9
 class DifficultyBand(Gate):
     """Groups whose pass rate p lies between two thresholds.
 
+    Source: "Online Difficulty Filtering for Reasoning Oriented RL", algorithm 1 and section 3.4.
+
     "Online Difficulty Filtering for Reasoning Oriented RL", algorithm 1 line 6 and section 3.4: balanced
     when symmetric about 1/2, skewed else. The ends are open as table 1 writes its balanced bands
     (0.3 < p < 0.7); algorithm 1 writes them closed. `band:0,1` is the zero-variance filter of 0/1

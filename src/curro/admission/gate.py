@@ -23,7 +23,10 @@ class Gate:
 
 
 class Everything(Gate):
-    """Every group is trained on: plain GRPO."""
+    """Every group is trained on: plain GRPO.
+
+    Source: GRPO (Shao et al. 2024).
+    """
 
     def __call__(self, groups: Groups) -> np.ndarray:
         return np.ones(len(groups.prompts), np.bool_)

@@ -7,10 +7,13 @@ import numpy as np
 from curro.admission.gate import Gate
 from curro.errors import ConfigError
 from curro.groups import Groups
+from curro.prompts import flat_variance
 
 
 class Signal(Gate):
-    """Groups whose rewards differ: DAPO's dynamic sampling (Yu et al. 2025, section 3.2).
+    """Groups whose rewards are not all equal, which is dynamic sampling.
+
+    Source: DAPO (Yu et al. 2025), section 3.2.
 
     Args:
         tolerance: 0/1 groups with p <= tolerance or p >= 1 - tolerance count as equal, and other groups
@@ -31,4 +34,4 @@ class Signal(Gate):
         _, variance_P, count_P = groups.part(self.reward)
         if self.reward is None:
             return (count_P > 0) & ~self.table.is_flat(variance_P, self.tolerance)
-        return (count_P > 0) & (variance_P > self.tolerance * (1 - self.tolerance) + 1e-9)
+        return (count_P > 0) & (variance_P > flat_variance(self.tolerance))

@@ -10,7 +10,9 @@ from curro.groups import Groups
 
 
 class GroupRelative(Advantage):
-    """A_i = r_i - mean(r), or that over the group's standard deviation.
+    """Each reward less the mean of its group; by option divided by the standard deviation of the group.
+
+    Source: Dr. GRPO, and with the division GRPO (Shao et al. 2024).
 
     Without the deviation it is "Prioritized Replay for RL Post-training", section 2, and Dr. GRPO;
     with it, GRPO (Shao et al. 2024). A group of equal rewards gets advantages of zero either way.

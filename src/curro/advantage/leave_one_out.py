@@ -9,7 +9,9 @@ from curro.groups import Groups
 
 
 class LeaveOneOut(Advantage):
-    """A_i = r_i less the mean of the group's other rewards, which is G/(G-1) (r_i - mean r).
+    """Each reward less the mean of the other rewards of its group (RLOO).
+
+    Source: Kool et al. 2019; Ahmadian et al. 2024, equation 8.
 
     Kool et al. 2019; Ahmadian et al. 2024, equation 8. The baseline does not depend on the rollout, so the
     gradient is unbiased. A group of equal rewards, or with one scored rollout, gets advantages of zero.

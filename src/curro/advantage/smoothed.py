@@ -18,7 +18,9 @@ _LEAST = 0.01
 
 
 class Smoothed(Advantage):
-    """Experience-weighted reward smoothing (ERS): "PSPO", equations 3 to 6 and 13.
+    """Each reward less a moving average of its prompt, over a moving standard deviation (ERS).
+
+    Source: "PSPO: Prompt-Level Prioritization and Experience-Weighted Smoothing", equations 3 to 6 and 13.
 
     At a prompt's t-th visit, with mean m and population variance v of the group's rewards, and a = alpha
     or 1/t:
@@ -35,8 +37,12 @@ class Smoothed(Advantage):
     A group of equal rewards gets advantages of zero only where the prompt's history has the same mean:
     else all its rollouts are pushed up, or down, together.
 
-    M and S are the prompt table's columns `ers_mean` and `ers_variance`. Groups are taken in the
-    order they are reported.
+    Groups of other sizes count by their rollouts: with n of them after visits of n' on the same average, a
+    is alpha n / (alpha n + (1 - alpha) n'), which is alpha where sizes are equal. So M and S are those of the
+    rollouts put together, and a group of 3 moves them less than one of 90.
+
+    M, S and n' are the prompt table's columns `ers_mean`, `ers_variance` and `ers_size`. Groups are taken in
+    the order they are reported.
 
     Args:
         alpha: weight of the present group, in (0, 1], or "1/n": the mean over all visits.
@@ -70,14 +76,18 @@ class Smoothed(Advantage):
 
     def bind(self, table: PromptTable) -> None:
         super().bind(table)
-        self.mean_N = table.add("ers_mean", np.float64, np.nan)
+        columns = [("ers_mean", np.float64, np.nan), ("ers_size", np.float64, 0)]
         if self.variance is not None:
-            self.variance_N = table.add("ers_variance", np.float64, np.nan)
+            columns.append(("ers_variance", np.float64, np.nan))
+        table.add_together(*columns)
+        self.mean_N, self.size_N = table["ers_mean"], table["ers_size"]
+        if self.variance is not None:
+            self.variance_N = table["ers_variance"]
 
     def __call__(self, groups: Groups) -> np.ndarray:
         advantages_PG = np.zeros(groups.rewards.shape)
         for turn, rows in enumerate(_once_each(groups.prompts, np.flatnonzero(groups.scored.any(axis=1)))):
-            some = groups.take(rows)
+            some = groups if len(rows) == len(groups.prompts) else groups.take(rows)
             scale_P = self._smooth(some, self.table["visits"][some.prompts] + 1 + turn)
             centred_PG = some.rewards - self.mean_N[some.prompts][:, None]
             advantages_PG[rows] = np.where(some.scored, centred_PG / scale_P[:, None], 0.0)
@@ -86,7 +96,7 @@ class Smoothed(Advantage):
     def _smooth(self, groups: Groups, visits_P: np.ndarray) -> np.ndarray:
         """Update the statistics of distinct prompts at these visits; returns what (6) divides by, (P,)."""
         prompts, first_P = groups.prompts, visits_P == 1
-        alpha_P = 1 / visits_P if self.alpha == "1/n" else np.full(len(prompts), self.alpha)
+        alpha_P = self._weights(prompts, groups.count, visits_P)
         before_P = np.where(first_P, groups.mean, self.mean_N[prompts])
         self.mean_N[prompts] = (1 - alpha_P) * before_P + alpha_P * groups.mean
         if self.variance is None:
@@ -99,6 +109,15 @@ class Smoothed(Advantage):
         chosen_P = current_P if self.deviation == "current" else previous_P
         chosen_P = np.where(chosen_P < _LEAST * current_P, current_P, chosen_P)
         return np.where(self.table.is_flat(chosen_P), 1.0, np.sqrt(chosen_P) + self.epsilon)
+
+    def _weights(self, prompts: np.ndarray, size_P: np.ndarray, visits_P: np.ndarray) -> np.ndarray:
+        """The weight a of each present group of this size; notes the sizes."""
+        alpha_P = 1 / visits_P if self.alpha == "1/n" else np.full(len(prompts), self.alpha)
+        before_P = np.where(visits_P == 1, size_P, self.size_N[prompts])
+        average_P = alpha_P * size_P + (1 - alpha_P) * before_P
+        same_P = before_P == size_P
+        self.size_N[prompts] = np.where(same_P, size_P, average_P)
+        return np.where(same_P, alpha_P, alpha_P * size_P / average_P)
 
 
 def _once_each(prompts: np.ndarray, left: np.ndarray) -> Iterator[np.ndarray]:

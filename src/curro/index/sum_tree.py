@@ -83,17 +83,17 @@ class SumTree:
         return ids, probabilities
 
     def sample_free(
-        self, uniforms: ArrayLike, again: ArrayLike, taken: NDArray[np.bool_], away: ArrayLike
+        self, uniforms: ArrayLike, again: ArrayLike, taken: NDArray[np.bool_], taken_ids: ArrayLike
     ) -> tuple[Ids, Floats]:
-        """As `sample`, but distinct ids that are not away; returns (ids, probabilities).
+        """As `sample`, but distinct ids that are not taken; returns (ids, probabilities).
 
-        In order, an id that is away or came before is drawn anew, by its number in `again`, from the ids of
-        which neither is true. `taken` are flags (size,), set for the distinct ids in `away` alone. Neither
-        they nor the tree change. At least one positive weight must be left for each.
+        In order, an id that is taken or came before is drawn anew, by its number in `again`, from the ids of
+        which neither is true. `taken` are flags (size,), set for the distinct ids in `taken_ids` alone.
+        Neither they nor the tree change. At least one positive weight must be left for each.
 
         A probability is weight / total as the call began. ValueError where the total is 0.
         """
-        first, second, gone = check_uniforms(uniforms), check_uniforms(again), flat_ids(away)
+        first, second, gone = check_uniforms(uniforms), check_uniforms(again), flat_ids(taken_ids)
         if not self._positive:
             raise ValueError("nothing to sample: every weight is 0")
         ids, probabilities = np.empty(first.size, dtype=np.int64), np.empty(first.size)

@@ -129,11 +129,11 @@ def sample(tree, start, uniforms, ids, probabilities):  # type: ignore[no-untype
 
 
 @kernel
-def sample_free(tree, start, taken, away, first, again, ids, probabilities, node, held):  # type: ignore[no-untyped-def]
+def sample_free(tree, start, taken, taken_ids, first, again, ids, probabilities, node, held):  # type: ignore[no-untyped-def]
     """As `sample` of `first`; in order, an id that is taken is drawn anew by `again`, and taken in its turn.
 
-    Those taken are out of the second draw. `taken` are flags, set for `away` alone; tree and flags are as
-    before at the end. `node` and `held` are scratch for as many as `away` and `ids` together.
+    Those taken are out of the second draw. `taken` are flags, set for `taken_ids` alone; at the end tree and
+    flags are as before. `node` and `held` are scratch for as many as `taken_ids` and `ids` together.
     """
     sample(tree, start, first, ids, probabilities)
     settled = -1
@@ -141,7 +141,7 @@ def sample_free(tree, start, taken, away, first, again, ids, probabilities, node
         if taken[ids[a]]:
             if settled < 0:
                 settled = 0
-                _empty(tree, start, away, node, held, ids.size)
+                _empty(tree, start, taken_ids, node, held, ids.size)
             _empty(tree, start, ids[settled:a], node, held, settled)
             settled = a
             sample(tree, start, again[a : a + 1], ids[a : a + 1], held[a : a + 1])
@@ -151,7 +151,7 @@ def sample_free(tree, start, taken, away, first, again, ids, probabilities, node
     if settled < 0:
         return
     _fill(tree, start, ids[:settled], node, held, np.int64(0))
-    _fill(tree, start, away, node, held, ids.size)
+    _fill(tree, start, taken_ids, node, held, ids.size)
     for a in range(ids.size):
         probabilities[a] = tree[ids[a]] / tree[start[-1]]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from curro.errors import ConfigError
 from curro.groups import Groups
-from curro.lessons import Lessons, Policy
+from curro.policy import AuxiliarySamples, Policy
 from curro.prompts import PromptTable
 
 
@@ -18,9 +18,11 @@ class Predictor:
 
     Attributes:
         needs_policy: whether `informativeness` asks the policy; a host then lends it with `attach`.
+        has_belief: whether `belief` says how sure the predictor is of a success rate.
     """
 
     needs_policy = False
+    has_belief = False
     table: PromptTable
     rng: np.random.Generator
 
@@ -47,10 +49,17 @@ class Predictor:
         """
         raise ConfigError(f"{type(self).__name__} predicts no success rate: select by informativeness")
 
+    def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
+        """Successes and failures (P,), above 0, of the Beta distribution of each prompt's success rate.
+
+        It is asked where `has_belief`, by rules that allocate rollouts.
+        """
+        raise NotImplementedError
+
     def selected(self, prompts: np.ndarray) -> None:
         """The candidates (P,) of the latest prediction that will be rolled out; the others will not."""
 
-    def observe(self, outcome: Groups) -> Lessons | None:
+    def observe(self, outcome: Groups) -> AuxiliarySamples | None:
         """Learn from finished groups; returns what the policy is to be trained on for it."""
         return None
 

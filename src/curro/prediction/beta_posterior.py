@@ -9,12 +9,18 @@ import numpy as np
 
 from curro.groups import Groups
 from curro.prediction.base import Predictor
+from curro.prediction.feature_posterior import FeaturePosterior
+from curro.prediction.known import KnownFeatures
 from curro.prediction.posterior import FadedPosterior
 from curro.prompts import PromptTable
 
 
 class BetaPosterior(Predictor):
-    """Success rate and informativeness from `FadedPosterior`: Beta(a, b) for 0/1 rewards, with
+    """A Beta posterior over each success rate, from outcomes that fade and a prior that is learnt.
+
+    Source: "Model Predictive Prompt Selection" (arXiv 2507.04632); the fading and the prior are curro's.
+
+    Success rate and informativeness come from `FadedPosterior`: Beta(a, b) for 0/1 rewards, with
 
         a = k mu + 2^(-age / H) n m          successes, those of the prior first
         b = k (1 - mu) + 2^(-age / H) n (1 - m)
@@ -31,14 +37,24 @@ class BetaPosterior(Predictor):
         thompson: predictions are draws from the posterior; False: its expectations.
         half_life: H in training steps; None: learnt from repeated visits. Evidence that is to fade by a
             factor d a step has H = log(1/2) / log(d).
+        known: the column of the data set that has pass rates known before; the prior of each prompt is then
+            what that column turns out to be worth.
 
     Raises:
         ConfigError: a half-life that is not above 0.
     """
 
-    def __init__(self, *, thompson: bool = True, half_life: float | None = None) -> None:
+    has_belief = True
+
+    def __init__(
+        self, *, thompson: bool = True, half_life: float | None = None, known: str | None = None
+    ) -> None:
         self.thompson = thompson
-        self.posterior = FadedPosterior(half_life)
+        self.posterior = (
+            FadedPosterior(half_life)
+            if known is None
+            else FeaturePosterior(half_life, KnownFeatures(known, None))
+        )
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
@@ -57,6 +73,10 @@ class BetaPosterior(Predictor):
         if self.thompson:
             return self.posterior.draw_rate(prompts, step, self.rng)
         return self.posterior.combine(prompts, step - self.table["last_step"][prompts])[1]
+
+    def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
+        self.posterior.learn()
+        return self.posterior.belief(prompts, step)
 
     def observe(self, outcome: Groups) -> None:
         self.posterior.observe(outcome)

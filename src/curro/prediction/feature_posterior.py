@@ -7,15 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from curro.prediction.calibration import Calibration
 from curro.prediction.features import Features
 from curro.prediction.logistic_regression import LogisticRegression
 from curro.prediction.posterior import FadedPosterior
+from curro.prediction.sparse import SparseRows
 from curro.prompts import PromptTable
 
 STRENGTHS = 2.0 ** np.arange(-1, 8)
 """Candidate strengths of the prior, in rollouts."""
 
-WINDOW, REFIT = 512, 32
+_PARTS = ("regression", "calibration")
+
+WINDOW, REFIT = 512, 4
 """Groups that the regression is fitted to, the latest; new ones before it is fitted again."""
 
 
@@ -33,7 +37,11 @@ class FeaturePosterior(FadedPosterior):
     Features that do not last are asked for again at every fit, of all 512 groups: what they were is another
     policy's.
 
-    Without features, and before 32 groups are in, the prior is that of `FadedPosterior`.
+    Without features, and before 4 groups are in, the prior is that of `FadedPosterior`.
+
+    Features that know something before the first rollout make the prior from the first choice on.
+
+    The expected informativeness is calibrated by what came of the groups before (`Calibration`).
 
     Args:
         half_life: H in training steps; None: learnt.
@@ -49,9 +57,10 @@ class FeaturePosterior(FadedPosterior):
         self.tells = self.features.bind(table)
         self.regression: LogisticRegression | None = None
         self.recent = np.empty((3, 0))
-        self.lasting_KD = np.empty((0, 0))
+        self.lasting = SparseRows.empty(0)
         self.new = 0
         self.surprises = np.zeros(len(STRENGTHS))
+        self.calibration = Calibration()
 
     @property
     def strength(self) -> float:
@@ -59,46 +68,62 @@ class FeaturePosterior(FadedPosterior):
         return float(STRENGTHS[np.argmin(self.surprises)])
 
     def prior_of(self, prompts: np.ndarray) -> tuple[Any, Any, Any]:
-        if self.regression is None or not len(prompts):
+        if not len(prompts) or (self.regression is None and not self.features.knows):
             return self.prior
-        return self._told(self.features.of(prompts))
+        features = self.features.of(prompts)
+        if self.regression is None:
+            self.regression = self._new_regression(features.width)
+        return self._told(features)
 
-    def _told(self, features_PD: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    def _new_regression(self, width: int) -> LogisticRegression:
+        return LogisticRegression(self.features.blocks(width), self.features.means(width))
+
+    def _told(self, features: SparseRows) -> tuple[np.ndarray, np.ndarray, float]:
         assert self.regression is not None
         mu, t, _ = self.prior
         span = self.high - self.low
         rate = np.clip((mu - self.low) / span, 1e-6, 1 - 1e-6)
-        told_P = np.clip(self.regression.predict(features_PD), 1e-4, 1 - 1e-4)
+        told_P = np.clip(self.regression.predict(features), 1e-4, 1 - 1e-4)
         return self.low + span * told_P, t * told_P * (1 - told_P) / (rate * (1 - rate)), self.strength
 
-    def _learn_more(self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray) -> None:
+    def expected(self, prompts: np.ndarray, step: int) -> np.ndarray:
+        return self.calibration(super().expected(prompts, step) / self._scale) * self._scale
+
+    def _learn_more(
+        self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray
+    ) -> None:
         if not self.tells or not len(prompts):
             return
-        features_PD = self.features.of(prompts)
+        features = self.features.of(prompts)
         if self.regression is not None:
-            mu_P, t_P, _ = self._told(features_PD)
+            mu_P, t_P, _ = self._told(features)
             believed = self._mix((mu_P, t_P, STRENGTHS[:, None]), prompts, age)
+            self._calibrate(believed, size, variance)
             kept = (1 - 1 / WINDOW) ** len(prompts)
             self.surprises = kept * self.surprises + self._surprise(believed, size, mean)
         self.recent = np.concatenate([self.recent, [prompts, size, mean]], axis=1)[:, -WINDOW:]
         if self.features.lasting:
-            before_KD = self.lasting_KD.reshape(-1, features_PD.shape[1])
-            self.lasting_KD = np.concatenate([before_KD, features_PD])[-WINDOW:]
+            before = self.lasting if self.lasting.rows else SparseRows.empty(features.width)
+            self.lasting = before.then(features, WINDOW)
         self.new += len(prompts)
         if self.new >= REFIT:
             self._fit()
+
+    def _calibrate(self, believed: tuple[np.ndarray, ...], size: np.ndarray, variance: np.ndarray) -> None:
+        concentration, _, one = (array[np.argmin(self.surprises)] for array in believed)
+        several = size > 1
+        predicted_P = one * concentration / (concentration + 1)
+        self.calibration.learn(predicted_P[several], (variance * size / np.maximum(size - 1, 1))[several])
 
     def _fit(self) -> None:
         prompts_K, size_K, mean_K = self.recent
         rate_K = np.clip((mean_K - self.low) / (self.high - self.low), 0, 1)
         latest_K = 1 - np.arange(len(rate_K))[::-1] / WINDOW
         trials_K = latest_K * size_K / (1 + (size_K - 1) / (self.strength + 1))
-        features_KD = (
-            self.lasting_KD if self.features.lasting else self.features.of(prompts_K.astype(np.int64))
-        )
+        features = self.lasting if self.features.lasting else self.features.of(prompts_K.astype(np.int64))
         if self.regression is None:
-            self.regression = LogisticRegression(self.features.blocks(features_KD.shape[1]))
-        self.regression.fit(features_KD, rate_K, trials_K)
+            self.regression = self._new_regression(features.width)
+        self.regression.fit(features, rate_K, trials_K)
         self.new = 0
 
     def metrics(self) -> dict[str, float]:
@@ -108,14 +133,15 @@ class FeaturePosterior(FadedPosterior):
     def state_dict(self) -> dict[str, Any]:
         fitted = {} if self.regression is None else {"regression": self.regression.state_dict()}
         arrays = {"recent": self.recent.copy(), "surprises": self.surprises.copy()}
+        fitted["calibration"] = self.calibration.state_dict()
         return super().state_dict() | arrays | {"new": self.new} | fitted
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict({name: value for name, value in state.items() if name != "regression"})
+        super().load_state_dict({name: value for name, value in state.items() if name not in _PARTS})
+        self.calibration.load_state_dict(state["calibration"])
         self.regression = None
         if "regression" in state:
-            blocks = self.features.blocks(len(state["regression"]["weight"]))
-            self.regression = LogisticRegression(blocks)
+            self.regression = self._new_regression(len(state["regression"]["weight"]))
             self.regression.load_state_dict(state["regression"])
         if self.features.lasting and self.recent.shape[1]:
-            self.lasting_KD = self.features.of(self.recent[0].astype(np.int64))
+            self.lasting = self.features.of(self.recent[0].astype(np.int64))

@@ -8,7 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from curro.errors import ConfigError
-from curro.lessons import Policy
+from curro.policy import Policy
+from curro.prediction.sparse import SparseRows
 from curro.prediction.text_features import BLOCKS, text_features, text_of
 from curro.prompts import PromptTable
 
@@ -22,10 +23,12 @@ class Features(Protocol):
     Attributes:
         lasting: whether a prompt's features stay as they are.
         needs_policy: whether they are the policy's.
+        knows: whether they predict something before the first fit.
     """
 
     lasting: bool
     needs_policy: bool
+    knows: bool
 
     def bind(self, table: PromptTable) -> bool:
         """Keep the prompt table; whether there is anything in it to make features of."""
@@ -39,15 +42,19 @@ class Features(Protocol):
         """How many of D = `width` features are of each kind."""
         ...
 
-    def of(self, prompts: np.ndarray) -> np.ndarray:
-        """Features, float64 (P, D), of prompts (P,)."""
+    def means(self, width: int) -> np.ndarray:
+        """What the weights of a regression are believed to be at first, float64 (D,)."""
+        ...
+
+    def of(self, prompts: np.ndarray) -> SparseRows:
+        """Features, P rows of D, of prompts (P,)."""
         ...
 
 
 class TextFeatures:
     """Hashed counts of what a prompt's text is made of (`text_features`)."""
 
-    lasting, needs_policy = True, False
+    lasting, needs_policy, knows = True, False, False
 
     def bind(self, table: PromptTable) -> bool:
         self.rows = table.rows
@@ -59,7 +66,10 @@ class TextFeatures:
     def blocks(self, width: int) -> Sequence[int]:
         return BLOCKS
 
-    def of(self, prompts: np.ndarray) -> np.ndarray:
+    def means(self, width: int) -> np.ndarray:
+        return np.zeros(width)
+
+    def of(self, prompts: np.ndarray) -> SparseRows:
         assert self.rows is not None
         return text_features([text_of(self.rows[prompt]) for prompt in prompts.tolist()])
 
@@ -71,7 +81,7 @@ class HiddenFeatures:
     they are needed, of each prompt once.
     """
 
-    lasting, needs_policy = False, True
+    lasting, needs_policy, knows = False, True, False
 
     def bind(self, table: PromptTable) -> bool:
         return True
@@ -82,12 +92,15 @@ class HiddenFeatures:
     def blocks(self, width: int) -> Sequence[int]:
         return (width,)
 
-    def of(self, prompts: np.ndarray) -> np.ndarray:
+    def means(self, width: int) -> np.ndarray:
+        return np.zeros(width)
+
+    def of(self, prompts: np.ndarray) -> SparseRows:
         distinct, place = np.unique(prompts, return_inverse=True)
         states = self.policy.hidden_states(distinct.tolist()).astype(np.float64)
         states -= states.mean(axis=1, keepdims=True)
         length = np.linalg.norm(states, axis=1, keepdims=True)
-        return (LENGTH * states / np.maximum(length, 1e-12))[place]
+        return SparseRows.of((LENGTH * states / np.maximum(length, 1e-12))[place])
 
 
 FEATURES: dict[str, type[Features]] = {"text": TextFeatures, "hidden": HiddenFeatures}

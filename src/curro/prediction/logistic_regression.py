@@ -7,60 +7,66 @@ from typing import Any
 
 import numpy as np
 
-_ROUNDS = 2
+from curro.prediction.logistic_kernels import centre_and_live, newton_step, predict
+from curro.prediction.sparse import SparseRows
+
+ROUNDS = 3
+"""Conjugate gradients of a Newton step."""
 _LOOSEST, _TIGHTEST = 1e-2, 1e4
 _FARTHEST = 4.0
 
 
 class LogisticRegression:
-    """Success rate p = 1 / (1 + exp(-(b + x w))) with w_d ~ Normal(0, 1 / penalty of d's block).
+    """Success rate p = 1 / (1 + exp(-(b + x w))) with w_d ~ Normal(mean_d, 1 / penalty of d's block).
 
-    The features x count from their weighted mean. A fit begins at the last one and takes two steps of
-    Newton's method, none of which moves a logit by more than 4. Then the penalty of each block of D features
-    takes a step of MacKay's evidence rule (Neural Computation 1992),
+    The features x count from their weighted mean. A fit begins at the last one and takes one step of Newton's
+    method, by three conjugate gradients, that moves no logit by more than 4: it is meant to be called for
+    every few groups that come in. Then the penalty of each block of D features takes a step of MacKay's
+    evidence rule (Neural Computation 1992),
 
-        penalty = (D - penalty tr S) / |w|^2,    S the block of the inverse Hessian,
+        known = sum over the block of 1 - penalty / H_dd,    at most the number of points
+        penalty = known / |w - mean|^2,
 
-    in [0.01, 10,000]: blocks that do not help shrink away and nothing has to be tuned. With more features
-    than points the matrix that is inverted has the size of the points.
+    in [0.01, 10,000], with the diagonal of the Hessian H in place of its inverse's: blocks that do not help
+    shrink away and nothing has to be tuned. A fit costs some passes over the elements that are not 0.
 
     Args:
         blocks: the number of features of each block.
+        mean_D: what the weights are before the first fit and are drawn to; None: 0.
     """
 
-    def __init__(self, blocks: Sequence[int]) -> None:
+    def __init__(self, blocks: Sequence[int], mean_D: np.ndarray | None = None) -> None:
         self.block_D = np.repeat(np.arange(len(blocks)), blocks)
         self.centre_D = np.zeros(len(self.block_D))
-        self.weight_D = np.zeros(len(self.block_D))
+        self.mean_D = np.zeros(len(self.block_D)) if mean_D is None else mean_D
+        self.weight_D = self.mean_D.copy()
         self.bias = 0.0
         self.penalty_B = np.ones(len(blocks))
 
-    def fit(self, features_KD: np.ndarray, rate_K: np.ndarray, trials_K: np.ndarray) -> None:
-        """Fit to success rates in [0, 1], each of so many trials, not all of none."""
-        self.centre_D = trials_K @ features_KD / trials_K.sum()
-        centred_KD = features_KD - self.centre_D
-        live = np.flatnonzero(np.ptp(features_KD, axis=0) > 0)
-        x = np.concatenate([np.ones((len(rate_K), 1)), centred_KD[:, live]], axis=1)
-        w = np.concatenate([[self.bias], self.weight_D[live]])
-        penalty = np.concatenate([[1e-6], self.penalty_B[self.block_D[live]]])
-        for _ in range(_ROUNDS):
-            p_K = _logistic(x @ w)
-            scaled = x * np.sqrt(trials_K * np.maximum(p_K * (1 - p_K), 1e-4))[:, None]
-            step = _solve(scaled, penalty, x.T @ (trials_K * (rate_K - p_K)) - penalty * w)
-            w = w + step * min(1.0, _FARTHEST / max(np.abs(x @ step).max(), 1e-9))
-        self.bias, self.weight_D[:] = float(w[0]), 0.0
-        self.weight_D[live] = w[1:]
-        spread = _variances(scaled, penalty)
-        for block in range(len(self.penalty_B)):
-            of = np.flatnonzero(self.block_D[live] == block) + 1
-            known = len(of) - self.penalty_B[block] * spread[of].sum()
-            if len(of):
-                evidence = max(known, 1e-3) / max(np.square(w[of]).sum(), 1e-9)
-                self.penalty_B[block] = np.clip(evidence, _LOOSEST, _TIGHTEST)
+    def fit(self, features: SparseRows, rate_K: np.ndarray, trials_K: np.ndarray) -> None:
+        """Fit to success rates in [0, 1] of K rows, each of so many trials, not all of none."""
+        rows = features.start, features.slot, features.value
+        live_D = np.empty(len(self.block_D), np.bool_)
+        centre_and_live(*rows, trials_K, self.centre_D, live_D)
+        self.weight_D[~live_D] = self.mean_D[~live_D]
+        penalty_D, diagonal_D = self.penalty_B[self.block_D], np.empty(len(self.block_D))
+        self.bias = newton_step(
+            *rows, rate_K, trials_K, self.centre_D, live_D, penalty_D, self.mean_D, ROUNDS, _FARTHEST,
+            self.bias, self.weight_D, diagonal_D,
+        )  # fmt: skip
+        blocks = len(self.penalty_B)
+        known_B = np.bincount(self.block_D, live_D * (1 - penalty_D / diagonal_D), blocks)
+        square_B = np.bincount(self.block_D, (self.weight_D - self.mean_D) ** 2, blocks)
+        evidence_B = np.clip(known_B, 1e-3, features.rows) / np.maximum(square_B, 1e-9)
+        told_B = np.bincount(self.block_D, live_D, blocks) > 0
+        self.penalty_B[told_B] = np.clip(evidence_B, _LOOSEST, _TIGHTEST)[told_B]
 
-    def predict(self, features_PD: np.ndarray) -> np.ndarray:
+    def predict(self, features: SparseRows) -> np.ndarray:
         """Success rates (P,)."""
-        return _logistic(self.bias + (features_PD - self.centre_D) @ self.weight_D)
+        found_P = np.empty(features.rows)
+        rows = features.start, features.slot, features.value
+        predict(*rows, self.centre_D, self.bias, self.weight_D, found_P)
+        return found_P
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -73,26 +79,3 @@ class LogisticRegression:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.centre_D, self.weight_D = state["centre"].copy(), state["weight"].copy()
         self.bias, self.penalty_B = state["bias"], state["penalty"].copy()
-
-
-def _solve(scaled_KD: np.ndarray, penalty_D: np.ndarray, gradient_D: np.ndarray) -> np.ndarray:
-    """H^-1 g for the Hessian H = X'X + diag(penalty); by Woodbury's identity where D > K."""
-    if len(scaled_KD) >= len(penalty_D):
-        return np.linalg.solve(scaled_KD.T @ scaled_KD + np.diag(penalty_D), gradient_D)
-    free_D, spread_KD = gradient_D / penalty_D, scaled_KD / penalty_D
-    inner_KK = np.eye(len(scaled_KD)) + spread_KD @ scaled_KD.T
-    return free_D - spread_KD.T @ np.linalg.solve(inner_KK, scaled_KD @ free_D)
-
-
-def _variances(scaled_KD: np.ndarray, penalty_D: np.ndarray) -> np.ndarray:
-    """The diagonal of H^-1."""
-    if len(scaled_KD) >= len(penalty_D):
-        return np.diag(np.linalg.inv(scaled_KD.T @ scaled_KD + np.diag(penalty_D)))
-    spread_KD = scaled_KD / penalty_D
-    inner_KK = np.eye(len(scaled_KD)) + spread_KD @ scaled_KD.T
-    half_KD = np.linalg.solve(np.linalg.cholesky(inner_KK), spread_KD)
-    return 1 / penalty_D - np.square(half_KD).sum(axis=0)
-
-
-def _logistic(x: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-np.clip(x, -30, 30)))

@@ -11,11 +11,12 @@ from curro.errors import ConfigError
 from curro.groups import Groups
 from curro.prediction.posterior_kernels import extremes, move_prior
 from curro.prompts import PromptTable
+from curro.saved_state import require
 
 HALF_LIVES = 2.0 ** np.arange(1, 13)
 """Candidate half-lives of the evidence, in training steps."""
 
-_HEARD = ("prompt", "age", "size", "mean", "variance", "lowest", "highest")
+_UNLEARNED = ("prompt", "age", "size", "mean", "variance", "lowest", "highest")
 _WINDOW = 512
 _NARROW, _WIDE = 0.05, 50.0
 
@@ -62,14 +63,14 @@ class FadedPosterior:
 
     def bind(self, table: PromptTable) -> None:
         self.table = table
-        self.count = table.add("evidence_count", np.float32, 0)
-        self.mean = table.add("evidence_mean", np.float32, 0)
-        self.variance = table.add("evidence_variance", np.float32, 0)
+        names = ("evidence_count", "evidence_mean", "evidence_variance")
+        table.add_together(*((name, np.float32, 0) for name in names))
+        self.count, self.mean, self.variance = (table[name] for name in names)
         self.low, self.high = 0.0, 1.0
         self.prior_visits = 1.0
         # one pseudo-visit of a prompt whose success rate is uniform on [0, 1]
         self.prior_mean, self.prior_square, self.prior_within = 1 / 2, 1 / 2, 1 / 6
-        self.heard = np.empty((len(_HEARD), 0))
+        self.unlearned = np.empty((len(_UNLEARNED), 0))
         self.losses = np.zeros(len(HALF_LIVES))
 
     @property
@@ -119,6 +120,12 @@ class FadedPosterior:
         mean = (k * mu + n * m) / total
         return total, mean, (k * t + n * s + k * n / total * (m - mu) ** 2) / total
 
+    def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
+        """Successes and failures of the Beta distribution of each prompt's success rate, in rewards seen."""
+        concentration, mean, _ = self.combine(prompts, step - self.table["last_step"][prompts])
+        rate = np.clip((mean - self.low) / (self.high - self.low), 1e-6, 1 - 1e-6)
+        return concentration * rate, concentration * (1 - rate)
+
     def draw(self, prompts: np.ndarray, step: int, rng: np.random.Generator) -> np.ndarray:
         """A random draw of each prompt's informativeness from its posterior (Thompson sampling).
 
@@ -155,7 +162,7 @@ class FadedPosterior:
         rate = self.table.success_rate
         lowest, highest = np.empty((2, len(outcome.prompts)))
         extremes(outcome.rewards, outcome.scored, lowest, highest)
-        heard = (
+        unlearned = (
             outcome.prompts,
             np.maximum(outcome.steps - self.table["last_step"][outcome.prompts], 0),
             outcome.count,
@@ -164,21 +171,21 @@ class FadedPosterior:
             rate(lowest),
             rate(highest),
         )
-        self.heard = np.concatenate([self.heard, np.array(heard, np.float64)], axis=1)
+        self.unlearned = np.concatenate([self.unlearned, np.array(unlearned, np.float64)], axis=1)
 
     def learn(self) -> np.ndarray:
         """Learn the forgetting and the prior from what was observed, and add it to the evidence.
 
         Returns the prompts it was about, int64, ascending. Call it before every choice.
         """
-        first, age, size, mean, variance, lowest, highest = self.heard[:, self.heard[0].argsort()]
-        self.heard = self.heard[:, :0]
+        first, age, size, mean, variance, lowest, highest = self.unlearned[:, self.unlearned[0].argsort()]
+        self.unlearned = self.unlearned[:, :0]
         prompts = first.astype(np.int64)
         self.low = float(lowest.min(initial=self.low))
         self.high = float(highest.max(initial=self.high))
         seen = self.count[prompts] > 0
         self._learn_half_life(prompts[seen], age[seen], size[seen], mean[seen])
-        self._learn_more(prompts, age, size, mean)
+        self._learn_more(prompts, age, size, mean, variance)
         old = self.count[prompts] * 0.5 ** (age / self.half_life)
         several = size > 1
         self._learn_prior(*(column[several] for column in (old, size, mean, variance)))
@@ -205,7 +212,9 @@ class FadedPosterior:
         spread = variance * (concentration / size + 1) / (concentration + 1) + floor
         return (np.log(spread) + (mean - expected) ** 2 / spread).sum(axis=1) / 2
 
-    def _learn_more(self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray) -> None:
+    def _learn_more(
+        self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray
+    ) -> None:
         """What a subclass learns from new groups (P,), ascending; they are not in the evidence yet."""
 
     def _learn_prior(self, old: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> None:
@@ -224,9 +233,28 @@ class FadedPosterior:
 
     def state_dict(self) -> dict[str, Any]:
         names = ("low", "high", "prior_visits", "prior_mean", "prior_square", "prior_within")
-        arrays = {"losses": self.losses.copy(), "heard": self.heard.copy()}
+        arrays = {"losses": self.losses.copy(), "unlearned": self.unlearned.copy()}
         return {name: float(getattr(self, name)) for name in names} | arrays
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for name in FadedPosterior.state_dict(self):
+            require(name in state, f"posterior/{name}", "is missing")
+        prompts, *rest = state["unlearned"]
+        require(len(rest) == len(_UNLEARNED) - 1, "posterior/unlearned", "has other columns")
+        inside = prompts.min(initial=0) >= 0 and prompts.max(initial=0) < self.table.size
+        require(inside and np.isfinite(state["unlearned"]).all(), "posterior/unlearned", "is not of groups")
+        counts = state["unlearned"][1].min(initial=0) >= 0 and state["unlearned"][2].min(initial=1) >= 1
+        require(
+            counts and state["unlearned"][4].min(initial=0) >= 0, "posterior/unlearned", "is not of groups"
+        )
+        require(state["losses"].shape == HALF_LIVES.shape, "posterior/losses", "is not of the half-lives")
+        numbers = [value for value in state.values() if isinstance(value, float | int)]
+        require(
+            np.isfinite([*numbers, *state["losses"]]).all(), "posterior", "has numbers that are not finite"
+        )
+        ranges = -1e15 <= state["low"] < state["high"] <= 1e15 and state["prior_visits"] > 0
+        require(ranges and state["prior_within"] >= 0, "posterior", "has moments that no rewards have")
+        fine = (self.count >= 0).all() and (self.variance >= 0).all() and np.isfinite(self.mean).all()
+        require(fine and np.isfinite(self.count).all(), "table/evidence", "is none")
         for name, value in state.items():
             setattr(self, name, value.copy() if isinstance(value, np.ndarray) else value)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from curro.saved_state import require
+
 WINDOW = 512
 """Groups over which quality is measured."""
 
@@ -20,7 +22,7 @@ class PredictionQuality:
 
     def __init__(self) -> None:
         self.pairs = np.empty((2, 0))
-        self.heard = np.empty((3, 0))
+        self.unlearned = np.empty((3, 0))
         self.spread_kept = float("nan")
 
     def choose(self, predicted_P: np.ndarray, best: np.ndarray) -> None:
@@ -30,15 +32,15 @@ class PredictionQuality:
 
     def observe(self, prompts: np.ndarray, predicted_P: np.ndarray, realised_P: np.ndarray) -> None:
         """Keep pairs of prompts (P,) for `learn`; those without a prediction (NaN) are passed over."""
-        heard = np.stack([prompts, predicted_P, realised_P])[:, ~np.isnan(predicted_P)]
-        self.heard = np.concatenate([self.heard, heard], axis=1)
+        unlearned = np.stack([prompts, predicted_P, realised_P])[:, ~np.isnan(predicted_P)]
+        self.unlearned = np.concatenate([self.unlearned, unlearned], axis=1)
 
     def learn(self) -> None:
         """Take in what was observed."""
-        self.pairs, self.heard = self._latest(), self.heard[:, :0]
+        self.pairs, self.unlearned = self._latest(), self.unlearned[:, :0]
 
     def _latest(self) -> np.ndarray:
-        new = self.heard[1:, np.lexsort(self.heard[::-1])]
+        new = self.unlearned[1:, np.lexsort(self.unlearned[::-1])]
         return np.concatenate([self.pairs, new], axis=1)[:, -WINDOW:]
 
     def metrics(self) -> dict[str, float]:
@@ -59,11 +61,13 @@ class PredictionQuality:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        arrays = {"pairs": self.pairs.copy(), "heard": self.heard.copy()}
+        arrays = {"pairs": self.pairs.copy(), "unlearned": self.unlearned.copy()}
         return arrays | {"spread_kept": self.spread_kept}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.pairs, self.heard = state["pairs"].copy(), state["heard"].copy()
+        fine = len(state["pairs"]) == 2 and len(state["unlearned"]) == 3
+        require(fine, "quality", "is not of pairs")
+        self.pairs, self.unlearned = state["pairs"].copy(), state["unlearned"].copy()
         self.spread_kept = state["spread_kept"]
 
 

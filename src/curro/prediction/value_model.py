@@ -11,39 +11,20 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from curro.errors import CheckpointError, ConfigError
 from curro.groups import Groups
-from curro.lessons import Lessons, Policy
+from curro.policy import AuxiliarySamples, Policy
 from curro.prediction.base import Predictor
 from curro.prompts import PromptTable
-from curro.selection.predicted import Predicted
+from curro.saved_state import require, require_prompts
 
 PREDICTS = ("success-rate", "variance")
 MAX_TOKENS = 2048
 """Tokens of a prompt that are read, its last ones (METIS, table 4)."""
 
 
-def pcl(*, candidates: int = 8, predicts: str = "success-rate", **options: Any) -> Predicted:
-    """The B of m B candidates whose predicted success rate is nearest to a half, or of the highest variance.
-
-    PCL as METIS describes it in appendix A.5: with `predicts="variance"`, its extension to rewards that are
-    not 0/1, the highest predictions are taken.
-
-    Args:
-        candidates: m, 8 in METIS' table 5.
-        predicts: what the value model learns, `ValueModel`'s.
-        options: `target` (0.5 with success rates, none with variances) and `exploration` of `Predicted`,
-            the others of `ValueModel`.
-    """
-    places: dict[str, Any] = {"target": 0.5} if predicts == "success-rate" else {}
-    places |= {name: options.pop(name) for name in ("target", "exploration") if name in options}
-    if predicts == "variance" and places.get("target") is not None:
-        raise ConfigError("pcl with predicts=variance takes the highest predictions: leave `target` out")
-    return Predicted(
-        predictor={"name": "pcl", "predicts": predicts, **options}, candidates=candidates, **places
-    )
-
-
 class ValueModel(Predictor):
-    """A copy of the policy's backbone with a head of its own on the last token of the prompt.
+    """A copy of the policy's backbone, with a head of its own, learns success rates or variances.
+
+    Source: "Prompt Curriculum Learning for Efficient LLM Post-Training", as METIS, A.5, describes it.
 
     Gao et al., "Prompt Curriculum Learning for Efficient LLM Post-Training", as METIS describes it in
     appendix A.5; values of its table 5. The copy is taken when the policy is lent, in float32, and shares
@@ -141,7 +122,7 @@ class ValueModel(Predictor):
         last = inputs["attention_mask"].sum(dim=1) - 1
         return self.head(states[torch.arange(len(ids), device=last.device), last])[:, 0]
 
-    def observe(self, outcome: Groups) -> Lessons | None:
+    def observe(self, outcome: Groups) -> AuxiliarySamples | None:
         low, high = self.table.reward_range
         realised_P = (
             outcome.variance / (high - low) ** 2
@@ -188,6 +169,8 @@ class ValueModel(Predictor):
         Raises:
             CheckpointError: the weights are of another model, or the policy has not been lent yet.
         """
+        require(len(state["fresh"]) == 2, "pcl/fresh", "is not of pairs")
+        require_prompts(state["fresh"][0], self.table.size, "pcl/fresh")
         self.fresh = state["fresh"].copy()
         self.step, self.updates, self.loss = state["step"], state["updates"], state["loss"]
         if "weights" not in state:

@@ -72,13 +72,23 @@ def fill_cost(table: PromptTable, gate: str | Mapping[str, Any] | Gate, rollouts
                 f"the cost of {gate!r} cannot be told: {error}, and the prompt table remembers the training "
                 "reward alone; estimate with a gate on that"
             ) from error
-    low, high = wilson(admitted, len(seen))
+    return cost_of_share(admitted, len(seen), rollouts_per_prompt)
+
+
+def cost_of_share(admitted: int, seen: int, rollouts_per_prompt: int) -> FillCost:
+    """What one admitted group costs where a gate would admit so many of the prompts seen.
+
+    A group of a prompt drawn at random is admitted with this share as its probability, so one admitted group
+    takes 1 / share groups on average.
+    """
+    low, high = wilson(admitted, seen)
+    share = admitted / seen if seen else math.nan
     return FillCost(
-        rollouts=_over(rollouts_per_prompt, admitted / len(seen)) if len(seen) else math.nan,
+        rollouts=_over(rollouts_per_prompt, share),
         low=rollouts_per_prompt / high,
         high=_over(rollouts_per_prompt, low),
-        share=admitted / len(seen) if len(seen) else math.nan,
-        seen=len(seen),
+        share=share,
+        seen=seen,
     )
 
 

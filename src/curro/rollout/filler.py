@@ -1,58 +1,59 @@
-"""Fills a batch with exactly n admitted groups, generating many at a time."""
+"""Fills batches of admitted groups from an engine, generating many groups at a time."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
-from dataclasses import asdict, replace
-from typing import Self
+from typing import Self, cast
 
 from curro.curriculum import Curriculum
-from curro.errors import ConfigError, EngineError, ExhaustedError, FillError
-from curro.rollout.batch import Batch, Filling
-from curro.rollout.engine import Engine, Prompt
-from curro.rollout.flight import Flight
+from curro.errors import ConfigError, EngineError, ExhaustedError, FillError, RewardError
+from curro.policy import AuxiliarySamples
+from curro.rollout import settle
+from curro.rollout.batch import Batch
+from curro.rollout.engines.engine import Engine, Prompt
+from curro.rollout.fill import Fill, FillSettings
+from curro.rollout.fresh_draws import draw_fresh
 from curro.rollout.group import Counts, Group
+from curro.rollout.group_tasks import GroupTasks, wait_for_all
 from curro.rollout.scoring import Score, Scorer
-from curro.rollout.settling import Settler
-
-WHEN_SHORT = ("error", "finish", "top-up")
 
 
 class Filler:
-    """Keeps an engine busy until a batch has its admitted groups.
+    """Keeps an engine busy until a batch has its admitted groups: the fill's asyncio driver.
 
     "Online Difficulty Filtering for Reasoning Oriented RL", algorithm 1 and appendix B: up to C_max groups
-    are generated at a time, each is scored and offered to the curriculum's gate when it ends and replaced by
-    the next prompt, and once N are admitted the rest is cancelled. A prompt is generated at most once in a
-    fill, unless the selection repeats prompts. Which prompts are drawn depends on the order in which groups
-    end, and on no clock.
+    are generated at a time. A group that ends is scored, observed by the curriculum and replaced by the next
+    prompt; once N groups are admitted, the rest is cancelled. A prompt is generated at most once for a batch,
+    unless the selection repeats prompts. Which prompts are drawn depends on the order in which groups end,
+    and on no clock.
 
     The filler settles every ticket that it draws. The engine stays the caller's to close.
 
     Args:
         curriculum: draws the prompts and says which groups are admitted.
         engine: generates the rollouts.
-        prompts: the prompt of a prompt's number.
-        score: the rewards of a prompt's rollouts (`curro.rollout.scoring.Score`); failed rollouts are not
-            passed to it, cut and empty ones are.
-        rollouts_per_prompt: G.
+        prompts: gives the prompt of a prompt's number.
+        score: gives the rewards of a prompt's rollouts (`curro.rollout.scoring.Score`). Failed rollouts are
+            not passed to it; rollouts that were cut, and empty ones, are.
+        rollouts_per_prompt: G; where the allocation divides a budget, the mean size of the groups of a draw.
+            Where it lets groups go on, the limit of a fill is also one of rollouts, in batches of n x G.
         max_in_flight: C_max, how many groups are generated or scored at a time.
-        weights: of named rewards in the reward that is trained on; by default 1 each.
+        fill: when a fill gives up, and what happens then.
+        weights: what named rewards are multiplied by in the reward that is trained on; by default 1 each.
         executor, workers, score_timeout: where a scorer that is not `async` runs, and the seconds that a
             call may take; see `curro.rollout.scoring.Scorer`.
-        max_staleness: how many steps older than the batch a group may be. From 1 on, what runs when a
-            batch is full goes on for the next; 0: it is cancelled.
+        max_staleness: how many steps older than its batch a group may be. From 1 on, groups that are in
+            flight when a batch is full go on for the next one; with 0 they are cancelled.
         timeout: seconds that a request to the engine may take.
         retries: how often rollouts that failed are asked for again, where too few are left.
-        least_rollouts: how many of the G must be good; by default half of them, and at least 2.
-        max_failures: so many groups in a row may fail.
-        max_seconds, max_rollouts: a fill takes no longer and asks the engine for no more.
-        when_short: what a fill does when the prompts, the time or the rollouts run out: "error";
-            "finish", a smaller batch; or "top-up", the most informative groups that the gate rejected.
+        least_rollouts: how many of the G rollouts must be good; by default half of them, and at least 2.
+        max_failures: a fill ends with an error when so many groups in a row have failed.
+        max_seconds: how long a fill may take.
 
     Raises:
         ConfigError: options that no fill could use.
@@ -67,6 +68,7 @@ class Filler:
         *,
         rollouts_per_prompt: int,
         max_in_flight: int,
+        fill: FillSettings = FillSettings(),  # noqa: B008 - frozen
         weights: Mapping[str, float] | None = None,
         executor: Executor | None = None,
         workers: int = 0,
@@ -77,38 +79,34 @@ class Filler:
         least_rollouts: int | None = None,
         max_failures: int = 32,
         max_seconds: float = math.inf,
-        max_rollouts: float = math.inf,
-        when_short: str = "error",
     ) -> None:
-        if least_rollouts is None:
-            least_rollouts = min(rollouts_per_prompt, max(2, -(-rollouts_per_prompt // 2)))
         _check_from(1, rollouts_per_prompt=rollouts_per_prompt, max_in_flight=max_in_flight)
-        _check_from(1, least_rollouts=least_rollouts, max_failures=max_failures)
+        _check_from(1, least_rollouts=least_rollouts or 1, max_failures=max_failures)
         _check_from(0, workers=workers, max_staleness=max_staleness, retries=retries)
-        _check_from(rollouts_per_prompt, max_rollouts=max_rollouts)
         _check_seconds(timeout=timeout, score_timeout=score_timeout, max_seconds=max_seconds)
-        if least_rollouts > rollouts_per_prompt:
+        if least_rollouts is not None and least_rollouts > rollouts_per_prompt:
             raise ConfigError(f"least_rollouts is at most {rollouts_per_prompt}, not {least_rollouts}")
-        if curriculum.selection.repeats and math.isinf(max_rollouts) and math.isinf(max_seconds):
+        repeats = curriculum.selection.repeats
+        if repeats and math.isinf(fill.limit) and math.isinf(max_seconds):
             raise ConfigError(
-                "a selection that repeats prompts never runs out of them: set max_rollouts or max_seconds, "
-                "or a fill whose groups are all rejected would not end"
+                "a selection that repeats prompts never runs out of them: set max_seconds or the fill's "
+                "limit, or a fill whose groups are all rejected would not end"
             )
-        if when_short not in WHEN_SHORT:
-            raise ConfigError(f"when_short is one of {', '.join(WHEN_SHORT)}, not {when_short!r}")
         self.curriculum, self.prompts = curriculum, prompts
         self.rollouts_per_prompt, self.max_in_flight = rollouts_per_prompt, max_in_flight
-        self.max_staleness = max_staleness
-        self.max_seconds, self.max_rollouts, self.when_short = max_seconds, max_rollouts, when_short
+        self.max_staleness, self.max_failures, self.max_seconds = max_staleness, max_failures, max_seconds
         self.counts = Counts()
+        self._fill: Fill[Group] = Fill(
+            fill, size=curriculum.table.size, may_repeat=repeats, counts=self.counts
+        )
         self._scorer = Scorer(score, executor=executor, workers=workers, timeout=score_timeout)
-        self._flight = Flight(
-            engine, self._scorer, weights, self.counts,
-            rollouts_per_prompt=rollouts_per_prompt, slots=max_in_flight,
-            least=least_rollouts, retries=retries, timeout=timeout,
+        self._tasks = GroupTasks(
+            engine, self._scorer, weights, self.counts, self._more,
+            slots=max_in_flight, least=least_rollouts, retries=retries, timeout=timeout,
         )  # fmt: skip
-        self._settler = Settler(curriculum, self.counts, max_failures)
-        self._filling = self._closed = False
+        self._queued: deque[Group] = deque()
+        self._auxiliary_samples: list[AuxiliarySamples] = []
+        self._is_filling = self._is_closed = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -117,164 +115,196 @@ class Filler:
         await self.close()
 
     @property
-    def running(self) -> int:
-        """Groups whose tickets are open: generated, scored, or held."""
-        return len(self._flight.running) + self.held
+    def in_flight(self) -> int:
+        """How many groups have open tickets: they are queued, generated or scored, or have ended and wait."""
+        return len(self._fill.in_flight)
 
     @property
-    def held(self) -> int:
-        """Groups that have ended and wait, unobserved, for the next fill."""
-        return len(self._flight.ended)
+    def waiting(self) -> int:
+        """How many groups have ended and wait, unobserved, for the next fill."""
+        return len(self._tasks.ended)
 
     @property
     def kept(self) -> int:
-        """Admitted groups of fills that ended in an error: the next batch begins with them."""
-        return len(self._settler.kept)
+        """How many admitted groups are left of fills that ended in an error; the next batch takes them."""
+        return len(self._fill.admitted)
 
     async def fill(self, n: int, *, step: int) -> Batch:
         """A batch of n admitted groups.
 
         However a fill ends, by an error or a cancellation too, its tickets are settled (with
-        `max_staleness` some run on), and the groups that were admitted are in the batch, or kept for the
-        next one whatever their age.
+        `max_staleness` some groups go on), and the groups that were admitted are in the batch, or are kept
+        for the next one, however old they are by then. When a fill returns or raises, the engine has stopped
+        generating what was cancelled, even where the fill was cancelled a second time while it waited.
 
         Args:
             n: how many; with `when_short="finish"` the batch may have fewer.
             step: the training step, for the curriculum; it only grows.
 
         Raises:
-            FillError: prompts, time or rollouts ran out; too many groups in a row failed; another fill
-                is under way, or the filler is closed.
+            FillError: prompts or time ran out, or the limit was reached; too many groups in a row failed;
+                another fill is under way, or the filler is closed.
             EngineError: the engine is dead.
             RewardError: the scorer gave something that is no reward, or raised this.
             ConfigError: n < 1, a step that goes back, or a scorer's processes that do not start.
         """
         if (n := operator.index(n)) < 1:
             raise ConfigError(f"fill needs n >= 1, not {n}")
-        if self._filling or self._closed:
-            why = "the filler is closed" if self._closed else "another fill is under way: await one at a time"
+        if self._is_filling or self._is_closed:
+            why = (
+                "the filler is closed"
+                if self._is_closed
+                else "another fill is under way: await one at a time"
+            )
             raise FillError(f"step {step} cannot be filled: {why}")
-        self._filling, before = True, replace(self.counts)
-        self._flight.budget = self.max_rollouts
+        self._is_filling = True
+        self._fill.begin(n, step)
         until = asyncio.get_running_loop().time() + self.max_seconds
-        fill = Filling(n, step, until, top_up=self.when_short == "top-up")
         carry = self.max_staleness > 0
         try:
-            await self._drop_stale(step)
-            self._flight.count_seconds(True)
-            reason = await self._work(fill)
+            await self._drop_stale()
+            self._tasks.count_seconds(True)
+            reason = await self._work(until)
         except EngineError:
             carry = False
             raise
         finally:
-            self._flight.count_seconds(False)
+            self._tasks.count_seconds(False)
             try:
-                self._settler.release(fill.repeats)
+                settle.release(self.curriculum, self._fill.release())
+                while self._queued:
+                    self._drop(self._queued.popleft(), "cancelled")
                 if not carry:
                     await self._cancel(self._all())
             finally:
-                self._filling = False
-        return self._batch(fill, reason, before)
+                self._is_filling = False
+        return self._batch(reason)
 
     async def close(self) -> None:
-        """Cancel what runs and drop its tickets; the curriculum can be saved. Nothing is filled after this.
+        """Cancel what is in flight and drop its tickets, so that the curriculum can be saved.
+
+        Nothing is filled after this.
 
         Raises:
             FillError: a fill is under way.
         """
-        if self._filling:
+        if self._is_filling:
             raise FillError("the filler cannot close while it fills: cancel the fill first")
-        self._closed = True
+        self._is_closed = True
         try:
             await self._cancel(self._all())
         finally:
             self._scorer.close()
 
     def metrics(self) -> dict[str, float]:
-        """The counts since the filler was made, and what it holds now, a flat dict."""
-        numbers = asdict(self.counts) | {
-            "dropped": self.counts.dropped,
-            "running": self.running,
-            "held": self.held,
-            "kept": self.kept,
-            "idle_share": self.counts.idle_share,
-        }
-        return {f"fill/{name}": float(number) for name, number in numbers.items()}
+        """The counts of the latest fill, and what the filler holds now, a flat dict."""
+        now = {"in_flight": self.in_flight, "waiting": self.waiting, "kept": self.kept}
+        return self._batch_counts.metrics() | {f"fill/{name}": float(number) for name, number in now.items()}
 
-    async def _work(self, fill: Filling) -> str | None:
-        """Settle groups until the batch is full; otherwise says what ran out."""
-        flight, loop = self._flight, asyncio.get_running_loop()
-        fill.tried.update(group.prompt for group in (*self._settler.kept, *self._all()))
-        while len(self._settler.kept) < fill.n:
-            if flight.ended:
-                self._settler.settle(flight.ended.popleft(), fill)
-            elif loop.time() >= fill.until:
-                return f"{self.max_seconds:g} s were over"
+    @property
+    def _batch_counts(self) -> Counts:
+        return cast(Counts, self._fill.batch_counts)
+
+    async def _work(self, until: float) -> str:
+        """Settle groups until the batch is full; otherwise says what ran out, as `Fill.explain` takes it."""
+        tasks, loop = self._tasks, asyncio.get_running_loop()
+        while self._fill.missing:
+            if tasks.ended:
+                self._settle(tasks.ended.popleft())
+            elif loop.time() >= until:
+                return "seconds"
             else:
-                reason = self._submit(fill)
-                if not flight.running:
-                    return reason
-                await flight.wait(fill.until)
-        return None
-
-    def _submit(self, fill: Filling) -> str:
-        """Fill the free slots; says what ran out if not all could be."""
-        while len(self._flight.running) < self.max_in_flight:
-            if self._flight.budget < self.rollouts_per_prompt:
-                return f"{self.max_rollouts:g} rollouts were used"
-            if fill.exhausted:
-                return "every prompt had been tried"
-            try:
-                draw = self.curriculum.select(1, step=fill.step)
-            except ExhaustedError:
-                fill.exhausted = True
-                continue
-            prompt, ticket = int(draw.prompts[0]), int(draw.tickets[0])
-            if prompt in fill.tried and not self.curriculum.selection.repeats:
-                # its ticket stays open, or it could be drawn for ever
-                self.counts.repeats += 1
-                fill.repeats.append(ticket)
-                continue
-            try:
-                text = self.prompts(prompt)
-            except BaseException:
-                self._settler.release([ticket])
-                raise
-            fill.tried.add(prompt)
-            self.counts.submitted += 1
-            self._flight.launch(Group(prompt, ticket, fill.step), text, self.curriculum.table.key(prompt))
+                self._start_groups()
+                if not tasks.running:
+                    break
+                await tasks.wait(until)
         return ""
 
-    def _batch(self, fill: Filling, reason: str | None, before: Counts) -> Batch:
-        groups = self._settler.kept[: fill.n]
-        groups += fill.best(fill.n - len(groups))
-        if len(groups) < fill.n and self.when_short != "finish":
-            done = self.counts.since(before)
-            raise FillError(
-                f"step {fill.step}: {reason}, and {self.kept} of {fill.n} groups are admitted "
-                f"({done.submitted} were tried, {done.rejected} rejected, {done.failed} failed). They are "
-                "kept for the next fill: ask for fewer, allow more, widen the gate, or set when_short"
-            )
-        del self._settler.kept[: fill.n]
-        lessons, self._settler.lessons = tuple(self._settler.lessons), []
-        self.counts.topped_up += sum(not group.admitted for group in groups)
-        counts = self.counts.since(before)
-        return Batch.of(groups, lessons, self.rollouts_per_prompt, counts, self.curriculum.batch_weights)
+    def _start_groups(self) -> None:
+        """Start a group in every free slot, as long as the fill allows."""
+        while len(self._tasks.running) < self.max_in_flight and not self._fill.reason:
+            if not self._queued and not self._draw():
+                return
+            group = self._queued.popleft()
+            try:
+                text = self.prompts(group.prompt)
+            except BaseException:
+                self._drop(group, "failed")
+                raise
+            self._tasks.start(group, text, self.curriculum.table.key(group.prompt))
 
-    async def _drop_stale(self, step: int) -> None:
-        stale = [group for group in self._all() if step - group.step > self.max_staleness]
-        await self._cancel(stale, "stale")
+    def _draw(self) -> bool:
+        """Queue the next prompt, or with a budget to divide those of a batch; whether there are any."""
+        fill, size, curriculum = self._fill, self.rollouts_per_prompt, self.curriculum
+        try:
+            if curriculum.has_allocation and curriculum.allocation.needs_budget:
+                n = int(max(1, min(fill.n, fill.untried)))
+                draw = draw_fresh(curriculum, fill, n, step=fill.step, rollouts=n * size)
+            else:
+                draw = draw_fresh(curriculum, fill, 1, step=fill.step)
+        except ExhaustedError:
+            return False
+        sizes = draw.rollouts.tolist() if curriculum.has_allocation else [size]
+        rows = zip(draw.prompts.tolist(), draw.tickets.tolist(), sizes, strict=True)
+        self._queued += [Group(prompt, ticket, fill.step, number) for prompt, ticket, number in rows]
+        return True
+
+    def _more(self, group: Group) -> int:
+        """How many further rollouts a group gets: as many as the allocation wants, within the limit."""
+        wanted = settle.more(self.curriculum, group)
+        most = self._fill.settings.limit * max(self._fill.n, 1) * self.rollouts_per_prompt
+        return int(max(0, min(wanted, most - self._batch_counts.rollouts)))
+
+    def _settle(self, group: Group) -> None:
+        """Observe or drop a group that has ended.
+
+        Raises:
+            EngineError, RewardError, ConfigError: this ended the group.
+            FillError: too many groups in a row failed.
+        """
+        error, kept = group.error, f"{self.kept} admitted groups are kept for the next fill"
+        if error is None:
+            samples = settle.observe(self.curriculum, self._fill, self.counts, group)
+            if samples is not None:
+                self._auxiliary_samples.append(samples)
+            return
+        self._drop(group, "failed")
+        if isinstance(error, EngineError | RewardError | ConfigError):
+            error.add_note(kept)
+            raise error
+        if self._fill.failures >= self.max_failures:
+            key = self.curriculum.table.key(group.prompt)
+            raise FillError(
+                f"step {self._fill.step} cannot be filled: {self._fill.failures} groups in a row failed; the "
+                f"last, prompt {key!r}: {error}. {kept}"
+            ) from error
+
+    def _batch(self, reason: str) -> Batch:
+        try:
+            groups = self._fill.take(reason)
+        except FillError as error:
+            error.add_note(f"{self.kept} admitted groups are kept for the next fill")
+            raise
+        samples, self._auxiliary_samples = tuple(self._auxiliary_samples), []
+        return Batch.of(groups, samples, self.rollouts_per_prompt, self._batch_counts, self.curriculum.credit)
+
+    async def _drop_stale(self) -> None:
+        old = set(self._fill.older_than(self.max_staleness))
+        await self._cancel([group for group in self._all() if group.ticket in old], "stale")
 
     def _all(self) -> list[Group]:
-        return [*self._flight.running, *self._flight.ended]
+        return [*self._tasks.running, *self._tasks.ended]
 
-    async def _cancel(self, groups: Sequence[Group], why: str = "cancelled") -> None:
+    def _drop(self, group: Group, why: str) -> None:
+        settle.drop(self.curriculum, self._fill, self.counts, group, why)
+
+    async def _cancel(self, groups: Iterable[Group], why: str = "cancelled") -> None:
         """Drop groups at once, and wait until the engine has stopped generating them."""
-        tasks = self._flight.cancel(groups)
+        groups = list(groups)
+        tasks = self._tasks.cancel(groups)
         for group in groups:
-            self._settler.drop(group, why)
-        if tasks:
-            await asyncio.wait(tasks)
+            self._drop(group, why)
+        await wait_for_all(tasks)
 
 
 def _check_from(lowest: int, **options: float) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from curro.errors import RewardError
+from curro.groups import one_reward
 
 
 def read_scores(
@@ -56,15 +56,8 @@ def _read(scores: Any, scored_G: np.ndarray, name: str, prompt: str) -> np.ndarr
         )
     part_G = np.full(len(scored_G), np.nan)
     for rollout, score in zip(np.flatnonzero(scored_G), scores, strict=True):
-        if score is None:
-            continue
-        try:
-            part_G[rollout] = float(score)
-        except (TypeError, ValueError, OverflowError):
-            part_G[rollout] = math.nan
-        if not math.isfinite(part_G[rollout]):
-            raise RewardError(
-                f"the scorer gave rollout {rollout} of prompt {prompt!r} the reward{name} {score!r:.80}: "
-                "a reward is a finite number, or None for a rollout that is not scored"
-            )
+        told = f"the scorer gave rollout {rollout} of prompt {prompt!r} the reward{name} {score!r:.80}"
+        number = one_reward(score, told)
+        if number is not None:
+            part_G[rollout] = number
     return part_G

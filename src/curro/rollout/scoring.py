@@ -9,7 +9,7 @@ from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
 from typing import Any
 
 from curro.errors import ConfigError, EngineError, RewardError
-from curro.rollout.engine import Rollout
+from curro.rollout.engines.engine import Rollout
 from curro.rollout.group import GroupFailed
 from curro.rollout.processes import Processes, Raised, call
 

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from curro.errors import ConfigError
+from curro.groups import Groups
 from curro.prompts import PromptTable
+from curro.saved_state import require
 from curro.selection.base import Choice, Outcome, Reason, Selection
 
 DIFFICULTIES = ("failure", "variance")
@@ -17,7 +19,9 @@ _ATTEMPTS = 3
 
 
 class ADCL(Selection):
-    """Adaptive difficulty curriculum learning (arXiv 2505.08364), as "METIS", A.5, runs it.
+    """From easy to hard, in chunks whose difficulty is estimated again before each.
+
+    Source: adaptive difficulty curriculum learning (arXiv 2505.08364), as METIS, A.5, runs it.
 
     1. Every prompt is rolled out once, in a random order, for its difficulty (`Reason.ESTIMATE`).
     2. The data set is sorted from easy to hard, equals at random, and cut into chunks that stay.
@@ -25,9 +29,10 @@ class ADCL(Selection):
        the first is rolled out for estimation again before, and sorted anew by what that said.
     4. After the last chunk comes the first, estimated again.
 
-    Difficulty is that of the latest group. Estimates are ordinary groups: the host rolls out as many
-    completions as for any other (table 5 has 4) and trains on them, unless it leaves out what has
-    `Reason.ESTIMATE`; the paper does not train on them.
+    Difficulty is that of the latest group. Estimates are not trained on, as published: their advantages are 0
+    and they are rejected, so that a host fills its batch with others, and its limit of a fill has to allow
+    for an estimate of the whole data set. The host rolls out as many completions as for any other group
+    (table 5 has 4). `train_estimates` trains on them instead.
 
     A batch is never short. Where the last estimates of a chunk do not fill it, it is completed from what is
     known by then, and an estimate that is still out does not count: the latest difficulty does, and a
@@ -38,6 +43,7 @@ class ADCL(Selection):
         chunks: of table 5, from 1.
         difficulty: "failure": 1 - success rate, and so 1 - mean reward, in reward ranges, where rewards are
             not 0/1; "variance": the variance of the group's rewards, the paper's choice for those.
+        train_estimates: train on estimates as on other groups, so that no rollout is without use.
         column: of the data set: pass rates of the base policy in [0, 1], as `curro curate` writes them in
             `pass_rate`. They take the place of step 1. None: step 1.
 
@@ -45,7 +51,14 @@ class ADCL(Selection):
         ConfigError: an option that is none of these; a column that is missing or not of pass rates.
     """
 
-    def __init__(self, *, chunks: int = 8, difficulty: str = "failure", column: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        chunks: int = 8,
+        difficulty: str = "failure",
+        train_estimates: bool = False,
+        column: str | None = None,
+    ) -> None:
         if chunks < 1:
             raise ConfigError(f"chunks is a number from 1, not {chunks}")
         if difficulty not in DIFFICULTIES:
@@ -53,6 +66,7 @@ class ADCL(Selection):
         if column is not None and difficulty != "failure":
             raise ConfigError("a column of pass rates says nothing of variances: leave out one of the two")
         self.chunks, self.difficulty, self.column = chunks, difficulty, column
+        self.replaces_uncredited = not train_estimates
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
@@ -115,6 +129,9 @@ class ADCL(Selection):
         self.due_N[train] = _IDLE
         return Choice.of(train, Reason.PRIORITY)
 
+    def uncredited(self, groups: Groups) -> np.ndarray | None:
+        return self.due_N[groups.prompts] == _ESTIMATE if self.replaces_uncredited else None
+
     def observe(self, outcome: Outcome) -> None:
         self._measured(outcome.prompts)
 
@@ -135,6 +152,10 @@ class ADCL(Selection):
         return {"seed": self.seed, "chunk": self.chunk}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        lowest = 0 if state["chunk"] >= 0 else -1
+        inside = self.chunk_N.min() >= lowest and self.chunk_N.max() < self.count
+        require(-1 <= state["chunk"] < self.count and inside, "adcl", "has chunks that there are not")
+        require(self.due_N.max() <= _TRAIN, "table/adcl_due", "is none of idle, estimate and train")
         self.seed, self.chunk = state["seed"], state["chunk"]
         self._shuffle()
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from curro.errors import ConfigError
 from curro.groups import Groups
-from curro.lessons import Lessons, Policy
+from curro.policy import AuxiliarySamples, Policy
 from curro.prompts import PromptTable
 
 
@@ -69,6 +69,10 @@ class Choice:
             np.ones(n),
         )
 
+    def take(self, rows: np.ndarray) -> Choice:
+        """The prompts at `rows`."""
+        return Choice(*(array[rows] for array in vars(self).values()))
+
     @classmethod
     def join(cls, parts: list[Choice]) -> Choice:
         """The parts one after the other."""
@@ -100,12 +104,14 @@ class Selection:
     Attributes:
         repeats: whether prompts in flight may be chosen again, and one twice in a call. False: the port
             asks for no more prompts than are free, and outcomes have distinct prompts.
+        replaces_uncredited: whether groups without credit (`uncredited`) are rejected as well, so that hosts
+            fill the batch with others.
+        has_belief: whether `belief` says how sure the method is of a prompt's success rate.
     """
 
     repeats = False
-    lessons: Lessons | None = None
-    """What the latest `observe` wants the policy to be trained on; the port takes it."""
-
+    replaces_uncredited = False
+    has_belief = False
     table: PromptTable
     rng: np.random.Generator
 
@@ -120,8 +126,27 @@ class Selection:
         """Choose n distinct prompts that are not in flight; at least n are free when this is called."""
         raise NotImplementedError
 
-    def observe(self, outcome: Outcome) -> None:
-        """Learn from finished groups; their prompts are free again."""
+    def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
+        """Successes and failures (P,), above 0, of the Beta distribution of each prompt's success rate.
+
+        It is asked of the prompts just chosen, where `has_belief`, by the rule that allocates rollouts.
+        """
+        raise NotImplementedError
+
+    def uncredited(self, groups: Groups) -> np.ndarray | None:
+        """Which finished groups, bool (P,), the policy is not trained on: their advantages become 0.
+
+        It is asked before `observe`. None: all are trained on.
+        """
+        return None
+
+    def observe(self, outcome: Outcome) -> AuxiliarySamples | None:
+        """Learn from finished groups; their prompts are free again.
+
+        Returns:
+            What the policy is to be trained on besides the rollouts, if anything.
+        """
+        return None
 
     def release(self, prompts: np.ndarray) -> None:
         """Prompts (P,) came back without an outcome: they are free again, nothing is learned."""

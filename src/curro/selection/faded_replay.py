@@ -45,6 +45,8 @@ class FadedReplay(Selection):
         exploration: the share of places that go to a uniform proposal, from 0 to 1.
     """
 
+    has_belief = True
+
     def __init__(self, *, candidates: int = 4, exploration: float = 0.125) -> None:
         if candidates < 2 or candidates % 2:
             raise ConfigError(f"candidates is an even number from 2, not {candidates}")
@@ -77,6 +79,9 @@ class FadedReplay(Selection):
         reasons = Reason.by_visits(self.table["visits"][chosen])
         reasons[explores & (chosen == proposed[:, -1])] = Reason.EXPLORATION
         return Choice.of(chosen, reasons)
+
+    def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
+        return self.posterior.belief(prompts, step)
 
     def observe(self, outcome: Outcome) -> None:
         self.posterior.observe(outcome)

@@ -13,7 +13,9 @@ from curro.selection.base import Choice, Outcome, Reason, Selection
 
 
 class LeastVisited(Selection):
-    """Algorithm 1 of "Online Difficulty Filtering for Reasoning Oriented RL": prompts sorted by visits.
+    """The prompts that were visited least often first.
+
+    Source: "Online Difficulty Filtering for Reasoning Oriented RL", algorithm 1.
 
     Prompts of the same count come in a random order. Every finished group is a visit, admitted or not; a
     cancelled one is none.

@@ -9,11 +9,12 @@ import numpy as np
 
 from curro import registry
 from curro.errors import ConfigError
-from curro.lessons import Policy
+from curro.policy import AuxiliarySamples, Policy
 from curro.prediction.base import Predictor
 from curro.prediction.quality import PredictionQuality
 from curro.prompts import PromptTable
 from curro.selection.base import Choice, Outcome, Reason, Selection
+from curro.selection.candidate_kernels import keep_free, unmark
 
 
 class Predicted(Selection):
@@ -58,6 +59,7 @@ class Predicted(Selection):
             raise ConfigError(f"predictor {predictor!r} is not a curro.Predictor: derive its class from that")
         if target is not None and type(self.predictor).success_rate is Predictor.success_rate:
             raise ConfigError(f"{predictor!r} predicts no success rate: leave `target` out")
+        self.has_belief = self.predictor.has_belief
         self.quality = PredictionQuality()
         self._attached = False
 
@@ -101,19 +103,24 @@ class Predicted(Selection):
 
     def _candidates(self, n: int) -> np.ndarray:
         """Free prompts in a random order, at most n times `candidates`."""
-        count = self.table.size - len(self.table.away)
+        count = self.table.size - len(self.table.prompts_in_flight)
         wanted = min(n * self.candidates, count)
         if 2 * wanted > count or 2 * count < self.table.size:
             free = np.flatnonzero(~self.table["in_flight"])
             return self.rng.permutation(free)[:wanted]
-        drawn = np.empty(0, np.int64)
-        while len(drawn) < wanted:
-            more = self.rng.integers(self.table.size, size=2 * (wanted - len(drawn)))
-            drawn = np.concatenate([drawn, more[~self.table["in_flight"][more]]])
-            drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
-        return drawn[:wanted]
+        kept, found, in_flight = np.empty(wanted, np.int64), 0, self.table["in_flight"]
+        try:
+            while found < wanted:
+                drawn = self.rng.integers(self.table.size, size=2 * (wanted - found))
+                found = keep_free(in_flight, drawn, kept, found)
+        finally:
+            unmark(in_flight, kept[:found])
+        return kept
 
-    def observe(self, outcome: Outcome) -> None:
+    def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
+        return self.predictor.belief(prompts, step)
+
+    def observe(self, outcome: Outcome) -> AuxiliarySamples | None:
         low, high = self.table.reward_range
         realised = (
             outcome.variance / (high - low) ** 2
@@ -122,7 +129,7 @@ class Predicted(Selection):
         )
         expected = self.expected_N[outcome.prompts].astype(np.float64)
         self.quality.observe(outcome.prompts, expected, realised)
-        self.lessons = self.predictor.observe(outcome)
+        return self.predictor.observe(outcome)
 
     def release(self, prompts: np.ndarray) -> None:
         self.predictor.release(prompts)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 from curro import registry
 from curro.errors import ConfigError
+from curro.loading import load_object
 from curro.selection.base import Selection
 
 VARIANTS = {
@@ -18,6 +18,8 @@ VARIANTS = {
 def prioritized_replay(*, variant: str = "default", **options: Any) -> Selection:
     """Prompts of intermediate success rate first.
 
+    Source: "Prioritized Replay for RL Post-training", sections 2 to 5.
+
     Args:
         variant: "published" is the paper with the values of its section 5; "default" keeps its
             priority and replaces its pools by a posterior that fades, so that it never runs dry.
@@ -25,6 +27,5 @@ def prioritized_replay(*, variant: str = "default", **options: Any) -> Selection
     """
     if variant not in VARIANTS:
         raise ConfigError(f"prioritized-replay has no variant {variant!r}; there are: {', '.join(VARIANTS)}")
-    module, _, name = VARIANTS[variant].partition(":")
     label = f"prioritized-replay (variant {variant})"
-    return registry.construct(label, getattr(import_module(module), name), options, also=["variant"])
+    return registry.construct(label, load_object(VARIANTS[variant], label), options, also=["variant"])

@@ -11,6 +11,7 @@ import curro.selection.prioritized_sampling_kernels as kernels
 from curro.errors import ConfigError
 from curro.index import SumTree
 from curro.prompts import PromptTable
+from curro.saved_state import require
 from curro.selection.base import Choice, Outcome, Reason, Selection
 
 _KINDS = {"last": kernels.LAST, "mean": kernels.MEAN, "max": kernels.MAX}
@@ -22,7 +23,9 @@ _STANDARD = 1e-4
 
 
 class PrioritizedSampling(Selection):
-    """Prioritized prompt sampling (PPS): "PSPO", equations 7 to 11.
+    """Prompts at random, those whose latest group had larger advantages more often (PPS).
+
+    Source: "PSPO: Prompt-Level Prioritization and Experience-Weighted Smoothing", equations 7 to 11.
 
     A prompt's priority p comes from the advantages A of its latest group:
 
@@ -46,8 +49,8 @@ class PrioritizedSampling(Selection):
         anneal_steps: steps over which beta grows to 1 in a line; 0 leaves it as it is.
         epsilon: above 0.
         replacement: whether a prompt may come twice in a batch, and while it is in flight.
-        normalize: the largest weight of (11) is that of the "batch", over which `Curriculum.batch_weights`
-            divides, or of "all" prompts, by which weights are divided as they are drawn.
+        normalize: the largest weight of (11) is that of the "batch", by which `Curriculum.credit` divides,
+            or of "all" prompts, by which weights are divided as they are drawn.
 
     Raises:
         ConfigError: an option that is none of these; "smoothed" without the advantage.
@@ -98,7 +101,7 @@ class PrioritizedSampling(Selection):
             prompts, chance = self.tree.sample(first)
         else:
             table = self.table
-            prompts, chance = self.tree.sample_free(first, again, table["in_flight"], table.away)
+            prompts, chance = self.tree.sample_free(first, again, table["in_flight"], table.prompts_in_flight)
         weights = self._weights(chance, step)
         return Choice(prompts, Reason.by_visits(self.table["visits"][prompts]), chance, weights)
 
@@ -139,4 +142,6 @@ class PrioritizedSampling(Selection):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        fine = (self.priority_N > 0).all() and np.isfinite(self.priority_N**self.exponent).all()
+        require(fine, "table/pps_priority", "is not above 0 and finite")
         self.tree = SumTree.from_array(self.priority_N**self.exponent)

@@ -8,11 +8,21 @@ from typing import Any
 import numpy as np
 
 from curro.errors import ConfigError
+from curro.groups import Groups
 from curro.index import AgeQueue, MaxHeap
 from curro.prompts import PromptTable
+from curro.saved_state import require
 from curro.selection.base import Choice, Outcome, Reason, Selection
 from curro.selection.proportional import ProportionalStore
-from curro.selection.replay_kernels import HEAP, SOLVED, UNSOLVED, learn, mean_priority
+from curro.selection.replay_kernels import (
+    HEAP,
+    SOLVED,
+    UNSOLVED,
+    learn,
+    mean_priority,
+    priorities,
+    rate_deviation,
+)
 
 
 class PublishedReplay(Selection):
@@ -23,7 +33,9 @@ class PublishedReplay(Selection):
     In general p(1-p) is the variance of that average's mixture of groups,
     v <- a s + (1-a) v + a (1-a) (m - mean)^2 for a group of mean m and variance s, which for 0/1
     rewards is p(1-p) and for any other rewards their variance in squared reward ranges (the column
-    `smoothed_variance` is in squared units of the reward).
+    `smoothed_variance` is in squared units of the reward). Groups of other sizes count by their rollouts:
+    with n of them after visits of n' on the same average, a is
+    smoothing n / (smoothing n + (1 - smoothing) n').
 
     A group whose own rewards do not vary (its p <= tolerance or >= 1 - tolerance, section 4.1) sends
     its prompt to the solved or the unsolved pool, by the side of the reward range's middle its mean
@@ -45,6 +57,10 @@ class PublishedReplay(Selection):
         tolerance: of the success rate from 0 and 1, for the pools (section 4.1); section 5: 0.
         retest_every: training steps between retests (section 5: 10); 0 for none.
         retest_solved, retest_unsolved: how many of each pool (section 5: 1 and 3).
+        retest_order: "oldest", the longest unevaluated (section 4.1's min-heaps, and the authors' code), or
+            "random", a random subset of the pool (section 4.1 too).
+        exponent: with draw="proportional", the probability is that of omega to this power: above 1 nearer to
+            the top of the heap, 0 uniform. A parameter for the trade-off that section 4.2 leaves open.
 
     Raises:
         ConfigError: an option outside its range.
@@ -63,6 +79,8 @@ class PublishedReplay(Selection):
         retest_every: int = 10,
         retest_solved: int = 1,
         retest_unsolved: int = 3,
+        retest_order: str = "oldest",
+        exponent: float = 1.0,
     ) -> None:
         for name, value, fine, rule in (
             ("smoothing", smoothing, 0 < smoothing <= 1, "in (0, 1]"),
@@ -75,6 +93,8 @@ class PublishedReplay(Selection):
             ("retest_every", retest_every, retest_every >= 0, "a number of steps, or 0 for none"),
             ("retest_solved", retest_solved, retest_solved >= 0, "from 0"),
             ("retest_unsolved", retest_unsolved, retest_unsolved >= 0, "from 0"),
+            ("retest_order", retest_order, retest_order in ("oldest", "random"), '"oldest" or "random"'),
+            ("exponent", exponent, 0 <= exponent < np.inf, "a number from 0"),
         ):
             if not fine:
                 raise ConfigError(f"prioritized-replay: {name} is {rule}, not {value!r}")
@@ -83,19 +103,22 @@ class PublishedReplay(Selection):
                 "prioritized-replay: draw='proportional' needs a finite initial_priority from 0, "
                 f"not {initial_priority}"
             )
+        if draw == "top" and exponent != 1:
+            raise ConfigError("prioritized-replay: exponent is of draw='proportional', and draw is 'top'")
         self.smoothing, self.initial_priority, self.draw = smoothing, initial_priority, draw
         self.exploration, self.explore_by, self.bonus = exploration, explore_by, bonus
         self.tolerance, self.retest_every = tolerance, retest_every
         self.retests = {SOLVED: retest_solved, UNSOLVED: retest_unsolved}
+        self.retest_order, self.exponent = retest_order, exponent
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
         self.records = table.add_together(
             ("smoothed_mean", np.float32, np.nan),
             ("smoothed_variance", np.float32, 0),
+            ("smoothed_size", np.float32, 0),
             ("pool", np.int8, HEAP),
         )
-        self.mean, self.variance = self.records["smoothed_mean"], self.records["smoothed_variance"]
         self.place = self.records["pool"]
         self.seed = int(rng.integers(2**62))
         self.planned, self.exploring = -1, False
@@ -107,7 +130,7 @@ class PublishedReplay(Selection):
         if self.draw == "top":
             self.heap = MaxHeap.from_array(everything, seed=self.seed)
         else:
-            self.heap = ProportionalStore(everything)
+            self.heap = ProportionalStore(everything**self.exponent)
         self.pools = {pool: AgeQueue(table.size, seed=self.seed + pool) for pool in (SOLVED, UNSOLVED)}
 
     def select(self, n: int, step: int) -> Choice:
@@ -115,7 +138,7 @@ class PublishedReplay(Selection):
         parts = []
         for pool, reason in ((SOLVED, Reason.RETEST_SOLVED), (UNSOLVED, Reason.RETEST_UNSOLVED)):
             if self.due[pool] and n:
-                parts.append(Choice.of(self.pools[pool].pop(min(n, self.due[pool])), reason))
+                parts.append(Choice.of(self._retest(pool, min(n, self.due[pool])), reason))
                 self.due[pool] -= len(parts[-1].prompts)
                 n -= len(parts[-1].prompts)
         parts.append(self._from_heap(min(n, len(self.heap))))
@@ -125,6 +148,22 @@ class PublishedReplay(Selection):
                 parts.append(Choice.of(self.pools[pool].pop(n), reason))
                 n -= len(parts[-1].prompts)
         return Choice.join([part for part in parts if len(part.prompts)])
+
+    def _retest(self, pool: int, n: int) -> np.ndarray:
+        """Take n prompts out of a pool that has as many, or all of it."""
+        queue = self.pools[pool]
+        if self.retest_order == "oldest":
+            return queue.pop(n)
+        present = queue.ids()
+        prompts = self.rng.choice(present, min(n, len(present)), replace=False)
+        queue.discard(prompts)
+        return prompts
+
+    def uncredited(self, groups: Groups) -> np.ndarray:
+        """Section 4.1: where a problem of the solved pool "remains fully solved, no gradient update"."""
+        solved_P = self.place[groups.prompts] == SOLVED
+        flat_P = groups.variance <= self.table.flat_variance(self.tolerance)
+        return solved_P & flat_P & (self.table.success_rate(groups.mean) >= 0.5)
 
     def _plan(self, step: int) -> None:
         """Decide once a step whether it explores and retests, so that small calls make one batch."""
@@ -159,18 +198,17 @@ class PublishedReplay(Selection):
 
     def priority(self, prompts: np.ndarray) -> np.ndarray:
         """omega of each prompt, float64 (P,)."""
-        mean = self.mean[prompts].astype(np.float64)
-        low, high = self.table.reward_range
-        variance = self.variance[prompts].astype(np.float64) / (high - low) ** 2
-        omega = variance + self.bonus * (self.table.success_rate(mean) >= 0.5)
-        return np.where(np.isnan(mean), self.initial_priority, omega)
+        omega_P = np.empty(len(prompts))
+        rule = float(self.initial_priority), float(self.bonus), *self.table.reward_range
+        priorities(self.records, np.ascontiguousarray(prompts), *rule, omega_P)
+        return omega_P
 
     def observe(self, outcome: Outcome) -> None:
         prompts, size = outcome.prompts, len(outcome.prompts)
         place, omega, moved = np.empty(size, np.int8), np.empty(size), np.zeros((3, 3), np.int64)
         flat = self.table.flat_variance(self.tolerance)
         rule = (float(self.smoothing), float(self.bonus), *self.table.reward_range, flat)
-        learn(self.records, prompts, outcome.mean, outcome.variance, rule, place, omega, moved)
+        learn(self.records, prompts, outcome.mean, outcome.variance, outcome.count, rule, place, omega, moved)
         self._count(moved)
         self._put(prompts, place, omega, outcome.steps)
 
@@ -189,20 +227,23 @@ class PublishedReplay(Selection):
     def _put(self, prompts: np.ndarray, place: np.ndarray, omega: np.ndarray, steps: np.ndarray) -> None:
         """Return prompts to where they belong, the pools by the step of their last evaluation."""
         heaped = np.flatnonzero(place == HEAP)
-        self.heap.push(prompts[heaped], omega[heaped])
+        proportional = isinstance(self.heap, ProportionalStore)
+        self.heap.push(prompts[heaped], omega[heaped] ** self.exponent if proportional else omega[heaped])
         for pool, queue in self.pools.items():
             rows = np.flatnonzero(place == pool)
             queue.push(prompts[rows], steps[rows])
 
     def metrics(self) -> dict[str, float]:
-        """Sizes of heap and pools, mean finite priority in the heap; since the start: moves into and out
-        of each pool, and flips, moves from one pool straight to the other."""
+        """Sizes of heap and pools, mean finite priority in the heap, the deviation of the moving averages of
+        the prompts seen (figure 3); since the start: moves into and out of each pool, and flips, moves from
+        one pool straight to the other."""
         rule = float(self.initial_priority), float(self.bonus), *self.table.reward_range
         return {
             "replay/heap_size": float(len(self.heap)),
             "replay/solved_pool": float(len(self.pools[SOLVED])),
             "replay/unsolved_pool": float(len(self.pools[UNSOLVED])),
             "replay/mean_priority": mean_priority(self.records, self.table["in_flight"], *rule),
+            "replay/success_rate_std": rate_deviation(self.records, *self.table.reward_range),
             **{f"replay/moved_{name}": float(count) for name, count in self.moves.items()},
             "replay/flips": float(self.flips),
         }
@@ -220,6 +261,9 @@ class PublishedReplay(Selection):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        require(set(np.unique(self.place)) <= {HEAP, SOLVED, UNSOLVED}, "table/pool", "is none of the pools")
+        require(len(state["due"]) == 2 and min(state["due"]) >= 0, "replay/due", "is not of two pools")
+        require(set(state["moves"]) == set(self.moves), "replay/moves", "has other counts")
         self.planned, self.exploring = state["planned"], state["exploring"]
         self.due = dict(zip((SOLVED, UNSOLVED), state["due"], strict=True))
         self.moves, self.flips = dict(state["moves"]), state["flips"]

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 
 from curro.prompts import PromptTable
+from curro.saved_state import require
 from curro.selection.base import Choice, Reason, Selection
 
 
 class Scheduled(Selection):
     """Passes over the data set from its first prompt to its last; one in flight misses its turn.
+
+    Source: "Online Difficulty Filtering for Reasoning Oriented RL", section 4.2.
 
     "Online Difficulty Filtering for Reasoning Oriented RL", section 4.2: "offline scheduling additionally
     orders the training batches" by difficulty. The order is the data file's: `curro curate --order
@@ -36,4 +39,5 @@ class Scheduled(Selection):
         return {"position": self.position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        require(0 <= state["position"] < self.table.size, "scheduled", "is at no prompt")
         self.position = state["position"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect, insort
+from bisect import bisect, bisect_right, insort
 from collections.abc import Mapping
+from itertools import accumulate
 from math import isfinite
 from numbers import Real
 from typing import Any
@@ -12,15 +13,18 @@ import numpy as np
 
 from curro.errors import ConfigError
 from curro.prompts import PromptTable
+from curro.saved_state import require
 from curro.selection.base import Choice, Outcome, Reason, Selection
 
 _STANDARD = 1e-4
 _MOST = 1000
-_HEARD = ("prompt", "category", "advantage")
+_UNLEARNED = ("prompt", "category", "advantage")
 
 
 class SelfEvolvingCurriculum(Selection):
-    """SEC: "Self-Evolving Curriculum for LLM Reasoning" (arXiv 2505.14970), as "METIS", A.5, runs it.
+    """A bandit chooses the category whose prompts had the largest advantages, then a random prompt of it.
+
+    Source: "Self-Evolving Curriculum for LLM Reasoning" (arXiv 2505.14970), as METIS, A.5, runs it.
 
     For every place a category c is drawn from softmax(Q / temperature), then a free prompt of it uniformly.
     After each training step every category that has outcomes moves towards their mean absolute advantage:
@@ -44,6 +48,8 @@ class SelfEvolvingCurriculum(Selection):
     Raises:
         ConfigError: an option that is none of these; no such column, or one of over 1,000 categories.
     """
+
+    prefix = "sec"
 
     def __init__(
         self,
@@ -69,7 +75,7 @@ class SelfEvolvingCurriculum(Selection):
         self.category_N = table.add("sec_category", np.int16, 0)
         self.category_N[:] = category_N
         self.value_C = np.zeros(len(self.names))
-        self.heard = np.empty((len(_HEARD), 0))
+        self.unlearned = np.empty((len(_UNLEARNED), 0))
         self.step = -1
         self._group()
 
@@ -106,22 +112,25 @@ class SelfEvolvingCurriculum(Selection):
         if step > self.step:
             self._learn()
             self.step = step
-        busy = self.table.away
+        busy = self.table.prompts_in_flight
         taken = [
             sorted(self.place_N[busy[self.category_N[busy] == c]].tolist()) for c in range(len(self.names))
         ]
-        free_C = self.size_C - [len(places) for places in taken]
-        weight_C = self._weights()
-        prompts, probabilities = np.empty(n, np.int64), np.empty(n)
-        for i, (which, where) in enumerate(self.rng.random((n, 2))):
-            cumulative = np.cumsum(np.where(free_C > 0, weight_C, 0.0))
-            c = int(np.searchsorted(cumulative, which * cumulative[-1], side="right"))
-            place = _free_place(int(where * free_C[c]), taken[c])
+        free = [size - len(places) for size, places in zip(self.size_C.tolist(), taken, strict=True)]
+        weight, start = self._weights().tolist(), self.start_C.tolist()
+        cumulative = _cumulative(weight, free)
+        rows, probabilities = [], []
+        for which, where in self.rng.random((n, 2)).tolist():
+            c = bisect_right(cumulative, which * cumulative[-1])
+            place = _free_place(int(where * free[c]), taken[c])
             insort(taken[c], place)
-            prompts[i] = self.order[self.start_C[c] + place]
-            probabilities[i] = weight_C[c] / cumulative[-1] / free_C[c]
-            free_C[c] -= 1
-        return Choice.of(prompts, Reason.PRIORITY, probabilities)
+            rows.append(start[c] + place)
+            probabilities.append(weight[c] / cumulative[-1] / free[c])
+            free[c] -= 1
+            if not free[c]:
+                cumulative = _cumulative(weight, free)
+        prompts = self.order[rows]
+        return Choice.of(prompts, Reason.PRIORITY, np.array(probabilities))
 
     def _weights(self) -> np.ndarray:
         # not below 1e-300: where all other prompts are in flight, the last category is drawn from
@@ -132,13 +141,13 @@ class SelfEvolvingCurriculum(Selection):
         size_P /= outcome.scored.sum(axis=1)
         low, high = self.table.reward_range
         size_P /= np.sqrt(outcome.variance) + _STANDARD if self.standardize else high - low
-        heard = np.stack([outcome.prompts, self.category_N[outcome.prompts], size_P])
-        self.heard = np.concatenate([self.heard, heard], axis=1)
+        unlearned = np.stack([outcome.prompts, self.category_N[outcome.prompts], size_P])
+        self.unlearned = np.concatenate([self.unlearned, unlearned], axis=1)
 
     def _learn(self) -> None:
         # in order of prompt, so that sums do not depend on the order in which groups came in
-        _, category, size = self.heard[:, np.lexsort(self.heard[::-1])]
-        self.heard = self.heard[:, :0]
+        _, category, size = self.unlearned[:, np.lexsort(self.unlearned[::-1])]
+        self.unlearned = self.unlearned[:, :0]
         count_C, sum_C = (np.bincount(category.astype(np.int64), w, len(self.names)) for w in (None, size))
         seen = count_C > 0
         self.value_C[seen] += self.rate * (sum_C[seen] / count_C[seen] - self.value_C[seen])
@@ -148,7 +157,7 @@ class SelfEvolvingCurriculum(Selection):
         chance_C = weight_C / weight_C.sum()
         named = zip(self.names, self.value_C, chance_C, strict=True)
         return {
-            f"sec/{what} {name}": float(x)
+            f"{self.prefix}/{what} {name}": float(x)
             for name, q, p in named
             for what, x in (("value", q), ("chance", p))
         }
@@ -156,13 +165,25 @@ class SelfEvolvingCurriculum(Selection):
     def state_dict(self) -> dict[str, Any]:
         return {
             "value": self.value_C.copy(),
-            "heard": self.heard.copy(),
+            "unlearned": self.unlearned.copy(),
             "step": self.step,
             "names": self.names,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.value_C, self.heard, self.step = state["value"].copy(), state["heard"].copy(), state["step"]
+        known = len(state["names"])
+        inside = self.category_N.min() >= 0 and self.category_N.max() < known
+        fine = state["value"].shape == (known,) and np.isfinite(state["value"]).all()
+        require(inside and fine, "sec", "is not of its categories")
+        unlearned = state["unlearned"]
+        require(len(unlearned) == len(_UNLEARNED), "sec/unlearned", "has other columns")
+        groups = unlearned[1].min(initial=0) >= 0 and unlearned[1].max(initial=0) < known
+        require(groups and np.isfinite(unlearned).all(), "sec/unlearned", "is not of groups")
+        self.value_C, self.unlearned, self.step = (
+            state["value"].copy(),
+            state["unlearned"].copy(),
+            state["step"],
+        )
         self.names = list(state["names"])
         self._group()
 
@@ -170,3 +191,8 @@ class SelfEvolvingCurriculum(Selection):
 def _free_place(k: int, taken: list[int]) -> int:
     """The k-th (from 0) of the places 0, 1, ... that are not in `taken`, ascending."""
     return k + bisect(range(len(taken)), k, key=lambda i: taken[i] - i)
+
+
+def _cumulative(weight: list[float], free: list[int]) -> list[float]:
+    """The sums of the weights of the categories up to each; those without a free prompt count nothing."""
+    return list(accumulate(w if left else 0.0 for w, left in zip(weight, free, strict=True)))

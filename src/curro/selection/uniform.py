@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 
 from curro.prompts import PromptTable
+from curro.saved_state import require
 from curro.selection.base import Choice, Reason, Selection
 
 
 class Uniform(Selection):
     """Passes over the data set, each in a new random order; a prompt in flight misses its turn.
+
+    Source: the baseline that every method is compared with.
 
     The probabilities are 1 over the free prompts, those of somebody who does not know where the pass is.
 
@@ -32,7 +35,7 @@ class Uniform(Selection):
         self.order = np.random.default_rng([self.seed, self.epoch]).permutation(self.table.size)
 
     def select(self, n: int, step: int) -> Choice:
-        free = self.table.size - len(self.table.away)
+        free = self.table.size - len(self.table.prompts_in_flight)
         taken = np.empty(0, np.int64)
         while len(taken) < n:
             if self.replacement:
@@ -53,5 +56,7 @@ class Uniform(Selection):
         return {"seed": self.seed, "epoch": self.epoch, "position": self.position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        fine = 0 <= state["position"] < self.table.size and state["epoch"] >= 0
+        require(fine, "uniform", "is at no place of a pass")
         self.seed, self.epoch, self.position = state["seed"], state["epoch"], state["position"]
         self._shuffle()

@@ -46,7 +46,8 @@ def added_share(
         METIS adds       m (L_c + write L_j) + train (L_c + L_j)
 
     for n rollouts of prompts L_p and responses L_r, m judgments of contexts L_c and answers L_j, and one
-    lesson of these. B cancels. Linear in lengths: attention's square is left out, so are rewards and waiting.
+    auxiliary sample of these. B cancels. Linear in lengths: attention's square is left out, so are rewards
+    and waiting.
 
     Args:
         candidates: m.

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from curro.saved_state import require
+
 WINDOW = 64
 """The latest pairs among which `spread` chooses."""
 
@@ -57,4 +59,7 @@ class CalibrationMemory:
         return {"prompts": self.prompts.copy(), "variances": self.variances.copy()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.prompts, self.variances = state["prompts"].copy(), state["variances"].copy()
+        prompts, variances = state["prompts"], state["variances"]
+        require(prompts.shape == variances.shape, "metis/memory", "is not of pairs")
+        require((variances >= 0).all(), "metis/memory", "has variances below 0")
+        self.prompts, self.variances = prompts.copy(), variances.copy()

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from curro.saved_state import require
+
 
 @dataclass(frozen=True)
 class Judgment:
@@ -48,6 +50,10 @@ class PendingJudgments:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for name in ("asked", "answered"):
+            lengths = state[f"{name}_lengths"]
+            fine = (lengths >= 0).all() and lengths.sum() == len(state[name])
+            require(fine, f"metis/pending/{name}", "are not of the judgments")
         asked = _parts(state["asked"], state["asked_lengths"])
         answered = _parts(state["answered"], state["answered_lengths"])
         prompts, predicted = state["prompts"].tolist(), state["predicted"].tolist()

@@ -9,7 +9,7 @@ import numpy as np
 
 from curro.errors import ConfigError
 from curro.groups import Groups
-from curro.lessons import Lessons
+from curro.policy import AuxiliarySamples
 from curro.prediction.base import Predictor
 from curro.prediction.metis.judgment import LARGEST, judgment_reward, read_prediction
 from curro.prediction.metis.memory import CalibrationMemory
@@ -17,18 +17,21 @@ from curro.prediction.metis.pending import Judgment, PendingJudgments
 from curro.prediction.metis.statements import Statements
 from curro.prediction.metis.template import DEFAULT, read_template
 from curro.prompts import PromptTable
+from curro.saved_state import require, require_prompts
 
 FAILED = ("lowest", "zero", "skip")
 
 
 class Metis(Predictor):
-    """The policy's own prediction of each candidate's reward variance, in its own words.
+    """The policy states the reward variance that it expects of a prompt, in its own words.
+
+    Source: "Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning" (METIS), section 4.
 
     Zheng et al., "Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning", section 4 and
-    algorithm 1; defaults of table 5. Before the first outcome there is nothing to calibrate by: no judgment
-    is asked, and candidates are taken at random. What came back since the last choice enters the memory at
-    the next one, in a random order; the baseline moves once a training step. So the order in which feedback
-    comes changes nothing.
+    algorithm 1; defaults of table 5. Before the first outcome the memory is empty, and candidates are judged
+    without exemplars, as algorithm 1 does. What came back since the last choice enters the memory at the next
+    one, in a random order; the baseline moves once a training step. So the order in which feedback comes
+    changes nothing.
 
     Args:
         exemplars: K, how many recent pairs of prompt and variance a judgment shows; 0 asks without any.
@@ -36,9 +39,11 @@ class Metis(Predictor):
         weight: lambda of (10); 0 judges without learning to.
         baseline_rate: of the moving average b in (9), which starts at 0.
         failed: the reward of a selected prompt's judgment that failed: "lowest", 0, the least that (8) gives
-            for variances in [0, 1/4]; "zero", that of a prediction of 0; "skip" does not train on it.
+            for variances in [0, 1/4]; "zero", that of a prediction of 0; "skip" does not train on it, and (9)
+            still divides by the number of selected prompts.
         max_tokens: of a judgment; one that is longer ends there.
-        template: a file with another text for the judgment prompt, or "lab" (`read_template`).
+        template: a file with another text for the judgment prompt, or the name of one: "curro", "paper",
+            "lab", "lab-compact" (`read_template`).
         cut: characters of a prompt's text that a judgment shows.
         strip: "module:function" from a prompt's text to the problem's statement alone.
 
@@ -88,12 +93,10 @@ class Metis(Predictor):
         self.predicted = np.empty(0)
 
     def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
-        """(7): the judgments of candidates (P,), 0 where one failed; all NaN before the first outcome."""
+        """(7): the judgments of candidates (P,), 0 where one failed."""
         self._learn(step)
         self.candidates = {}
         shown = list(zip(*(column.tolist() for column in self.memory.exemplars()), strict=True))
-        if self.exemplars and not shown:
-            return np.full(len(prompts), np.nan)
         examples = [(self.statements.of(self.policy, prompt), variance) for prompt, variance in shown]
         replies = self.policy.answer(
             [
@@ -127,8 +130,8 @@ class Metis(Predictor):
                 self.pending.keep(prompt, self.candidates[prompt])
         self.candidates = {}
 
-    def observe(self, outcome: Groups) -> Lessons | None:
-        """The judgments of these prompts as lessons, their rewards (8) less the baseline as advantages."""
+    def observe(self, outcome: Groups) -> AuxiliarySamples | None:
+        """The judgments of these prompts, their rewards (8) less the baseline as advantages."""
         low, high = self.table.reward_range
         realised_P = np.minimum(outcome.variance / (high - low) ** 2, LARGEST)
         self.fresh = np.concatenate([self.fresh, [outcome.prompts, realised_P]], axis=1)
@@ -136,9 +139,7 @@ class Metis(Predictor):
         judged = [
             (judgment, realised)
             for judgment, realised in zip(made, realised_P.tolist(), strict=True)
-            if judgment is not None
-            and judgment.completion_ids
-            and not (self.failed == "skip" and np.isnan(judgment.predicted))
+            if judgment is not None and judgment.completion_ids
         ]
         if not judged:
             return None
@@ -146,13 +147,14 @@ class Metis(Predictor):
         reward_J = judgment_reward(np.nan_to_num(predicted_J, nan=0.0), np.array([v for _, v in judged]))
         if self.failed == "lowest":
             reward_J[np.isnan(predicted_J)] = 0.0
-        self.rewards = np.concatenate([self.rewards, reward_J])
-        if not self.weight:
+        skipped_J = np.isnan(predicted_J) & (self.failed == "skip")
+        self.rewards = np.concatenate([self.rewards, reward_J[~skipped_J]])
+        if not self.weight or skipped_J.all():
             return None
-        return Lessons(
+        return AuxiliarySamples(
             tuple(judgment.prompt_ids for judgment, _ in judged),
             tuple(judgment.completion_ids for judgment, _ in judged),
-            reward_J - self.baseline,
+            np.where(skipped_J, 0.0, reward_J - self.baseline),
             self.weight,
         )
 
@@ -189,6 +191,10 @@ class Metis(Predictor):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.pending.load_state_dict(state["pending"])
         self.memory.load_state_dict(state["memory"])
+        require_prompts(state["memory"]["prompts"], self.table.size, "metis/memory/prompts")
+        require_prompts(state["pending"]["prompts"], self.table.size, "metis/pending/prompts")
+        require(len(state["fresh"]) == 2, "metis/fresh", "is not of pairs")
+        require_prompts(state["fresh"][0], self.table.size, "metis/fresh")
         for name in ("fresh", "rewards", "predicted"):
             setattr(self, name, state[name].copy())
         for name in ("baseline", "step", "judgments", "failures"):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
-
 from curro.errors import ConfigError
-from curro.lessons import Policy
+from curro.loading import load_callable
+from curro.policy import Policy
 
 
 class Statements:
@@ -23,7 +21,7 @@ class Statements:
     def __init__(self, strip: str | None, cut: int) -> None:
         if cut < 1:
             raise ConfigError(f"cut is a number of characters from 1, not {cut}")
-        self.strip = None if strip is None else _load(strip)
+        self.strip = None if strip is None else load_callable(strip, "strip")
         self.spec, self.cut = strip, cut
 
     def of(self, policy: Policy, prompt: int) -> str:
@@ -41,14 +39,3 @@ class Statements:
                 )
             text = stripped
         return text if len(text) <= self.cut else text[: self.cut] + " [...]"
-
-
-def _load(spec: str) -> Callable[[str], object]:
-    module, _, name = spec.partition(":")
-    try:
-        function = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"strip {spec!r} is not module:function of yours: {error}") from error
-    if not callable(function):
-        raise ConfigError(f"strip {spec!r} is not a function")
-    return function

@@ -1,27 +1,41 @@
-"""The text of a judgment prompt: a file with a section for each message, and two places to fill."""
+"""The text of a judgment prompt: a file with a section for each message, written in Jinja."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
+
+from jinja2 import StrictUndefined, TemplateError, meta
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from curro.errors import ConfigError
 
-DEFAULT = Path(__file__).parent / "judgment.txt"
-LAB = Path(__file__).parents[2] / "lab" / "judgment.txt"
+_HERE = Path(__file__).parent
+_LAB = Path(__file__).parents[2] / "lab"
+DEFAULT = "curro"
+NAMED = {
+    DEFAULT: _HERE / "judgment.txt",
+    "paper": _HERE / "judgment_paper.txt",
+    "lab": _LAB / "judgment.txt",
+    "lab-compact": _LAB / "judgment_compact.txt",
+}
+"""Templates by name: curro's own, the paper's (appendix A.1), and two short ones for the lab's models."""
 
-_PLACE = re.compile(r"(\{exemplars\}|\{prompt\})")
 _SECTION = re.compile(r"^\[(system|user)\][ \t]*$", re.MULTILINE)
+_JINJA = ImmutableSandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 
 
 @dataclass(frozen=True)
 class Template:
     """The messages that ask for a judgment (METIS, equation 7 and appendix A.1).
 
-    The user's message has the place `{prompt}` once and `{exemplars}` at most once. They are filled without
-    reading what is put in, so prompts may hold braces, placeholders and anything else.
+    Both texts are Jinja templates and see `prompt`, the candidate's text, and `exemplars`, a list of pairs of
+    `prompt` and `variance` (in squared reward ranges), which is empty where there are none. What is put in is
+    not read again, so prompts may hold braces and anything else.
 
     Attributes:
         system: the system message; "" for none.
@@ -34,40 +48,42 @@ class Template:
     def messages(self, exemplars: Sequence[tuple[str, float]], prompt: str) -> list[dict[str, str]]:
         """The conversation for a candidate.
 
-        Args:
-            exemplars: prompts and their realised variances, in squared reward ranges.
+        Raises:
+            ConfigError: the template cannot be filled.
         """
-        filled = {"{exemplars}": describe(exemplars), "{prompt}": prompt}
-        user = "".join(filled.get(part, part) for part in _PLACE.split(self.user))
-        system = [{"role": "system", "content": self.system}] if self.system else []
-        return [*system, {"role": "user", "content": user}]
+        pairs = [{"prompt": text, "variance": variance} for text, variance in exemplars]
+        try:
+            texts = [part.render(exemplars=pairs, prompt=prompt) for part in self._parts]
+        except TemplateError as error:
+            raise ConfigError(f"the judgment template cannot be filled: {error}") from error
+        return [
+            {"role": role, "content": text}
+            for role, text in zip(("system", "user"), texts, strict=True)
+            if text or role == "user"
+        ]
 
-
-def describe(exemplars: Sequence[tuple[str, float]]) -> str:
-    """What takes the place of `{exemplars}`; nothing where there are none."""
-    if not exemplars:
-        return ""
-    parts = [
-        f'Example {i}:\n"""\n{prompt}\n"""\nVariance: {variance:.3f}\n'
-        for i, (prompt, variance) in enumerate(exemplars, 1)
-    ]
-    return "Examples of your recent rewards, to calibrate by:\n\n" + "\n".join(parts) + "\n"
+    @cached_property
+    def _parts(self) -> tuple[Any, Any]:
+        return _JINJA.from_string(self.system), _JINJA.from_string(self.user)
 
 
 def read_template(path: str | Path, *, exemplars: bool) -> Template:
     """The template of a text file with a `[user]` section, and a `[system]` section or none.
 
     Args:
-        path: of the file; "lab" for that of the lab's models, a short one.
-        exemplars: whether the template must have the place `{exemplars}`.
+        path: of the file, or a name in `NAMED`.
+        exemplars: whether the template must show `exemplars`.
 
     Raises:
-        ConfigError: no such file, no or several sections of a name, a place that is missing or repeated.
+        ConfigError: no such file, no or several sections of a name, a section that is not Jinja or reads
+            something else than `prompt` and `exemplars`, or one of the two that nothing reads.
     """
     try:
-        text = (LAB if path == "lab" else Path(path)).read_text(encoding="utf-8")
+        text = NAMED.get(str(path), Path(path)).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the judgment template {str(path)!r} cannot be read: {error}") from error
+        raise ConfigError(
+            f"the judgment template {str(path)!r} is none of {', '.join(NAMED)} and no file: {error}"
+        ) from error
     before, *rest = _SECTION.split(text)
     names, bodies = rest[::2], rest[1::2]
     if before.strip() or names.count("user") != 1 or names.count("system") > 1:
@@ -76,10 +92,18 @@ def read_template(path: str | Path, *, exemplars: bool) -> Template:
             "each named on a line of its own with nothing before the first"
         )
     sections = dict(zip(names, (body.strip() for body in bodies), strict=True))
-    places = _PLACE.findall(sections["user"])
-    for place, least in (("{prompt}", 1), ("{exemplars}", int(exemplars))):
-        if not least <= places.count(place) <= 1:
-            raise ConfigError(
-                f"the section [user] of {str(path)!r} has {place} {places.count(place)} times: once is needed"
-            )
+    read: dict[str, set[str]] = {}
+    for name, body in sections.items():
+        try:
+            read[name] = meta.find_undeclared_variables(_JINJA.parse(body))
+        except TemplateError as error:
+            raise ConfigError(f"the section [{name}] of {str(path)!r} is not Jinja: {error}") from error
+    if odd := set.union(*read.values()) - {"prompt", "exemplars"}:
+        raise ConfigError(
+            f"the judgment template {str(path)!r} reads {', '.join(sorted(odd))}: it is given `prompt` and "
+            "`exemplars` alone"
+        )
+    for needed in ("prompt", *(["exemplars"] if exemplars else [])):
+        if needed not in read["user"]:
+            raise ConfigError(f"the section [user] of {str(path)!r} does not show `{needed}`")
     return Template(sections.get("system", ""), sections["user"])

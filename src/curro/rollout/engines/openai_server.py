@@ -13,18 +13,19 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from curro.errors import ConfigError, EngineError, PromptError
-from curro.rollout.engine import Prompt, Rollout
-from curro.rollout.openai_fields import checked_extra, is_greedy, is_plain, wishes
-from curro.rollout.openai_requests import Server
-from curro.rollout.retokenize import retokenized
-from curro.rollout.server_answer import Choice
+from curro.rollout.engines.engine import Prompt, Rollout
+from curro.rollout.engines.openai_fields import checked_extra, field_sets, is_plain
+from curro.rollout.engines.openai_requests import Server
+from curro.rollout.engines.retokenize import retokenized
+from curro.rollout.engines.sampling_settings import SamplingSettings
+from curro.rollout.engines.server_answer import Completion
 
 _PROBE = "curro asks 7391"
 """Several tokens: an answer of one token that holds them all is the prompt coming back."""
 
 
 @dataclass(frozen=True)
-class Offer:
+class Capabilities:
     """What a server gives beyond text.
 
     Attributes:
@@ -45,13 +46,15 @@ class OpenAIEngine:
 
     A request that fails (HTTP 429 or 5xx, a broken answer, no answer in time) is repeated, with twice the
     wait each time; rollouts that still lack then carry `error`. What the server refuses (other HTTP 4xx) is
-    not repeated. At temperature 0 a request is for one completion: vLLM refuses to give several.
+    not repeated, nor is an answer that is longer than the tokens asked for can be. At temperature 0 a request
+    is for one completion: vLLM refuses to give several.
 
     Args:
         base_url: `http://host:port`, or with a path as `http://host:port/v1`.
         model: the model's name there; None where the server has one only.
         max_new_tokens: tokens a rollout, at most.
-        temperature: of sampling, without top-k, top-p and penalties where the server lets itself be told.
+        temperature: of sampling, without top-k and penalties where the server lets itself be told.
+        top_p: tokens are drawn from the likeliest that have this probability together.
         tokenizer: the model's; gives token ids where the server does not.
         connections: requests under way at once.
         timeout: seconds that a request may take, its wait on the server included.
@@ -59,8 +62,8 @@ class OpenAIEngine:
         backoff: seconds before the first repetition.
         api_key: sent as the bearer token.
         tempered_logprobs: the server's log-probabilities are those of the distribution sampled from, as
-            vLLM's are with `--logprobs-mode processed_logprobs`. Where False, there are none at temperatures
-            other than 1, nor where `extra` changes the sampling.
+            vLLM's are with `--logprobs-mode processed_logprobs`. Where False, there are none where
+            temperature, top-p or `extra` change the distribution.
         extra: further fields of every request, as `{"chat_template_kwargs": {"enable_thinking": False}}`;
             no field that the engine sets.
 
@@ -75,6 +78,7 @@ class OpenAIEngine:
         *,
         max_new_tokens: int,
         temperature: float = 1.0,
+        top_p: float = 1.0,
         tokenizer: Any = None,
         connections: int = 64,
         timeout: float = 600.0,
@@ -87,11 +91,12 @@ class OpenAIEngine:
         address = urlsplit(base_url)
         if address.scheme not in ("http", "https") or not address.netloc:
             raise ConfigError(f"a server's address is like http://localhost:8000, not {base_url!r}")
-        if max_new_tokens < 1 or connections < 1 or retries < 0 or not (timeout > 0 and temperature >= 0):
+        if connections < 1 or retries < 0 or not timeout > 0:
             raise ConfigError(
-                "max_new_tokens and connections are numbers from 1, retries and temperature from 0, timeout "
-                f"is above 0: not {max_new_tokens}, {connections}, {retries}, {temperature} and {timeout}"
+                "connections is a number from 1, retries from 0, and timeout is above 0: "
+                f"not {connections}, {retries} and {timeout}"
             )
+        self.settings = SamplingSettings(max_new_tokens, temperature, top_p)
         self.server = Server(
             base_url.rstrip("/") + ("" if address.path.strip("/") else "/v1"),
             connections=connections,
@@ -102,10 +107,10 @@ class OpenAIEngine:
         )
         self.model, self.tokenizer = model, tokenizer
         self.extra = checked_extra(extra)
-        self.with_logprobs = tempered_logprobs or (temperature == 1 and is_plain(self.extra))
-        self.sampling = {"max_tokens": max_new_tokens, "temperature": temperature, "top_p": 1.0}
+        self.with_logprobs = tempered_logprobs or (self.settings.is_plain and is_plain(self.extra))
+        self.sampling = {"max_tokens": max_new_tokens, "temperature": temperature, "top_p": top_p}
         self._counts = dict.fromkeys(("rollouts", "failed", "retokenized", "not_round_trip"), 0)
-        self._offers: dict[bool, Offer] = {}
+        self._capabilities: dict[bool, Capabilities] = {}
 
     async def generate(self, prompt: Prompt, n: int) -> list[Rollout]:
         """n rollouts of a prompt, failed ones included.
@@ -115,9 +120,9 @@ class OpenAIEngine:
                 model), or the engine is closed.
             PromptError: the server refuses this prompt.
         """
-        offer = await self.capabilities(chat=not isinstance(prompt, str))
-        body = self._body(prompt, offer.fields)
-        sizes = [n] if offer.several else [1] * n
+        given = await self.capabilities(chat=not isinstance(prompt, str))
+        body = self._body(prompt, given.fields)
+        sizes = [n] if given.several else [1] * n
         answers = await _together([self.server.ask(body, size, size) for size in sizes if size])
         rollouts: list[Rollout] = []
         for size, (choices, failure) in zip(sizes, answers, strict=True):
@@ -130,7 +135,7 @@ class OpenAIEngine:
             raise PromptError(f"{self.server.url} refuses the prompt {prompt!r:.80} ({refused[0]})")
         return rollouts
 
-    async def capabilities(self, *, chat: bool = False) -> Offer:
+    async def capabilities(self, *, chat: bool = False) -> Capabilities:
         """What the server gives for plain prompts, or for conversations; asked once.
 
         Raises:
@@ -138,9 +143,9 @@ class OpenAIEngine:
         """
         self.server.enter()
         async with self.server.asking:
-            if chat not in self._offers:
-                self._offers[chat] = await self._probe(chat)
-        return self._offers[chat]
+            if chat not in self._capabilities:
+                self._capabilities[chat] = await self._probe(chat)
+        return self._capabilities[chat]
 
     async def close(self) -> None:
         """Close the connections; nothing is generated after this."""
@@ -155,14 +160,14 @@ class OpenAIEngine:
         what = {"prompt": prompt} if isinstance(prompt, str) else {"messages": list(prompt)}
         return {**what, **self.sampling, "model": self.model, **fields, **self.extra}
 
-    async def _probe(self, chat: bool) -> Offer:
+    async def _probe(self, chat: bool) -> Capabilities:
         if self.model is None:
             self.model = await self.server.only_model()
         prompt: Prompt = [{"role": "user", "content": _PROBE}] if chat else _PROBE
-        reason, temperature = "an empty answer", self.sampling["temperature"]
-        for fields in wishes(chat, temperature):
+        reason, is_greedy = "an empty answer", self.settings.is_greedy
+        for fields in field_sets(chat, is_greedy=is_greedy):
             choices, failure = await self.server.ask(
-                self._body(prompt, fields) | {"max_tokens": 1}, wanted=1, n=1 if is_greedy(temperature) else 2
+                self._body(prompt, fields) | {"max_tokens": 1}, wanted=1, n=1 if is_greedy else 2
             )
             if choices and _PROBE in choices[0].text:
                 raise EngineError(
@@ -170,7 +175,7 @@ class OpenAIEngine:
                     "prompts, or a server that reads the model's chat template"
                 )
             if choices:
-                return Offer(
+                return Capabilities(
                     several=len(choices) > 1,
                     logprobs=any(choice.logprobs for choice in choices),
                     token_ids=any(choice.token_ids is not None for choice in choices),
@@ -183,7 +188,7 @@ class OpenAIEngine:
             f"the server at {self.server.url} answers no request for the model {self.model!r}: {reason}"
         )
 
-    def _rollout(self, choice: Choice) -> Rollout:
+    def _rollout(self, choice: Completion) -> Rollout:
         ids = choice.token_ids
         if ids is None and self.tokenizer is not None:
             stopped = choice.finish != "length"

@@ -11,15 +11,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import (
-    GenerationConfig,
-    LogitsProcessor,
-    LogitsProcessorList,
-    StoppingCriteria,
-    StoppingCriteriaList,
-)
+from transformers import LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 
-from curro.evaluation.sampling import UNTOUCHED
+from curro.rollout.engines.plain_generation import end_ids, generation_config, padded
+from curro.rollout.engines.sampling_settings import SamplingSettings
 
 
 class SeededSampling(LogitsProcessor):
@@ -27,23 +22,24 @@ class SeededSampling(LogitsProcessor):
 
     Args:
         uniforms_BT: in [0, 1), a number for each of B rows and T tokens.
-        temperature: the logits are divided by it.
+        settings: temperature and top-p.
 
     Attributes:
         tokens_BT: int64, filled up to `step`.
-        logprobs_BT: float32, natural logarithms under the tempered distribution.
+        logprobs_BT: float32, natural logarithms under the distribution that is drawn from: tempered, cut to
+            the likeliest tokens by top-p and normalised again. 0 where the likeliest token is taken.
         step: how many tokens were drawn of each row.
     """
 
-    def __init__(self, uniforms_BT: np.ndarray, temperature: float, device: Any) -> None:
+    def __init__(self, uniforms_BT: np.ndarray, settings: SamplingSettings, device: Any) -> None:
         self.uniforms_BT = torch.from_numpy(uniforms_BT).to(device)
-        self.temperature = temperature
+        self.settings = settings
         self.tokens_BT = torch.zeros(uniforms_BT.shape, dtype=torch.int64, device=device)
         self.logprobs_BT = torch.zeros(uniforms_BT.shape, dtype=torch.float32, device=device)
         self.step = 0
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        logprobs_BV = torch.log_softmax(scores.float() / self.temperature, dim=-1)
+        logprobs_BV = _log_distribution(scores.float(), self.settings)
         # a sum of 100,000 float32 would miss tokens
         sums_BV = logprobs_BV.double().exp().cumsum(-1)
         target_B1 = self.uniforms_BT[:, self.step, None] * sums_BV[:, -1:]
@@ -52,6 +48,24 @@ class SeededSampling(LogitsProcessor):
         self.logprobs_BT[:, self.step] = logprobs_BV.gather(1, token_B1)[:, 0]
         self.step += 1
         return torch.full_like(scores, -torch.inf).scatter_(1, token_B1, 0.0)
+
+
+def _log_distribution(scores_BV: torch.Tensor, settings: SamplingSettings) -> torch.Tensor:
+    """Log-probabilities (B, V) of what is drawn from; -inf outside of top-p's tokens."""
+    if settings.is_greedy:
+        likeliest_B1 = scores_BV.argmax(-1, keepdim=True)
+        # 0 times its score is 0, or NaN where that is not finite, for the caller to find
+        zero_B1 = 0 * scores_BV.gather(1, likeliest_B1)
+        return torch.full_like(scores_BV, -torch.inf).scatter(1, likeliest_B1, zero_B1)
+    logprobs_BV = torch.log_softmax(scores_BV / settings.temperature, dim=-1)
+    if settings.top_p == 1:
+        return logprobs_BV
+    sorted_BV, order_BV = logprobs_BV.sort(stable=True, dim=-1, descending=True)
+    probability_BV = sorted_BV.double().exp()
+    before_BV = probability_BV.cumsum(-1) - probability_BV
+    kept_BV = torch.full_like(sorted_BV, -torch.inf).where(before_BV >= settings.top_p, sorted_BV)
+    kept_BV = torch.log_softmax(kept_BV, dim=-1)
+    return torch.empty_like(logprobs_BV).scatter_(1, order_BV, kept_BV)
 
 
 class RowsOver(StoppingCriteria):
@@ -105,26 +119,22 @@ def generate_rows(
     """Sample a completion for each of B prompts, with the model in evaluation mode.
 
     Args:
-        ids: the prompts' tokens, at least one each; padded here, since tokenizers without a padding token
-            refuse to.
+        ids: the prompts' tokens, at least one each.
         sampling: draws the tokens, T at most a row.
         cancelled: tells of a row whether it is unwanted; asked after every token.
         finished: hears of every row, once, with "stop" as soon as the model has ended it, or "length"; the
             row's tokens are the first `sampling.step` then. Of the last rows it hears when the model is
             as it was before.
     """
-    config, ends = _plain_config(model, tokenizer, sampling.tokens_BT.shape[1])
+    config = generation_config(model, tokenizer, sampling.tokens_BT.shape[1])
+    ends = end_ids(model, tokenizer)
     over = RowsOver(sampling, ends, cancelled, lambda row: finished(row, "stop"))
-    gaps_B, pad = [max(map(len, ids)) - len(row) for row in ids], config.pad_token_id
-    padded_BL = [[pad] * gap + row for gap, row in zip(gaps_B, ids, strict=True)]
-    mask_BL = [[0] * gap + [1] * len(row) for gap, row in zip(gaps_B, ids, strict=True)]
     was_training = model.training
     model.eval()
     try:
         with torch.inference_mode():
             model.generate(
-                torch.tensor(padded_BL, device=model.device),
-                attention_mask=torch.tensor(mask_BL, device=model.device),
+                **padded(ids, config.pad_token_id, model.device),
                 generation_config=config,
                 logits_processor=LogitsProcessorList([sampling]),
                 stopping_criteria=StoppingCriteriaList([over]),
@@ -135,27 +145,3 @@ def generate_rows(
         finished(row, "stop")
     for row in np.flatnonzero(~over.over).tolist():
         finished(row, "length")
-
-
-def _plain_config(model: Any, tokenizer: Any, max_new_tokens: int) -> tuple[GenerationConfig, list[int]]:
-    """A generation config with no penalty, no top-k and no top-p, whatever the model's own says.
-
-    Returns:
-        the config, and the ids of the tokens that end a sequence.
-    """
-    own = getattr(model, "generation_config", None)
-    found = getattr(own, "eos_token_id", None)
-    ends = {found} if isinstance(found, int) else set(found or ())
-    ends |= {tokenizer.eos_token_id} - {None}
-    pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(ends, default=0)
-    config = GenerationConfig(
-        do_sample=False,
-        max_new_tokens=max_new_tokens,
-        temperature=1.0,
-        top_k=50,  # the library's default for greedy search: any other draws a remark
-        **UNTOUCHED,
-        eos_token_id=sorted(ends) or None,
-        pad_token_id=pad,
-        bos_token_id=getattr(own, "bos_token_id", None),
-    )
-    return config, sorted(ends)

@@ -8,7 +8,11 @@ from curro.selection.predicted import Predicted
 
 
 def metis(*, candidates: int = 8, exploration: float = 0.0, **options: Any) -> Predicted:
-    """The top B of m B candidates by the policy's own prediction (METIS, equation 6).
+    """Of many random candidates, the prompts whose rewards the policy itself expects to vary most.
+
+    Source: "Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning" (METIS), equation 6.
+
+    This is `Predicted` with the predictor "metis": the top B of m B candidates.
 
     Args:
         candidates: m, 8 in table 5.

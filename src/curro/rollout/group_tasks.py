@@ -1,37 +1,36 @@
-"""The groups in flight: generated with retries, scored, and cancelled, each by a task of its own."""
+"""The tasks of groups: each is generated with retries, and scored, by an asyncio task of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
 
 from curro.errors import EngineError, PromptError
-from curro.rollout.engine import Engine, Prompt, Rollout
+from curro.rollout.engines.engine import Engine, Prompt, Rollout
 from curro.rollout.group import Counts, Group, GroupFailed
 from curro.rollout.scores import read_scores
 from curro.rollout.scoring import Scorer
 
 
-class Flight:
+class GroupTasks:
     """Brings groups from their prompts to their rewards.
 
     Args:
         engine, scorer, weights: what generates, what scores, and how named rewards are summed.
         counts: what is asked, retried, lost and busy is counted here.
-        rollouts_per_prompt: G.
+        more: how many further rollouts a scored group is to get; 0: it ends.
         slots: how many groups the engine is to have at a time; for the count of busy seconds.
-        least: a group is scored once so many of its rollouts are good.
+        least: a group is scored once so many of its rollouts are good; None: half of them, and at least 2.
         retries: how often missing rollouts are asked for again.
-        timeout: seconds for one request to the engine.
+        timeout: seconds that one request to the engine may take.
 
     Attributes:
         running: groups that are being generated or scored.
-        ended: groups that have rewards or an error, in the order they ended.
-        budget: how many rollouts may still be asked of the engine.
+        ended: groups that have rewards or an error, in the order in which they ended.
     """
 
     def __init__(
@@ -40,29 +39,27 @@ class Flight:
         scorer: Scorer,
         weights: Mapping[str, float] | None,
         counts: Counts,
+        more: Callable[[Group], int],
         *,
-        rollouts_per_prompt: int,
         slots: int,
-        least: int,
+        least: int | None,
         retries: int,
         timeout: float | None,
     ) -> None:
-        self.engine, self.scorer, self.weights, self.counts = engine, scorer, weights, counts
-        self.rollouts_per_prompt, self.slots = rollouts_per_prompt, slots
-        self.least, self.retries, self.timeout = least, retries, timeout
+        self.engine, self.scorer, self.weights, self.counts, self.more = engine, scorer, weights, counts, more
+        self.slots, self.least, self.retries, self.timeout = slots, least, retries, timeout
         self.running: dict[Group, asyncio.Task[None]] = {}
         self.ended: deque[Group] = deque()
-        self.budget = math.inf
         self._woken: asyncio.Future[None] | None = None
         self._since: float | None = None
 
-    def launch(self, group: Group, prompt: Prompt, key: str) -> None:
-        """Start a group; it stands in `ended` when it has ended."""
+    def start(self, group: Group, prompt: Prompt, key: str) -> None:
+        """Start a group's task; the group stands in `ended` when the task has ended."""
         self._count_seconds()
-        self._count_asked(group, self.rollouts_per_prompt)
-        task = asyncio.get_running_loop().create_task(self._fly(group, prompt, key))
+        self._count_asked(group, group.size)
+        task = asyncio.get_running_loop().create_task(self._run(group, prompt, key))
         self.running[group] = task
-        task.add_done_callback(lambda task: self._land(group, task))
+        task.add_done_callback(lambda task: self._end(group, task))
 
     async def wait(self, until: float) -> None:
         """Wait for a group to end, at longest until this time of the event loop."""
@@ -75,8 +72,8 @@ class Flight:
         finally:
             self._woken = None
 
-    def cancel(self, groups: Sequence[Group]) -> list[asyncio.Task[None]]:
-        """Stop groups and forget them at once; returns the tasks that come to an end."""
+    def cancel(self, groups: Iterable[Group]) -> list[asyncio.Task[None]]:
+        """Stop groups and forget them at once; returns the tasks that come to an end (`wait_for_all`)."""
         self._count_seconds()
         tasks = []
         for group in groups:
@@ -99,7 +96,7 @@ class Flight:
             self.counts.slot_seconds += self.slots * (now - self._since)
             self._since = now
 
-    def _land(self, group: Group, task: asyncio.Task[None]) -> None:
+    def _end(self, group: Group, task: asyncio.Task[None]) -> None:
         if group not in self.running:
             return
         self._count_seconds()
@@ -110,41 +107,53 @@ class Flight:
         if self._woken is not None and not self._woken.done():
             self._woken.set_result(None)
 
-    async def _fly(self, group: Group, prompt: Prompt, key: str) -> None:
+    async def _run(self, group: Group, prompt: Prompt, key: str) -> None:
         try:
-            await self._generate(group, prompt)
-            good_G = np.array([rollout.error is None for rollout in group.rollouts])
-            good = [rollout for rollout in group.rollouts if rollout.error is None]
-            scores = await self.scorer(group.prompt, good)
-            group.rewards, group.scored, group.named = read_scores(scores, good_G, self.weights, key)
-            if not group.scored.any():
-                raise GroupFailed("the scorer scored none of its rollouts")
+            await self._extend(group, group.size, prompt, key)
+            while wanted := self.more(group):
+                self._count_asked(group, wanted)
+                try:
+                    await self._extend(group, wanted, prompt, key)
+                except GroupFailed:
+                    break  # what there is stays a group
         except Exception as error:
             group.error = error
 
-    async def _generate(self, group: Group, prompt: Prompt) -> None:
-        missing = list(range(self.rollouts_per_prompt))
-        group.rollouts = [Rollout("", error="not generated")] * len(missing)
+    async def _extend(self, group: Group, n: int, prompt: Prompt, key: str) -> None:
+        """Add n rollouts and their rewards to a group.
+
+        Raises:
+            GroupFailed: too few were generated, or none was scored; the group is as it was.
+        """
+        rollouts = await self._generate(group, n, prompt)
+        good_G = np.array([rollout.error is None for rollout in rollouts])
+        scores = await self.scorer(group.prompt, [one for one in rollouts if one.error is None])
+        rewards, scored, named = read_scores(scores, good_G, self.weights, key)
+        if not scored.any():
+            raise GroupFailed("the scorer scored none of its rollouts")
+        group.extend(rollouts, rewards, scored, named)
+
+    async def _generate(self, group: Group, n: int, prompt: Prompt) -> list[Rollout]:
+        missing = list(range(n))
+        least = min(n, max(2, -(-n // 2)) if self.least is None else self.least)
+        rollouts = [Rollout("", error="not generated")] * n
         for attempt in range(1 + self.retries):
             if attempt:
-                if len(missing) > self.budget:
-                    break
                 self.counts.retried += 1
                 self._count_asked(group, len(missing))
             for place, rollout in zip(missing, await self._ask(prompt, len(missing)), strict=True):
-                group.rollouts[place] = rollout
-            missing = [place for place in missing if group.rollouts[place].error is not None]
+                rollouts[place] = rollout
+            missing = [place for place in missing if rollouts[place].error is not None]
             self.counts.failed_rollouts += len(missing)
-            good = self.rollouts_per_prompt - len(missing)
-            if good >= self.least:
-                return
+            good = n - len(missing)
+            if good >= least:
+                return rollouts
         raise GroupFailed(
-            f"{good} of {self.rollouts_per_prompt} rollouts were generated and {self.least} are needed; "
-            f"the engine's last error: {group.rollouts[missing[-1]].error}"
+            f"{good} of {n} rollouts were generated and {least} are needed; "
+            f"the engine's last error: {rollouts[missing[-1]].error}"
         )
 
     def _count_asked(self, group: Group, n: int) -> None:
-        self.budget -= n
         self.counts.rollouts += n
         group.asked += n
 
@@ -174,3 +183,21 @@ class Flight:
         if task is not None and task.cancelling():
             raise asyncio.CancelledError  # the engine has swallowed it
         return rollouts + [Rollout("", error=why)] * (n - len(rollouts))
+
+
+async def wait_for_all(tasks: Collection[asyncio.Task[None]]) -> None:
+    """Wait until all tasks have ended, also where the wait itself is cancelled, once or more often.
+
+    An engine that is still generating must not meet a model that is already being trained.
+
+    Raises:
+        CancelledError: the wait was cancelled, and all tasks have ended.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    while running := [task for task in tasks if not task.done()]:
+        try:
+            await asyncio.wait(running)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled

@@ -14,7 +14,8 @@ except ImportError:
     raise ImportError("OpenAIEngine needs the package openai: pip install 'curro[server]'") from None
 
 from curro.errors import EngineError
-from curro.rollout.server_answer import Choice, gather
+from curro.rollout.engines.server_answer import Completion, gather
+from curro.rollout.engines.server_limits import TooLongError, expect, limited_client
 
 _CONNECT_SECONDS = 10.0
 
@@ -71,11 +72,13 @@ class Server:
             self._loop = asyncio.get_running_loop()
             self.asking = asyncio.Lock()
             self._slots = asyncio.Semaphore(self.connections)
+            timeout = openai.Timeout(self.timeout, connect=_CONNECT_SECONDS)
             self._client = openai.AsyncOpenAI(
                 base_url=self.url,
                 api_key=self.api_key or "none",
                 max_retries=0,
-                timeout=openai.Timeout(self.timeout, connect=_CONNECT_SECONDS),
+                timeout=timeout,
+                http_client=limited_client(timeout=timeout),
             )
 
     async def close(self) -> None:
@@ -84,20 +87,20 @@ class Server:
         if self._loop is asyncio.get_running_loop():
             await self._client.close()
 
-    async def ask(self, body: dict[str, Any], wanted: int, n: int) -> tuple[list[Choice], Failure | None]:
+    async def ask(self, body: dict[str, Any], wanted: int, n: int) -> tuple[list[Completion], Failure | None]:
         """Finished choices: n are asked for, and again until there are `wanted`, or the failure says why not.
 
         Raises:
             EngineError: the server is dead, or refuses this client or model.
         """
-        finished: list[Choice] = []
+        finished: list[Completion] = []
         failure: Failure | None = None
         for attempt in range(self.retries + 1):
             if failure is not None:
                 self.counts["retries"] += 1
                 wait = max(failure.wait, self.backoff * 2 ** (attempt - 1))
                 await asyncio.sleep(wait * random.uniform(0.75, 1.25))
-            choices: dict[int, Choice] = {}
+            choices: dict[int, Completion] = {}
             failure = await self._stream(body | {"n": n - len(finished), "stream": True}, choices)
             finished += [choices[i] for i in sorted(choices) if choices[i].finish is not None]
             if len(finished) >= wanted:
@@ -117,7 +120,7 @@ class Server:
             listed = await self._client.get("/models", cast_to=object)
         except openai.APIConnectionError as error:
             raise self._dead(error) from error
-        except (openai.APIError, ValueError) as error:
+        except (openai.APIError, ValueError, TooLongError) as error:
             raise EngineError(f"{self.url} does not list its models ({error}): name the model") from error
         models = listed.get("data") if isinstance(listed, Mapping) else None
         found = models if isinstance(models, list) else []
@@ -127,9 +130,10 @@ class Server:
             raise EngineError(f"name the model: {self.url} has {has}")
         return names[0]
 
-    async def _stream(self, body: dict[str, Any], choices: dict[int, Choice]) -> Failure | None:
+    async def _stream(self, body: dict[str, Any], choices: dict[int, Completion]) -> Failure | None:
         """Send a request and gather its choices; says what went wrong, if anything."""
         path = "/chat/completions" if "messages" in body else "/completions"
+        expect(body["n"], body["max_tokens"])
         async with self._slots:
             self.counts["requests"] += 1
             try:
@@ -147,6 +151,9 @@ class Server:
             except ValueError as error:
                 return Failure(f"the server's answer is no JSON ({error!s:.200})")
             except Exception as error:
+                for found in (error, error.__cause__):
+                    if isinstance(found, TooLongError):
+                        return Failure(str(found), refused=True)
                 if isinstance(error, openai.APIError) and not isinstance(error, openai.APIConnectionError):
                     return Failure(f"the server failed in its answer: {error.message:.200}")
                 # openai 2 lets the transport's own errors through where an answer breaks off
@@ -156,6 +163,11 @@ class Server:
 
     def _status(self, error: openai.APIStatusError, model: Any) -> Failure:
         said = f"HTTP {error.status_code}: {error.message:.200}"
+        if 300 <= error.status_code < 400:
+            to = error.response.headers.get("location", "")
+            raise EngineError(
+                f"{self.url} sends requests on to {to!r:.200}: give the address that they are to go to"
+            ) from error
         if error.status_code in (401, 403):
             raise EngineError(f"{self.url} refuses the key ({said}): give the right one") from error
         if error.status_code == 404:
@@ -176,7 +188,7 @@ class Server:
             pass
         except openai.APIConnectionError as error:
             raise self._dead(error) from error
-        except (openai.APIError, ValueError):
+        except (openai.APIError, ValueError, TooLongError):
             pass
 
     def _dead(self, error: Exception) -> EngineError:

@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from curro.rollout.engine import Rollout
+from curro.rollout.engines.engine import Rollout
 
 _BROKEN = ("abort", "error", "content_filter")
 """Reasons to finish that are neither the model's own nor the limit: there is no completion."""
 
 
 @dataclass
-class Choice:
+class Completion:
     """One completion as it arrives.
 
     Attributes:
@@ -92,7 +92,7 @@ class Choice:
         )
 
 
-def gather(choices: dict[int, Choice], chunk: Any) -> None:
+def gather(choices: dict[int, Completion], chunk: Any) -> None:
     """Take a chunk of the stream into the choices, by their index. Anything else in it is passed over."""
     if not isinstance(chunk, Mapping):
         return
@@ -100,7 +100,7 @@ def gather(choices: dict[int, Choice], chunk: Any) -> None:
     for part in parts if isinstance(parts, list) else []:
         index = part.get("index", 0) if isinstance(part, Mapping) else None
         if type(index) is int:
-            choices.setdefault(index, Choice()).add(part)
+            choices.setdefault(index, Completion()).add(part)
     usage = chunk.get("usage")
     if isinstance(usage, Mapping) and len(choices) == 1 and type(usage.get("completion_tokens")) is int:
         next(iter(choices.values())).total = usage["completion_tokens"]

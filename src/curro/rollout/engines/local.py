@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 
 from curro.errors import ConfigError, CurroError, EngineError, PromptError
-from curro.rollout.engine import Prompt, Rollout
-from curro.rollout.seeded_sampling import SeededSampling, generate_rows
+from curro.rollout.engines.engine import Prompt, Rollout
+from curro.rollout.engines.plain_generation import prompt_ids
+from curro.rollout.engines.sampling_settings import SamplingSettings
+from curro.rollout.engines.seeded_sampling import SeededSampling, generate_rows
 
 
 @dataclass(eq=False)
@@ -35,9 +37,10 @@ class _Request:
 class LocalEngine:
     """Batches the requests that wait and generates in one thread of its own.
 
-    Sampling is from the model's distribution at `temperature`, without top-k, top-p or penalties. The random
-    numbers of a rollout follow from the seed, the prompt and how often that prompt came before: neither the
-    order of requests nor the batch they share changes it, but for rounding. torch's generators are not used.
+    Only `temperature` and `top_p` change the distribution that tokens are drawn from: there is no top-k and
+    no penalty. The random numbers of a rollout follow from the seed, the prompt and how often that prompt
+    came before: neither the order of requests nor the batch they share changes it, but for rounding. torch's
+    generators are not used.
 
     Token ids end with the end-of-sequence token where the model wrote it. A request is answered as soon as
     its own rollouts are done.
@@ -50,7 +53,8 @@ class LocalEngine:
         model: a causal language model of transformers, on any device.
         tokenizer: its tokenizer; conversations need its chat template.
         max_new_tokens: tokens a rollout, at most.
-        temperature: of sampling, above 0.
+        temperature: of sampling; 0 takes the likeliest token.
+        top_p: tokens are drawn from the likeliest that have this probability together.
         batch: rollouts that go through the model at once.
         seed: of all random choices.
 
@@ -65,23 +69,14 @@ class LocalEngine:
         *,
         max_new_tokens: int,
         temperature: float = 1.0,
+        top_p: float = 1.0,
         batch: int = 64,
         seed: int = 0,
     ) -> None:
-        if not temperature > 0:
-            raise ConfigError(f"temperature is a number above 0, not {temperature}")
-        if max_new_tokens < 1 or batch < 1 or seed < 0:
-            raise ConfigError(
-                f"max_new_tokens and batch are numbers from 1 and seed from 0, "
-                f"not {max_new_tokens}, {batch} and {seed}"
-            )
-        self.model, self.tokenizer = model, tokenizer
-        self.max_new_tokens, self.temperature, self.batch, self.seed = (
-            max_new_tokens,
-            temperature,
-            batch,
-            seed,
-        )
+        self.settings = SamplingSettings(max_new_tokens, temperature, top_p)
+        if batch < 1 or seed < 0:
+            raise ConfigError(f"batch is a number from 1 and seed from 0, not {batch} and {seed}")
+        self.model, self.tokenizer, self.batch, self.seed = model, tokenizer, batch, seed
         self._asked: Counter[int] = Counter()
         self._counts = dict.fromkeys(("batches", "rollouts", "tokens", "cancelled"), 0)
         self._rows: deque[tuple[_Request, int]] = deque()
@@ -143,7 +138,9 @@ class LocalEngine:
         text = json.dumps(prompt if isinstance(prompt, str) else list(prompt), sort_keys=True, default=str)
         name = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
         self._asked[name] += 1
-        return np.random.default_rng([self.seed, name, self._asked[name]]).random((n, self.max_new_tokens))
+        return np.random.default_rng([self.seed, name, self._asked[name]]).random(
+            (n, self.settings.max_new_tokens)
+        )
 
     def _wake(self) -> None:
         with self._ready:
@@ -181,21 +178,17 @@ class LocalEngine:
 
     def _ids(self, prompt: Prompt) -> list[int]:
         try:
-            if isinstance(prompt, str):
-                ids = self.tokenizer(prompt)["input_ids"]
-            else:
-                ids = self.tokenizer.apply_chat_template(
-                    list(prompt), add_generation_prompt=True, tokenize=True, return_dict=True
-                )["input_ids"]
+            ids = prompt_ids(self.tokenizer, prompt)
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
             raise PromptError(f"the tokenizer cannot read the prompt {prompt!r:.80}: {what}") from error
         if not ids:
             raise PromptError(f"the tokenizer gives no token for the prompt {prompt!r:.80}")
-        if len(ids) + self.max_new_tokens > self._positions:
+        most = self.settings.max_new_tokens
+        if len(ids) + most > self._positions:
             raise PromptError(
                 f"the prompt {prompt!r:.80} has {len(ids)} tokens, which with max_new_tokens="
-                f"{self.max_new_tokens} are more than the model's {self._positions} positions: shorten one "
+                f"{most} are more than the model's {self._positions} positions: shorten one "
                 "of the two"
             )
         return ids
@@ -204,7 +197,7 @@ class LocalEngine:
         if not rows or self._closed:
             return
         uniforms_BT = np.stack([request.uniforms_NT[i] for request, i, _ in rows])
-        sampling = SeededSampling(uniforms_BT, self.temperature, self.model.device)
+        sampling = SeededSampling(uniforms_BT, self.settings, self.model.device)
 
         def cancelled(row: int) -> bool:
             return self._closed or rows[row][0].cancelled

@@ -1,0 +1,35 @@
+"""Screen: a few rollouts first, the rest only where they differ."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from curro.allocation.base import Allocation
+from curro.errors import ConfigError
+from curro.groups import Groups
+from curro.prompts import PromptTable
+
+
+class Screen(Allocation):
+    """A few rollouts of each prompt first; the rest only where their rewards differ.
+
+    Source: "SPEED-RL" (arXiv 2506.09016).
+
+    Args:
+        first: rollouts that every prompt gets.
+        total: rollouts of a prompt whose first ones differ.
+
+    Raises:
+        ConfigError: not 2 <= first <= total.
+    """
+
+    needs_budget = needs_belief = False
+
+    def __init__(self, *, first: int = 4, total: int = 16) -> None:
+        if not 2 <= first <= total:
+            raise ConfigError(f"first and total are 2 <= first <= total, not {first} and {total}")
+        self.first, self.total = first, total
+
+    def more(self, groups: Groups, table: PromptTable) -> np.ndarray:
+        missing_P = np.maximum(self.total - groups.count, 0)
+        return np.where(table.is_flat(groups.variance), 0, missing_P)

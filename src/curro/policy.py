@@ -1,0 +1,72 @@
+"""What a method asks of the policy, and what it wants the policy to be trained on besides the rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the policy answered to a conversation.
+
+    Attributes:
+        text: the answer; hostile, never executed.
+        prompt_ids, completion_ids: the tokens of the conversation as rendered, and of the answer, with the
+            end of sequence where the policy wrote one.
+    """
+
+    text: str
+    prompt_ids: tuple[int, ...]
+    completion_ids: tuple[int, ...]
+
+
+class Policy(Protocol):
+    """The policy as it is now, lent by the host."""
+
+    def answer(self, conversations: Sequence[Sequence[dict[str, str]]], max_tokens: int) -> list[Reply]:
+        """One sampled answer of at most `max_tokens` to each conversation (messages of `role`, `content`)."""
+        ...
+
+    def prompt(self, number: int) -> str:
+        """The text of a prompt of the data set."""
+        ...
+
+    def hidden_states(self, prompts: Sequence[int]) -> np.ndarray:
+        """The last hidden states, float32 (P, D), of the last tokens of prompts of the data set, by number.
+
+        A prompt is what rollouts start from: the chat template is applied.
+        """
+        ...
+
+    def uncounted_rewards(self, prompts: Sequence[int], samples: int, seed: int) -> np.ndarray:
+        """Rewards (P, samples) of rollouts that are not trained on, sampled with random numbers of this seed.
+
+        A rollout that was not scored has the reward 0.
+        """
+        ...
+
+    def backbone(self) -> tuple[Any, Any]:
+        """A copy of the policy's transformers model without its head, to keep, and the tokenizer."""
+        ...
+
+
+@dataclass(frozen=True)
+class AuxiliarySamples:
+    """J further sequences to train on in the same optimizer step, by REINFORCE on their completions alone.
+
+    The host adds `weight` times -1/J sum_j advantage_j sum_t log pi(token_t) to the policy's loss.
+
+    Attributes:
+        prompt_ids, completion_ids: J sequences of token ids.
+        advantages: float64 (J,), rewards less their baseline.
+        weight: of this loss beside the policy's.
+    """
+
+    prompt_ids: tuple[tuple[int, ...], ...]
+    completion_ids: tuple[tuple[int, ...], ...]
+    advantages: np.ndarray
+    weight: float

@@ -1,0 +1,1 @@
+"""Engines: what generates rollouts, here or on a server."""

@@ -1,0 +1,305 @@
+"""The fill: which groups were given out for a batch, what became of each, and why a batch stays short.
+
+The state machine does no I/O. Three drivers feed it: `curro.rollout.filler` from an event loop,
+`curro.hosts.trl` in rounds of generation, and `curro.hosts.verl` as it polls verl's queue.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from curro.draws import Draw
+from curro.errors import FillError
+from curro.rollout.fill_counts import FillCounts
+from curro.rollout.fill_settings import FillSettings
+
+GroupT = TypeVar("GroupT")
+FoundT = TypeVar("FoundT")
+
+LOSSES = {
+    "rejected": "rejected by the gate",
+    "failed": "failed",
+    "stale": "too old",
+    "filtered": "removed by the trainer's own filter",
+    "expired": "too old before they were trained on",
+}
+"""Why a group that ended is not in the batch, in words for messages."""
+
+ADVICE = {
+    "rejected": "widen the gate",
+    "failed": "look for the errors of the engine and of the reward",
+    "stale": "allow older groups",
+    "filtered": "turn the trainer's own filter off",
+    "expired": "allow older groups",
+    "limit": "raise the limit of the fill",
+    "prompts": "take more data or smaller batches",
+    "seconds": "allow more seconds",
+    "short": "choose another `when_short`",
+}
+"""What to do about each loss, and about what ran out."""
+
+
+@dataclass(frozen=True)
+class InFlight:
+    """A group that was given out and has not ended: its prompt, and the step that asked for it."""
+
+    prompt: int
+    step: int
+
+
+@dataclass(order=True)
+class _Rejected(Generic[GroupT]):
+    """A rejected group in a heap whose first entry is the least informative, of equal ones the last drawn."""
+
+    informativeness: float
+    minus_ticket: int
+    group: GroupT = field(compare=False)
+
+
+class Fill(Generic[GroupT]):
+    """Fills one batch after another with admitted groups.
+
+    A driver calls `begin`; then, until `missing` is 0 or `reason` says why no more may be given out, it draws
+    prompts (`curro.rollout.fresh_draws.draw_fresh`) and reports every group that ends, by its ticket, to
+    `admit`, `reject` or `lose`; then it calls `take`. It settles the tickets with the curriculum itself, and
+    those that `release` returns too. No prompt is given out twice for one batch, unless the selection repeats
+    prompts.
+
+    Args:
+        settings: when to give up, and what to do then.
+        size: the number of prompts of the data set.
+        may_repeat: whether the selection repeats prompts (`Selection.repeats`).
+        weigh: what a group counts for in the size of a batch. By default a group counts for 1, and sizes are
+            numbers of groups; where it counts for its rows, sizes and the limit are numbers of rows.
+        unit: what sizes are numbers of, for messages.
+        counts: where to count.
+        advice: what to do about a loss or about what ran out, in place of entries of `ADVICE`, where a
+            driver's settings have names of their own.
+
+    Attributes:
+        n, step: the size of the batch that is being filled, as `weigh` counts, and its training step.
+        in_flight: groups that were given out and have not ended, by ticket.
+        admitted: groups for this batch, by ticket, in the order in which they ended. What `take` leaves
+            stays for the next batch.
+        given: the prompts that this batch has had, by ticket.
+        held: open tickets of prompts that were drawn again for this batch. They stay open while it is filled,
+            or the same prompts could be drawn for ever.
+        exhausted: the curriculum has no prompt left that this batch has not had.
+        failures: groups that have failed in a row.
+    """
+
+    def __init__(
+        self,
+        settings: FillSettings,
+        *,
+        size: int,
+        may_repeat: bool,
+        weigh: Callable[[GroupT], int] = lambda group: 1,
+        unit: str = "groups",
+        counts: FillCounts | None = None,
+        advice: Mapping[str, str] | None = None,
+    ) -> None:
+        self.settings, self.size, self.may_repeat = settings, size, may_repeat
+        self.weigh, self.unit = weigh, unit
+        self.counts = FillCounts() if counts is None else counts
+        self.advice = ADVICE | dict(advice or {})
+        self.n, self.step = 0, 0
+        self.in_flight: dict[int, InFlight] = {}
+        self.admitted: dict[int, GroupT] = {}
+        self.given: dict[int, int] = {}
+        self.held: list[int] = []
+        self.exhausted = False
+        self.failures = 0
+        self._have = self._ended = self._spare = 0  # admitted, ended and kept rejected groups, as weighed
+        self._given_prompts: set[int] = set()
+        self._rejected: list[_Rejected[GroupT]] = []
+        self._before = replace(self.counts)
+
+    # ------------------------------ one batch ------------------------------
+
+    def begin(self, n: int, step: int, *, waiting: Collection[int] | None = None) -> None:
+        """Start a batch of this size; groups in flight and groups that were left over may come into it.
+
+        Args:
+            waiting: the tickets, of those, that are still to be had. None: all of them.
+        """
+        self.n, self.step, self.exhausted, self.failures = n, step, False, 0
+        self._rejected, self._before = [], replace(self.counts)
+        if waiting is not None:
+            self.admitted = {ticket: self.admitted[ticket] for ticket in self.admitted if ticket in waiting}
+        self._ended = self._spare = 0
+        self._recount()
+        carried = self.in_flight.keys() | self.admitted.keys()
+        self._give({ticket: prompt for ticket, prompt in self.given.items() if ticket in carried})
+
+    def restore(self, in_flight: Mapping[int, InFlight], admitted: Mapping[int, tuple[int, GroupT]]) -> None:
+        """Go on with the groups of a saved run: `admitted` has (prompt, group) by ticket."""
+        self.in_flight = dict(in_flight)
+        self.admitted = {ticket: group for ticket, (_, group) in admitted.items()}
+        self.counts.given_out += len(self.in_flight) + len(self.admitted)
+        self.counts.admitted += len(self.admitted)
+        self._recount()
+        prompts = {ticket: group.prompt for ticket, group in self.in_flight.items()}
+        self._give(prompts | {ticket: prompt for ticket, (prompt, _) in admitted.items()})
+
+    @property
+    def missing(self) -> int:
+        """How many admitted groups, as `weigh` counts, the batch still lacks."""
+        return max(0, self.n - self._have)
+
+    @property
+    def untried(self) -> float:
+        """How many prompts the batch has not had; infinite where prompts may repeat."""
+        return math.inf if self.may_repeat else self.size - len(self._given_prompts)
+
+    @property
+    def batch_counts(self) -> FillCounts:
+        """What was counted since the batch was begun."""
+        return self.counts.since(self._before)
+
+    @property
+    def reason(self) -> str:
+        """Why no more groups may be given out for this batch; empty where more may."""
+        if self.n and self._ended >= self.settings.limit * self.n:
+            return "limit"
+        return "prompts" if self.exhausted else ""
+
+    def take(self, reason: str = "") -> list[GroupT]:
+        """The groups of the batch: the admitted ones, and of a short batch what `when_short` says.
+
+        Args:
+            reason: what ran out, where it is not for `Fill.reason` to know: "seconds".
+
+        Raises:
+            FillError: the batch is short. The admitted groups stay for the next one.
+        """
+        taken, size = self._until_full(self.admitted, 0, lambda ticket: self.admitted[ticket])
+        ranked = sorted(self._rejected, reverse=True)
+        best, size = self._until_full(ranked, size, lambda one: one.group)
+        if size < self.n and self.settings.when_short != "finish":
+            raise FillError(self.explain(reason))
+        groups = [self.admitted.pop(ticket) for ticket in taken]
+        self._recount()
+        self.counts.topped_up += len(best)
+        return groups + [one.group for one in best]
+
+    def explain(self, reason: str = "") -> str:
+        """The sentence that says why the batch is short and what to do."""
+        reason, done = reason or self.reason, self.batch_counts
+        losses = sorted((-getattr(done, name), name) for name in LOSSES if getattr(done, name))
+        said = ", ".join(f"{-number} {LOSSES[name]}" for number, name in losses)
+        todo = [name for _, name in losses[:1]] + [reason] * bool(reason)
+        todo += ["short"] * (self.settings.when_short == "error")
+        advice = [self.advice[name] for name in todo if self.advice[name]]
+        ran_out = {
+            "limit": f"the limit of {self.settings.limit:g} batches was reached",
+            "prompts": f"all {self.size} prompts were tried or are in flight",
+            "seconds": "the time was over",
+        }.get(reason, "no more groups could be had")
+        return (
+            f"step {self.step} cannot be filled: {ran_out}, and {self._have} of {self.n} {self.unit} "
+            f"are admitted. {done.given_out} groups were given out{f' ({said})' if said else ''}: "
+            f"{', or '.join(advice) or 'ask for smaller batches'}"
+        )
+
+    # ------------------------------ what is given out ------------------------------
+
+    def has_had(self, prompts: Iterable[int]) -> np.ndarray:
+        """Whether the batch has had each prompt already; bool (P,)."""
+        if self.may_repeat:
+            return np.zeros(len(list(prompts)), np.bool_)
+        return np.array([int(prompt) in self._given_prompts for prompt in prompts], np.bool_)
+
+    def hold(self, tickets: Iterable[int]) -> None:
+        """Keep the tickets of prompts that were drawn again until `release`."""
+        tickets = [int(ticket) for ticket in tickets]
+        self.held += tickets
+        self.counts.repeats += len(tickets)
+
+    def give_out(self, draw: Draw) -> None:
+        """The groups of this draw are in flight."""
+        self.counts.draws += 1
+        self.counts.given_out += len(draw)
+        for ticket, prompt in zip(draw.tickets.tolist(), draw.prompts.tolist(), strict=True):
+            self.in_flight[ticket] = InFlight(prompt, draw.step)
+            self.given[ticket] = prompt
+            self._given_prompts.add(prompt)
+
+    def release(self) -> list[int]:
+        """The held tickets, for the driver to drop: the batch is filled, or given up."""
+        held, self.held = self.held, []
+        return held
+
+    def older_than(self, steps: int) -> list[int]:
+        """The tickets of groups in flight that were asked for more than so many steps ago."""
+        return [ticket for ticket, group in self.in_flight.items() if self.step - group.step > steps]
+
+    # ------------------------------ what becomes of a group ------------------------------
+
+    def admit(self, ticket: int, group: GroupT) -> None:
+        """The gate let a group in."""
+        self._end(ticket)
+        self.counts.admitted += 1
+        self.failures = 0
+        self.admitted[ticket] = group
+        self._have += self.weigh(group)
+        self._ended += self.weigh(group)
+
+    def reject(self, ticket: int, group: GroupT, *, informativeness: float, reward: float) -> None:
+        """The gate rejected a group of this mean reward.
+
+        Args:
+            informativeness: its reward variance; the most informative rejected groups top a short batch up.
+        """
+        self._end(ticket)
+        self.counts.rejected += 1
+        self.counts.rejected_reward += reward
+        self.failures = 0
+        self._ended += self.weigh(group)
+        if self.settings.when_short == "top-up":
+            heapq.heappush(self._rejected, _Rejected(informativeness, -ticket, group))
+            self._spare += self.weigh(group)
+            while self._rejected and self._spare - self.weigh(self._rejected[0].group) >= self.missing:
+                self._spare -= self.weigh(heapq.heappop(self._rejected).group)
+
+    def withdraw(self, ticket: int, why: str) -> None:
+        """An admitted group is gone before a batch took it: "filtered" or "expired"."""
+        self._have -= self.weigh(self.admitted.pop(ticket))
+        setattr(self.counts, why, getattr(self.counts, why) + 1)
+
+    def lose(self, ticket: int, why: str) -> None:
+        """A group is gone before the curriculum observed it: "failed", "stale" or "cancelled"."""
+        self._end(ticket)
+        setattr(self.counts, why, getattr(self.counts, why) + 1)
+        self._ended += why in ("failed", "stale")
+        if why == "failed":
+            self.failures += 1
+
+    def _end(self, ticket: int) -> None:
+        if ticket not in self.in_flight:
+            raise KeyError(f"ticket {ticket} is not in flight: a group ends once")
+        del self.in_flight[ticket]
+
+    def _recount(self) -> None:
+        self._have = sum(map(self.weigh, self.admitted.values()))
+
+    def _until_full(
+        self, found: Iterable[FoundT], size: int, group_of: Callable[[FoundT], GroupT]
+    ) -> tuple[list[FoundT], int]:
+        """The first ones of `found` whose groups, with `size`, fill the batch; and the size then."""
+        taken: list[FoundT] = []
+        for one in found:
+            if size >= self.n:
+                break
+            taken.append(one)
+            size += self.weigh(group_of(one))
+        return taken, size
+
+    def _give(self, given: dict[int, int]) -> None:
+        self.given, self._given_prompts = given, set(given.values())

@@ -1,0 +1,75 @@
+"""What the port says of finished groups, and the credit that their rollouts get in the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from curro.policy import AuxiliarySamples
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the update needs to know of finished groups.
+
+    Attributes:
+        prompts: int64 (P,).
+        admitted: bool (P,), whether the group is trained on.
+        advantages: float64 (P, G); 0 for rollouts that were not scored.
+        weights: float64 (P,), importance weights at draw time; `Curriculum.credit` takes them into account.
+        informativeness: float64 (P,), the within-group variance mean((r - mean r)^2), in squared
+            units of the reward; p(1-p) for 0/1 rewards.
+        kept: bool (P, G), which rollouts are trained on: all, unless the allocation keeps a part of a group,
+            and then the others' advantages are 0.
+        auxiliary_samples: further sequences to train on, of methods that ask the policy something.
+    """
+
+    prompts: np.ndarray
+    admitted: np.ndarray
+    advantages: np.ndarray
+    weights: np.ndarray
+    informativeness: np.ndarray
+    kept: np.ndarray
+    auxiliary_samples: AuxiliarySamples | None = None
+
+    def take(self, rows: ArrayLike) -> Verdict:
+        """The groups at `rows`, without the auxiliary samples: those belong to no single group."""
+        arrays = {
+            one.name: getattr(self, one.name) for one in fields(self) if one.name != "auxiliary_samples"
+        }
+        return Verdict(**{name: array[np.atleast_1d(rows)] for name, array in arrays.items()})
+
+
+class Credited(Protocol):
+    """Groups that can be given credit: a `Verdict`, or what a host kept of one."""
+
+    @property
+    def advantages(self) -> np.ndarray:
+        """float64 (P, G)."""
+        ...
+
+    @property
+    def weights(self) -> np.ndarray:
+        """float64 (P,)."""
+        ...
+
+
+def multiply_credit(
+    verdicts: Credited | Sequence[Credited], batch_weights: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """The advantages of all groups of a batch times their weights, float64 (P, G).
+
+    Args:
+        verdicts: as `Curriculum.credit` takes them.
+        batch_weights: turns the importance weights (P,) at draw time into those of the batch (P,).
+    """
+    parts = list(verdicts) if isinstance(verdicts, Iterable) else [verdicts]
+    size = max((part.advantages.shape[1] for part in parts), default=0)
+    padded = [np.pad(part.advantages, ((0, 0), (0, size - part.advantages.shape[1]))) for part in parts]
+    advantages_PG = np.concatenate([np.empty((0, size)), *padded])
+    weights_P = np.concatenate([np.empty(0), *(part.weights for part in parts)])
+    return advantages_PG * batch_weights(weights_P)[:, None]
