@@ -1,0 +1,249 @@
+"""A curriculum whose calls are written down before they are answered."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import zlib
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from curro.curriculum import Curriculum
+from curro.durable.latest_replies import LatestReplies
+from curro.durable.recorded_policy import RecordedPolicy
+from curro.durable.replies import pack
+from curro.errors import CheckpointError, CurroError
+from curro.policy import Policy
+from curro.storage import checkpoint
+from curro.storage.frames import decode, encode
+from curro.storage.journal import Journal
+from curro.storage.lock import only_process
+
+SNAPSHOT_AFTER = 1 << 24
+"""Bytes of calls after which a snapshot is taken; or as many as the latest snapshot has, if that is more."""
+
+_SNAPSHOT = re.compile(r"(\d{8})\.snapshot\.npz")
+
+CALLS: dict[str, Callable[[Curriculum, dict[str, Any]], Any]] = {
+    "select": lambda curriculum, given: curriculum.select(**given),
+    "observe": lambda curriculum, given: curriculum.observe(**given),
+    "drop": lambda curriculum, given: curriculum.drop(**given),
+}
+"""The calls that change a curriculum, by name; each takes the arguments of the method of that name."""
+
+
+class DurableCurriculum:
+    """A curriculum in a folder; a process that is killed goes on where it was, in the next one.
+
+    The port is deterministic: the same calls in the same order give the same draws. So the folder holds a
+    snapshot of the curriculum and a journal of the calls since. A call is carried out, appended to the
+    journal and answered, in this order; one that was not answered is repeated by its client under the same
+    number. If the journal has it, it gets the reply that was lost, and if not, nothing remembers it. A call
+    costs the same for any number of prompts: a snapshot is taken when the journal is as long as the latest
+    one.
+
+        00000007.snapshot.npz   the curriculum, and the latest reply to each client
+        00000007.journal        the calls since: arguments, what the policy answered, a checksum of the reply
+
+    Several threads may call it: every call waits for the one before.
+
+    Args:
+        curriculum: as new; it is brought to where the folder is.
+        folder: made if there is none. One process at a time may use it.
+        snapshot_after: bytes.
+
+    Raises:
+        CheckpointError: the folder is of another curriculum, or damaged, or its calls give other draws now
+            than when they were made, as another version of curro may.
+        LockedError: another process uses the folder.
+    """
+
+    def __init__(self, curriculum: Curriculum, folder: Path, *, snapshot_after: int = SNAPSHOT_AFTER) -> None:
+        self.curriculum, self.folder = curriculum, folder
+        self._snapshot_after = snapshot_after
+        self._policy, self._has_policy = RecordedPolicy(), False
+        self._replies = LatestReplies()
+        self._lock = RLock()
+        self._is_whole = True
+        folder.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as opened:
+            opened.enter_context(only_process(folder))
+            self._recover()
+            opened.callback(lambda: self._journal.close())
+            self._opened = opened.pop_all()
+
+    def _recover(self) -> None:
+        numbers = [
+            int(found[1]) for path in self.folder.iterdir() if (found := _SNAPSHOT.fullmatch(path.name))
+        ]
+        self._number = max(numbers, default=0)
+        if numbers:
+            self._restore(checkpoint.load_state(self._snapshot))
+        self._journal = Journal(self.folder / f"{self._number:08}.journal")
+        try:
+            records = (decode(record) for record in self._journal.replay())
+            self._begin(next(records, None))
+            for record in records:
+                self._again(record)
+        except BaseException:
+            self._journal.close()
+            raise
+        self._remove_all_but(self._number)
+
+    @property
+    def _snapshot(self) -> Path:
+        return self.folder / f"{self._number:08}.snapshot.npz"
+
+    def _begin(self, first: dict[str, Any] | None) -> None:
+        """The first record says whose calls these are."""
+        here = {"fingerprint": self.curriculum.table.fingerprint, "config": self.curriculum.config}
+        if first is None:
+            self._journal.append(encode(here))
+        elif first != decode(encode(here)):
+            raise CheckpointError(
+                f"{self.folder} is of another data set or configuration: it has {first!r:.300}, this "
+                f"curriculum {here!r:.300}; go on with what it has, or choose another folder"
+            )
+
+    def _again(self, record: dict[str, Any]) -> None:
+        """Carry out a call as it was."""
+        if "attached" in record:
+            self._attach()
+            return
+        asked = record["asked"].tobytes()
+        call = decode(asked)
+        self._policy.begin(record["answers"].values())
+        reply = encode(self._perform(call["name"], call["given"]))
+        if zlib.crc32(reply) != record["check"]:
+            raise CheckpointError(
+                f"{self.folder}: call {record['number']} of {record['client']!r:.80} gives something else "
+                "now than when it was made: go on with the version of curro that made it"
+            )
+        self._replies.keep(record["client"], record["number"], asked, reply)
+
+    def lend(self, policy: Policy) -> None:
+        """Let methods that ask the policy ask this one; again in every process."""
+        with self._lock:
+            self._policy.lend(policy)
+            if not self._has_policy:
+                self._attach()
+                self._journal.append(encode({"attached": True}))
+
+    def _attach(self) -> None:
+        self.curriculum.attach(self._policy)
+        self._has_policy = True
+
+    def call(self, client: str, number: int, name: str, given: Mapping[str, Any]) -> bytes:
+        """Carry out a call once, however often it is repeated.
+
+        Args:
+            client: who calls: a name for each thread of each process, any text.
+            number: of the call, counted up by the client; a call is repeated under the same number.
+            name: one of `CALLS`.
+            given: the arguments, arrays and plain values.
+
+        Returns:
+            The reply, or the error, as `encode(pack(...))` gives it: `unpack(decode(...))` reads it.
+
+        Raises:
+            ConfigError: a number that this client has used for another call.
+            CheckpointError: an earlier call could not be written down: open the folder anew.
+        """
+        asked = encode({"name": name, "given": dict(given)})
+        with self._lock:
+            self._check_whole()
+            repeated = self._replies.repeated(client, number, asked)
+            if repeated is not None:
+                return repeated
+            self._is_whole = False
+            self._policy.begin()
+            reply = encode(self._perform(name, dict(given)))
+            answers = {str(place): answer for place, answer in enumerate(self._policy.answers)}
+            record = {"client": client, "number": number, "asked": np.frombuffer(asked, np.uint8)}
+            self._journal.append(encode(record | {"answers": answers, "check": zlib.crc32(reply)}))
+            self._replies.keep(client, number, asked, reply)
+            self._is_whole = True
+            if self._journal.size > max(self._snapshot_after, self._snapshot_size()):
+                self.snapshot()
+            return reply
+
+    def _perform(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return pack(CALLS[name](self.curriculum, given))
+        except CheckpointError:
+            raise
+        except Exception as error:
+            if not isinstance(error, CurroError):
+                logging.getLogger(__name__).exception("the call %r of the curriculum failed", name)
+            return pack(error)
+
+    def _check_whole(self) -> None:
+        if not self._is_whole:
+            raise CheckpointError(
+                f"a call could not be written to {self.folder}, so the curriculum is ahead of it: open the "
+                "folder anew"
+            )
+
+    def _snapshot_size(self) -> int:
+        return self._snapshot.stat().st_size if self._number else 0
+
+    def load(self, path: str | os.PathLike[str], *, kept: ArrayLike = ()) -> None:
+        """Go on from what `Curriculum.save` wrote; tickets in flight that are not in `kept` are dropped.
+
+        Raises:
+            CheckpointError: as `Curriculum.load` does; the folder is to be opened anew then.
+        """
+        with self._lock:
+            self._check_whole()
+            self._is_whole = False
+            self.curriculum.load(path)
+            tickets = self.curriculum.ledger.tickets
+            self.curriculum.drop(tickets[~np.isin(tickets, np.asarray(kept, np.int64))])
+            self._is_whole = True
+            self.snapshot()
+
+    def snapshot(self) -> None:
+        """Write the curriculum, and begin a journal anew; an interrupted snapshot changes nothing."""
+        with self._lock:
+            self._check_whole()
+            self._number += 1
+            try:
+                checkpoint.save_state(self._snapshot, self._state())
+            except BaseException:
+                self._number -= 1
+                raise
+            self._journal.close()
+            self._journal = Journal(self.folder / f"{self._number:08}.journal")
+            self._begin(next(map(decode, self._journal.replay()), None))
+            self._remove_all_but(self._number)
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "curriculum": self.curriculum.state_dict(),
+            "has_policy": self._has_policy,
+            "replies": self._replies.state_dict(),
+        }
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        if state["has_policy"]:
+            self._attach()
+        self.curriculum.load_state_dict(state["curriculum"])
+        self._replies.load_state_dict(state["replies"])
+
+    def _remove_all_but(self, number: int) -> None:
+        for path in self.folder.glob("[0-9]" * 8 + ".*"):
+            if not path.name.startswith(f"{number:08}."):
+                path.unlink()
+
+    def close(self) -> None:
+        """Take a snapshot, so that the next process replays nothing, and give the folder free."""
+        with self._lock, self._opened:
+            if self._is_whole:
+                self.snapshot()

@@ -1,0 +1,70 @@
+"""What a call to the port gave, as a state that can be written down, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import curro.errors
+from curro.draws import Draw
+from curro.policy import AuxiliarySamples
+from curro.verdicts import Verdict
+
+Reply = Draw | Verdict | None
+
+
+class OtherError(RuntimeError):
+    """An error that was none of curro's: what kind of error it was, and its words."""
+
+    def __init__(self, kind: str, words: str) -> None:
+        super().__init__(f"{kind}: {words}")
+        self.described = {"kind": kind, "words": words}
+
+
+def pack(reply: Reply | Exception) -> dict[str, Any]:
+    """Nested dicts of arrays and plain values."""
+    if reply is None:
+        return {}
+    if isinstance(reply, OtherError):
+        return {"error": reply.described}
+    if isinstance(reply, Exception):
+        return {"error": {"kind": type(reply).__name__, "words": str(reply)}}
+    if isinstance(reply, Draw):
+        return {"draw": dict(vars(reply))}
+    auxiliary_samples = reply.auxiliary_samples
+    packed = {name: value for name, value in vars(reply).items() if name != "auxiliary_samples"}
+    return {
+        "verdict": packed,
+        "auxiliary_samples": {} if auxiliary_samples is None else dict(vars(auxiliary_samples)),
+    }
+
+
+def is_error(frame: bytes) -> bool:
+    """Whether these are the bytes of an error that `pack` described."""
+    return frame[4:].startswith(b'{"values":{"error":')
+
+
+def unpack(packed: Mapping[str, Any]) -> Reply:
+    """What `pack` was given; an error is raised, one of curro's own as what it was."""
+    if "error" in packed:
+        raise error_of(packed["error"])
+    if "draw" in packed:
+        return Draw(**packed["draw"])
+    if "verdict" not in packed:
+        return None
+    auxiliary_samples = packed["auxiliary_samples"]
+    if not auxiliary_samples:
+        return Verdict(**packed["verdict"])
+    tokens = {
+        name: tuple(tuple(ids) for ids in auxiliary_samples[name])
+        for name in ("prompt_ids", "completion_ids")
+    }
+    return Verdict(**packed["verdict"], auxiliary_samples=AuxiliarySamples(**auxiliary_samples | tokens))
+
+
+def error_of(described: Mapping[str, str]) -> Exception:
+    """The error that `pack` described: one of curro's own, or an `OtherError`."""
+    kind = getattr(curro.errors, described["kind"], None)
+    if isinstance(kind, type) and issubclass(kind, curro.errors.CurroError):
+        return kind(described["words"])
+    return OtherError(described["kind"], described["words"])

@@ -1,0 +1,145 @@
+"""A curriculum that another process keeps, asked as if it were here."""
+
+from __future__ import annotations
+
+import socket
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from http.client import HTTPConnection, HTTPException
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from curro.draws import Draw
+from curro.durable import unpack
+from curro.errors import ConfigError
+from curro.storage.frames import decode, encode
+from curro.verdicts import Credited, Verdict
+
+FRAME = "application/vnd.curro.frame"
+
+
+class _SocketConnection(HTTPConnection):
+    """HTTP over a socket in the file system."""
+
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self.path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class ServedCurriculum:
+    """The port of a curriculum that `curro serve` keeps; errors are raised here as they were there.
+
+    A call that gets no reply, as where the service is being started again, is repeated under the same number,
+    and counts once. One thread may use it; others make a client of their own.
+
+    Args:
+        address: as `curro serve` prints it: "http://127.0.0.1:8377" or "unix:/path/of/socket".
+        token: the content of the service's file `token`.
+        patience: seconds after which a call without a reply is given up.
+
+    Raises:
+        ConfigError: an address that is neither.
+    """
+
+    def __init__(self, address: str, token: str, *, patience: float = 60.0) -> None:
+        if address.startswith("unix:"):
+            self._connection: HTTPConnection = _SocketConnection(address.removeprefix("unix:"), patience)
+        elif address.startswith("http://"):
+            self._connection = HTTPConnection(address.removeprefix("http://").rstrip("/"), timeout=patience)
+        else:
+            raise ConfigError(f"an address is http://127.0.0.1:PORT or unix:PATH, not {address!r:.100}")
+        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": FRAME}
+        self.patience = patience
+        self.client, self.calls = uuid.uuid4().hex, 0
+
+    def select(self, n: int, *, step: int, rollouts: int | None = None) -> Draw:
+        """`Curriculum.select`."""
+        return self._change("select", {"n": n, "step": step, "rollouts": rollouts})
+
+    def observe(
+        self,
+        tickets: ArrayLike,
+        rewards: ArrayLike,
+        *,
+        scored: ArrayLike | None = None,
+        named: Mapping[str, ArrayLike] | None = None,
+    ) -> Verdict:
+        """`Curriculum.observe`."""
+        return self._change("observe", _groups(tickets, rewards, scored, named))
+
+    def more(
+        self,
+        tickets: ArrayLike,
+        rewards: ArrayLike,
+        *,
+        scored: ArrayLike | None = None,
+        named: Mapping[str, ArrayLike] | None = None,
+    ) -> np.ndarray:
+        """`Curriculum.more`."""
+        return self._post("more", _groups(tickets, rewards, scored, named))["rollouts"]
+
+    def drop(self, tickets: ArrayLike) -> None:
+        """`Curriculum.drop`."""
+        self._change("drop", {"tickets": np.asarray(tickets)})
+
+    def credit(self, groups: Credited) -> np.ndarray:
+        """`Curriculum.credit`, of groups of one size."""
+        return self._post("credit", {"advantages": groups.advantages, "weights": groups.weights})["credit"]
+
+    def save(self, name: str) -> str:
+        """Write a checkpoint of this name into the service's folder; returns its path there."""
+        return self._post("save", {"name": name})["path"]
+
+    def load(self, name: str, *, kept: Sequence[int] = ()) -> None:
+        """Go on from that checkpoint; tickets in flight that are not in `kept` are dropped."""
+        self._post("load", {"name": name, "kept": np.asarray(kept, np.int64)})
+
+    def metrics(self) -> dict[str, float]:
+        """`Curriculum.metrics`."""
+        return self._ask("GET", "metrics", b"")
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _change(self, question: str, fields: dict[str, Any]) -> Any:
+        self.calls += 1
+        return unpack(self._post(question, {"client": self.client, "call": self.calls, **fields}))
+
+    def _post(self, question: str, fields: dict[str, Any]) -> dict[str, Any]:
+        return self._ask("POST", question, encode(fields))
+
+    def _ask(self, method: str, question: str, body: bytes) -> dict[str, Any]:
+        until, pause = time.monotonic() + self.patience, 0.02
+        while True:
+            try:
+                self._connection.request(method, f"/{question}", body, self._headers)
+                reply = decode(self._connection.getresponse().read())
+                if "error" in reply:
+                    unpack(reply)
+                return reply
+            except (OSError, HTTPException):
+                self._connection.close()
+                if time.monotonic() + pause > until:
+                    raise
+                time.sleep(pause)
+                pause = min(2 * pause, 1.0)
+
+
+def _groups(
+    tickets: ArrayLike, rewards: ArrayLike, scored: ArrayLike | None, named: Mapping[str, ArrayLike] | None
+) -> dict[str, Any]:
+    return {
+        "tickets": np.asarray(tickets),
+        "rewards": np.asarray(rewards, np.float64),
+        "scored": None if scored is None else np.asarray(scored, np.bool_),
+        "named": {name: np.asarray(part, np.float64) for name, part in (named or {}).items()},
+    }

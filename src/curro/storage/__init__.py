@@ -1,0 +1,1 @@
+"""What is written to disk: checkpoints, run folders, JSON lines."""

@@ -1,0 +1,26 @@
+"""Files that are whole or not there: written beside their place, then moved into it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+class replacing:
+    """Hand out a temporary path whose file takes the target's place when all went well."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+        self.part = target.with_name(f".{target.name}.{os.getpid()}.part")
+
+    def __enter__(self) -> Path:
+        return self.part
+
+    def __exit__(self, failed: object, *_: object) -> None:
+        try:
+            if failed is None:
+                with self.part.open("rb") as file:
+                    os.fsync(file.fileno())
+                os.replace(self.part, self.target)
+        finally:
+            self.part.unlink(missing_ok=True)

@@ -1,0 +1,79 @@
+"""A state (nested dicts of arrays and plain values) as one piece of bytes, read without pickle.
+
+    4 bytes   the length of the head, little-endian
+    head      JSON: `values`, the nested dict without its arrays, and `arrays`, a list of [place, type, shape]
+    arrays    one after the other, in C order, little-endian
+
+A place is a list of the names on the way to the array, a type is NumPy's short name ("<f8").
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from curro.errors import CheckpointError
+from curro.storage.nested import join, plain, split
+
+_LENGTH = struct.Struct("<I")
+_NO_STATE = (KeyError, ValueError, TypeError, AttributeError, OverflowError, RecursionError, struct.error)
+"""What reading bytes that are no state raises."""
+_TYPES = frozenset(np.dtype(name).newbyteorder("<").str for name in "?bBhHiIqQfd")
+
+
+def encode(state: Mapping[str, Any]) -> bytes:
+    """The bytes of a state.
+
+    Raises:
+        CheckpointError: an array that is not of numbers or booleans.
+    """
+    values, arrays = split(state)
+    described, parts = [], []
+    for place, array in arrays.items():
+        little = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(array.shape)
+        if little.dtype.str not in _TYPES:
+            raise CheckpointError(f"{place!r} cannot be written: it is an array of {array.dtype}")
+        described.append([place, little.dtype.str, little.shape])
+        parts.append(little.tobytes())
+    head = json.dumps({"values": values, "arrays": described}, default=plain, separators=(",", ":")).encode()
+    return b"".join((_LENGTH.pack(len(head)), head, *parts))
+
+
+def decode(frame: bytes) -> dict[str, Any]:
+    """The state that `encode` was given.
+
+    Raises:
+        CheckpointError: bytes that `encode` did not make.
+    """
+    try:
+        (length,) = _LENGTH.unpack_from(frame)
+        start = _LENGTH.size + length
+        head = json.loads(frame[_LENGTH.size : start])
+        arrays = {}
+        for place, kind, shape in head["arrays"]:
+            if kind not in _TYPES or not all(type(size) is int and size >= 0 for size in shape):
+                raise ValueError(f"{place!r} is an array of {kind!r} and shape {shape}")
+            count = math.prod(shape)
+            array = np.frombuffer(frame, kind, count, start).reshape(shape).copy()
+            arrays[tuple(place)] = array
+            start += array.nbytes
+        if start != len(frame):
+            raise ValueError(f"{len(frame) - start} bytes are left over")
+        if not isinstance(head["values"], dict):
+            raise ValueError(f"the values are {type(head['values']).__name__}, not an object")
+        return join(head["values"], arrays)
+    except (
+        KeyError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+        struct.error,
+    ) as error:
+        raise CheckpointError(f"these bytes are no state: {error}") from error
