@@ -1,4 +1,4 @@
-"""Plays episodes: all of them a turn at a time, so that the model writes many actions at once."""
+"""Plays episodes: one by itself, or many a turn at a time, so that the model writes many actions at once."""
 
 from __future__ import annotations
 
@@ -38,61 +38,105 @@ class Trajectory:
             self.logprobs += logprobs
 
 
-def play(
-    environment: Environment,
-    rows: Sequence[Row],
-    prompts: Sequence[Tokens],
-    seeds: Sequence[int],
-    *,
-    tokenizer: Any,
-    ends: set[int],
-    observations: ObservationTokens,
-    generate: Generate,
-    max_tokens: int,
-    anyone: Callable[[bool], bool] = bool,
-) -> list[Trajectory]:
-    """Play an episode of each of B rows.
+class Playing:
+    """An episode under way: the model is asked for an action after `context`, until `act` says no.
 
     The tokens that the model wrote are kept as they are, never decoded and encoded again. An episode ends
     where the environment ends it, after `turns` actions, with an action that is cut off, or where no token
     fits after the next observation.
 
     Args:
-        prompts: the rows' prompts, as tokens.
-        seeds: of the rows' episodes.
+        prompt: the row's, as tokens.
+        seed: of the episode.
         ends: the tokens that end a sequence.
-        generate: the model.
         max_tokens: of actions and observations together.
+
+    Raises:
+        EnvironmentFailure: from any method, where the environment raised.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        row: Row,
+        prompt: Tokens,
+        seed: int,
+        *,
+        tokenizer: Any,
+        ends: set[int],
+        observations: ObservationTokens,
+        max_tokens: int,
+    ) -> None:
+        self.environment, self.row, self.prompt, self.max_tokens = environment, row, prompt, max_tokens
+        self.tokenizer, self.ends, self.observations = tokenizer, ends, observations
+        self.episode, self.trajectory, self.actions = Watched(environment, row, seed), Trajectory(), 0
+
+    @property
+    def context(self) -> Tokens:
+        """The prompt, and all that followed it."""
+        return self.prompt + self.trajectory.ids
+
+    @property
+    def limit(self) -> int:
+        """The most tokens that the next action may have."""
+        return min(self.environment.turn_tokens, self.max_tokens - len(self.trajectory.ids))
+
+    def act(self, action: Tokens, logprobs: Sequence[float] | None) -> bool:
+        """Take an action, cut at `limit`; whether the model is asked for another."""
+        action, logprobs = action[: self.limit], logprobs[: self.limit] if logprobs else None
+        self.actions += 1
+        self.trajectory.add(action, own=True, logprobs=logprobs)
+        if action[-1] not in self.ends:
+            return False
+        seen = self.episode.step(self.tokenizer.decode(action, skip_special_tokens=True))
+        if seen is None or self.actions == self.environment.turns:
+            return False
+        answer = self.observations(seen, conversation=isinstance(self.row["prompt"], list))
+        if len(self.trajectory.ids) + len(answer) >= self.max_tokens:
+            return False
+        self.trajectory.add(answer, own=False, logprobs=[0.0] * len(answer) if logprobs else None)
+        return True
+
+    def end(self) -> Trajectory:
+        """The trajectory with its reward."""
+        self.trajectory.reward = self.episode.reward()
+        return self.trajectory
+
+
+def play(
+    environment: Environment,
+    rows: Sequence[Row],
+    prompts: Sequence[Tokens],
+    seeds: Sequence[int],
+    *,
+    generate: Generate,
+    anyone: Callable[[bool], bool] = bool,
+    **places: Any,
+) -> list[Trajectory]:
+    """Play an episode of each of B rows.
+
+    Args:
+        prompts, seeds: of the rows.
+        generate: the model.
         anyone: whether any process still plays, told whether this one does; processes whose episodes are
             over take part in the others' turns.
+        places: `tokenizer`, `ends`, `observations` and `max_tokens` of `Playing`.
 
     Raises:
         EnvironmentFailure: the environment raised.
     """
-    episodes = [Watched(environment, row, seed) for row, seed in zip(rows, seeds, strict=True)]
-    trajectories = [Trajectory() for _ in rows]
-    playing = list(range(len(rows)))
-    for turn in range(environment.turns):
+    each = zip(rows, prompts, seeds, strict=True)
+    episodes = [Playing(environment, row, prompt, seed, **places) for row, prompt, seed in each]
+    playing = episodes
+    for _ in range(environment.turns):
         if not anyone(bool(playing)):
             break
-        contexts = [prompts[i] + trajectories[i].ids for i in playing]
+        contexts = [episode.context for episode in playing]
         written, logprobs = generate(contexts or [prompts[0]])
-        on: list[int] = []
-        for place, i in enumerate(playing):
-            trajectory = trajectories[i]
-            limit = min(environment.turn_tokens, max_tokens - len(trajectory.ids))
-            action = written[place][:limit]
-            trajectory.add(action, own=True, logprobs=logprobs[place][:limit] if logprobs else None)
-            if action[-1] not in ends:
-                continue
-            seen = episodes[i].step(tokenizer.decode(action, skip_special_tokens=True))
-            if seen is None or turn + 1 == environment.turns:
-                continue
-            answer = observations(seen, conversation=isinstance(rows[i]["prompt"], list))
-            if len(trajectory.ids) + len(answer) < max_tokens:
-                trajectory.add(answer, own=False, logprobs=[0.0] * len(answer) if logprobs else None)
-                on.append(i)
-        playing = on
-    for trajectory, episode in zip(trajectories, episodes, strict=True):
-        trajectory.reward = episode.reward()
-    return trajectories
+        told: Sequence[list[float] | None] = logprobs or [None] * len(playing)
+        playing = [
+            episode
+            for episode, action, its in zip(playing, written, told, strict=False)
+            if episode.act(action, its)
+        ]
+    return [episode.end() for episode in episodes]

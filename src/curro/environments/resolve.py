@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
-from curro.data.labs import lab_family
 from curro.data.prompt_set import PromptSet
 from curro.environments.environment import Environment
 from curro.errors import ConfigError
-from curro.reward.user import function_of
+from curro.loading import load_callable, load_object
+from curro.messages import did_you_mean
+from curro.providers import provider
+from curro.registry import construct, parse_options
+
+BUILTIN = {"bfcl": "curro.environments.bfcl:Bfcl"}
 
 
 def resolve_environment(spec: str | None, prompts: PromptSet) -> Environment | None:
     """The environment that `spec` names; None for prompts that are answered in one turn.
 
     Args:
-        spec: a function of your own without arguments that makes one, or its class, as `module:function`;
-            None for that of the prompts' lab family, where it has one.
+        spec: `bfcl`, or a function of your own that makes one, or its class, as `module:function`; with
+            options, `bfcl:partial=true`; None for that of the lab's or BFCL's prompts, where they have one.
 
     Raises:
         ConfigError: no such module or function, or what it makes is no environment.
     """
     if spec is not None:
-        return _checked(function_of(spec, "environment")(), spec)
-    name = lab_family(prompts.source)
-    if name is None:
-        return None
-    from curro.lab import family
-    from curro.lab.episodes import EpisodeFamily
+        return _checked(_made(spec), spec)
+    found = provider(prompts.source)
+    return None if found is None else found[0].environment(found[1])
 
-    found = family(name)
-    return found if isinstance(found, EpisodeFamily) else None
+
+def _made(spec: str) -> Environment:
+    name, _, rest = spec.partition(":")
+    if name in BUILTIN:
+        factory = load_object(BUILTIN[name], "environment")
+    elif rest:
+        function, _, rest = rest.partition(":")
+        factory = load_callable(f"{name}:{function}", "environment")
+    else:
+        raise ConfigError(
+            f"no environment is called {spec!r}{did_you_mean(spec, BUILTIN)}; "
+            f"there is: {', '.join(BUILTIN)}; your own is module:function"
+        )
+    options = parse_options(rest, spec)
+    return construct(f"environment {name!r}", factory, options, options.pop("", []))
 
 
 def _checked(made: Environment, spec: str) -> Environment:

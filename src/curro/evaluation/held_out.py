@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 
 from curro.data.prompt_set import PromptSet
 from curro.environments.environment import Environment
 from curro.evaluation.pass_at_k import pass_at_k
-from curro.evaluation.sampling import attempts
+from curro.evaluation.pass_rates import sampled_rewards
+from curro.evaluation.sampling import beside_training
 from curro.reward import Reward
+from curro.rollout.engines.sampling_settings import SamplingSettings
 
 
 def evaluate(
@@ -21,9 +22,8 @@ def evaluate(
     reward: Reward,
     *,
     samples: int,
-    max_new_tokens: int,
+    settings: SamplingSettings,
     environment: Environment | None = None,
-    temperature: float = 1.0,
     success: float = 1.0,
     seed: int = 0,
 ) -> dict[str, float]:
@@ -32,30 +32,17 @@ def evaluate(
     Sampling has its own random numbers, so training goes on as if there had been no evaluation.
 
     Args:
-        samples: completions a prompt, at `temperature`; episodes, where there is an `environment`.
-        max_new_tokens: of a completion; of an episode, with its observations.
+        samples, settings, environment: as `sampled_rewards` takes them.
         success: a completion is right from this reward on.
 
     Returns:
         `eval/pass@1`, `eval/pass@N` for N samples, and `eval/reward`, the mean reward.
     """
-    was_training = model.training
-    model.eval()
-    devices = [model.device] if model.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(seed)
-        completions, rows = attempts(
-            model,
-            tokenizer,
-            prompts,
-            environment=environment,
-            n=samples,
-            max_new_tokens=max_new_tokens,
-            temperature=temperature,
+    with beside_training(model, seed):
+        rewards_PG = sampled_rewards(
+            model, tokenizer, prompts, reward, environment=environment, samples=samples, settings=settings
         )
-    model.train(was_training)
-    scores = reward.score(completions, rows)
-    reward_PG = np.array([0.0 if score is None else score for score in scores]).reshape(-1, samples)
-    correct_P = (reward_PG >= success).sum(axis=1)
+    rewards_PG = np.nan_to_num(rewards_PG)
+    correct_P = (rewards_PG >= success).sum(axis=1)
     accuracy = {f"eval/pass@{k}": pass_at_k(correct_P, samples, k) for k in {1, samples}}
-    return accuracy | {"eval/reward": float(reward_PG.mean())}
+    return accuracy | {"eval/reward": float(rewards_PG.mean())}

@@ -7,8 +7,8 @@ import numpy as np
 from curro.errors import ConfigError
 
 
-def pass_at_k(correct_P: np.ndarray, samples: int, k: int) -> float:
-    """The unbiased estimate 1 - C(n-c, k) / C(n, k), averaged over prompts.
+def pass_at_k_of_each(correct_P: np.ndarray, samples: int, k: int) -> np.ndarray:
+    """The unbiased estimate 1 - C(n-c, k) / C(n, k) of each prompt, float64 (P,).
 
     Chen et al., "Evaluating Large Language Models Trained on Code" (2021), equation 1.
 
@@ -29,4 +29,9 @@ def pass_at_k(correct_P: np.ndarray, samples: int, k: int) -> float:
     none_right = np.ones(len(correct))
     for i in range(k):
         none_right *= np.maximum(wrong - i, 0) / (samples - i)
-    return float(1 - none_right.mean())
+    return 1 - none_right
+
+
+def pass_at_k(correct_P: np.ndarray, samples: int, k: int) -> float:
+    """The mean of `pass_at_k_of_each` over prompts; arguments and errors as there."""
+    return float(pass_at_k_of_each(correct_P, samples, k).mean())

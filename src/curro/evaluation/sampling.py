@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,18 +12,22 @@ import torch
 from curro.environments.environment import EPISODE_REWARD, Environment, episode_seed
 from curro.environments.observation import ObservationTokens
 from curro.environments.play import Trajectory, play
+from curro.reward.completion import with_facts
 from curro.reward.reward import Row
+from curro.rollout.engines.plain_generation import end_ids, generation_config, padded, prompt_ids
+from curro.rollout.engines.sampling_settings import SamplingSettings
 
-UNTOUCHED: dict[str, Any] = {
-    "num_beams": 1,
-    "top_p": 1.0,
-    "min_p": None,
-    "typical_p": 1.0,
-    "repetition_penalty": 1.0,
-    "no_repeat_ngram_size": 0,
-    "min_new_tokens": 0,
-}
-"""For `generate`: the policy's own distribution, whatever the model's generation config says."""
+
+@contextmanager
+def beside_training(model: Any, seed: int) -> Iterator[None]:
+    """The model in evaluation mode with random numbers of its own, so that training goes on as if without."""
+    was_training = model.training
+    model.eval()
+    devices = [model.device] if model.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        yield
+    model.train(was_training)
 
 
 def attempts(
@@ -31,8 +37,7 @@ def attempts(
     *,
     environment: Environment | None,
     n: int,
-    max_new_tokens: int,
-    temperature: float = 1.0,
+    settings: SamplingSettings,
     batch: int = 512,
 ) -> tuple[list[str], list[Row]]:
     """`n` completions of the prompt of every row, or episodes in `environment`, as a `Reward` scores them.
@@ -40,13 +45,17 @@ def attempts(
     The episodes of a prompt start alike, and unlike those of training.
 
     Returns:
-        B = rows x n texts, a prompt's one after another, and the row of each, with the episode's reward.
+        B = rows x n texts, a prompt's one after another, and the row of each, with the episode's reward or
+        with what the completion's tokens tell (`curro.reward.completion`).
     """
     repeated = [row for row in rows for _ in range(n)]
-    options: dict[str, Any] = {"max_new_tokens": max_new_tokens, "temperature": temperature, "batch": batch}
+    options: dict[str, Any] = {"settings": settings, "batch": batch}
     if environment is None:
-        texts = sample(model, tokenizer, [row["prompt"] for row in rows], n=n, **options)
-        return [text for group in texts for text in group], repeated
+        ids = sample(model, tokenizer, [row["prompt"] for row in rows], n=n, **options)
+        ends = set(end_ids(model, tokenizer))
+        flat = [one for group in ids for one in group]
+        repeated = [with_facts(row, one, ends) for row, one in zip(repeated, flat, strict=True)]
+        return tokenizer.batch_decode(flat, skip_special_tokens=True), repeated
     played = episodes(model, tokenizer, repeated, environment, **options)
     told = tokenizer.batch_decode([trajectory.ids for trajectory in played], skip_special_tokens=True)
     return told, [
@@ -60,22 +69,15 @@ def episodes(
     rows: Sequence[Row],
     environment: Environment,
     *,
-    max_new_tokens: int,
-    temperature: float,
+    settings: SamplingSettings,
     batch: int,
 ) -> list[Trajectory]:
     """An episode of each row, `batch` at a time, of `max_new_tokens` with its observations at most."""
-    ends = model.generation_config.eos_token_id
-    ends = {ends} if isinstance(ends, int) else set(ends or [tokenizer.eos_token_id])
+    ends = set(end_ids(model, tokenizer))
+    turn = replace(settings, max_new_tokens=min(environment.turn_tokens, settings.max_new_tokens))
 
     def generate(contexts: list[list[int]]) -> tuple[list[list[int]], None]:
-        output = _generate(
-            model,
-            tokenizer,
-            contexts,
-            temperature=temperature,
-            max_new_tokens=min(environment.turn_tokens, max_new_tokens),
-        ).tolist()
+        output = _generate(model, tokenizer, contexts, turn).tolist()
         return [_up_to_end(ids, ends) for ids in output], None
 
     played: list[Trajectory] = []
@@ -84,13 +86,13 @@ def episodes(
         played += play(
             environment,
             part,
-            [_tokens(tokenizer, row["prompt"]) for row in part],
+            [prompt_ids(tokenizer, row["prompt"]) for row in part],
             [episode_seed(row, "held-out") for row in part],
             tokenizer=tokenizer,
             ends=ends,
             observations=ObservationTokens(tokenizer),
             generate=generate,
-            max_tokens=max_new_tokens,
+            max_tokens=settings.max_new_tokens,
         )
     return played
 
@@ -101,53 +103,46 @@ def sample(
     prompts: Sequence[Any],
     *,
     n: int,
-    max_new_tokens: int,
-    temperature: float = 1.0,
+    settings: SamplingSettings,
     batch: int = 512,
-) -> list[list[str]]:
-    """`n` completions of every prompt, in the prompts' order, from torch's own generator.
+) -> list[list[list[int]]]:
+    """The tokens of `n` completions of every prompt, in the prompts' order, from torch's own generator.
 
-    Prompts of like length go together, `batch` completions at a time, on the model's device.
+    Each goes up to the token that ends it. Prompts of like length go together, `batch` completions at a
+    time, on the model's device.
 
     Args:
         prompts: texts, or lists of messages for the tokenizer's chat template.
-        temperature: of sampling, without top-k and top-p.
     """
-    ids = [_tokens(tokenizer, prompt) for prompt in prompts]
+    ids, ends = [prompt_ids(tokenizer, prompt) for prompt in prompts], set(end_ids(model, tokenizer))
     order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
-    completions: list[list[str]] = [[] for _ in ids]
+    completions: list[list[list[int]]] = [[] for _ in ids]
     size = max(1, batch // n)
     for start in range(0, len(order), size):
         chunk = order[start : start + size]
-        output = _generate(
-            model,
-            tokenizer,
-            [ids[i] for i in chunk],
-            num_return_sequences=n,
-            temperature=temperature,
-            max_new_tokens=max_new_tokens,
-        )
-        texts = tokenizer.batch_decode(output, skip_special_tokens=True)
+        output = _generate(model, tokenizer, [ids[i] for i in chunk], settings, n).tolist()
         for j, i in enumerate(chunk):
-            completions[i] = texts[j * n : (j + 1) * n]
+            completions[i] = [_up_to_end(one, ends) for one in output[j * n : (j + 1) * n]]
     return completions
 
 
-def _generate(model: Any, tokenizer: Any, contexts: list[list[int]], **options: Any) -> torch.Tensor:
-    """What the model writes after each context, sampled from all of its distribution, padded on the right."""
-    inputs = tokenizer.pad({"input_ids": contexts}, padding_side="left", return_tensors="pt").to(model.device)
+def _generate(
+    model: Any, tokenizer: Any, contexts: list[list[int]], settings: SamplingSettings, n: int = 1
+) -> torch.Tensor:
+    """What the model writes, n times after each context: tokens (contexts x n, T), padded on the right."""
+    drawn = {"do_sample": True, "temperature": settings.temperature, "top_p": settings.top_p}
+    drawn |= {"top_k": 0, "min_p": 0.0, "num_return_sequences": n}  # None would become the model's own
+    config = generation_config(
+        model,
+        tokenizer,
+        settings.max_new_tokens,
+        **{} if settings.is_greedy else drawn,
+    )
+    inputs = padded(contexts, config.pad_token_id, model.device)
     with torch.inference_mode():
-        output = model.generate(**inputs, do_sample=True, top_k=0, **UNTOUCHED, **options)
-    return output[:, inputs["input_ids"].shape[1] :]
+        output = model.generate(**inputs, generation_config=config)[:, inputs["input_ids"].shape[1] :]
+    return output.repeat_interleave(n, dim=0) if settings.is_greedy else output
 
 
 def _up_to_end(ids: list[int], ends: set[int]) -> list[int]:
     return ids[: next((i + 1 for i, token in enumerate(ids) if token in ends), len(ids))]
-
-
-def _tokens(tokenizer: Any, prompt: Any) -> list[int]:
-    if isinstance(prompt, str):
-        return tokenizer(prompt)["input_ids"]
-    return tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=True, return_dict=True)[
-        "input_ids"
-    ]

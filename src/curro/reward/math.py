@@ -2,7 +2,8 @@
 
 math-verify hands text to SymPy, which can take for ever on a short text (9^9^9^9), and its own time limits
 are signals, which only the main thread may use. So it runs in processes of its own (`curro.reward.isolated`):
-a text that exhausts a limit there is a wrong answer, and threads of the trainer need not know.
+a text that exhausts a limit there is a wrong answer, and threads of the trainer need not know. Where a batch
+takes longer than a minute, the answers that are left are not scored.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _LONGEST_ANSWER = 1000
 
 
 def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
-    r"""1.0 where the answers are equal, 0.0 where not, None where the row has no answer.
+    r"""1.0 where the answers are equal, 0.0 where not, None where the row has no answer or the time was over.
 
     The completion's answer is its last `\boxed{}`, else what follows its last `####`, else the final
     expression that math-verify finds in its last 1,000 characters. An answer of more than 1,000 characters is
@@ -35,7 +36,12 @@ def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
         jobs.append(job)
     asked = list(dict.fromkeys(job for job in jobs if job is not None))  # rollouts of a group agree often
     results = dict(zip(asked, isolated.pool("curro.reward.math_check").map(asked), strict=True))
-    return [score if job is None else results[job] or 0.0 for score, job in zip(scores, jobs, strict=True)]
+    return [score if job is None else _score(results[job]) for score, job in zip(scores, jobs, strict=True)]
+
+
+def _score(result: isolated.Result) -> Score:
+    """A check that exhausted a limit is a wrong answer, one that was not made is no score."""
+    return None if isinstance(result, isolated.Unchecked) else result or 0.0
 
 
 def _without_asking(completion: str, gold: str | None) -> tuple[Score, tuple[str, str] | None]:

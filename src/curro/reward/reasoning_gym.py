@@ -18,7 +18,7 @@ from curro.reward.reward import Row, Score, key
 
 
 def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
-    r"""The scorer's number, 0..1; 0.0 for an answer that exhausts a limit.
+    r"""The scorer's number, 0..1; 0.0 for an answer that exhausts a limit, None where the time was over.
 
     The answer is what stands in the last `<answer>` tags, else in the last `\boxed{}`, else after the last
     `####`, else the whole completion, without the white space around it.
@@ -34,8 +34,8 @@ def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
         {"data_set": _data_set(row), "answer": _answer(text), "entry": _entry(row)}
         for text, row in zip(completions, rows, strict=True)
     ]
-    scores = isolated.pool("curro.reward.reasoning_gym_check").map(jobs)
-    return [score or 0.0 for score in scores]
+    results = isolated.pool("curro.reward.reasoning_gym_check").map(jobs)
+    return [None if isinstance(result, isolated.Unchecked) else result or 0.0 for result in results]
 
 
 def source_data_set(row: Row) -> str | None:
@@ -62,7 +62,7 @@ def _metadata(row: Row) -> dict[str, Any]:
     if isinstance(metadata, str):
         try:
             metadata = json.loads(metadata)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
     return metadata if isinstance(metadata, dict) else {}
 

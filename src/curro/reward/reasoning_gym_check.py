@@ -1,4 +1,4 @@
-"""One reasoning-gym scorer on one answer; runs in a process of its own, with a tame `eval`."""
+"""One reasoning-gym scorer on one answer; runs in a process of its own, with a restricted `eval`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import reasoning_gym
 from reasoning_gym.factory import DATASETS
 
 from curro.reward.isolated import RefusedError
-from curro.reward.tame_eval import tame_eval
+from curro.reward.restricted_eval import restricted_eval
 
 for _name, _module in list(sys.modules.items()):
     if _name.startswith("reasoning_gym.") or _name == "sympy.parsing.sympy_parser":
-        _module.eval = tame_eval  # type: ignore[attr-defined]
+        _module.eval = restricted_eval  # type: ignore[attr-defined]
 
 
 def check(job: dict[str, Any]) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from curro.errors import RewardError
+from curro.groups import one_reward
 
 Row = dict[str, Any]
 Score = float | None
@@ -20,10 +21,34 @@ class Reward:
     Attributes:
         name: for messages and metrics.
         verify: scores a batch: completions and their prompts' rows, both of length B, in; B scores out.
+        verify_async: the same without holding up an event loop, for a verifier that has its own processes.
     """
 
     name: str
     verify: Callable[[Sequence[str], Sequence[Row]], Sequence[Score]]
+    verify_async: Callable[[Sequence[str], Sequence[Row]], Awaitable[Sequence[Score]]] | None = None
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """The parts that the reward is the weighted sum of, by name: of a single verifier itself."""
+        return {self.name: 1.0}
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person should know of how the reward scores here, in sentences."""
+        note = getattr(self.verify, "note", None)
+        return [] if note is None else [note]
+
+    def named(self, completions: Sequence[str], rows: Sequence[Row]) -> dict[str, list[Score]]:
+        """The scores of every part, by name; arguments and errors are those of `score`."""
+        return {self.name: self.score(completions, rows)}
+
+    async def named_async(self, completions: Sequence[str], rows: Sequence[Row]) -> dict[str, list[Score]]:
+        """As `named`, for an event loop, which goes on meanwhile: in a thread, or as the verifier can."""
+        if self.verify_async is None:
+            return await asyncio.to_thread(self.named, completions, rows)
+        self._check_lengths(completions, rows)
+        return {self.name: self._all_checked(await self.verify_async(completions, rows), rows)}
 
     def score(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
         """The reward of every completion, None where it was not scored.
@@ -36,26 +61,20 @@ class Reward:
             RewardError: a score is NaN, infinite or no number (the message has the prompt's key), or the
                 lengths differ.
         """
+        self._check_lengths(completions, rows)
+        return self._all_checked(self.verify(completions, rows), rows)
+
+    def _check_lengths(self, completions: Sequence[str], rows: Sequence[Row]) -> None:
         if len(completions) != len(rows):
             raise RewardError(f"reward {self.name!r}: {len(completions)} completions of {len(rows)} prompts")
-        scores = self.verify(completions, rows)
+
+    def _all_checked(self, scores: Sequence[Any], rows: Sequence[Row]) -> list[Score]:
         if len(scores) != len(rows):
             raise RewardError(f"reward {self.name!r}: {len(scores)} scores of {len(rows)} completions")
         return [self._checked(score, row) for score, row in zip(scores, rows, strict=True)]
 
     def _checked(self, score: Any, row: Row) -> Score:
-        if score is None:
-            return None
-        try:
-            number = float(score)
-        except (TypeError, ValueError, OverflowError):
-            number = math.nan
-        if not math.isfinite(number):
-            raise RewardError(
-                f"reward {self.name!r} gave {score!r:.50} for the prompt {key(row)}: "
-                "a reward is a finite number, or None for a completion that is not scored"
-            )
-        return number
+        return one_reward(score, f"reward {self.name!r} gave {score!r:.50} for the prompt {key(row)}")
 
 
 def key(row: Row) -> str:

@@ -38,7 +38,10 @@ def main(module: str) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
-        check = importlib.import_module(module).check
+        loaded = importlib.import_module(module)
+        check, warm = loaded.check, getattr(loaded, "warm", None)
+        if warm is not None:
+            warm()
     except ImportError as error:
         replies.write(json.dumps({"error": f"{error}; pip install 'curro[train]'"}) + "\n")
         return

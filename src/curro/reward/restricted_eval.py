@@ -39,7 +39,7 @@ _CALLS |= {
 }
 
 
-def tame_eval(
+def restricted_eval(
     source: str, global_names: dict[str, Any] | None = None, local_names: dict[str, Any] | None = None
 ) -> Any:
     """As `eval`, for a text that holds nothing else.

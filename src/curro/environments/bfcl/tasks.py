@@ -1,0 +1,99 @@
+"""BFCL's multi-turn conversations as rows of prompts."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from curro.environments.bfcl.apis import MISSING, MODULES
+from curro.errors import ConfigError
+
+CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
+
+MORE_FUNCTIONS = "More functions are available now:\n{functions}\nPlease try again."
+
+SYSTEM = """\
+You solve tasks by calling functions. Answer with a list of calls and nothing else:
+[name(parameter=value, ...), name(...)]
+Values are Python literals. You are then shown what each call returned, and may call again.
+When a request is done, or cannot be done with what you have, say so in a sentence without calls.
+
+The functions, as JSON:
+{functions}"""
+
+
+def rows(category: str, split: str, limit: int | None) -> list[dict[str, Any]]:
+    """The conversations of a category, in BFCL's order.
+
+    A fifth of them, by a hash of their numbers, is the test split: a conversation has the same number, and so
+    the same split, in each category.
+
+    Returns:
+        rows with `prompt` (a conversation up to the first request), `answer` (JSON: for each turn the calls
+        that solve it), `key` (BFCL's id), and `task`, JSON that the environment reads.
+
+    Raises:
+        ConfigError: no such category or split, or bfcl-eval is not installed.
+    """
+    if category not in CATEGORIES:
+        raise ConfigError(f"BFCL has no multi-turn category {category!r}; there are: {', '.join(CATEGORIES)}")
+    if split not in ("train", "test"):
+        raise ConfigError(f"split {split!r} is not one of train, test")
+    answers = {one["id"]: one["ground_truth"] for one in _lines(f"possible_answer/{_file(category)}")}
+    wanted = [one for one in _lines(_file(category)) if _split(one["id"]) == split]
+    return [_row(entry, answers[entry["id"]]) for entry in wanted[:limit]]
+
+
+def _row(entry: Mapping[str, Any], answer: list[list[str]]) -> dict[str, Any]:
+    functions = [function for name in entry["involved_classes"] for function in _lines(_doc_file(name))]
+    later = {int(turn): names for turn, names in entry.get("missed_function", {}).items()}
+    held_back = {name for names in later.values() for name in names}
+    told = [function for function in functions if function["name"] not in held_back]
+    requests = [
+        MORE_FUNCTIONS.format(functions=_json([f for f in functions if f["name"] in later[turn]]))
+        if turn in later
+        else "\n".join(message["content"] for message in messages)
+        for turn, messages in enumerate(entry["question"])
+    ]
+    task = {
+        "requests": requests,
+        "answer": answer,
+        "classes": entry["involved_classes"],
+        "config": entry["initial_config"],
+        "long_context": "long_context" in entry["id"],
+    }
+    prompt = [
+        {"role": "system", "content": SYSTEM.format(functions=_json(told))},
+        {"role": "user", "content": requests[0]},
+    ]
+    return {"prompt": prompt, "answer": _json(answer), "key": entry["id"], "task": _json(task)}
+
+
+def _split(identifier: str) -> str:
+    number = identifier.rpartition("_")[2]
+    return "test" if hashlib.blake2b(number.encode(), digest_size=4).digest()[0] % 5 == 0 else "train"
+
+
+def _file(category: str) -> str:
+    return f"BFCL_v4_multi_turn_{category}.json"
+
+
+def _doc_file(name: str) -> str:
+    return f"multi_turn_func_doc/{MODULES[name]}.json"
+
+
+def _lines(name: str) -> Iterator[Any]:
+    found = importlib.util.find_spec("bfcl_eval")
+    if found is None or found.origin is None:
+        raise ConfigError(MISSING)
+    with (Path(found.origin).parent / "data" / name).open(encoding="utf-8") as file:
+        for line in file:
+            yield json.loads(line)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,104 @@
+"""Rollouts of every prompt, scored: what `curro estimate` does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from curro.data.prompt_set import PromptSet
+from curro.errors import EngineError, PromptError
+from curro.reward import Reward
+from curro.reward.scorer import rollout_row
+from curro.rollout.engines.engine import Engine, Rollout
+
+PATIENCE = 20
+"""So many prompts in a row without any rollout, and the engine is given up."""
+
+SUCCESS = 1 - 1e-6
+"""A completion is right from this reward on."""
+
+
+async def estimate(
+    engine: Engine,
+    prompts: PromptSet,
+    reward: Reward,
+    *,
+    k: int,
+    todo: Iterable[int],
+    in_flight: int,
+    on_group: Callable[[dict[str, Any]], None],
+) -> int:
+    """Generate k rollouts of each prompt and score them.
+
+    Args:
+        todo: the numbers of the prompts to do, begun in this order.
+        in_flight: how many prompts are under way at once.
+        on_group: hears of every prompt as it is done, with the columns of
+            `curro.evaluation.estimate_folder`; prompts without any rollout are left out.
+
+    Returns:
+        how many prompts were left out, for all their rollouts failed.
+
+    Raises:
+        EngineError: the engine is dead, or failed for 20 prompts one after the other.
+        RewardError: a score that is no number.
+    """
+    waiting, scoring = iter(todo), asyncio.Lock()
+    left_out = in_a_row = 0
+
+    async def work() -> None:
+        nonlocal left_out, in_a_row
+        for i in _shared(waiting):
+            try:
+                rollouts = await engine.generate(prompts[i]["prompt"], k)
+            except PromptError as error:
+                rollouts = [Rollout("", error=str(error))]
+            good = [rollout for rollout in rollouts if rollout.error is None]
+            if not good:
+                left_out, in_a_row = left_out + 1, in_a_row + 1
+                if in_a_row >= PATIENCE:
+                    raise EngineError(
+                        f"the last {in_a_row} prompts got no rollout at all; the last one for: "
+                        f"{rollouts[0].error}"
+                    )
+                continue
+            in_a_row = 0
+            async with scoring:  # a function of the user's own need not stand two threads
+                texts = [rollout.text for rollout in good]
+                rows = [rollout_row(prompts[i], rollout) for rollout in good]
+                scores = await asyncio.to_thread(reward.score, texts, rows)
+            on_group(
+                {"prompt": i, "key": prompts.keys[i]}
+                | moments(scores, sum(rollout.finish == "length" for rollout in good))
+            )
+
+    workers = [asyncio.ensure_future(work()) for _ in range(in_flight)]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+    return left_out
+
+
+def _shared(waiting: Iterator[int]) -> Iterator[int]:
+    """The rest of an iterator that others draw from, too."""
+    while (i := next(waiting, None)) is not None:
+        yield i
+
+
+def moments(scores: Sequence[float | None], truncated: int) -> dict[str, Any]:
+    """The columns of an estimate that follow from the scores of a prompt's rollouts; None is no score."""
+    scored = np.array([score for score in scores if score is not None], np.float64)
+    return {
+        "rollouts": len(scores),
+        "scored": len(scored),
+        "correct": int((scored >= SUCCESS).sum()),
+        "truncated": truncated,
+        "mean": float(scored.mean()) if len(scored) else None,
+        "variance": float(scored.var()) if len(scored) else None,
+    }

@@ -1,0 +1,124 @@
+"""The folder of an estimate: its settings, a line a finished prompt, and the table at the end.
+
+estimate.json         what the estimate was started with
+groups.jsonl          a line a prompt, in the order they finished: `prompt`, `key`, `rollouts`, `scored`,
+                      `correct`, `truncated`, `mean`, `variance`
+pass_rates.parquet    the same in the data set's order, once all prompts are done
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from curro.errors import CurroError
+from curro.storage.atomic import replacing
+from curro.storage.json_lines import append_rows, as_object, read_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COLUMNS = ("prompt", "key", "rollouts", "scored", "correct", "truncated", "mean", "variance")
+
+
+class EstimateError(CurroError):
+    """A folder that holds no estimate or another one, or an estimate that does not serve."""
+
+
+class EstimateFolder:
+    """Made by `begin` or `open`. A killed process loses at most the line that it was writing."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._settings = path / "estimate.json"
+        self._groups = path / "groups.jsonl"
+        self._table = path / "pass_rates.parquet"
+
+    @classmethod
+    def begin(cls, path: str | os.PathLike[str], settings: Mapping[str, Any]) -> EstimateFolder:
+        """A new estimate in a new or empty folder, or the one there to be gone on with.
+
+        Raises:
+            EstimateError: the folder is of other settings (they are named), or in other use.
+        """
+        folder = cls(Path(path))
+        if folder._settings.is_file():
+            there = folder.settings
+            names = dict.fromkeys([*there, *settings])
+            other = [name for name in names if there.get(name) != settings.get(name)]
+            if other:
+                differ = ", ".join(f"{n} was {there.get(n)!r}, is {settings.get(n)!r}" for n in other)
+                raise EstimateError(
+                    f"{path} holds another estimate ({differ}): choose another folder with --out"
+                )
+            return folder
+        if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
+            raise EstimateError(f"{path} exists and is not an empty folder: choose another one with --out")
+        folder.path.mkdir(parents=True, exist_ok=True)
+        with replacing(folder._settings) as part:
+            part.write_text(json.dumps(dict(settings), indent=2) + "\n", encoding="utf-8")
+        return folder
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> EstimateFolder:
+        """The estimate in an existing folder.
+
+        Raises:
+            EstimateError: there is none.
+        """
+        folder = cls(Path(path))
+        if not folder._settings.is_file():
+            raise EstimateError(f"{path} holds no estimate: make one with `curro estimate DATA --out {path}`")
+        return folder
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the estimate was started with."""
+        try:
+            return as_object(self._settings.read_bytes())
+        except ValueError as error:
+            raise EstimateError(f"{self._settings} is damaged: {error}") from error
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Add a finished prompt."""
+        append_rows(self._groups, [row])
+
+    def groups(self) -> dict[int, dict[str, Any]]:
+        """The finished prompts by their number, in the order of the data set; null comes back as NaN.
+
+        Of a prompt that was sampled again the latest row counts.
+        """
+        latest = {row["prompt"]: row for row in read_rows(self._groups, COLUMNS)}
+        return dict(sorted(latest.items()))
+
+    def write_table(self) -> pa.Table:
+        """Write and return the table of all prompts, by their number."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        rows = list(self.groups().values())
+        table = pa.table({name: [row[name] for row in rows] for name in COLUMNS})
+        with replacing(self._table) as part:
+            pq.write_table(table, part)
+        return table
+
+    def table(self) -> pa.Table:
+        """The table of all prompts.
+
+        Raises:
+            EstimateError: the estimate is not complete, or the file is damaged.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if not self._table.is_file():
+            raise EstimateError(
+                f"the estimate in {self.path} is not complete: type its `curro estimate` again to go on"
+            )
+        try:
+            return pq.read_table(self._table)
+        except pa.ArrowInvalid as error:
+            raise EstimateError(f"{self._table} is damaged: {error}") from error

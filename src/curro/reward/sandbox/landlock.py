@@ -1,0 +1,72 @@
+"""Landlock and a filter of system calls: confinement without bubblewrap and without namespaces.
+
+Landlock (Linux 6.2 and later, in containers too) closes files and TCP to a process and all that it starts,
+and the filter closes what Landlock leaves open. Other than in bubblewrap, there is no folder that a program
+may write to, it can tell whether a file exists, and it can send no signals.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from curro.reward.sandbox.readable import package_folders, readable
+from curro.reward.sandbox.system_calls import filter_program
+
+_LEAST = 3
+"""The version of Landlock that refuses to cut files short."""
+_FILES, _NAMES = 1 << 0 | 1 << 2, 1 << 3
+"""Rights to execute and read a file, and to list a folder."""
+_WRITE = 1 << 1
+_INSIDE = Path(__file__).with_name("inside_landlock.py").read_text()
+
+
+def version() -> int:
+    """That of the kernel's Landlock; 0 without it."""
+    create_ruleset, ask_version = 444, 1
+    return max(0, ctypes.CDLL(None).syscall(create_ruleset, None, ctypes.c_size_t(0), ask_version))
+
+
+def why_not() -> str:
+    """What the machine lacks; "" where there may be a trial."""
+    if sys.platform != "linux" or filter_program() is None:
+        return "its system calls are not known here"
+    found = version()
+    if found < _LEAST:
+        return f"the kernel has version {found} of Landlock, not {_LEAST} (Linux 6.2)"
+    return ""
+
+
+@cache
+def inside(packages: bool) -> dict[str, Any]:
+    """What the program's process applies to itself, by inside_landlock.py."""
+    rules: list[tuple[str, int]] = []
+    hidden = set() if packages else {os.path.realpath(folder) for folder in package_folders()}
+    places = [*readable(packages), "/lib", "/lib64"]
+    for place in dict.fromkeys(map(os.path.realpath, filter(os.path.exists, places))):
+        if os.path.isdir(place):
+            rules.append((place, _NAMES))
+        rules += [(path, _FILES) for path in _without(place, hidden)]
+    rules += [("/dev/null", _FILES | _WRITE), ("/dev/zero", _FILES), ("/dev/urandom", _FILES)]
+    # where other users cannot enter the interpreter's folder, root's program keeps the right to read
+    enter = all(os.stat(folder).st_mode & 1 for folder in Path(os.path.realpath(sys.executable)).parents)
+    told = {"rules": rules, "filter": filter_program(), "version": version(), "keep": not enter}
+    return {"source": _INSIDE} | told
+
+
+def _without(place: str, hidden: set[str]) -> Iterator[str]:
+    """The place, or where something in it is hidden, all else in it."""
+    if place in hidden:
+        return
+    if not any(one.startswith(place + "/") for one in hidden):
+        yield place
+        return
+    with os.scandir(place) as entries:
+        for entry in entries:
+            if not entry.is_symlink():  # what it leads to has a rule of its own, if it may be read
+                yield from _without(entry.path, hidden)

@@ -1,0 +1,48 @@
+"""What a program may use."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+
+from curro.errors import ConfigError
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of one program.
+
+    Attributes:
+        seconds: on the clock, and of processor time for each process.
+        memory_mib: address space of each process.
+        processes: processes and threads at the same time.
+        files_mib: of all files in its only writable folder, /tmp, and of those in /dev/shm.
+        output_kib: of what it writes to its standard output.
+    """
+
+    seconds: float = 6.0
+    memory_mib: int = 1024
+    processes: int = 16
+    files_mib: int = 16
+    output_kib: int = 1024
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if not 0 < value < math.inf:
+                raise ConfigError(f"{one.name} is a number above 0, not {value}")
+
+    def rlimits(self) -> dict[str, int]:
+        """By the names of the module `resource`."""
+        return {
+            "RLIMIT_CPU": math.ceil(self.seconds) + 1,
+            "RLIMIT_AS": self.memory_mib * MIB,
+            "RLIMIT_NPROC": self.processes,
+            "RLIMIT_FSIZE": max(self.files_mib * MIB, self.output_kib * 1024),
+            "RLIMIT_NOFILE": 64,
+            "RLIMIT_CORE": 0,
+            "RLIMIT_MEMLOCK": 0,
+            "RLIMIT_MSGQUEUE": 0,
+        }
