@@ -1,6 +1,7 @@
 """curro in TRL: a `GRPOTrainer` whose prompts are chosen by a curriculum."""
 
-from curro.hosts.trl.refill import RefillSettings
-from curro.hosts.trl.trainer import CurriculumGRPOTrainer, GroupRecord
+from curro.hosts.trl.records import GroupRecord
+from curro.hosts.trl.trainer import CurriculumGRPOTrainer
+from curro.rollout.fill_settings import FillSettings
 
-__all__ = ["CurriculumGRPOTrainer", "GroupRecord", "RefillSettings"]
+__all__ = ["CurriculumGRPOTrainer", "FillSettings", "GroupRecord"]

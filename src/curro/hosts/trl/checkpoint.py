@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import torch
+from accelerate import Accelerator
 from safetensors import safe_open
 from safetensors.torch import save_file
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
-if TYPE_CHECKING:
-    from curro.hosts.trl.trainer import CurriculumGRPOTrainer
+from curro.curriculum import Curriculum
+from curro.errors import CheckpointError
 
 FOLDER, CURRICULUM = "curro", "curriculum.npz"
+
+
+@dataclass(frozen=True)
+class Rollouts:
+    """Rollouts of a generation that are still to be trained on: TRL's `_step` and `_buffered_inputs`."""
+
+    step: int
+    parts: list[dict[str, torch.Tensor]]
 
 
 def newest(folder: Path, *, cut_off: Callable[[Path], None] = lambda path: None) -> Path | None:
@@ -40,52 +50,98 @@ def step_of(checkpoint: Path) -> int:
     return int(checkpoint.name.split("-")[1])
 
 
-def clear(trainer: CurriculumGRPOTrainer, checkpoint: Path) -> None:
+@contextmanager
+def saving(folder: Path) -> Iterator[None]:
+    """What goes wrong while a folder is written, by whichever library, is one sentence, and the folder goes.
+
+    Raises:
+        CheckpointError: as the writing raised something else.
+    """
+    try:
+        yield
+    except Exception as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise CheckpointError(
+            f"{folder} could not be saved ({first_line(error)}): what was saved before is still there"
+        ) from error
+
+
+@contextmanager
+def reading(checkpoint: Path) -> Iterator[None]:
+    """What goes wrong while a checkpoint is read, by whichever library, is one sentence.
+
+    Raises:
+        CheckpointError: as the reading raised something else.
+    """
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except Exception as error:
+        raise CheckpointError(
+            f"the checkpoint {checkpoint} cannot be read ({first_line(error)}): remove that folder, and "
+            "resuming goes on from the one before"
+        ) from error
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, without the pages that some libraries add."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
+def clear(checkpoint: Path, accelerator: Accelerator) -> None:
     """Before TRL saves a checkpoint: it is not complete, whatever an earlier run left in its place."""
-    if trainer.accelerator.is_main_process:
+    if accelerator.is_main_process:
         shutil.rmtree(checkpoint / FOLDER, ignore_errors=True)
-    trainer.accelerator.wait_for_everyone()
+    accelerator.wait_for_everyone()
 
 
-def save(trainer: CurriculumGRPOTrainer, checkpoint: Path) -> None:
+def save(
+    checkpoint: Path, accelerator: Accelerator, curriculum: Curriculum, rollouts: Rollouts | None
+) -> None:
     """Write the unused rollouts (by each process), then the curriculum (by its owner) into the checkpoint.
 
     The curriculum's file appears whole, as the last of all: a checkpoint that has it is complete.
     """
     folder = checkpoint / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    split = cast(int, trainer.args.steps_per_generation)
-    if trainer._step % (split * trainer.num_iterations) and trainer._buffered_inputs is not None:
+    if rollouts is not None:
         tensors = {
             f"{part}/{name}": value.contiguous().clone()
-            for part, inputs in enumerate(trainer._buffered_inputs)
+            for part, inputs in enumerate(rollouts.parts)
             for name, value in inputs.items()
             if isinstance(value, torch.Tensor)
         }
-        save_file(tensors, _rollouts(trainer, folder), metadata={"step": str(trainer._step)})
-    trainer.accelerator.wait_for_everyone()
-    if trainer.accelerator.is_main_process:
-        trainer.curriculum.save(folder / CURRICULUM)
+        save_file(tensors, _rollouts(folder, accelerator), metadata={"step": str(rollouts.step)})
+    accelerator.wait_for_everyone()
+    if accelerator.is_main_process:
+        curriculum.save(folder / CURRICULUM)
 
 
-def load(trainer: CurriculumGRPOTrainer, checkpoint: Path) -> None:
-    """Restore what `save` wrote; the owner frees prompts whose rollouts are lost."""
+def load(checkpoint: Path, accelerator: Accelerator, curriculum: Curriculum, parts: int) -> Rollouts | None:
+    """Restore what `save` wrote; the owner frees prompts whose rollouts are lost.
+
+    Args:
+        parts: how many parts TRL divides a generation into.
+
+    Returns:
+        this process's unused rollouts, if there are any.
+    """
     folder = checkpoint / FOLDER
-    if trainer.accelerator.is_main_process:
-        trainer.curriculum.load(folder / CURRICULUM)
-        trainer.curriculum.drop(trainer.curriculum.ledger.tickets)
-    path = _rollouts(trainer, folder)
-    if path.exists():
-        parts: list[dict[str, torch.Tensor]] = [
-            {} for _ in range(cast(int, trainer.args.steps_per_generation))
-        ]
-        with safe_open(path, framework="pt", device=str(trainer.accelerator.device)) as file:
-            trainer._step = int(file.metadata()["step"])
-            for key in file.keys():  # noqa: SIM118 - a safetensors file is no mapping
-                part, name = key.split("/")
-                parts[int(part)][name] = file.get_tensor(key)
-        trainer._buffered_inputs = parts
+    if accelerator.is_main_process:
+        curriculum.load(folder / CURRICULUM)
+        curriculum.drop(curriculum.ledger.tickets)
+    path = _rollouts(folder, accelerator)
+    if not path.exists():
+        return None
+    found: list[dict[str, torch.Tensor]] = [{} for _ in range(parts)]
+    with safe_open(path, framework="pt", device=str(accelerator.device)) as file:
+        step = int(file.metadata()["step"])
+        for key in file.keys():  # noqa: SIM118 - a safetensors file is no mapping
+            part, name = key.split("/")
+            found[int(part)][name] = file.get_tensor(key)
+    return Rollouts(step, found)
 
 
-def _rollouts(trainer: CurriculumGRPOTrainer, folder: Path) -> Path:
-    return folder / f"rollouts-{trainer.accelerator.process_index}.safetensors"
+def _rollouts(folder: Path, accelerator: Accelerator) -> Path:
+    return folder / f"rollouts-{accelerator.process_index}.safetensors"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import torch
 
@@ -12,22 +12,24 @@ from curro.environments.environment import EPISODE_REWARD, Environment, episode_
 from curro.environments.observation import ObservationTokens
 from curro.environments.play import play
 
-if TYPE_CHECKING:
-    from curro.hosts.trl.trainer import CurriculumGRPOTrainer
-
 
 class EpisodeRollouts:
     """Plays an episode for each of the trainer's rows, with TRL's own generation for every turn.
 
     TRL trains on the tokens whose `env_mask` is 1, and counts those alone as a completion's length; the
     episode's reward reaches the reward function as a column.
+
+    Args:
+        environment: what is played.
+        rows: gives the data set's rows that the prompts of the call belong to.
     """
 
-    def __init__(self, environment: Environment) -> None:
-        self.environment = environment
+    def __init__(self, environment: Environment, rows: Callable[[], list[dict[str, Any]]]) -> None:
+        self.environment, self.rows = environment, rows
 
-    def __call__(self, prompts: list[Any], trainer: CurriculumGRPOTrainer) -> dict[str, Any]:
-        host, accelerator = cast(Any, trainer), trainer.accelerator
+    def __call__(self, prompts: list[Any], trainer: Any) -> dict[str, Any]:
+        """TRL's `rollout_func`: it passes its trainer."""
+        host, accelerator, rows = trainer, trainer.accelerator, self.rows()
         prompt_ids = host._tokenize_prompts(prompts)[0]
 
         def generate(contexts: list[list[int]]) -> tuple[list[list[int]], list[list[float]] | None]:
@@ -40,9 +42,9 @@ class EpisodeRollouts:
         with _short_turns(host, self.environment.turn_tokens):
             played = play(
                 self.environment,
-                trainer.rows,
+                rows,
                 prompt_ids,
-                [episode_seed(row, *when) for row in trainer.rows],
+                [episode_seed(row, *when) for row in rows],
                 tokenizer=host._tokenizer,
                 ends=set(host.eos_token_ids),
                 observations=ObservationTokens(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+from collections.abc import Sequence
 
 from datasets import Dataset
+
+from curro.data.identity import fingerprint_of_rows
+from curro.data.keys import RowNumbers
 
 
 class RowIdentity:
@@ -13,16 +15,13 @@ class RowIdentity:
 
     Attributes:
         keys: the column `key` where there is one, else the row numbers.
-        fingerprint: SHA-256, 64 hex digits, over keys and prompts in their order.
+        fingerprint: of prompts and answers (`curro.data.identity`).
         rows: the data set, for methods that look at texts or columns.
     """
 
     def __init__(self, dataset: Dataset) -> None:
-        column = dataset["key"] if "key" in dataset.column_names else range(len(dataset))
-        self.keys = [str(key) for key in column]
-        digest = hashlib.sha256()
-        prompts = dataset["prompt"] if "prompt" in dataset.column_names else [None] * len(dataset)
-        for key, prompt in zip(self.keys, prompts, strict=True):
-            digest.update(json.dumps([key, prompt], sort_keys=True).encode() + b"\n")
-        self.fingerprint = digest.hexdigest()
+        self.keys: Sequence[str] = RowNumbers(len(dataset))
+        if "key" in dataset.column_names:
+            self.keys = [str(key) for key in dataset["key"]]
+        self.fingerprint = fingerprint_of_rows(dataset)
         self.rows = dataset

@@ -4,20 +4,55 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from accelerate import Accelerator
 from transformers import GenerationConfig
 from trl.models import unwrap_model_for_generation
 from trl.trainer.utils import pad
 
+from curro.environments.environment import Environment
 from curro.errors import ConfigError
-from curro.lessons import Reply
+from curro.hosts.trl.uncounted import uncounted_rewards
+from curro.policy import Reply
 
-if TYPE_CHECKING:
-    from curro.hosts.trl.trainer import CurriculumGRPOTrainer
+
+@dataclass(frozen=True)
+class ModelAccess:
+    """What a policy needs of TRL's trainer.
+
+    Attributes:
+        accelerator: of this process.
+        model, wrapped: give the model that is trained, and as the accelerator has wrapped it.
+        is_split: tells whether its weights are split over the processes (FSDP, DeepSpeed).
+        prompts: gives a row of the data set by its number.
+        tokenizer, template, template_options: of prompts and conversations.
+        tokenize_prompts: TRL's `_tokenize_prompts`.
+        sampling: `transformers`' generation settings of the rollouts, the tokens that end a completion too.
+        environment, max_completion_length, reward_functions: of the rollouts.
+        rows: how many sequences a process generates or reads at a time.
+        gradient_checkpointing_kwargs: of the training arguments.
+    """
+
+    accelerator: Accelerator
+    model: Callable[[], Any]
+    wrapped: Callable[[], Any]
+    is_split: Callable[[], bool]
+    prompts: Callable[[int], Mapping[str, Any]]
+    tokenizer: Any
+    template: str | None
+    template_options: dict[str, Any]
+    tokenize_prompts: Callable[[list[Any]], tuple[list[list[int]], Any, Any]]
+    sampling: dict[str, Any]
+    environment: Environment | None
+    max_completion_length: int
+    reward_functions: Sequence[Callable[..., Any]]
+    rows: int
+    gradient_checkpointing_kwargs: Any
 
 
 class TrainedPolicy:
@@ -30,24 +65,40 @@ class TrainedPolicy:
         seconds: spent on answers since it was last set to 0.
     """
 
-    def __init__(self, trainer: CurriculumGRPOTrainer) -> None:
-        self.trainer = trainer
+    def __init__(self, access: ModelAccess) -> None:
+        self.access = access
         self.seconds = 0.0
 
     def prompt(self, number: int) -> str:
         """The row's prompt; of a conversation the text of all messages but the system's."""
-        prompt = self.trainer.train_dataset[number]["prompt"]
+        prompt = self.access.prompts(number)["prompt"]
         if isinstance(prompt, str):
             return prompt
         return "\n\n".join(_text(message["content"]) for message in prompt if message["role"] != "system")
 
+    def uncounted_rewards(self, prompts: Sequence[int], samples: int, seed: int) -> np.ndarray:
+        """Rewards (P, samples) of the policy as it is; training's own random numbers are left alone."""
+        access = self.access
+        (score,) = access.reward_functions
+        return uncounted_rewards(
+            access.accelerator.unwrap_model(access.model()),
+            access.tokenizer,
+            [dict(access.prompts(int(number))) for number in prompts],
+            score,
+            environment=access.environment,
+            samples=samples,
+            max_new_tokens=access.max_completion_length,
+            temperature=access.sampling["temperature"],
+            seed=seed,
+        )
+
     def backbone(self) -> tuple[Any, Any]:
         """A copy of the model as it is now without its head, adapters merged, and the tokenizer."""
-        model = self._trainer.accelerator.unwrap_model(self.trainer.model)
+        model = self.access.accelerator.unwrap_model(self.access.model())
         if hasattr(model, "merge_and_unload"):
             model = copy.deepcopy(model).merge_and_unload()
         # TRL binds the whole model's `forward` to it: a copy of the whole would run the trained one
-        return copy.deepcopy(model.base_model), self._trainer._tokenizer
+        return copy.deepcopy(model.base_model), self.access.tokenizer
 
     def answer(self, conversations: Sequence[Sequence[dict[str, str]]], max_tokens: int) -> list[Reply]:
         """One sampled answer to each conversation, at most as many at a time as this process's rollouts.
@@ -60,15 +111,14 @@ class TrainedPolicy:
         """
         self._refuse_split_weights()
         since = time.perf_counter()
-        rows = self._rows
-        asked = self._tokenize(conversations)
+        rows, asked = self.access.rows, self._tokenize(conversations)
         answered: list[list[int]] = []
-        sampling = self._sampling(max_tokens)
+        sampling = self.access.sampling | {"max_new_tokens": max_tokens, "do_sample": True}
         with unwrap_model_for_generation(
-            self._trainer.model_wrapped,
-            self.trainer.accelerator,
+            self.access.wrapped(),
+            self.access.accelerator,
             generation_kwargs=sampling,  # else the model's own settings fill gaps
-            gradient_checkpointing_kwargs=self._trainer.args.gradient_checkpointing_kwargs,
+            gradient_checkpointing_kwargs=self.access.gradient_checkpointing_kwargs,
         ) as model:
             training = model.training
             model.eval()
@@ -77,8 +127,7 @@ class TrainedPolicy:
                     answered += self._generate(model, asked[start : start + rows], sampling)
             finally:
                 model.train(training)
-        tokenizer = self._trainer._tokenizer
-        texts = tokenizer.batch_decode(answered, skip_special_tokens=True) if answered else []
+        texts = self.access.tokenizer.batch_decode(answered, skip_special_tokens=True) if answered else []
         self.seconds += time.perf_counter() - since
         return [
             Reply(text, tuple(ids), tuple(tokens))
@@ -95,20 +144,20 @@ class TrainedPolicy:
             ConfigError: the weights are split over processes (FSDP, DeepSpeed); prompts with images.
         """
         self._refuse_split_weights()
-        trainer = self._trainer
-        ids, images, _ = trainer._tokenize_prompts([self.trainer.train_dataset[n]["prompt"] for n in prompts])
+        access = self.access
+        ids, images, _ = access.tokenize_prompts([access.prompts(n)["prompt"] for n in prompts])
         if images is not None:
             raise ConfigError("hidden states are of prompts of text alone, and these have images")
-        model = trainer.accelerator.unwrap_model(trainer.model)
+        model = access.accelerator.unwrap_model(access.model())
         # the whole model's `forward` is TRL's and the accelerator's, for training
         backbone = (model.get_base_model() if hasattr(model, "get_base_model") else model).base_model
         training = model.training
         model.eval()
         try:
-            with torch.no_grad(), trainer.accelerator.autocast():
+            with torch.no_grad(), access.accelerator.autocast():
                 parts = [
-                    self._last_states(backbone, ids[start : start + self._rows])
-                    for start in range(0, len(ids), self._rows)
+                    self._last_states(backbone, ids[start : start + access.rows])
+                    for start in range(0, len(ids), access.rows)
                 ]
         finally:
             model.train(training)
@@ -117,9 +166,9 @@ class TrainedPolicy:
     def _last_states(self, backbone: Any, ids: list[list[int]]) -> torch.Tensor:
         prompts = [torch.tensor(tokens) for tokens in ids]
         masks = [torch.ones_like(tokens) for tokens in prompts]
-        device = self.trainer.accelerator.device
+        device = self.access.accelerator.device
         states = backbone(
-            input_ids=pad(prompts, padding_value=self._trainer._tokenizer.pad_token_id).to(device),
+            input_ids=pad(prompts, padding_value=self.access.tokenizer.pad_token_id).to(device),
             attention_mask=pad(masks, padding_value=0).to(device),
             use_cache=False,
         ).last_hidden_state
@@ -127,24 +176,14 @@ class TrainedPolicy:
         return states[torch.arange(len(ids), device=device), last]
 
     def _refuse_split_weights(self) -> None:
-        if self._trainer.is_fsdp_enabled or self._trainer.is_deepspeed_enabled:
+        if self.access.is_split():
             raise ConfigError(
                 "the main process answers for the policy and needs all of its weights: "
                 "train with one process or DDP, not with FSDP or DeepSpeed"
             )
 
-    @property
-    def _rows(self) -> int:
-        """Rollouts of this process in a generation."""
-        return (self.trainer.args.generation_batch_size or 1) // self.trainer.accelerator.num_processes
-
-    @property
-    def _trainer(self) -> Any:
-        """The trainer with what TRL keeps to itself."""
-        return cast(Any, self.trainer)
-
     def _tokenize(self, conversations: Sequence[Sequence[dict[str, str]]]) -> list[list[int]]:
-        tokenizer, template = self._trainer._tokenizer, self._trainer.chat_template
+        tokenizer, template = self.access.tokenizer, self.access.template
         if template or tokenizer.chat_template:
             return tokenizer.apply_chat_template(
                 [list(messages) for messages in conversations],
@@ -152,41 +191,26 @@ class TrainedPolicy:
                 add_generation_prompt=True,
                 tokenize=True,
                 return_dict=True,
-                **self._trainer.chat_template_kwargs,
+                **self.access.template_options,
             )["input_ids"]
         texts = ["\n\n".join(message["content"] for message in messages) for messages in conversations]
         return tokenizer([text + "\n\n" for text in texts])["input_ids"]
 
-    def _sampling(self, max_tokens: int) -> dict[str, Any]:
-        trainer = self._trainer
-        return {
-            "max_new_tokens": max_tokens,
-            "do_sample": True,
-            "temperature": trainer.temperature,
-            "top_p": trainer.top_p,
-            "top_k": trainer.top_k,
-            "min_p": trainer.min_p,
-            "repetition_penalty": trainer.repetition_penalty,
-            "pad_token_id": trainer._tokenizer.pad_token_id,
-            "bos_token_id": trainer._tokenizer.bos_token_id,
-            "eos_token_id": trainer.eos_token_ids,
-        }
-
     def _generate(self, model: Any, asked: list[list[int]], sampling: dict[str, Any]) -> list[list[int]]:
         """The tokens after each prompt, up to and with the first end of sequence."""
         prompts = [torch.tensor(ids) for ids in asked]
-        device = self.trainer.accelerator.device
+        device = self.access.accelerator.device
         with torch.no_grad():
             output = model.generate(
                 input_ids=pad(
-                    prompts, padding_value=self._trainer._tokenizer.pad_token_id, padding_side="left"
+                    prompts, padding_value=self.access.tokenizer.pad_token_id, padding_side="left"
                 ).to(device),
                 attention_mask=pad(
                     [torch.ones_like(ids) for ids in prompts], padding_value=0, padding_side="left"
                 ).to(device),
                 generation_config=GenerationConfig(**sampling, disable_compile=True),
             )
-        ends = set(self._trainer.eos_token_ids)
+        ends = set(sampling["eos_token_id"])
         answers = output[:, max(map(len, asked)) :].tolist()
         return [
             tokens[: next((i + 1 for i, token in enumerate(tokens) if token in ends), len(tokens))]

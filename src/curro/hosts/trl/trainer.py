@@ -2,45 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import torch
+from accelerate.utils import gather_object
 from datasets import Dataset
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
-from trl import GRPOConfig, GRPOTrainer
 
 from curro.admission.gate import Gate
-from curro.curriculum import Curriculum, Draw, Verdict
+from curro.curriculum import Curriculum
+from curro.draws import Draw
 from curro.environments.environment import Environment, episode_reward
-from curro.errors import ConfigError
-from curro.hosts.fresh_draws import Source
-from curro.hosts.trl import checkpoint as checkpoints
+from curro.errors import ConfigError, ExhaustedError
+from curro.hosts.trl.arguments import check_admission, check_allocation, check_batch
+from curro.hosts.trl.auxiliary_trainer import AuxiliaryLossTrainer
+from curro.hosts.trl.books import Metrics, apart, describe_completions, describe_rewards, write
 from curro.hosts.trl.episodes import EpisodeRollouts
 from curro.hosts.trl.identity import RowIdentity
-from curro.hosts.trl.lessons import lesson_loss, share_out
+from curro.hosts.trl.kept_groups import (
+    KeptGroup,
+    Rows,
+    check_mergeable,
+    count_tokens,
+    cut,
+    fitted,
+    merge_rows,
+    rows_of,
+)
+from curro.hosts.trl.open_groups import OpenGroups
 from curro.hosts.trl.owner import on_owner
-from curro.hosts.trl.policy import TrainedPolicy
-from curro.hosts.trl.refill import RefillSettings, fill
-from curro.lessons import Lessons
-from curro.reward.trl import trl_reward
+from curro.hosts.trl.policy import ModelAccess, TrainedPolicy
+from curro.hosts.trl.records import GroupRecord
+from curro.hosts.trl.reward_groups import Report
+from curro.hosts.trl.rounds import Engine, Settled, fill_in_rounds
+from curro.policy import AuxiliarySamples
+from curro.reward.trl import completion_text, trl_reward
+from curro.rollout.fill import Fill
+from curro.rollout.fill_settings import FillSettings
+from curro.rollout.fresh_draws import draw_fresh, sized
+from curro.rollout.settle import release
+from curro.run_writer import Completion, KeepRollouts, RunWriter
 from curro.selection.base import Selection
+from curro.verdicts import Verdict
+
+SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+"""Of the rollouts, and of the answers of a policy that is asked something."""
 
 
-@dataclass(frozen=True)
-class GroupRecord:
-    """The groups of one generation: what was drawn, its rewards (P, G), NaN where not scored, the verdict."""
-
-    step: int
-    draw: Draw
-    rewards: np.ndarray
-    verdict: Verdict
-
-
-class CurriculumGRPOTrainer(GRPOTrainer):
+class CurriculumGRPOTrainer(AuxiliaryLossTrainer):
     """TRL's GRPOTrainer with a curriculum; everything else is TRL's.
 
     The prompts of a generation are chosen when it starts, after the rewards of the one before, so the
@@ -60,35 +72,37 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         curriculum: a `Curriculum` over the rows of `train_dataset`, or a selection method's name or
             dict, from which one is built with `args.seed`.
         admission: which finished groups are trained on, where `curriculum` is not a `Curriculum` yet. With
-            one, each generation goes on until its batch is full of admitted groups; rejected ones are
-            observed, and appear in the metrics `refill/...` alone.
-        refill: what filling a batch may cost.
+            one, each generation goes on until its batch is full of admitted groups; rejected groups are
+            observed, and appear in the metrics `fill/...` alone.
+        fill: when filling a batch gives up, and what happens then, "top-up" or "error".
         environment: plays every rollout, of evaluations too, as an episode of several turns, and scores it,
             unless reward functions are given, which find its reward in the column `episode_reward`.
         on_groups: called on the main process with every `GroupRecord`, rejected groups included.
+        write_run: write groups and metrics to the folder `curro` in `args.output_dir`, for `curro watch`.
+        keep: how many rollouts of each group are kept there to be read.
         args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`.
 
     Raises:
         ConfigError: a dataset without length, one smaller than a batch, a curriculum over another number
-            of prompts, or a batch that cannot be refilled.
-        FillError: while training, a batch that was not filled within `refill`'s limit.
+            of prompts, or a batch that cannot be filled.
+        FillError: while training, a batch that stayed short, where `fill` says that this is an error.
     """
 
-    args: GRPOConfig
     train_dataset: Dataset
     num_generations: int
     _logs: dict[str, Any]
     rows: list[dict[str, Any]]
-    _buffered_inputs: list[dict[str, torch.Tensor]] | None  # type: ignore[assignment]
 
     def __init__(
         self,
         *args: Any,
         curriculum: Curriculum | Selection | str | Mapping[str, Any],
         admission: Gate | str | Mapping[str, Any] | None = None,
-        refill: RefillSettings = RefillSettings(),  # noqa: B008 - frozen
+        fill: FillSettings = FillSettings(),  # noqa: B008 - frozen
         environment: Environment | None = None,
         on_groups: Callable[[GroupRecord], None] | None = None,
+        write_run: bool = True,
+        keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
         **kwargs: Any,
     ) -> None:
         if environment is not None:
@@ -98,9 +112,11 @@ class CurriculumGRPOTrainer(GRPOTrainer):
                 kwargs.setdefault("reward_funcs", trl_reward(episode_reward("environment")))
         super().__init__(*args, **kwargs)
         if environment is not None:
-            self.rollout_func = cast(Any, EpisodeRollouts(environment))
+            self.rollout_func = cast(Any, EpisodeRollouts(environment, lambda: self.rows))
         self.environment = environment
-        self.on_groups, self.refill = on_groups, refill
+        self.on_groups = on_groups
+        self._writes_run, self._keep = write_run and self.accelerator.is_main_process, keep
+        self._writer: RunWriter | None = None
         if not isinstance(self.train_dataset, Dataset):
             raise ConfigError(
                 "a curriculum needs a `datasets.Dataset` to choose from: "
@@ -113,135 +129,274 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             raise ConfigError("the curriculum has its own admission: give it to `Curriculum` alone")
         self.curriculum = curriculum
         prompts = len(self.train_dataset)
-        batch = cast(int, self.args.generation_batch_size) // self.num_generations
-        if curriculum.table.size != prompts:
-            raise ConfigError(
-                f"the curriculum is over {curriculum.table.size} prompts, train_dataset has {prompts}"
-            )
-        if curriculum.filters:
-            self._check_refill()
-        if batch > prompts:
-            raise ConfigError(
-                f"a batch takes {batch} prompts and the data set has {prompts}: lower "
-                "per_device_train_batch_size or steps_per_generation, or raise num_generations"
-            )
-        self._lessons: list[Lessons] = []
-        self.policy = TrainedPolicy(self)
+        check_batch(curriculum, self.args, prompts)
+        repeats = curriculum.selection.repeats
+        self._fill: Fill[KeptGroup] = Fill(fill, size=prompts, may_repeat=repeats, weigh=len, unit="rollouts")
+        self._written: Metrics = defaultdict(list)
+        self._open = OpenGroups()
+        if curriculum.has_admission:
+            check_admission(curriculum, self.args, fill.when_short, self.accelerator.num_processes)
+        if curriculum.has_allocation:
+            check_allocation(curriculum, self.args)
+        self._auxiliary: list[AuxiliarySamples] = []
+        self.policy = TrainedPolicy(self._model_access())
         if self.accelerator.is_main_process:
             curriculum.attach(self.policy)
 
-    def _check_refill(self) -> None:
-        local = cast(int, self.args.generation_batch_size) // self.accelerator.num_processes
-        if local % self.num_generations:
-            raise ConfigError(
-                f"admission needs whole groups on every process: {local} completions a process are not "
-                f"divided by num_generations = {self.num_generations}"
-            )
-        if self.args.scale_rewards == "batch" and not self.curriculum.credits:
-            raise ConfigError(
-                'scale_rewards="batch" divides by the deviation of rejected groups too: '
-                'choose "group" or "none", or give the curriculum an advantage'
-            )
+    def _model_access(self) -> ModelAccess:
+        host = cast(Any, self)
+        return ModelAccess(
+            accelerator=self.accelerator,
+            model=lambda: self.model,
+            wrapped=lambda: self.model_wrapped,
+            is_split=lambda: self.is_fsdp_enabled or self.is_deepspeed_enabled,
+            prompts=lambda number: self.train_dataset[number],
+            tokenizer=host._tokenizer,
+            template=host.chat_template,
+            template_options=host.chat_template_kwargs,
+            tokenize_prompts=lambda prompts: host._tokenize_prompts(prompts),
+            sampling={name: getattr(host, name) for name in SAMPLING}
+            | {
+                "pad_token_id": host._tokenizer.pad_token_id,
+                "bos_token_id": host._tokenizer.bos_token_id,
+                "eos_token_id": host.eos_token_ids,
+            },
+            environment=self.environment,
+            max_completion_length=cast(int, self.max_completion_length),
+            reward_functions=host.reward_funcs,
+            rows=cast(int, self.args.generation_batch_size) // self.accelerator.num_processes,
+            gradient_checkpointing_kwargs=self.args.gradient_checkpointing_kwargs,
+        )
+
+    # ------------------------------ generation ------------------------------
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         if not self.model.training:  # type: ignore[union-attr]
             self.rows = inputs
             return super()._generate_and_score_completions(inputs)
-        self._lessons, self.policy.seconds = [], 0.0
-        if self.curriculum.filters:
-            return fill(self, len(inputs))
-        output, _, verdict = self.roll_out(len(inputs), self.curriculum)
-        if self.curriculum.credits:
-            self._credit(output, verdict, len(inputs))
+        self._auxiliary, self.policy.seconds = [], 0.0
+        fill = self._filled if self._needs_rounds else self._drawn
+        output = fill(len(inputs))
+        if self.accelerator.is_main_process:
+            metrics = self.curriculum.metrics()
+            for name, value in metrics.items():
+                self._metrics["train"][f"curriculum/{name}"].append(value)
+            if self._writer is not None:
+                self._writer.step(self.state.global_step + 1, metrics | self.generation_metrics())
         return output
 
-    def roll_out(self, rows: int, source: Source) -> tuple[dict[str, Any], Draw, Verdict]:
-        """Choose prompts for `rows` completions on every process, generate and observe them."""
-        processes, rank = self.accelerator.num_processes, self.accelerator.process_index
-        number = rows * processes // self.num_generations
-        step, local = self.state.global_step, slice(rank * rows, (rank + 1) * rows)
-        draw = on_owner(self.accelerator, lambda: source.select(number, step=step))
+    def generation_metrics(self) -> dict[str, float]:
+        """TRL's own numbers of the latest generation's completions, and of how its batch was filled."""
+        found = self._metrics["train"].items()
+        return {name: one[-1] for name, one in found if one and name.startswith(("completions/", "fill/"))}
+
+    @property
+    def _needs_rounds(self) -> bool:
+        """Whether a generation may go on: groups are rejected and replaced, or get further rollouts."""
+        return self.curriculum.has_admission or not self.curriculum.allocation.needs_budget
+
+    def _drawn(self, rows: int) -> dict[str, Any]:
+        """One draw, rolled out and trained on whatever its rewards."""
+        total, step = rows * self.accelerator.num_processes, self.state.global_step
+        number, budget = total // self.num_generations, total if self.curriculum.has_allocation else None
+        drawn = on_owner(
+            self.accelerator,
+            lambda: sized(self.curriculum.select(number, step=step, rollouts=budget), self.num_generations),
+        )
         try:
-            prompts = np.repeat(draw.prompts, self.num_generations)[local].tolist()
-            row = {prompt: self.train_dataset[prompt] for prompt in dict.fromkeys(prompts)}
-            self.rows = [dict(row[prompt]) for prompt in prompts]
-            output = super()._generate_and_score_completions(self.rows)
+            output = self._roll_out_prompts(np.repeat(drawn.prompts, drawn.rollouts).tolist())
         except BaseException:
             if self.accelerator.is_main_process:
-                self.curriculum.drop(draw.tickets)
+                self.curriculum.drop(drawn.tickets)
             raise
-        verdict = on_owner(self.accelerator, lambda: self._observe(draw))
-        if verdict.lessons is not None:
-            self._lessons.append(verdict.lessons)
-        return output, draw, verdict
+        verdict = self._observed(drawn, self._rewards, gather_object(self._completions))
+        if budget is not None:
+            self._replace_statistics(verdict)
+        if self.curriculum.has_advantage:
+            credit_PG = self.curriculum.credit(verdict)
+            credit = torch.from_numpy(credit_PG[np.arange(credit_PG.shape[1]) < drawn.rollouts[:, None]])
+            output["advantages"] = self._own(credit, rows).to(output["advantages"])
+            logged = self._logs["advantages"]
+            for _ in range(min(len(credit), len(logged))):
+                logged.pop()
+            logged.extend(credit.tolist())
+        return output
 
-    def _prepare_inputs(self, generation_batch: Any) -> Any:
-        inputs = super()._prepare_inputs(generation_batch)
-        if self.model.training and self._lessons:  # type: ignore[union-attr]
-            share_out(self, self._lessons)
-            self._lessons = []
-        if self.policy.seconds:
-            self._metrics["train"]["judge/seconds"].append(self.policy.seconds)
-            self.policy.seconds = 0.0
-        return inputs
-
-    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
-        loss = super()._compute_loss(model, inputs)
-        return loss + lesson_loss(self, model, inputs) if self.model.training else loss  # type: ignore[union-attr]
-
-    def _calculate_rewards(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        self.gathered_rewards: torch.Tensor = super()._calculate_rewards(*args, **kwargs)
-        return self.gathered_rewards
-
-    def _observe(self, draw: Draw) -> Verdict:
-        """Report the rewards of all processes to the curriculum; runs on the owner."""
-        per_function = self.gathered_rewards.double().cpu().numpy()
-        weights = self.reward_weights.double().cpu().numpy()
-        scored_PG = (~np.isnan(per_function).all(axis=1)).reshape(len(draw), -1)
-        rewards_PG = np.nansum(per_function * weights, axis=1).reshape(len(draw), -1)
-        named = {
-            name: per_function[:, i].reshape(len(draw), -1) for i, name in enumerate(self.reward_func_names)
-        }
+    def _filled(self, rows: int) -> dict[str, Any]:
+        """Rounds until the batch is full of finished, admitted groups; every process gets an equal share."""
+        processes, total = self.accelerator.num_processes, rows * self.accelerator.num_processes
+        self._written, self._open = defaultdict(list), OpenGroups()
         try:
-            verdict = self.curriculum.observe(draw.tickets, rewards_PG, scored=scored_PG, named=named)
+            groups = fill_in_rounds(
+                self._fill, total, self.state.global_step, cast(Engine[KeptGroup], self), processes=processes,
+                keep=self.curriculum.allocation.keep,
+            )  # fmt: skip
+        finally:
+            held = self._fill.release()
+            if held:
+                self.curriculum.drop(held)
+        batch = fitted(groups, total)
+        output = self._merged([part for group in batch for part in group.rows], rows)
+        if self.curriculum.has_advantage:
+            credit_PG = self.curriculum.credit([group.verdict for group in batch])
+            for group, credit_G in zip(batch, credit_PG, strict=True):
+                group.logs["advantages", None] = credit_G[: len(group)].tolist()
+            credit = torch.tensor([one for group in batch for one in group.logs["advantages", None]])
+            output["advantages"] = self._own(credit, rows).to(output["advantages"])
+        described = self._described(batch) | self._fill.batch_counts.metrics()
+        write(self._metrics["train"], self._logs, self._written, described, batch)
+        return output
+
+    # ------------------------------ what the rounds ask for ------------------------------
+
+    def draw(self, rows: int) -> Draw:
+        """New groups for about so many rows."""
+        drawn = on_owner(self.accelerator, lambda: self._draw(rows))
+        if not self.accelerator.is_main_process:
+            self._fill.give_out(drawn)
+        self._open.start(drawn)
+        return drawn
+
+    def roll_out(self, numbers: Mapping[int, int]) -> None:
+        """Generate and score so many rollouts of each of these open tickets."""
+        with apart(self._metrics, self._logs) as (metrics, logs):
+            output = self._roll_out_prompts(self._open.prompts(numbers))
+        check_mergeable(output)
+        for name, values in metrics.items():
+            self._written[name] += values
+        completions = gather_object(self._completions)
+        self._open.add(numbers, gather_object([rows_of(output)]), self._rewards, logs, completions)
+
+    def more(self, tickets: Sequence[int]) -> Sequence[int]:
+        """How many further rollouts each of these open tickets is to get."""
+        if self.curriculum.allocation.needs_budget:
+            return [0] * len(tickets)
+        report = self._report(self._open.rewards(tickets), self._open.sizes(tickets))
+        return on_owner(
+            self.accelerator, lambda: self.curriculum.more(tickets, **report.arguments()).tolist()
+        )
+
+    def settle(self, tickets: Sequence[int]) -> Settled[KeptGroup]:
+        """Observe these groups."""
+        drawn, rewards = self._open.drawn(tickets), self._open.rewards(tickets)
+        verdict = self._observed(drawn, rewards, self._open.completions(tickets))
+        means_P = self._report(rewards, drawn.rollouts).means
+        return Settled(verdict, means_P, self._open.close(tickets, verdict))
+
+    def drop(self, tickets: Sequence[int]) -> None:
+        """Settle what is still open of these tickets."""
+        if self.accelerator.is_main_process:
+            release(self.curriculum, tickets)
+
+    def _draw(self, rows: int) -> Draw:
+        """Runs on the owner; as `draw`."""
+        curriculum, fill, size = self.curriculum, self._fill, self.num_generations
+        processes, step = self.accelerator.num_processes, self.state.global_step
+        untried, budget = fill.untried, None
+        number = -(-rows // size)
+        if not curriculum.has_allocation:
+            number = int(min(-(-number // processes), untried // processes)) * processes
+        elif curriculum.allocation.needs_budget:
+            number = int(min(number, untried))
+            budget = -(-number * size // processes) * processes
+        else:
+            first, keep = curriculum.allocation.first, curriculum.allocation.keep
+            number = int(min(max(1, rows // min(first, keep or first)), fill.n // size, untried))
+        if not number:
+            raise ExhaustedError(fill.explain("prompts"))
+        return sized(draw_fresh(curriculum, fill, number, step=step, rollouts=budget), size)
+
+    def _roll_out_prompts(self, prompts: list[int]) -> dict[str, Any]:
+        """TRL's output of this process's part of these prompts of all processes, one a rollout."""
+        mine = self._own(prompts, len(prompts) // self.accelerator.num_processes)
+        row = {prompt: self.train_dataset[prompt] for prompt in dict.fromkeys(mine)}
+        self.rows = [dict(row[prompt]) for prompt in mine]
+        usual = self.num_generations
+        if self.curriculum.has_allocation:
+            self.num_generations = len(prompts)  # TRL's groups have one size; nothing of them is used
+        try:
+            return super()._generate_and_score_completions(self.rows)
+        finally:
+            self.num_generations = usual
+
+    def _calculate_rewards(
+        self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
+    ) -> torch.Tensor:
+        host = cast(Any, self)
+        self._rewards: torch.Tensor = super()._calculate_rewards(
+            inputs, prompts, completions, completion_ids_list
+        )
+        ends = {*host.eos_token_ids, host._tokenizer.pad_token_id}
+        self._completions = [
+            Completion(completion_text(text), len(ids), not ids or ids[-1] not in ends)
+            for text, ids in zip(completions, completion_ids_list, strict=True)
+        ]
+        return self._rewards
+
+    def _report(self, rewards: torch.Tensor, sizes: np.ndarray) -> Report:
+        return Report.of(rewards, self.reward_weights, self.reward_func_names, sizes)
+
+    def _observed(self, draw: Draw, rewards: torch.Tensor, completions: list[Completion]) -> Verdict:
+        """The curriculum's verdict on groups with these rollouts of all processes, one after the other."""
+        verdict = on_owner(self.accelerator, lambda: self._observe(draw, rewards, completions))
+        if verdict.auxiliary_samples is not None:
+            self._auxiliary.append(verdict.auxiliary_samples)
+        return verdict
+
+    def _observe(self, draw: Draw, rewards: torch.Tensor, completions: list[Completion]) -> Verdict:
+        """Report rewards to the curriculum; runs on the owner."""
+        report, sizes = self._report(rewards, draw.rollouts), draw.rollouts
+        try:
+            verdict = self.curriculum.observe(draw.tickets, **report.arguments())
         except BaseException:
             self.curriculum.drop(draw.tickets)
             raise
-        for name, value in self.curriculum.metrics().items():
-            self._metrics["train"][f"curriculum/{name}"].append(value)
+        ends = np.cumsum(sizes).tolist()
+        groups = [completions[end - size : end] for end, size in zip(ends, sizes.tolist(), strict=True)]
+        step = self.state.global_step
         if self.on_groups is not None:
-            rewards = np.where(scored_PG, rewards_PG, np.nan)
-            self.on_groups(GroupRecord(self.state.global_step, draw, rewards, verdict))
+            self.on_groups(GroupRecord(step, draw, report.rewards, verdict, groups))
+        if self._writes_run:
+            if self._writer is None:
+                output, config = Path(cast(str, self.args.output_dir)), {"curriculum": self.curriculum.config}
+                self._writer = RunWriter.of_host(output, config, self.curriculum.table, step, self._keep)
+            self._writer.groups(step + 1, draw.reasons, report.rewards, verdict, sizes, groups)
         return verdict
 
-    def _credit(self, output: dict[str, Any], verdict: Verdict, rows: int) -> None:
-        """Train on, and log, the curriculum's advantages times its importance weights."""
+    def _replace_statistics(self, verdict: Verdict) -> None:
+        """TRL takes every `num_generations` rows for a group: write down the true groups instead."""
+        is_flat = self.curriculum.table.is_flat(verdict.informativeness)
+        rewards, weights = self._rewards.double().cpu(), self.reward_weights.double().cpu()
+        for name, value in describe_rewards(rewards, self.reward_func_names, weights, is_flat).items():
+            self._metrics["train"][name][-1:] = [value]
+
+    def _own(self, everyone: Any, rows: int) -> Any:
+        """This process's part of what all processes have one after the other."""
         rank = self.accelerator.process_index
-        weights_P = self.curriculum.batch_weights(verdict.weights)
-        credit = torch.from_numpy((verdict.advantages * weights_P[:, None]).ravel())
-        output["advantages"] = credit[rank * rows : (rank + 1) * rows].to(output["advantages"])
-        logged = self._logs["advantages"]
-        for _ in range(min(len(credit), len(logged))):
-            logged.pop()
-        logged.extend(credit.tolist())
+        return everyone[rank * rows : (rank + 1) * rows]
 
-    def save_checkpoint(self) -> None:
-        """Save one of the last finished step, for use between steps and after errors."""
-        self._save_checkpoint(self.model, None)
+    def _merged(self, parts: list[Rows], rows: int) -> dict[str, Any]:
+        """TRL's output of this process's rows of a batch."""
+        accelerator, rank = self.accelerator, self.accelerator.process_index
+        output = merge_rows(
+            cut(parts, rank * rows, (rank + 1) * rows),
+            device=accelerator.device,
+            pad_token=cast(Any, self)._tokenizer.pad_token_id,
+            pad_to_multiple_of=cast(Any, self).pad_to_multiple_of,
+        )
+        output["num_items_in_batch"] = accelerator.gather(count_tokens(output)).sum()
+        return output
 
-    def restore(self, checkpoint: Path) -> None:
-        """Load the model and the curriculum of a checkpoint, to use them without more training."""
-        self._load_from_checkpoint(str(checkpoint))
-        checkpoints.load(self, checkpoint)
-
-    def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        folder = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
-        checkpoint = Path(self._get_output_dir(trial=trial)) / folder
-        checkpoints.clear(self, checkpoint)
-        super()._save_checkpoint(model, trial)
-        checkpoints.save(self, checkpoint)
-
-    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        super()._load_optimizer_and_scheduler(checkpoint)
-        if checkpoint is not None:
-            checkpoints.load(self, Path(checkpoint))
+    def _described(self, batch: list[KeptGroup]) -> dict[str, float]:
+        """TRL's metrics of generation, under TRL's names, of the groups that are trained on."""
+        variances_P = np.array([group.verdict.informativeness[0] for group in batch])
+        return describe_rewards(
+            torch.cat([group.rewards for group in batch]).double(),
+            self.reward_func_names,
+            self.reward_weights.double().cpu(),
+            self.curriculum.table.is_flat(variances_P),
+        ) | describe_completions(
+            [part for group in batch for part in group.rows],
+            pad_token=cast(Any, self)._tokenizer.pad_token_id,
+            ends=cast(Any, self).eos_token_ids,
+        )

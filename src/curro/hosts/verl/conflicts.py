@@ -56,13 +56,13 @@ def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
             ),
         ]
     if settings.asks_policy:
-        found += _for_lessons(config)
+        found += _for_auxiliary(config)
     for wrong, message in found:
         if wrong:
             raise ConfigError(message)
 
 
-def _for_lessons(config: Any) -> list[tuple[bool, str]]:
+def _for_auxiliary(config: Any) -> list[tuple[bool, str]]:
     actor = config.actor_rollout_ref.actor
     epochs = actor.ppo_epochs
     distillation = config.get("distillation", None)

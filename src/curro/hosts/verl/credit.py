@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,42 +16,58 @@ from curro.hosts.verl.replay import ADVANTAGE, WEIGHT
 from curro.hosts.verl.tickets import parts_of
 
 
-def write_credit(batch: Any, batch_weights: Callable[[np.ndarray], np.ndarray]) -> None:
+@dataclass(frozen=True)
+class TaggedGroups:
+    """What the tags of a batch tell of its groups, for `Curriculum.credit`.
+
+    Attributes:
+        advantages: float64 (P, S), by session; 0 where a session has no trajectory in the batch.
+        weights: float64 (P,), importance weights at draw time.
+    """
+
+    advantages: np.ndarray
+    weights: np.ndarray
+
+
+Credit = Callable[[TaggedGroups], np.ndarray]
+
+
+def write_credit(batch: Any, credit: Credit) -> None:
     """Spread each trajectory's credit over its response tokens, as advantages and returns.
 
-    Its advantage and its prompt's importance weight came with its tags; what the weights of a batch are in
-    its loss is known only now, when the batch is put together.
+    Its advantage and its group's importance weight came with its tags; what they come to is known only
+    now, when the batch is put together.
 
     Args:
         batch: verl's meta data of the batch that is trained on.
-        batch_weights: `Curriculum.batch_weights`.
+        credit: `Curriculum.credit`.
     """
     data = tq.kv_batch_get(
         keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask", "advantages"]
     )
     mask = data["response_mask"]
-    credits = credits_of(batch.keys, batch.tags, batch_weights)
-    spread = credits[:, None] * mask.to_padded_tensor(0).to(torch.float32)
+    spread = credit_of_rows(batch.keys, batch.tags, credit)[:, None] * mask.to_padded_tensor(0).to(
+        torch.float32
+    )
     nested = response_to_nested(spread, mask)
     fields = TensorDict({"advantages": nested, "returns": nested.clone()}, batch_size=len(batch))
     tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
 
 
-def credits_of(
-    keys: Sequence[str],
-    tags: Sequence[dict[str, Any]],
-    batch_weights: Callable[[np.ndarray], np.ndarray],
-) -> torch.Tensor:
+def credit_of_rows(keys: Sequence[str], tags: Sequence[dict[str, Any]], credit: Credit) -> torch.Tensor:
     """The credit of every row, float32 (rows,); 0 for rows that are there to fill up the batch."""
-    groups = [parts_of(key)[0] for key in keys]
-    weight_of = {
-        group: tag[WEIGHT]
-        for group, tag in zip(groups, tags, strict=True)
-        if not tag.get("is_padding", False)
-    }
-    factors_P = batch_weights(np.array(list(weight_of.values())))
-    factor_of = dict(zip(weight_of, factors_P.tolist(), strict=True))
     # rows that fill up have the tags of the rows that they were made from, and groups of their own
-    return torch.tensor(
-        [tag[ADVANTAGE] * factor_of.get(group, 0.0) for group, tag in zip(groups, tags, strict=True)]
-    )
+    places = {
+        row: parts_of(key)[:2] for row, key in enumerate(keys) if not tags[row].get("is_padding", False)
+    }
+    number_of = {group: p for p, group in enumerate(dict.fromkeys(group for group, _ in places.values()))}
+    sessions = 1 + max((session for _, session in places.values()), default=0)
+    groups = TaggedGroups(np.zeros((len(number_of), sessions)), np.zeros(len(number_of)))
+    for row, (group, session) in places.items():
+        p = number_of[group]
+        groups.advantages[p, session], groups.weights[p] = tags[row][ADVANTAGE], tags[row][WEIGHT]
+    credit_PS = credit(groups)
+    of_row = np.zeros(len(keys), np.float32)
+    for row, (group, session) in places.items():
+        of_row[row] = credit_PS[number_of[group], session]
+    return torch.from_numpy(of_row)

@@ -1,4 +1,4 @@
-"""Finished rollouts as the curriculum takes them: a row a group, a column a session."""
+"""Finished sessions as the curriculum takes them: a row a group, a column a session."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from curro.errors import RewardError
 
 
 @dataclass(frozen=True)
-class Rollout:
-    """The outcome of a session: what it belongs to, its reward and what the reward was made of."""
+class SessionOutcome:
+    """A session that has ended: its group, its reward and what the reward was made of."""
 
     group: str
     session: int
@@ -65,31 +65,31 @@ class FinishedGroups:
 
 
 def assemble(
-    names: Iterable[str], rollouts: Iterable[Rollout], size: int, named: Named | None = None
+    names: Iterable[str], outcomes: Iterable[SessionOutcome], size: int, named: Named | None = None
 ) -> FinishedGroups:
-    """Put rollouts where they belong; sessions that failed, or whose reward is NaN, are not scored.
+    """Put sessions where they belong; those that failed, or whose reward is NaN, are not scored.
 
     Args:
-        names: the groups to report on, each with at least one rollout.
+        names: the groups to report on, each with at least one session.
         size: G where no session has a higher number.
         named: what the gate decides by, if not by the reward.
 
     Raises:
-        RewardError: no rollout has a number of that name.
+        RewardError: no session has a number of that name.
     """
     order = list(names)
     row_of = {name: row for row, name in enumerate(order)}
-    known = [rollout for rollout in rollouts if rollout.group in row_of]
-    width = max([size, *(rollout.session + 1 for rollout in known)])
+    known = [outcome for outcome in outcomes if outcome.group in row_of]
+    width = max([size, *(outcome.session + 1 for outcome in known)])
     rewards_PG = np.full((len(order), width), np.nan)
     part_PG = np.full_like(rewards_PG, np.nan)
-    for rollout in known:
-        place = row_of[rollout.group], rollout.session
-        rewards_PG[place] = rollout.reward
+    for outcome in known:
+        place = row_of[outcome.group], outcome.session
+        rewards_PG[place] = outcome.reward
         if named is not None:
-            part_PG[place] = named.of(rollout.extra)
-    if named is not None and not any(named.name in rollout.extra for rollout in known):
-        has = ", ".join(sorted({name for rollout in known for name in rollout.extra})) or "nothing"
+            part_PG[place] = named.of(outcome.extra)
+    if named is not None and not any(named.name in outcome.extra for outcome in known):
+        has = ", ".join(sorted({name for outcome in known for name in outcome.extra})) or "nothing"
         raise RewardError(
             f"the gate decides by {named.name!r}, and reward_extra_info has no such number; it has: {has}"
         )

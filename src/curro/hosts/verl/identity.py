@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from curro.data.identity import fingerprint_of_rows
+from curro.data.keys import RowNumbers
 
 
 class RowIdentity:
@@ -16,7 +17,7 @@ class RowIdentity:
 
     Attributes:
         keys: the column `key` where there is one, else the row numbers.
-        fingerprint: SHA-256, 64 hex digits, over keys and prompts in their order.
+        fingerprint: of prompts and answers (`curro.data.identity`).
         rows: the rows with their columns, for methods that look at them.
         prompt_key: the column of the prompt, text or messages.
 
@@ -31,14 +32,11 @@ class RowIdentity:
         self.rows: Sequence[Mapping[str, Any]] = (
             [_plain(dataset[row]) for row in range(len(dataset))] if frame is None else frame
         )
-        digest = hashlib.sha256()
-        self.keys: list[str] = []
-        for number, row in enumerate(self.rows):
-            key = row.get("key")
-            self.keys.append(str(number if key is None else key))
-            prompt = json.dumps([self.keys[-1], self.prompt(number, row)], sort_keys=True, default=str)
-            digest.update(prompt.encode() + b"\n")
-        self.fingerprint = digest.hexdigest()
+        self.fingerprint = fingerprint_of_rows(self.rows, prompt_key)
+        self.keys: Sequence[str] = RowNumbers(len(self.rows))
+        if frame is None or "key" in frame.column_names:
+            keys = [row.get("key") for row in self.rows] if frame is None else frame["key"]
+            self.keys = [str(number if key is None else key) for number, key in enumerate(keys)]
 
     def __len__(self) -> int:
         return len(self.keys)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,43 +13,50 @@ import ray
 from ray.exceptions import RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from curro import checkpoint
-from curro.curriculum import Curriculum, Draw, Verdict
+from curro.curriculum import Curriculum
+from curro.draws import Draw
+from curro.durable import DurableCurriculum, Reply, unpack
 from curro.hosts.verl.identity import RowIdentity
 from curro.hosts.verl.policy import ServedPolicy
-from curro.hosts.verl.replies import Reply, pack, unpack
+from curro.run_writer import RunWriter
+from curro.selection.base import Reason
+from curro.storage.frames import decode
+from curro.verdicts import Credited, Verdict
 
 
 class CurriculumOwner:
-    """The curriculum with a diary of one page.
+    """The curriculum in a folder, written down call by call (`curro.durable`).
 
-    After every call that changes it, the curriculum is written to the file `diary` together with the latest
-    reply to each client. Ray starts a killed actor again and repeats the call that was under way; it goes on
-    from the diary, and a call that had been carried out gets the reply that was lost. So a kill loses no
-    draw and no outcome, and nothing counts twice.
+    Ray starts a killed actor again and repeats the call that was under way. The actor goes on from the
+    folder, and a call that had been carried out gets the reply that was lost. So a kill loses no draw and no
+    outcome, and nothing counts twice.
 
     Args:
         config: as `Curriculum.from_config` takes it.
         prompts: the data set.
-        diary: a file on this machine.
+        folder: on this machine.
     """
 
-    def __init__(self, config: Mapping[str, Any], prompts: RowIdentity, diary: str) -> None:
-        self.prompts, self.diary = prompts, Path(diary)
-        self.curriculum = Curriculum.from_config(config, prompts)
-        self.replies: dict[str, dict[str, Any]] = {}
+    def __init__(self, config: Mapping[str, Any], prompts: RowIdentity, folder: str) -> None:
+        self.prompts = prompts
+        self.durable = DurableCurriculum(Curriculum.from_config(config, prompts), Path(folder))
+        self.curriculum = self.durable.curriculum
         self.policy: ServedPolicy | None = None
-        if self.diary.exists():
-            page = checkpoint.load_state(self.diary)
-            self.curriculum.load_state_dict(page["curriculum"])
-            self.replies = page["replies"]
+        self.reasons: dict[int, int] = {}
+        self.output, self.is_resumed = Path(folder).parent, self.curriculum.step > 0
+        self.writer: RunWriter | None = None
 
-    def select(self, client: str, call: int, n: int, step: int, serving: Sequence[Any]) -> Draw:
+    def select(
+        self, client: str, call: int, n: int, step: int, serving: Sequence[Any], rollouts: int | None = None
+    ) -> Reply:
         """`Curriculum.select`; `serving` holds a reference to what asks the policy, or nothing."""
         if self.policy is None and serving:
             self.policy = ServedPolicy(ray.get(serving[0]), self.prompts)
-            self.curriculum.attach(self.policy)
-        return self._once(client, call, lambda: self.curriculum.select(n, step=step))
+            self.durable.lend(self.policy)
+        draw = self._call(client, call, "select", n=n, step=step, rollouts=rollouts)
+        assert isinstance(draw, Draw)
+        self.reasons |= dict(zip(draw.tickets.tolist(), draw.reasons.tolist(), strict=True))
+        return draw
 
     def observe(
         self,
@@ -58,19 +66,25 @@ class CurriculumOwner:
         rewards: np.ndarray,
         scored: np.ndarray,
         named: Mapping[str, np.ndarray],
-    ) -> Verdict:
+    ) -> Reply:
         """`Curriculum.observe`."""
-        return self._once(
-            client, call, lambda: self.curriculum.observe(tickets, rewards, scored=scored, named=named)
-        )
+        given = {"tickets": tickets, "rewards": rewards, "scored": scored, "named": named}
+        verdict = self._call(client, call, "observe", **given)
+        assert isinstance(verdict, Verdict)
+        reasons_P = np.array([self.reasons.pop(int(ticket), Reason.PRIORITY) for ticket in tickets])
+        rewards_PG = np.where(scored, rewards, np.nan)
+        self._writer().groups(self.curriculum.step, reasons_P, rewards_PG, verdict, scored.sum(axis=1))
+        return verdict
 
-    def drop(self, client: str, call: int, tickets: Sequence[int]) -> None:
+    def drop(self, client: str, call: int, tickets: Sequence[int]) -> Reply:
         """`Curriculum.drop`."""
-        self._once(client, call, lambda: self.curriculum.drop(np.asarray(tickets, np.int64)))
+        for ticket in tickets:
+            self.reasons.pop(int(ticket), None)
+        return self._call(client, call, "drop", tickets=np.asarray(tickets, np.int64))
 
-    def batch_weights(self, weights: np.ndarray) -> np.ndarray:
-        """`Curriculum.batch_weights`."""
-        return self.curriculum.batch_weights(weights)
+    def credit(self, groups: Credited) -> np.ndarray:
+        """`Curriculum.credit`."""
+        return self.curriculum.credit(groups)
 
     def save(self, path: str) -> None:
         """Write the curriculum into a checkpoint."""
@@ -78,10 +92,12 @@ class CurriculumOwner:
 
     def load(self, path: str, kept: Sequence[int]) -> None:
         """Go on from a checkpoint; tickets in flight that are not in `kept` are dropped."""
-        self.curriculum.load(path)
-        tickets = self.curriculum.ledger.tickets
-        self.curriculum.drop(tickets[~np.isin(tickets, np.asarray(kept, np.int64))])
-        self._write()
+        self.durable.load(path, kept=kept)
+        self.is_resumed, self.writer = True, None
+
+    def write_step(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Write a training step into the run's folder, for `curro watch`."""
+        self._writer().step(step, metrics)
 
     def metrics(self) -> dict[str, float]:
         """`Curriculum.metrics`, and the seconds spent on judging since they were asked for last."""
@@ -94,18 +110,18 @@ class CurriculumOwner:
         """`Curriculum.state_dict`."""
         return self.curriculum.state_dict()
 
-    def _once(self, client: str, call: int, decide: Callable[[], Reply]) -> Any:
-        latest = self.replies.get(client)
-        if latest is not None and latest["call"] == call:
-            return unpack(latest["reply"])
-        reply = decide()
-        self.replies[client] = {"call": call, "reply": pack(reply)}
-        self._write()
-        return reply
+    def _writer(self) -> RunWriter:
+        """Of the folder `curro` in the trainer's own."""
+        if self.writer is None:
+            step, config = (
+                self.curriculum.step if self.is_resumed else 0,
+                {"curriculum": self.curriculum.config},
+            )
+            self.writer = RunWriter.of_host(self.output, config, self.curriculum.table, step)
+        return self.writer
 
-    def _write(self) -> None:
-        state = {"curriculum": self.curriculum.state_dict(), "replies": self.replies}
-        checkpoint.save_state(self.diary, state)
+    def _call(self, client: str, call: int, name: str, **given: Any) -> Reply:
+        return unpack(decode(self.durable.call(client, call, name, given)))
 
 
 class CurriculumClient:
@@ -124,8 +140,8 @@ class CurriculumClient:
         """Let methods that ask the policy use what `serving` describes; before the first `select`."""
         self.serving = [ray.put(serving)]
 
-    def select(self, n: int, *, step: int) -> Draw:
-        return self._change("select", n, step, self.serving)
+    def select(self, n: int, *, step: int, rollouts: int | None = None) -> Draw:
+        return self._change("select", n, step, self.serving, rollouts)
 
     def observe(
         self,
@@ -141,8 +157,8 @@ class CurriculumClient:
         if len(tickets):
             self._change("drop", list(tickets))
 
-    def batch_weights(self, weights: np.ndarray) -> np.ndarray:
-        return self._ask("batch_weights", weights)
+    def credit(self, groups: Credited) -> np.ndarray:
+        return self._ask("credit", groups)
 
     def save(self, path: Path) -> None:
         self._ask("save", str(path))
@@ -152,6 +168,9 @@ class CurriculumClient:
 
     def metrics(self) -> dict[str, float]:
         return self._ask("metrics")
+
+    def write_step(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._ask("write_step", step, dict(metrics))
 
     def state_dict(self) -> dict[str, Any]:
         return self._ask("state_dict")
@@ -172,17 +191,17 @@ def start_owner(config: Mapping[str, Any], prompts: RowIdentity, folder: Path, n
 
     Args:
         config, prompts: as `CurriculumOwner` takes them.
-        folder: where the diary lies; that of an earlier run is removed.
+        folder: where the curriculum is written down, in `curro-live`; that of an earlier run is removed.
         name: of the actor, in the cluster's current namespace.
 
     Raises:
         ConfigError: a method that these prompts will not do for.
     """
     Curriculum.from_config(config, prompts)  # an actor that fails while it starts does not say clearly why
-    diary = folder.absolute() / "curro-live.npz"
-    diary.unlink(missing_ok=True)
+    live = folder.absolute() / "curro-live"
+    shutil.rmtree(live, ignore_errors=True)
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     options = ray.remote(CurriculumOwner).options(
         name=name, num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=here
     )
-    return CurriculumClient(options.remote(config, prompts, str(diary)))
+    return CurriculumClient(options.remote(config, prompts, str(live)))

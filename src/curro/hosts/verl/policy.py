@@ -13,7 +13,7 @@ import numpy as np
 
 from curro.errors import ConfigError
 from curro.hosts.verl.identity import RowIdentity
-from curro.lessons import Reply
+from curro.policy import Reply
 
 _SPLIT = (
     "this method needs the policy's weights, and in verl they are split over the workers: train with "
@@ -69,6 +69,10 @@ class ServedPolicy:
     def hidden_states(self, prompts: Sequence[int]) -> np.ndarray:
         """Refused: the servers give tokens."""
         raise ConfigError(_SPLIT)
+
+    def uncounted_rewards(self, prompts: Sequence[int], samples: int, seed: int) -> np.ndarray:
+        """Refused: verl's reward loop scores what is trained on."""
+        raise ConfigError("verl's reward loop scores only the rollouts that are trained on")
 
     def backbone(self) -> tuple[Any, Any]:
         """Refused: verl's weights are split over its workers."""

@@ -11,12 +11,12 @@ import numpy as np
 import transfer_queue as tq
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
-from curro.curriculum import Verdict
-from curro.hosts.verl.filling import Filling
-from curro.hosts.verl.groups import FinishedGroups, Named, Rollout, assemble
+from curro.hosts.verl.groups import FinishedGroups, Named, SessionOutcome, assemble
 from curro.hosts.verl.owner import CurriculumClient
 from curro.hosts.verl.tickets import parts_of, ticket_of
-from curro.lessons import Lessons
+from curro.policy import AuxiliarySamples
+from curro.rollout.polled_fill import PolledFill
+from curro.verdicts import Verdict
 
 if TYPE_CHECKING:
     from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer as Host
@@ -42,17 +42,17 @@ class ReportingBuffer(Host):
 
     Attributes:
         owner: of the curriculum; set before training.
-        filling: counts this batch's groups.
+        fill: is told what becomes of every group; set with the owner.
         named: the number of verl's `reward_extra_info` that the gate decides by.
-        lessons: what the curriculum wants the policy trained on in this step.
+        auxiliary_samples: what the curriculum wants the policy trained on in this step.
     """
 
     owner: CurriculumClient
-    filling: Filling
+    fill: PolledFill
     group_size: int
     named: Named | None = None
-    filters: bool
-    credits: bool
+    has_admission: bool
+    has_advantage: bool
     finished_keys: dict[str, set[str]]
     failure_keys: dict[str, set[str]]
     partitions: dict[str, dict[str, dict[str, Any]]]
@@ -62,11 +62,11 @@ class ReportingBuffer(Host):
         """A buffer with the settings of one that verl has built."""
         names = list(inspect.signature(type(plain).__init__).parameters)[1:]
         made = cls(**{name: getattr(plain, name) for name in names})
-        made.settled, made.lessons = set(), []
+        made.settled, made.auxiliary_samples = set(), []
         return made
 
     settled: set[str]
-    lessons: list[Lessons]
+    auxiliary_samples: list[AuxiliarySamples]
 
     def _terminal_eviction_reasons(
         self, global_steps: int, partition_id: str
@@ -74,7 +74,7 @@ class ReportingBuffer(Host):
         stale, flat, failed, counts = super()._terminal_eviction_reasons(global_steps, partition_id)
         self.rejected: set[str] = set()
         if partition_id == "train":
-            self._report(discarded=stale | failed)
+            self._report(stale, flat, failed)
         return stale, flat, failed | self.rejected, counts
 
     def _evict_terminal_groups(
@@ -82,42 +82,46 @@ class ReportingBuffer(Host):
     ) -> tuple[set[str], int, int, dict]:
         """verl's, which counts all of the third set as failures."""
         evicted, stale, flat, metrics = super()._evict_terminal_groups(global_steps, partition_id, reasons)
-        failed = reasons[2] - self.rejected
-        failures = len(failed)
-        if partition_id == "train":
-            self.filling.stale += len(reasons[0])
-            self.filling.flat += len(reasons[1] - reasons[0])
-            self.filling.failed += len(failed - reasons[0] - reasons[1])
+        failures = len(reasons[2] - self.rejected)
         name = f"{self._metrics_prefix(partition_id)}/rollout_failure/evicted_samples"
         metrics.pop(name, None)
         if failures:
             metrics[name] = failures
         return evicted, stale, flat, metrics
 
-    def _report(self, discarded: set[str]) -> None:
-        """Settle the tickets of all groups that have come to an end since the last poll."""
+    def _report(self, stale: set[str], flat: set[str], failed: set[str]) -> None:
+        """Settle the tickets of all groups that have ended since the last poll.
+
+        Args:
+            stale, flat, failed: the groups that verl throws away: too old, without a difference in what its
+                own filter looks at, and failed.
+        """
         terminal = self.finished_keys["train"] | self.failure_keys["train"]
         self.settled &= terminal
         ended = terminal - self.settled
-        rollouts = self._rollouts(ended - discarded)
-        answered = {rollout.group for rollout in rollouts}
+        outcomes = self._outcomes(ended - stale - failed)
+        answered = {outcome.group for outcome in outcomes}
         tags: dict[str, dict[str, Any]] = {uid: {SETTLED: True} for uid in sorted(ended)}
         # in the order of the tickets, whatever order a set has
-        self.owner.drop(sorted(ticket_of(uid) for uid in ended - answered))
+        lost = sorted(map(ticket_of, ended - answered))
+        self.owner.drop(lost)
+        self.fill.dropped(lost, stale={ticket_of(uid) for uid in stale})
+        self.fill.expired(sorted(map(ticket_of, stale & self.settled)))
         if answered:
             names = sorted(answered, key=ticket_of)
-            groups = assemble(names, rollouts, self.group_size, self.named)
-            verdict = self.owner.observe(
-                [ticket_of(uid) for uid in names], groups.rewards, scored=groups.scored, named=groups.named
-            )
+            groups = assemble(names, outcomes, self.group_size, self.named)
+            tickets = [ticket_of(uid) for uid in names]
+            verdict = self.owner.observe(tickets, groups.rewards, scored=groups.scored, named=groups.named)
             self._take_in(groups, verdict)
+            means_P = groups.rewards.sum(axis=1) / np.maximum(groups.scored.sum(axis=1), 1)
+            self.fill.observed(tickets, verdict, means_P, filtered={ticket_of(uid) for uid in flat})
             for uid, prompt in zip(names, verdict.prompts.tolist(), strict=True):
                 tags[uid][PROMPT] = prompt
         if ended:
             tq.kv_batch_put(keys=list(tags), partition_id="train", tags=list(tags.values()))
         self.settled |= ended
 
-    def _rollouts(self, uids: set[str]) -> list[Rollout]:
+    def _outcomes(self, uids: set[str]) -> list[SessionOutcome]:
         """The last output of every session of these groups."""
         last: dict[tuple[str, int], tuple[int, str]] = {}
         for key in self.partitions["train"]:
@@ -130,22 +134,16 @@ class ReportingBuffer(Host):
         data = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=["rm_scores", "extra_fields"])
         extras = [getattr(extra, "data", extra) for extra in data["extra_fields"]]
         return [
-            Rollout(uid, session, float(scores.sum()), extra.get("reward_extra_info", {}))
+            SessionOutcome(uid, session, float(scores.sum()), extra.get("reward_extra_info", {}))
             for (uid, session), scores, extra in zip(last, data["rm_scores"], extras, strict=True)
         ]
 
     def _take_in(self, groups: FinishedGroups, verdict: Verdict) -> None:
-        if verdict.lessons is not None:
-            self.lessons.append(verdict.lessons)
-        if self.filters:
-            out = np.flatnonzero(~verdict.admitted)
-            self.rejected = {groups.names[row] for row in out}
-            self.filling.rejected += len(out)
-            scored = groups.scored[out].sum(axis=1)
-            self.filling.rejected_reward += float(
-                (groups.rewards[out].sum(axis=1) / np.maximum(scored, 1)).sum()
-            )
-        if self.credits:
+        if verdict.auxiliary_samples is not None:
+            self.auxiliary_samples.append(verdict.auxiliary_samples)
+        if self.has_admission:
+            self.rejected = {groups.names[row] for row in np.flatnonzero(~verdict.admitted)}
+        if self.has_advantage:
             self._tag_credit(groups, verdict)
 
     def _tag_credit(self, groups: FinishedGroups, verdict: Verdict) -> None:

@@ -15,16 +15,27 @@ from curro.messages import did_you_mean
 KEY = "curro"
 KINDS = ("selection", "advantage", "admission")
 
+FILL_ADVICE = {
+    "rejected": "widen curro.admission",
+    "failed": "look for their errors in verl's log",
+    "stale": "raise trainer.v1.sampler.max_off_policy_threshold",
+    "expired": "raise trainer.v1.sampler.max_off_policy_threshold",
+    "filtered": "choose another algorithm.filter_groups.metric or other data",
+    "limit": "raise curro.fill_limit",
+    "short": "",
+}
+"""What to do about a short batch, in verl's settings (`curro.rollout.fill.ADVICE`)."""
+
 
 @dataclass(frozen=True)
 class VerlSettings:
     """What stands under `curro` in verl's configuration.
 
     Attributes:
-        selection, advantage, admission: as `Curriculum` takes them, a name or a dict.
+        selection, advantage, admission: as `Curriculum` takes them, a name or a dict. A selection that
+            replaces groups without credit has the admission "everything" where none is named.
         reward_range, seed: likewise.
-        refill_limit: groups generated for a batch, in batches, before the run ends with an error; the last
-            draw may go over it.
+        fill_limit: how many groups may end for a batch, in batches, before the run ends with an error.
         asks_policy, may_repeat: of the selection.
         named: the named reward that the gate decides by, its option `reward`.
 
@@ -37,7 +48,7 @@ class VerlSettings:
     admission: str | dict[str, Any] | None = None
     reward_range: tuple[float, float] = (0.0, 1.0)
     seed: int = 0
-    refill_limit: float = 10.0
+    fill_limit: float = 10.0
     asks_policy: bool = field(init=False, default=False)
     may_repeat: bool = field(init=False, default=False)
     named: str | None = field(init=False, default=None)
@@ -51,10 +62,12 @@ class VerlSettings:
                     predictor = getattr(method, "predictor", None)
                     object.__setattr__(self, "asks_policy", getattr(predictor, "needs_policy", False))
                     object.__setattr__(self, "may_repeat", method.repeats)
+                    if method.replaces_uncredited and self.admission is None:
+                        object.__setattr__(self, "admission", "everything")
                 if kind == "admission":
                     object.__setattr__(self, "named", getattr(method, "reward", None))
-        if isinstance(self.refill_limit, str) or not self.refill_limit >= 1:
-            raise ConfigError(f"{KEY}.refill_limit is a number of batches from 1, not {self.refill_limit!r}")
+        if isinstance(self.fill_limit, str) or not self.fill_limit >= 1:
+            raise ConfigError(f"{KEY}.fill_limit is a number of batches from 1, not {self.fill_limit!r}")
 
     @classmethod
     def read(cls, section: Any, where: str = KEY) -> VerlSettings:
@@ -71,6 +84,11 @@ class VerlSettings:
             raise ConfigError(
                 f"the configuration names no method: add `+{where}.selection=prioritized-replay`, "
                 f"say; below {where} there may be {', '.join(known)}"
+            )
+        if "allocation" in section:
+            raise ConfigError(
+                f"verl rolls out actor_rollout_ref.rollout.n of every prompt, so {where}.allocation has no "
+                "effect: leave it out, or train with curro.hosts.trl"
             )
         for name in section:
             if name not in known:

@@ -20,14 +20,12 @@ from verl.utils.config import omega_conf_to_dataclass
 
 from curro.errors import ConfigError
 from curro.groups import largest_reward
-from curro.hosts.fresh_draws import FreshDraws
+from curro.hosts.verl.auxiliary import AuxiliaryWorkers, add_auxiliary
 from curro.hosts.verl.conflicts import refuse_conflicts
 from curro.hosts.verl.credit import write_credit
-from curro.hosts.verl.filling import Filling
 from curro.hosts.verl.groups import Named
 from curro.hosts.verl.identity import RowIdentity
-from curro.hosts.verl.lessons import LessonWorkers, add_lessons
-from curro.hosts.verl.loss import ppo_loss_with_lessons
+from curro.hosts.verl.loss import ppo_loss_with_auxiliary
 from curro.hosts.verl.micro_batches import rows_divisor
 from curro.hosts.verl.owner import CurriculumClient, start_owner
 from curro.hosts.verl.policy import Serving
@@ -38,8 +36,9 @@ from curro.hosts.verl.replay import (
     ReportingReplayBufferAsync,
 )
 from curro.hosts.verl.sampler import DrawnRows
-from curro.hosts.verl.settings import VerlSettings
+from curro.hosts.verl.settings import FILL_ADVICE, VerlSettings
 from curro.hosts.verl.tickets import ticket_of, uid_of
+from curro.rollout.polled_fill import PolledFill
 
 if TYPE_CHECKING:
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Host
@@ -60,8 +59,8 @@ class CurriculumTrainer(Host):
     Raises:
         ConfigError: on construction, a mistake under `curro`, or settings of verl that cannot go with it;
             when the data is loaded, a data set smaller than what is in flight together.
-        FillError: while training, a batch that was not filled within `curro.refill_limit`.
-        ExhaustedError: while training, a batch for which all prompts were generated, and which is not full.
+        FillError: while training, a batch that is not full when the limit `curro.fill_limit` is reached, or
+            when all prompts have been tried for it.
     """
 
     reads_curro = True
@@ -86,18 +85,16 @@ class CurriculumTrainer(Host):
         if self.settings.admission is not None:
             # so verl fetches prompts one by one, and replaces groups that failed altogether
             config.trainer.v1.sampler.sync_refill_failed_groups = True
-        self.filling = Filling(config.data.train_batch_size, self.settings.refill_limit)
         with open_dict(config):
             config.curro_owner = f"curro-{uuid.uuid4().hex[:8]}"
-        self._lesson_rows = 0
+        self._auxiliary_rows = 0
         super().__init__(config)
 
     def _build_replay_buffer(self) -> Any:
         buffer = self.buffer.like(super()._build_replay_buffer())
-        buffer.filling = self.filling
         buffer.group_size = self.config.actor_rollout_ref.rollout.n
-        buffer.filters = self.settings.admission is not None
-        buffer.credits = self.settings.advantage is not None
+        buffer.has_admission = self.settings.admission is not None
+        buffer.has_advantage = self.settings.advantage is not None
         return buffer
 
     def _init_dataloader(self) -> None:
@@ -120,7 +117,11 @@ class CurriculumTrainer(Host):
         if self.settings.named is not None:
             limit = largest_reward(self.settings.reward_range)
             self.replay_buffer.named = Named(self.settings.named, limit)
-        self.draws = FreshDraws(self.owner, size, may_repeat=self.settings.may_repeat)
+        self.fill = PolledFill(
+            self.owner, self.settings.fill_limit, size=size, may_repeat=self.settings.may_repeat,
+            advice=FILL_ADVICE,
+        )  # fmt: skip
+        self.replay_buffer.fill = self.fill
 
     def _check_size(self, size: int) -> None:
         batch = self.config.data.train_batch_size
@@ -138,41 +139,42 @@ class CurriculumTrainer(Host):
             client = self.get_llm_client()
             self.owner.lend(Serving.of(client, self.tokenizer, self.config))
             actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
-            self.actor_rollout_wg.set_loss_fn(partial(ppo_loss_with_lessons, actor))
+            self.actor_rollout_wg.set_loss_fn(partial(ppo_loss_with_auxiliary, actor))
 
     # ------------------------------ which prompts ------------------------------
 
     def _next_train_batch(self, num_prompts: int | None = None) -> Any:
         """The prompts that the curriculum chooses now, under names that carry their tickets."""
         number = self.config.data.train_batch_size if num_prompts is None else num_prompts
-        draw = self.draws.select(number, step=self.global_steps)
-        self.filling.drawn(number)
+        draw = self.fill.draw(number, step=self.global_steps)
         try:
             self.prompt_rows.put(draw.prompts)
             batch = super()._next_train_batch(number)
         except BaseException:
             self.owner.drop(draw.tickets.tolist())
+            self.fill.dropped(draw.tickets.tolist(), stale=())
             raise
         tu.assign_non_tensor_stack(batch, "uid", [uid_of(ticket) for ticket in draw.tickets.tolist()])
         return batch
 
     def _add_prompts_to_generate(self, num_prompts: int) -> int:
-        self.filling.check(self.global_steps)
+        self.fill.check()
         return super()._add_prompts_to_generate(num_prompts)
 
     def prepare_step(self) -> dict:
-        self.filling.begin()
-        self.draws.begin(ticket_of(uid) for uid in self._queued_groups())
+        waiting = map(ticket_of, self._queued_groups())
+        self.fill.begin(self.config.data.train_batch_size, self.global_steps, waiting)
         return super().prepare_step()
 
     def step(self, metrics: dict, timing_raw: dict) -> Any:
         try:
             batch = super().step(metrics, timing_raw)
         finally:
-            self.draws.end()
-        metrics.update({f"curriculum/{name}": value for name, value in self.owner.metrics().items()})
-        if self.settings.admission is not None:
-            metrics.update(self.filling.metrics() | {"refill/repeats": float(self.draws.repeats)})
+            self.fill.end()
+        curriculum = self.owner.metrics()
+        fill = {} if self.settings.admission is None else self.fill.metrics()
+        metrics.update({f"curriculum/{name}": value for name, value in curriculum.items()} | fill)
+        self.owner.write_step(self.global_steps, curriculum | fill)
         return batch
 
     # ------------------------------ which credit ------------------------------
@@ -180,15 +182,15 @@ class CurriculumTrainer(Host):
     def _compute_advantage(self, batch: Any, metrics: dict) -> Any:
         batch = super()._compute_advantage(batch, metrics)
         if self.settings.advantage is not None:
-            write_credit(batch, self.owner.batch_weights)
+            write_credit(batch, self.owner.credit)
         return batch
 
     def _balance_batch(self, batch: Any, metrics: dict, *args: Any, **kwargs: Any) -> Any:
-        """verl's, and the lessons of this step dealt out over the balanced parts."""
+        """verl's, and the auxiliary samples of this step dealt out over the balanced parts."""
         batch = super()._balance_batch(batch, metrics, *args, **kwargs)
-        lessons, self.replay_buffer.lessons = self.replay_buffer.lessons, []
-        self._lesson_rows = 0
-        if lessons:
+        auxiliary_samples, self.replay_buffer.auxiliary_samples = self.replay_buffer.auxiliary_samples, []
+        self._auxiliary_rows = 0
+        if auxiliary_samples:
             before = len(batch)
             self._mini_batches = before // self._mini_batch
             split = {"ranks": _ranks(self.actor_rollout_wg, "actor"), "mini_batches": self._mini_batches}
@@ -196,8 +198,8 @@ class CurriculumTrainer(Host):
             ref_ranks = _ranks(self.ref_policy_wg, "ref") if own_reference else None
             divisor = rows_divisor(self.config, **split, ref_ranks=ref_ranks)
             end = self.tokenizer.eos_token_id
-            batch = add_lessons(batch, lessons, **split, divisor=divisor, end=end)
-            self._lesson_rows = len(batch) - before
+            batch = add_auxiliary(batch, auxiliary_samples, **split, divisor=divisor, end=end)
+            self._auxiliary_rows = len(batch) - before
         return batch
 
     @property
@@ -208,9 +210,9 @@ class CurriculumTrainer(Host):
 
     def _update_actor(self, batch: Any, metrics: dict) -> Any:
         plain = self.actor_rollout_wg
-        if self._lesson_rows:
-            longer = self._mini_batch + self._lesson_rows // self._mini_batches
-            self.actor_rollout_wg = LessonWorkers(plain, longer)
+        if self._auxiliary_rows:
+            longer = self._mini_batch + self._auxiliary_rows // self._mini_batches
+            self.actor_rollout_wg = AuxiliaryWorkers(plain, longer)
         try:
             return super()._update_actor(batch, metrics)
         finally:
@@ -234,9 +236,8 @@ class CurriculumTrainer(Host):
             folder = trainer.resume_from_path
         groups = self._queued_groups()
         self.owner.load(Path(folder).absolute() / FILE, kept=self.replay_buffer.resume(groups.items()))
-        ledger = self.owner.state_dict()["ledger"]
-        self.draws.given = dict(zip(ledger["tickets"].tolist(), ledger["prompts"].tolist(), strict=True))
-        self.draws.given |= {ticket_of(uid): tag[PROMPT] for uid, tag in groups.items() if PROMPT in tag}
+        observed = {ticket_of(uid): tag[PROMPT] for uid, tag in groups.items() if PROMPT in tag}
+        self.fill.restore(self.owner.state_dict()["ledger"], observed)
 
     def _queued_groups(self) -> dict[str, dict[str, Any]]:
         """The tags of the groups in verl's queue, by their names."""

@@ -19,44 +19,50 @@ from verl.trainer.ppo.padding_utils import (
 )
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
-from curro.hosts.verl.loss import LESSON
-from curro.lessons import Lessons
+from curro.hosts.verl.loss import AUXILIARY
+from curro.policy import AuxiliarySamples
 
 
-def add_lessons(
-    batch: Any, lessons: Sequence[Lessons], *, ranks: int, mini_batches: int, divisor: int, end: int
+def add_auxiliary(
+    batch: Any,
+    auxiliary_samples: Sequence[AuxiliarySamples],
+    *,
+    ranks: int,
+    mini_batches: int,
+    divisor: int,
+    end: int,
 ) -> Any:
-    """The batch with lessons in every mini-batch of every worker, equally many.
+    """The batch with auxiliary samples in every mini-batch of every worker, equally many.
 
     verl cuts a batch into a part for each of R workers, one after the other, and each part into M
-    mini-batches, one optimizer step each. The J lessons are dealt out over these R x M places, neighbours to
-    different ones, and scaled by M / J: so a step is trained on the mean of its share, and with one step a
-    batch on exactly (9). Where a lesson is missing there is a row of weight 0, and more such rows where
-    verl's micro-batches would not come out even.
+    mini-batches, one optimizer step each. The J auxiliary samples are dealt out over these R x M places,
+    neighbours to different ones, and scaled by M / J: so a step is trained on the mean of its share, and with
+    one step a batch on exactly (9). Where an auxiliary sample is missing there is a row of weight 0, and more
+    such rows where verl's micro-batches would not come out even.
 
     Args:
         batch: verl's meta data of a batch whose length R x M divides.
-        divisor: of the rows at a place, rollouts and lessons together (`rows_divisor`).
-        end: the token that ends a sequence, for rows without a lesson.
+        divisor: of the rows at a place, rollouts and auxiliary samples together (`rows_divisor`).
+        end: the token that ends a sequence, for rows without an auxiliary sample.
     """
-    asked = [ids for part in lessons for ids in part.prompt_ids]
-    answered = [ids for part in lessons for ids in part.completion_ids]
+    asked = [ids for part in auxiliary_samples for ids in part.prompt_ids]
+    answered = [ids for part in auxiliary_samples for ids in part.completion_ids]
     scale = mini_batches / len(asked)
-    weights_J = np.concatenate([part.advantages * part.weight * scale for part in lessons])
+    weights_J = np.concatenate([part.advantages * part.weight * scale for part in auxiliary_samples])
     places = ranks * mini_batches
-    count = lesson_rows(len(batch) // places, len(asked), places=places, divisor=divisor)
+    count = auxiliary_rows(len(batch) // places, len(asked), places=places, divisor=divisor)
     source = tq.kv_batch_get(keys=batch.keys[:1], partition_id=batch.partition_id)[0]
     blank, blank_tag = construct_minimal_padding_template(source, batch.tags[0], end)
-    name = f"lesson{uuid.uuid4().hex}"
+    name = f"auxiliary{uuid.uuid4().hex}"
     rows, tags = [], []
     for j in range(count):
         row, tag = dict(blank), dict(blank_tag)
-        row |= {"uid": name, LESSON: torch.zeros(1)}
+        row |= {"uid": name, AUXILIARY: torch.zeros(1)}
         if "session_id" in row:
             row["session_id"] = j
         if j < len(asked):
             row |= _sequence(row, asked[j], answered[j])
-            row[LESSON] = torch.tensor([weights_J[j]], dtype=torch.float32)
+            row[AUXILIARY] = torch.tensor([weights_J[j]], dtype=torch.float32)
             lengths = len(asked[j]), len(answered[j])
             tag |= {"prompt_len": lengths[0], "response_len": lengths[1], "seq_len": sum(lengths)}
         rows.append(row)
@@ -66,9 +72,9 @@ def add_lessons(
     return _dealt(batch, keys, tags, places)
 
 
-def lesson_rows(size: int, lessons: int, *, places: int, divisor: int) -> int:
-    """How many rows make room for the lessons, equally many at each place beside its `size` rollouts."""
-    least = size + math.ceil(lessons / places)
+def auxiliary_rows(size: int, auxiliary_samples: int, *, places: int, divisor: int) -> int:
+    """How many rows hold the auxiliary samples, equally many at each place beside its `size` rollouts."""
+    least = size + math.ceil(auxiliary_samples / places)
     return (math.ceil(least / divisor) * divisor - size) * places
 
 
@@ -95,13 +101,13 @@ def _sequence(blank: dict[str, Any], asked: Sequence[int], answered: Sequence[in
 def _put(batch: Any, keys: list[str], rows: list[dict[str, Any]], tags: list[dict[str, Any]]) -> None:
     """Write the rows, and the weight 0 to the rows that were there: verl wants the same fields in all."""
     queue = batch.partition_id
-    none = TensorDict({LESSON: torch.zeros(len(batch), 1)}, batch_size=len(batch))
+    none = TensorDict({AUXILIARY: torch.zeros(len(batch), 1)}, batch_size=len(batch))
     tq.kv_batch_put(keys=batch.keys, partition_id=queue, fields=none)
     tq.kv_batch_put(keys=keys, partition_id=queue, fields=list_of_dict_to_tensordict(rows), tags=tags)
 
 
 def _dealt(batch: Any, keys: list[str], tags: list[dict[str, Any]], places: int) -> Any:
-    """The batch with every `places`-th lesson at the end of each of its equal parts."""
+    """The batch with every `places`-th auxiliary sample at the end of each of its equal parts."""
     size = len(batch) // places
     all_keys: list[str] = []
     all_tags: list[dict[str, Any]] = []
@@ -118,8 +124,8 @@ def _dealt(batch: Any, keys: list[str], tags: list[dict[str, Any]], places: int)
     )
 
 
-class LessonWorkers:
-    """The actor's workers for a batch with lessons: mini-batches are longer by their share.
+class AuxiliaryWorkers:
+    """The actor's workers for a batch with auxiliary samples: mini-batches are longer by their share.
 
     `global_batch_size`, by which verl divides sums over sequences, stays the number of rollouts.
     """

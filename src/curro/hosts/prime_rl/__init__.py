@@ -1,0 +1,1 @@
+"""prime-rl: a curriculum in place of the samplers and gates that its configuration knows."""

@@ -1,0 +1,86 @@
+"""Starts prime-rl's orchestrator with curro's curriculum: python -m curro.hosts.prime_rl.launcher FILE @ ...
+
+prime-rl's configuration knows a closed list of samplers and gates (prime-rl#3173). So its orchestrator is
+started from here, and asks for a curriculum where it would build one of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from curro.curriculum import Curriculum
+from curro.errors import ConfigError
+from curro.storage.toml_file import read_toml
+
+TASKS_PER_STEP = "tasks_per_step"
+USAGE = "python -m curro.hosts.prime_rl.launcher curro.toml @ orchestrator.toml"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The first argument is a file with the settings of `Curriculum.from_config` and `tasks_per_step`.
+
+    The other arguments are prime-rl's.
+
+    Raises:
+        ConfigError: no file, or its settings are wrong; prime-rl has changed where it builds its curriculum.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or not given[0].endswith(".toml"):
+        raise ConfigError(f"name the file with the curriculum's settings first: {USAGE}")
+    path = Path(given[0])
+    if not path.is_file():
+        raise ConfigError(f"there is no file {path}: {USAGE}")
+    install(read_toml(path))
+    from prime_rl.entrypoints import orchestrator
+
+    sys.argv = [sys.argv[0], *given[1:]]
+    orchestrator.main()
+
+
+def install(config: Mapping[str, Any]) -> None:
+    """Let every training environment have a curriculum with these settings.
+
+    Raises:
+        ConfigError: they are wrong; prime-rl has changed where it builds its curriculum.
+    """
+    if "allocation" in config or config.get("advantage") is not None:
+        raise ConfigError(
+            "prime-rl decides how many rollouts a task gets and how they are credited: leave `allocation` "
+            "and `advantage` out"
+        )
+    config = dict(config)
+    tasks_per_step = config.pop(TASKS_PER_STEP, None)
+    if not isinstance(tasks_per_step, int) or tasks_per_step < 1:
+        raise ConfigError(
+            f"{TASKS_PER_STEP} is how many tasks prime-rl trains on in a step, a whole number from 1, not "
+            f"{tasks_per_step!r}: prime-rl tells its samplers no step"
+        )
+    Curriculum.from_config(config, 2)
+    from prime_rl.orchestrator import curriculum, train_source
+
+    from curro.hosts.prime_rl.sampler import CurriculumGate, CurriculumSampler, Tasks
+
+    if getattr(train_source, "Curriculum", None) is not curriculum.Curriculum:
+        raise ConfigError(
+            "this prime-rl builds its curriculum elsewhere than 559b4477 does, with which curro is tested: "
+            "install that, or name the sampler in prime-rl's own configuration if it has one by now"
+        )
+
+    class CurroCurriculum(curriculum.Curriculum):
+        """prime-rl's, with a sampler and a gate of curro's."""
+
+        def __init__(self, theirs: Any, tasks: Any) -> None:
+            if theirs is not None:
+                raise ConfigError("the environment has a `curriculum` of prime-rl's own: leave it out")
+            made = Curriculum.from_config(config, Tasks(tasks))
+            self.sampler = CurriculumSampler(made, tasks, tasks_per_step)
+            self.gates = {"curro": CurriculumGate(self.sampler)} if made.has_admission else {}
+
+    train_source.Curriculum = CurroCurriculum
+
+
+if __name__ == "__main__":
+    main()

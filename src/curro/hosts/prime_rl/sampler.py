@@ -1,0 +1,113 @@
+"""A task sampler and an admission gate of prime-rl's kind, which ask one curriculum."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from prime_rl.orchestrator.curriculum import AdmissionGate, TaskSampler
+
+from curro.curriculum import Curriculum
+from curro.data.identity import fingerprint
+from curro.errors import ConfigError
+
+
+class Tasks:
+    """What a curriculum is over: the tasks of an environment, by their keys.
+
+    Raises:
+        ConfigError: the tasks have no end, or one has no key.
+    """
+
+    def __init__(self, tasks: Any) -> None:
+        if not isinstance(tasks, Sequence):
+            raise ConfigError("a curriculum chooses among tasks that can be counted: limit the taskset")
+        self.keys = [task.key for task in tasks]
+        if None in self.keys:
+            raise ConfigError(f"task {self.keys.index(None)} of the taskset has no key: give every task one")
+        self.fingerprint = fingerprint(self.keys)
+        self.rows = [{"prompt": getattr(task, "prompt", None)} for task in tasks]
+
+
+class CurriculumSampler(TaskSampler):
+    """Gives one task after another, and learns from the groups that prime-rl has finished.
+
+    prime-rl says nothing of groups that it cancels or that grow too old. So at most `in_flight` tickets are
+    open: the oldest one is dropped for a new one, and a group whose ticket is gone is not learnt from.
+
+    Args:
+        curriculum: over the tasks, in their order.
+        tasks: of one environment.
+        tasks_per_step: how many draws are a training step, which prime-rl does not tell.
+
+    Attributes:
+        in_flight: half of the tasks.
+        is_admitted: whether the latest group that was observed is, for the gate.
+    """
+
+    def __init__(self, curriculum: Curriculum, tasks: Sequence[Any], tasks_per_step: int) -> None:
+        self.curriculum, self.tasks, self.tasks_per_step = curriculum, list(tasks), tasks_per_step
+        self.in_flight = max(1, len(self.tasks) // 2)
+        self.drawn = 0
+        self.is_admitted = True
+        self._tickets: OrderedDict[int, str] = OrderedDict()
+
+    def __next__(self) -> Any:
+        while len(self._tickets) >= self.in_flight:
+            oldest, _ = self._tickets.popitem(last=False)
+            self.curriculum.drop([oldest])
+        draw = self.curriculum.select(1, step=self.drawn // self.tasks_per_step)
+        self.drawn += 1
+        task = self.tasks[int(draw.prompts[0])]
+        self._tickets[int(draw.tickets[0])] = task.key
+        return task
+
+    def observe(self, group: list[Any]) -> None:
+        """The episodes of a finished group; their trainable traces without an error are its rollouts."""
+        key = group[0].task.key
+        ticket = next((ticket for ticket, other in self._tickets.items() if other == key), None)
+        self.is_admitted = False
+        if ticket is None:
+            return
+        rewards_G = np.array(
+            [
+                np.nan if trace.has_error else float(trace.reward)
+                for episode in group
+                for trace in episode.traces
+                if trace.agent.trainable
+            ]
+        )
+        del self._tickets[ticket]
+        if not len(rewards_G):
+            self.curriculum.drop([ticket])
+            return
+        verdict = self.curriculum.observe([ticket], rewards_G[None], scored=~np.isnan(rewards_G)[None])
+        self.is_admitted = bool(verdict.admitted[0])
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"curriculum": self.curriculum.state_dict(), "drawn": self.drawn}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on; tasks that were in flight are free again, because prime-rl gives them out anew."""
+        self.curriculum.load_state_dict(state_dict["curriculum"])
+        self.drawn = state_dict["drawn"]
+        self.curriculum.drop(self.curriculum.ledger.tickets)
+        self._tickets.clear()
+
+    def metrics(self) -> dict[str, float]:
+        return self.curriculum.metrics()
+
+
+class CurriculumGate(AdmissionGate):
+    """Admits what the curriculum admits; prime-rl asks it right after `CurriculumSampler.observe`.
+
+    A group whose ticket was dropped is not trained on: the curriculum has not learnt from it either.
+    """
+
+    def __init__(self, sampler: CurriculumSampler) -> None:
+        self.sampler = sampler
+
+    def admit(self, group: list[Any]) -> bool:
+        return self.sampler.is_admitted

@@ -1,0 +1,50 @@
+"""The section `curro` of `--custom-config-path`, and what of slime's settings it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from curro import registry
+from curro.errors import ConfigError
+
+HOOKS = "curro.hosts.slime"
+LIMIT = "fill_limit"
+
+
+def read(args: Any) -> tuple[dict[str, Any], float]:
+    """What `Curriculum.from_config` takes, and the limit of the fill in batches.
+
+    Raises:
+        ConfigError: a setting is missing, or one that cannot go with a curriculum is there.
+    """
+    section = getattr(args, "curro", None)
+    if not isinstance(section, Mapping) or "selection" not in section:
+        raise ConfigError(
+            "the configuration names no method: write `curro: {selection: prioritized-replay}`, say, into "
+            "the file of --custom-config-path"
+        )
+    if "allocation" in section:
+        raise ConfigError(
+            "--n-samples-per-prompt is the same for all prompts, so curro.allocation has no effect: "
+            "leave it out"
+        )
+    if getattr(args, "rollout_shuffle", False):
+        raise ConfigError("the curriculum chooses the order: leave --rollout-shuffle out")
+    config = {name: value for name, value in section.items() if name != LIMIT}
+    _need(args, "rollout_all_samples_process_path", "all_samples_process")
+    selection = registry.build("selection", config["selection"])
+    if config.get("admission") is not None or selection.replaces_uncredited:
+        _need(args, "dynamic_sampling_filter_path", "dynamic_filter")
+    if config.get("advantage") is not None:
+        _need(args, "custom_reward_post_process_path", "reward_post_process")
+    limit = section.get(LIMIT, 10.0)
+    if not isinstance(limit, int | float) or not limit >= 1:
+        raise ConfigError(f"curro.{LIMIT} is a number of batches from 1, not {limit!r}")
+    return config, float(limit)
+
+
+def _need(args: Any, setting: str, hook: str) -> None:
+    if getattr(args, setting, None) != f"{HOOKS}.{hook}":
+        option = setting.replace("_", "-")
+        raise ConfigError(f"the curriculum would not see what it needs: add --{option} {HOOKS}.{hook}")

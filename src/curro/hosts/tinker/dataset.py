@@ -1,0 +1,97 @@
+"""The data set of Tinker's loops: each batch's prompts are chosen when the loop asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tinker_cookbook.rl.rollouts import get_rollout_executor
+from tinker_cookbook.rl.types import EnvGroupBuilder, RLDataset
+
+from curro.curriculum import Curriculum
+from curro.errors import ConfigError, CurroError
+from curro.hosts.tinker import credit
+from curro.hosts.tinker.group import Build, CurriculumGroup
+from curro.hosts.tinker.places import Places
+from curro.hosts.tinker.saved import SavedCurricula
+from curro.rollout.fill_settings import FillSettings
+
+
+class CurriculumDataset(RLDataset):
+    """Asks the curriculum for the prompts of a batch, and reports to it every group that ends.
+
+    An `RLDatasetBuilder` makes one; `train.Config` needs `rollout_error_tolerance=FilledGroups()` besides.
+
+    Args:
+        curriculum: over the prompts that `build` knows by their numbers.
+        build: the environments of a prompt, given its number and how many rollouts it gets.
+        groups_per_batch: P, prompts of a batch.
+        group_size: G, rollouts of a prompt; with an allocation, P times G is the batch's budget.
+        batches: how many batches the loop trains on.
+        log_path: that of `train.Config`; the curriculum is saved in its folder `curro`, and a loop that
+            resumes goes on with what belongs to its batch.
+        fill: what happens to a place in the batch whose groups are all rejected: at the limit "top-up" trains
+            on the place's own most informative one, "finish" gives that no advantages, "error" ends the run.
+    """
+
+    def __init__(
+        self,
+        curriculum: Curriculum,
+        build: Build,
+        *,
+        groups_per_batch: int,
+        group_size: int,
+        batches: int,
+        log_path: str,
+        fill: FillSettings = FillSettings(),  # noqa: B008 - frozen
+    ) -> None:
+        self.curriculum, self.build, self.fill = curriculum, build, fill
+        self.groups_per_batch, self.group_size, self.batches = groups_per_batch, group_size, batches
+        self.saved = SavedCurricula(Path(log_path).expanduser())
+        self._is_started = False
+        self._latest: Places | None = None
+        self._errors: list[CurroError] = []
+        credit.install()
+
+    def __len__(self) -> int:
+        return self.batches
+
+    def get_batch(self, index: int) -> Sequence[EnvGroupBuilder]:
+        """The batch of this number, from the curriculum as it is now.
+
+        Raises:
+            ConfigError: rollouts are made by an executor.
+            CheckpointError: the loop resumes at this batch, and nothing was saved before it.
+            ExhaustedError: too few prompts are free.
+            FillError: a place of an earlier batch found no group, and `when_short` is "error".
+        """
+        if self._errors:
+            raise self._errors[0]  # a strategy that catches the errors of groups has caught it
+        if get_rollout_executor() is not None:
+            raise ConfigError(
+                "a curriculum learns in the process that rolls out: leave rollout_executor out of train.main"
+            )
+        if not self._is_started:
+            self.saved.restore(self.curriculum, index)
+            self._is_started = True
+        places = self._latest = self._places(self.groups_per_batch, index, is_batch=True)
+        given = places.draw(self.groups_per_batch, self.groups_per_batch * self.group_size)
+        places.open = len(given)
+        return [CurriculumGroup(self.build, one, places, self._again) for one in given]
+
+    def metrics(self) -> dict[str, float]:
+        """The curriculum's, and the counts `fill/...` of the latest batch, as they are now."""
+        counts = {} if self._latest is None else self._latest.fill.batch_counts.metrics()
+        return self.curriculum.metrics() | counts
+
+    def _places(self, n: int, step: int, *, is_batch: bool) -> Places:
+        def end() -> None:
+            if is_batch:
+                self.saved.save(self.curriculum, step + 1)
+
+        metrics = {f"curro/{name}": number for name, number in self.metrics().items()}
+        return Places(self.curriculum, self.fill, n, step, self.group_size, metrics, self._errors, end)
+
+    def _again(self) -> Places:
+        """For a place that the loop runs a second time: a batch of one."""
+        return self._places(1, self.curriculum.step, is_batch=False)

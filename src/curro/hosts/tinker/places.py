@@ -1,0 +1,141 @@
+"""The fill as Tinker's loop drives it: a batch is so many places, and each place ends with one group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from curro.curriculum import Curriculum
+from curro.errors import CurroError, ExhaustedError, FillError
+from curro.rollout.fill import Fill
+from curro.rollout.fill_settings import FillSettings
+from curro.rollout.fresh_draws import draw_fresh
+from curro.verdicts import Verdict
+
+ADVICE = {"stale": "", "filtered": "", "expired": "", "failed": "look for their errors in the loop's log"}
+
+
+@dataclass(frozen=True)
+class Given:
+    """A prompt in flight: its number, its ticket, and how many rollouts it is to get."""
+
+    prompt: int
+    ticket: int
+    rollouts: int
+
+
+class Places:
+    """Gives the places of one batch their prompts, and settles the tickets.
+
+    Args:
+        n: how many places.
+        step: the batch's number, which is the training step of the loop.
+        group_size: rollouts of a prompt where the curriculum has no allocation.
+        metrics: what the loop logs with each rollout.
+        errors: where errors go that end the run, whatever the loop makes of them.
+        on_end: called when every place has ended.
+
+    Attributes:
+        open: places that have not ended.
+    """
+
+    def __init__(
+        self,
+        curriculum: Curriculum,
+        settings: FillSettings,
+        n: int,
+        step: int,
+        group_size: int,
+        metrics: Mapping[str, float],
+        errors: list[CurroError],
+        on_end: Callable[[], None],
+    ) -> None:
+        self.curriculum, self.group_size, self.on_end = curriculum, group_size, on_end
+        self.metrics, self.errors = metrics, errors
+        self.fill: Fill[int] = Fill(
+            settings, size=curriculum.table.size, may_repeat=curriculum.selection.repeats, advice=ADVICE
+        )
+        self.fill.begin(n, step)
+        self.open = n
+
+    def draw(self, n: int, budget: int) -> list[Given]:
+        """The next n prompts; fewer where the allocation gives some of them none of the budget."""
+        has_budget = self.curriculum.has_allocation and self.curriculum.allocation.needs_budget
+        step = max(self.fill.step, self.curriculum.step)  # the asynchronous loop has begun a later batch
+        draw = draw_fresh(self.curriculum, self.fill, n, step=step, rollouts=budget if has_budget else None)
+        sizes_P = np.where(draw.rollouts > 0, draw.rollouts, self.group_size)
+        return [
+            Given(*row)
+            for row in zip(draw.prompts.tolist(), draw.tickets.tolist(), sizes_P.tolist(), strict=True)
+        ]
+
+    def replace(self, given: Given) -> Given | None:
+        """Another prompt for a place whose group was not admitted; None where no more may be given out."""
+        if self.fill.reason:
+            return None
+        try:
+            return self.draw(1, given.rollouts)[0]
+        except ExhaustedError:
+            return None
+
+    def more(self, given: Given, rewards: np.ndarray, named: Mapping[str, np.ndarray]) -> int:
+        """How many further rollouts the prompt gets before its group is observed (`Curriculum.more`)."""
+        parts = {name: part[None] for name, part in named.items()}
+        return int(
+            self.curriculum.more([given.ticket], rewards[None], scored=~np.isnan(rewards)[None], named=parts)[
+                0
+            ]
+        )
+
+    def observe(self, given: Given, rewards: np.ndarray, named: Mapping[str, np.ndarray]) -> Verdict:
+        """Settle a finished group.
+
+        Args:
+            rewards: float64 (G,), NaN where a rollout has none.
+            named: their parts, (G,) each.
+        """
+        scored = ~np.isnan(rewards)
+        parts = {name: part[None] for name, part in named.items()}
+        verdict = self.curriculum.observe([given.ticket], rewards[None], scored=scored[None], named=parts)
+        if not scored.any():
+            self.fill.lose(given.ticket, "failed")
+        elif verdict.admitted[0]:
+            self.fill.admit(given.ticket, given.ticket)
+        else:
+            variance, mean = float(verdict.informativeness[0]), float(rewards[scored].mean())
+            self.fill.reject(given.ticket, given.ticket, informativeness=variance, reward=mean)
+        return verdict
+
+    def lose(self, given: Given, why: str) -> None:
+        """Drop the ticket of a group that has no rewards: "failed" or "cancelled"."""
+        self.fill.lose(given.ticket, why)
+        self.curriculum.drop([given.ticket])
+
+    def short(self, verdict: Verdict) -> Verdict:
+        """The verdict on the most informative group of a place that has none that was admitted.
+
+        Raises:
+            FillError: the settings ask for that.
+        """
+        when_short = self.fill.settings.when_short
+        if when_short == "error":
+            raise self.fatal(FillError(self.fill.explain()))
+        if when_short == "finish":
+            return replace(verdict, advantages=np.zeros_like(verdict.advantages))
+        self.fill.counts.topped_up += 1
+        return verdict
+
+    def fatal(self, error: CurroError) -> CurroError:
+        """The error, which the data set raises again if the loop goes on."""
+        self.errors.append(error)
+        return error
+
+    def end(self) -> None:
+        """One place has ended; after the last one, the tickets that were held are dropped."""
+        self.open -= 1
+        if self.open == 0:
+            if held := self.fill.release():
+                self.curriculum.drop(held)
+            self.on_end()

@@ -1,0 +1,131 @@
+"""Rolls a place of the batch out: one prompt after another, until the gate lets a group in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from tinker_cookbook.completers import TokenCompleter
+from tinker_cookbook.rl.rollout_limits import TerminationRewardPolicy
+from tinker_cookbook.rl.rollout_strategy import FailFast, RolloutResult, RolloutStrategy
+from tinker_cookbook.rl.rollouts import do_group_rollout
+from tinker_cookbook.rl.types import EnvGroupBuilder, Trajectory, TrajectoryGroup
+
+from curro.hosts.tinker.credit import CreditedTrajectories
+from curro.hosts.tinker.group import CurriculumGroup
+from curro.hosts.tinker.places import Given
+from curro.verdicts import Verdict
+
+
+@dataclass(frozen=True)
+class FilledGroups(RolloutStrategy):
+    """Goes into `train.Config(rollout_error_tolerance=...)`; other groups are rolled out by `inner` alone.
+
+    Attributes:
+        inner: rolls out the environments of each prompt, and says what happens to errors there.
+        termination: as in `train.Config`, which is then given a policy that changes nothing,
+            `TerminationRewardPolicy(zero_reward_on_limit=False)`: the curriculum has to see the rewards as
+            they are trained on.
+    """
+
+    inner: RolloutStrategy = field(default_factory=FailFast)
+    termination: TerminationRewardPolicy | None = None
+
+    @property
+    def catches_group_errors(self) -> bool:
+        return self.inner.catches_group_errors
+
+    async def execute(self, env_group_builder: EnvGroupBuilder, policy: TokenCompleter) -> RolloutResult:
+        """The trajectories of the group that ends the place.
+
+        Raises:
+            FillError: no group was admitted, and `when_short` is "error".
+            Exception: what a rollout raised, unless `inner` catches it and another prompt can be had.
+        """
+        if not isinstance(env_group_builder, CurriculumGroup):
+            return await self.inner.execute(env_group_builder, policy)
+        place = env_group_builder
+        given = place.begin()
+        places = place.places
+        try:
+            group, verdict = await self._until_admitted(place, given, policy)
+        finally:
+            place.given = None
+            places.end()
+        place.final_rewards = [
+            (reward, metrics | places.metrics)
+            for reward, metrics in zip(group.final_rewards_G, group.metrics_G, strict=True)
+        ]
+        trajectories = CreditedTrajectories(
+            group.trajectories_G, verdict, group.get_total_rewards(), places.curriculum.credit
+        )
+        return RolloutResult(trajectories, [], group.rollout_errors)
+
+    async def _until_admitted(
+        self, place: CurriculumGroup, given: Given | None, policy: TokenCompleter
+    ) -> tuple[TrajectoryGroup, Verdict]:
+        places, best, failed = place.places, None, None
+        while given is not None:
+            try:
+                found = await self._group(place, given, policy)
+            except Exception as error:
+                if not self.catches_group_errors:
+                    raise
+                failed = error
+            else:
+                if found[1].admitted[0]:
+                    return found
+                if best is None or found[1].informativeness[0] > best[1].informativeness[0]:
+                    best = found
+            given = places.replace(given)
+        if best is None:
+            assert failed is not None
+            raise failed
+        return best[0], places.short(best[1])
+
+    async def _group(
+        self, place: CurriculumGroup, given: Given, policy: TokenCompleter
+    ) -> tuple[TrajectoryGroup, Verdict]:
+        """The finished group of a prompt, observed; its ticket is settled however this ends."""
+        places, group, number = place.places, None, given.rollouts
+        try:
+            while number:
+                part = await do_group_rollout(
+                    place.builder(given, number), policy, strategy=self.inner, termination=self.termination
+                )
+                group = part if group is None else _joined(group, part)
+                rewards_G, named = np.array(group.get_total_rewards()), _named(group)
+                number = places.more(given, rewards_G, named)
+            verdict = places.observe(given, rewards_G, named)
+        except Exception:
+            places.lose(given, "failed")
+            raise
+        except BaseException:
+            places.lose(given, "cancelled")
+            raise
+        return group, verdict
+
+
+def _joined(group: TrajectoryGroup, more: TrajectoryGroup) -> TrajectoryGroup:
+    return TrajectoryGroup(
+        group.trajectories_G + more.trajectories_G,
+        group.final_rewards_G + more.final_rewards_G,
+        group.metrics_G + more.metrics_G,
+        rollout_errors=group.rollout_errors + more.rollout_errors,
+    )
+
+
+def _named(group: TrajectoryGroup) -> dict[str, np.ndarray]:
+    """The numbers that the environments report of each trajectory, (G,) each, NaN where one has none."""
+    numbers_G = [
+        _numbers(trajectory) | metrics
+        for trajectory, metrics in zip(group.trajectories_G, group.metrics_G, strict=True)
+    ]
+    names = {name: None for numbers in numbers_G for name in numbers}
+    return {name: np.array([numbers.get(name, np.nan) for numbers in numbers_G], float) for name in names}
+
+
+def _numbers(trajectory: Trajectory) -> dict[str, Any]:
+    """The metrics of a trajectory's turns; of one that several turns have, the last."""
+    return {name: number for turn in trajectory.transitions for name, number in turn.metrics.items()}

@@ -1,0 +1,130 @@
+"""The second loss: what the curriculum wants the policy trained on besides the rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from trl.trainer.utils import pad
+
+from curro.policy import AuxiliarySamples
+
+
+def slots_of(auxiliary_samples: int, slots: int) -> np.ndarray:
+    """The slot (J,) of each auxiliary sample: evenly filled, and like the rollouts, not one after the other.
+
+    Auxiliary samples come in the order of the draw, the most promising first; so neighbours go to different
+    slots.
+    """
+    used = min(auxiliary_samples, slots)
+    return np.arange(auxiliary_samples) % used * slots // used
+
+
+def tokens_divisor(loss_type: str, *, longest: int, tokens: int, rollouts: int) -> float:
+    """By what TRL's loss divides a rollout's sum over tokens, in the mean over all tokens of a generation.
+
+    METIS' (2) and (9) are means over sequences of sums over tokens. TRL's losses divide these sums further:
+    "luspo" by nothing, "dr_grpo" by the longest length that there may be, the others by lengths, so that the
+    weights of all R rollouts' T tokens sum to 1, which is T / R times more for a token of (2). The auxiliary
+    loss is divided by the same number, and lambda means what it means in (10) with every loss type.
+
+    Args:
+        longest: `max_completion_length`.
+        tokens, rollouts: T and R, how many are trained on, of all processes.
+    """
+    if loss_type == "luspo":
+        return 1.0
+    return float(longest) if loss_type == "dr_grpo" else max(tokens, 1) / rollouts
+
+
+def share_out(
+    parts: Sequence[dict[str, Any]],
+    auxiliary_samples: Sequence[AuxiliarySamples],
+    *,
+    rank: int,
+    processes: int,
+    divisor: float,
+    device: torch.device,
+    pad_token: int,
+) -> None:
+    """Put a process's share of the auxiliary samples beside its rollouts that wait to be trained on.
+
+    The J auxiliary samples are dealt out over the processes and the S parts of the generation, scaled by
+    (processes x S) / J. Processes are averaged, and an optimizer step sums its parts over their number, so
+    that it trains on the mean of its auxiliary samples: with one optimizer step a generation that is (9)
+    exactly, with several it is (9) on average, as a mini-batch of rollouts is of (2). Every share has equally
+    many rows, so that all processes do the same: where an auxiliary sample is missing, there is a row of two
+    tokens with advantage 0.
+
+    The tensors stay with the rollouts in TRL's buffer, and so in checkpoints.
+
+    Args:
+        parts: TRL's `_buffered_inputs`, S = `steps_per_generation` of them.
+        rank: of this process.
+        divisor: of the auxiliary loss, from `tokens_divisor`.
+    """
+    asked = [ids for samples in auxiliary_samples for ids in samples.prompt_ids]
+    answered = [ids for samples in auxiliary_samples for ids in samples.completion_ids]
+    if not asked:
+        return
+    advantages_J = np.concatenate([samples.advantages for samples in auxiliary_samples])
+    counts = [len(samples.prompt_ids) for samples in auxiliary_samples]
+    weights_J = np.repeat([samples.weight / divisor for samples in auxiliary_samples], counts)
+    slots = len(parts) * processes
+    slot_J = slots_of(len(asked), slots)
+    blank = (asked[0][-1:], answered[0][:1])
+    for number, part in enumerate(parts):
+        mine = np.flatnonzero(slot_J == rank * len(parts) + number)
+        missing = -(-len(asked) // slots) - len(mine)
+        rows = [(asked[j], answered[j]) for j in mine] + [blank] * missing
+        scaled = np.pad(advantages_J[mine] * slots / len(asked), (0, missing))
+        tensors = _tensors(rows, scaled, np.pad(weights_J[mine], (0, missing)), pad_token)
+        part.update({name: tensor.to(device) for name, tensor in tensors.items()})
+
+
+def _tensors(
+    rows: Sequence[tuple[Sequence[int], Sequence[int]]],
+    advantages: np.ndarray,
+    weights: np.ndarray,
+    pad_token: int,
+) -> dict[str, torch.Tensor]:
+    """Rows padded as TRL pads its own: prompts left, completions right."""
+    tensors = {
+        "auxiliary_advantages": torch.tensor(advantages, dtype=torch.float32),
+        "auxiliary_weights": torch.tensor(weights, dtype=torch.float32),
+    }
+    for name, side, column in (("prompt", "left", 0), ("completion", "right", 1)):
+        ids = [torch.tensor(row[column], dtype=torch.long) for row in rows]
+        masks = [torch.ones_like(row) for row in ids]
+        tensors[f"auxiliary_{name}_ids"] = pad(ids, padding_value=pad_token, padding_side=side)
+        tensors[f"auxiliary_{name}_mask"] = pad(masks, padding_value=0, padding_side=side)
+    return tensors
+
+
+def auxiliary_loss(
+    inputs: Mapping[str, torch.Tensor],
+    log_probs: Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor],
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The auxiliary samples' share of a micro-batch: METIS (9) and (10).
+
+    The weights have the divisor by tokens in them, and it is part of the loss that TRL divides by nothing any
+    more. Log-probabilities are those of the distribution that the judgments were sampled from, as TRL's are
+    for the rollouts: the logits over the temperature, without top-p and the like.
+
+    Args:
+        inputs: a micro-batch to which `share_out` has added auxiliary samples.
+        log_probs: of the last tokens of sequences, by token ids, attention mask and how many.
+
+    Returns:
+        -sum_j advantage_j sum_t log pi(token_t) with each sample's weight, for the loss; and without
+    """
+    ids, mask = inputs["auxiliary_completion_ids"], inputs["auxiliary_completion_mask"]
+    log_probs_JT = log_probs(
+        torch.cat([inputs["auxiliary_prompt_ids"], ids], dim=1),
+        torch.cat([inputs["auxiliary_prompt_mask"], mask], dim=1),
+        ids.size(1),
+    )
+    loss_J = -inputs["auxiliary_advantages"] * (log_probs_JT * mask).sum(dim=1)
+    return (inputs["auxiliary_weights"] * loss_J).sum(), loss_J.sum().detach()

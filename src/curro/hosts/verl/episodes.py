@@ -1,0 +1,103 @@
+"""Tasks of several turns in verl: its agent loop plays an episode of curro's environments for each rollout.
+
+A file for `actor_rollout_ref.rollout.agent.agent_loop_config_path` names the loop and the environment:
+
+    - name: curro_episodes
+      _target_: curro.hosts.verl.episodes.EpisodeLoop
+      environment: bfcl:partial=true
+
+and `actor_rollout_ref.rollout.agent.default_agent_loop=curro_episodes` chooses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from typing import Any
+from uuid import uuid4
+
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
+
+from curro.data import PromptSet
+from curro.environments import resolve_environment
+from curro.environments.environment import episode_seed
+from curro.environments.observation import ObservationTokens
+from curro.environments.play import Playing
+from curro.errors import ConfigError
+from curro.reward.reward import Row
+
+
+class EpisodeLoop(AgentLoopBase):
+    """Plays one rollout.
+
+    Observations are masked out of the loss, and the reward is the episode's; verl's reward loop is not asked.
+
+    Args:
+        environment: as `curro train --environment` takes it.
+
+    Raises:
+        ConfigError: there is no such environment.
+    """
+
+    def __init__(self, *args: Any, environment: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        row = {"prompt": "-", "answer": None, "key": "-"}
+        found = resolve_environment(environment, PromptSet([row]))
+        if found is None:
+            raise ConfigError("an agent loop of curro's needs an environment, as bfcl:partial=true")
+        self.environment = found
+
+    async def run(self, sampling_params: dict[str, Any], priority: int = 0, **given: Any) -> AgentLoopOutput:
+        """verl's call, with the columns of the data set's row in `given`.
+
+        Raises:
+            EnvironmentFailure: the environment raised.
+        """
+        row = row_of(given)
+        prompt = await self.ct_build_initial_tokens(row["prompt"])
+        playing = Playing(
+            self.environment,
+            row,
+            prompt,
+            episode_seed(row, int(given.get("global_steps", 0))),
+            tokenizer=self.tokenizer,
+            ends={self.tokenizer.eos_token_id},
+            observations=ObservationTokens(self.tokenizer, options=dict(self.apply_chat_template_kwargs)),
+            max_tokens=self.rollout_config.response_length,
+        )
+        request, spent = uuid4().hex, [0.0, 0.0]
+        versions: dict[str, Any] = {}
+        goes_on = True
+        while goes_on:
+            since = time.perf_counter()
+            written = await self.server_manager.generate(
+                request_id=request,
+                prompt_ids=playing.context,
+                sampling_params=sampling_params | {"max_tokens": playing.limit},
+                priority=int(priority),
+            )
+            spent[0] += time.perf_counter() - since
+            versions = {**written.extra_fields, "min_global_steps": versions.get("min_global_steps",
+                        written.extra_fields.get("min_global_steps"))}  # fmt: skip
+            since = time.perf_counter()
+            goes_on = await asyncio.to_thread(playing.act, list(written.token_ids), written.log_probs)
+            spent[1] += time.perf_counter() - since
+        trajectory = await asyncio.to_thread(playing.end)
+        return AgentLoopOutput(
+            prompt_ids=prompt,
+            response_ids=trajectory.ids,
+            response_mask=trajectory.own,
+            response_logprobs=trajectory.logprobs or None,
+            reward_score=math.nan if trajectory.reward is None else float(trajectory.reward),
+            num_turns=2 * playing.actions,
+            metrics=AgentLoopMetrics(generate_sequences=spent[0], tool_calls=spent[1]),
+            extra_fields={**versions, "reward_extra_info": {}, "turn_scores": [], "tool_rewards": []},
+        )
+
+
+def row_of(given: dict[str, Any]) -> Row:
+    """The row as environments take it: verl calls the prompt `raw_prompt` and has the answer in a dict."""
+    answer = (given.get("reward_model") or {}).get("ground_truth")
+    named = str(given.get("key", given.get("uid", "-")))
+    return {**given, "prompt": list(given["raw_prompt"]), "answer": answer, "key": named}
