@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,24 +10,23 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from curro.bench.plan import BASELINE, CEILING, FLOOR, METHODS
-from curro.bench.results import WINDOWS, Results
+from curro.bench.results import WINDOWS
 from curro.bench.summary import POINTS, Runs, curves
-from curro.bench.tables import chosen_by, sheets
+from curro.bench.tables import Sheet, chosen_by
 from curro.report.drawing import COLOURS, Key, Picture, draw, line
 from curro.report.html import write_page
 
 
-def write_benchmark(results: Results, out: Path) -> Path:
-    """Write the page of all results so far; returns its path."""
-    tasks = results.of()
+def write_benchmark(tasks: Mapping[str, Mapping[str, Runs]], sheets: Sequence[Sheet], out: Path) -> Path:
+    """Write the page of the runs by task and method, with these tables; returns its path."""
     sections = [{"title": task, "pictures": _pictures(task, methods)} for task, methods in tasks.items()]
-    runs = len(results.rows)
+    runs = sum(len(of) for methods in tasks.values() for of in methods.values())
     return write_page(
         "benchmark.html",
         out,
         title=f"curro: benchmark of {runs} runs",
         runs=runs,
-        sheets=sheets(results),
+        sheets=sheets,
         sections=sections,
         chosen_by=[row for row in chosen_by() if row[0] in tasks],
     )

@@ -39,17 +39,27 @@ METHODS = {
         Method("least visited", "least-visited", "replay and filters"),
         Method("zero-variance refill", "uniform admission=signal", "replay and filters"),
         Method("balanced band", "uniform admission=band:0.2,0.8", "replay and filters"),
+        Method("best of ten", "uniform admission=best", "replay and filters"),
+        Method("GRESO", "greso", "replay and filters"),
         Method("replay, published", "prioritized-replay:variant=published", "replay and filters"),
         Method("replay", "prioritized-replay", "replay and filters"),
         Method("ERS", "uniform advantage=smoothed", "credit and bandits"),
         Method("PPS", "pspo", "credit and bandits"),
         Method("PSPO", "pspo advantage=smoothed", "credit and bandits"),
         Method("SEC", "sec", "credit and bandits"),
-        Method("ADCL", "adcl", "credit and bandits"),
+        Method("UCB", "ucb", "credit and bandits"),
+        Method("learning progress", "progress", "credit and bandits"),
+        Method("ADCL", "adcl:train_estimates=true", "credit and bandits"),
         Method("PCL", "pcl", "predictors"),
         Method("METIS", "metis", "predictors", asks=True),
         Method("posterior", "posterior", "predictors"),
         Method("frontier", "frontier", "predictors"),
+        Method("frontier, Thompson", "frontier:thompson=true", "predictors"),
+        *(
+            Method(f"{selection}, {rule}", f"{selection} allocation={rule}", "allocation")
+            for selection in ("uniform", "frontier")
+            for rule in ("knapsack", "hit", "screen", "until")
+        ),
         Method(CEILING, "curro.bench.oracle:oracle"),
         Method(FLOOR, "curro.bench.oracle:inverted"),
     )
@@ -63,6 +73,7 @@ class Cell:
     Attributes:
         rate: by how much the task's learning rate is multiplied.
         budget: of rollouts.
+        prompts_per_step: P of a step.
     """
 
     task: Task
@@ -70,20 +81,22 @@ class Cell:
     seed: int
     rate: float
     budget: int
+    prompts_per_step: int
 
     @property
-    def identity(self) -> tuple[str, str, int, float]:
-        return (self.task.name, self.method.name, self.seed, self.rate)
+    def identity(self) -> tuple[str, str, int, float, int]:
+        return (self.task.name, self.method.name, self.seed, self.rate, self.prompts_per_step)
 
     @property
     def title(self) -> str:
-        rate = f" rate x{self.rate:g}" if self.rate != 1 else ""
-        return f"{self.task.name} {self.method.name}{rate} seed {self.seed}"
+        own = self.rate == 1 and self.prompts_per_step == self.task.prompts_per_step
+        setting = "" if own else f" P {self.prompts_per_step} rate x{self.rate:g}"
+        return f"{self.task.name} {self.method.name}{setting} seed {self.seed}"
 
     def flags(self, *, evaluations: int, eval_prompts: int) -> list[str]:
         """Of `curro train`, with `evaluations` on the way."""
         task = self.task
-        steps = self.budget // task.step
+        steps = self.budget // (self.prompts_per_step * task.rollouts_per_prompt)
         save_every = max(1, steps // 10) if task.train else 10 * steps  # the lab's runs take seconds
         curriculum = self.method.curriculum
         if self.method.asks and task.judge:
@@ -94,7 +107,7 @@ class Cell:
             *limit,
             f"--curriculum={curriculum}",
             f"--learning-rate={task.learning_rate * self.rate:g}",
-            f"--prompts-per-step={task.prompts_per_step}",
+            f"--prompts-per-step={self.prompts_per_step}",
             f"--rollouts-per-prompt={task.rollouts_per_prompt}",
             f"--rollouts={self.budget}",
             f"--eval-every={max(1, steps // evaluations)}",
@@ -142,7 +155,7 @@ def plan(
     if not any(possible.values()):
         raise ConfigError("there is nothing to run: METIS needs a task whose warm model judges")
     return [
-        Cell(task, method, seed, 1.0, rollouts or task.rollouts)
+        Cell(task, method, seed, 1.0, rollouts or task.rollouts, task.prompts_per_step)
         for seed in range(seeds)
         for task, able in possible.items()
         for method in (METHODS.values() if able else ())

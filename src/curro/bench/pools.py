@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from curro.bench.tasks import Task
-from curro.runs import replacing
+from curro.storage.atomic import replacing
 
 SAMPLES = 16
 MOST = 1000
@@ -50,8 +50,9 @@ def warm_rates(task: Task, folder: Path) -> np.ndarray:
 def _measure(task: Task, count: int) -> np.ndarray:
     import torch
 
-    from curro.evaluation.sampling import attempts
-    from curro.hosts.trl.run import prepare
+    from curro.evaluation.pass_rates import sampled_rewards
+    from curro.rollout.engines.sampling_settings import SamplingSettings
+    from curro.training.run import prepare
 
     prepared = prepare(task.settings())
     model = prepared.model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
@@ -60,19 +61,20 @@ def _measure(task: Task, count: int) -> np.ndarray:
     measured = np.arange(count)
     if count > MOST:
         measured = np.sort(np.random.default_rng(0).choice(count, MOST, replace=False))
-    texts, rows = attempts(
+    rewards_PG = sampled_rewards(
         model,
         prepared.tokenizer,
         [prepared.prompts[i] for i in measured.tolist()],
+        prepared.reward,
         environment=prepared.environment,
-        n=SAMPLES,
-        max_new_tokens=prepared.settings.max_completion_length or 1,
-        temperature=prepared.settings.temperature,
+        samples=SAMPLES,
+        settings=SamplingSettings(
+            prepared.settings.max_completion_length or 1, prepared.settings.temperature
+        ),
     )
     model.to("cpu")
     torch.cuda.empty_cache()  # the runs are other processes
     low = prepared.settings.reward_range[0]
-    scores = [low if score is None else score for score in prepared.reward.score(texts, rows)]
     rates = np.full(count, np.nan)
-    rates[measured] = prepared.curriculum.table.success_rate(np.reshape(scores, (-1, SAMPLES)).mean(axis=1))
+    rates[measured] = prepared.curriculum.table.success_rate(np.nan_to_num(rewards_PG, nan=low).mean(axis=1))
     return rates

@@ -14,8 +14,12 @@ import torch
 
 from curro.bench.plan import Cell
 from curro.bench.tasks import TASKS
-from curro.report.history import History, read_history
-from curro.runs import RunError, RunFolder, replacing
+from curro.errors import RunError
+from curro.report.history import History
+from curro.report.prediction import calibration_bins, predictions_of
+from curro.report.run_reader import read_history
+from curro.storage.atomic import replacing
+from curro.storage.run_folder import RunFolder
 
 WINDOWS = 10
 """Parts of the budget over which choices are summed up."""
@@ -29,6 +33,7 @@ SCHEMA = pa.schema(
         ("method", pa.string()),
         ("seed", pa.int64()),
         ("rate", pa.float64()),
+        ("prompts_per_step", pa.int64()),
         ("budget", pa.int64()),
         ("flags", pa.string()),
         ("version", pa.string()),
@@ -46,13 +51,16 @@ SCHEMA = pa.schema(
         ("selected_warm", _COUNTS),
         ("selected_now", _COUNTS),
         ("rank_correlation", _NUMBERS),
+        ("predicted_variance", _NUMBERS),
+        ("realised_variance", _NUMBERS),
     ]
 )
 """
 `eval_rollouts` counts judgments as rollouts; `eval_seconds` are those of one core on the CPU, else of the
 wall clock. From `train_reward` on there is a number for each of the windows of the budget: the mean reward of
 the groups that were rolled out, the share of them with signal, the mean pass rate of the warm model on the
-chosen prompts, how many had which pass rate (`EDGES`) under the warm model and as rolled out.
+chosen prompts, how many had which pass rate (`EDGES`) under the warm model and as rolled out. The last two
+are means of a tenth of the groups each, by what was predicted; empty where the method predicts no variance.
 """
 
 
@@ -61,7 +69,7 @@ class Results:
     """The rows so far, by the identity of their runs."""
 
     path: Path
-    rows: dict[tuple[str, str, int, float], dict[str, Any]]
+    rows: dict[tuple[str, str, int, float, int], dict[str, Any]]
 
     @classmethod
     def open(cls, path: Path) -> Results:
@@ -79,7 +87,7 @@ class Results:
         if table.schema != SCHEMA:
             raise RunError(f"{path} was written by another version of curro: choose another folder")
         found = table.to_pylist()
-        return cls(path, {(row["task"], row["method"], row["seed"], row["rate"]): row for row in found})
+        return cls(path, {_identity(row): row for row in found})
 
     def has(self, cell: Cell, flags: str) -> bool:
         """Whether the run was made.
@@ -97,19 +105,17 @@ class Results:
 
     def add(self, row: dict[str, Any]) -> None:
         """Keep a row; the file is whole at any time."""
-        self.rows[row["task"], row["method"], row["seed"], row["rate"]] = row
+        self.rows[_identity(row)] = row
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(self.path) as part:
             pq.write_table(pa.Table.from_pylist(list(self.rows.values()), SCHEMA), part)
 
-    def of(self, rate: float = 1.0) -> dict[str, dict[str, list[dict[str, Any]]]]:
-        """By task, the lab's first, and method the runs with this multiple of the learning rate, by seed."""
+    def of(self) -> dict[str, dict[str, list[dict[str, Any]]]]:
+        """By task, the lab's first, and method the runs by seed."""
         order = {name: i for i, name in enumerate(TASKS)}
         found: dict[str, dict[str, list[dict[str, Any]]]] = {}
         for key in sorted(self.rows, key=lambda key: (order.get(key[0], len(order)), key[0], key[2])):
-            task, method, _, multiple = key
-            if multiple == rate:
-                found.setdefault(task, {}).setdefault(method, []).append(self.rows[key])
+            found.setdefault(key[0], {}).setdefault(key[1], []).append(self.rows[key])
         return found
 
 
@@ -136,6 +142,7 @@ def row_of(cell: Cell, flags: str, folder: RunFolder, warm_N: np.ndarray) -> dic
         "method": cell.method.name,
         "seed": cell.seed,
         "rate": cell.rate,
+        "prompts_per_step": cell.prompts_per_step,
         "budget": cell.budget,
         "flags": flags,
         "version": version("curro"),
@@ -148,7 +155,21 @@ def row_of(cell: Cell, flags: str, folder: RunFolder, warm_N: np.ndarray) -> dic
         "pass_4": history.metrics["eval/pass@4"][evaluated],
         "reward": history.metrics["eval/reward"][evaluated],
         **_choices(history, steps, warm_N),
+        **_calibration(history),
     }
+
+
+def _identity(row: dict[str, Any]) -> tuple[str, str, int, float, int]:
+    return row["task"], row["method"], row["seed"], row["rate"], row["prompts_per_step"]
+
+
+def _calibration(history: History) -> dict[str, Any]:
+    """What was predicted of the groups and what came of it, in tenths."""
+    found = predictions_of(history)
+    if found is None or found.what != "reward variance":
+        return {"predicted_variance": [], "realised_variance": []}
+    predicted, realised, _ = calibration_bins(found.predicted, found.realised)
+    return {"predicted_variance": predicted, "realised_variance": realised}
 
 
 def _choices(history: History, window_S: np.ndarray, warm_N: np.ndarray) -> dict[str, Any]:

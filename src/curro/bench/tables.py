@@ -6,12 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from curro.bench.plan import BASELINE, METHODS
+import numpy as np
+
+from curro.bench.plan import BASELINE, CEILING, METHODS
 from curro.bench.results import Results
+from curro.bench.search import Found
 from curro.bench.statistics import Interval
 from curro.bench.summary import Runs, Score, Total, task_scores, totals
 from curro.bench.tasks import TASKS, pool_of
-from curro.bench.tuning import Tuned, tuned
 
 
 @dataclass(frozen=True)
@@ -28,12 +30,48 @@ class Sheet:
 
 
 def sheets(results: Results) -> list[Sheet]:
-    """All tables that there are results for: all hard pools, all easy ones, each task, tuned rates."""
+    """All tables that there are results for: all hard pools, all easy ones, each task."""
     tasks = _complete(results.of())
     found = _over_pools(tasks)
     for name, methods in tasks.items():
         found.append(Sheet(name, SCORE_COLUMNS, tuple(map(score_cells, task_scores(methods)))))
-    return found + _tuned(results)
+    return found
+
+
+def searched_sheets(found: Mapping[str, Mapping[str, Found]]) -> list[Sheet]:
+    """The same of methods with settings of their own, which each task's table has, and calibration."""
+    tasks = _complete(
+        {task: {name: one.runs for name, one in methods.items()} for task, methods in found.items()}
+    )
+    sheets = _over_pools(tasks)
+    for task, methods in tasks.items():
+        rows = []
+        for score in task_scores(methods):
+            one, cells = found[task][score.method], score_cells(score)
+            setting = (f"{one.setting.prompts}", f"x{one.rate:g}")
+            cost = (f"{one.tried}", f"{one.seconds / 60:.0f}")
+            rows.append((cells[0], *setting, *cells[1:], *cost))
+        sheets.append(Sheet(task, SEARCHED_COLUMNS, tuple(rows)))
+    return sheets + _calibration(tasks)
+
+
+def _calibration(tasks: Mapping[str, Mapping[str, Runs]]) -> list[Sheet]:
+    """Realised over predicted variance in each tenth of the predictions, by task and method."""
+    rows = []
+    for task, methods in tasks.items():
+        for name, runs in methods.items():
+            tenths = [run for run in runs if len(run["predicted_variance"]) == TENTHS]
+            if not tenths or name == CEILING:
+                continue
+            predicted, realised = (
+                np.mean([run[column] for run in tenths], axis=0)
+                for column in ("predicted_variance", "realised_variance")
+            )
+            rows.append(
+                (f"{name}, {task}", *(f"{r / p:.2f}" for p, r in zip(predicted, realised, strict=True)))
+            )
+    columns = ("realised over predicted variance", *(f"{i + 1}" for i in range(TENTHS)))
+    return [Sheet("Calibration, in tenths by prediction", columns, tuple(rows))] if rows else []
 
 
 def _complete(tasks: Mapping[str, Mapping[str, Runs]]) -> dict[str, dict[str, Runs]]:
@@ -45,33 +83,12 @@ def _complete(tasks: Mapping[str, Mapping[str, Runs]]) -> dict[str, dict[str, Ru
     }
 
 
-def _tuned(results: Results) -> list[Sheet]:
-    """Each method at the learning rate that suits it: over all hard pools, over all easy ones, by task."""
-    found = {task: tuned(results, task) for task in results.of()}
-    tasks = _complete(
-        {task: {name: one.runs for name, one in methods.items()} for task, methods in found.items()}
-    )
-    sheets = _over_pools(tasks, ", learning rate tuned for each method")
-    for task, methods in tasks.items():
-        rows = [
-            (*score_cells(score)[:2], _rates(found[task][score.method]), *score_cells(score)[2:])
-            for score in task_scores(methods)
-        ]
-        columns = (*SCORE_COLUMNS[:2], "rate, of those tried", *SCORE_COLUMNS[2:])
-        sheets.append(Sheet(f"{task}, learning rate tuned for each method", columns, tuple(rows)))
-    return sheets
-
-
-def _rates(one: Tuned) -> str:
-    return f"x{one.rate:g} of {', '.join(f'{rate:g}' for rate in one.tried)}"
-
-
-def _over_pools(tasks: Mapping[str, Mapping[str, Runs]], words: str = "") -> list[Sheet]:
+def _over_pools(tasks: Mapping[str, Mapping[str, Runs]]) -> list[Sheet]:
     found = []
     for pool in dict.fromkeys(map(pool_of, tasks)):
         pools = {name: methods for name, methods in tasks.items() if pool_of(name) == pool}
         seeds = [len(runs) for methods in pools.values() for runs in methods.values()]
-        title = f"All {pool} pools ({', '.join(pools)}){words}, {_seeds(seeds)}"
+        title = f"All {pool} pools ({', '.join(pools)}), {_seeds(seeds)}"
         found.append(Sheet(title, TOTAL_COLUMNS, tuple(map(total_cells, totals(pools)))))
     return found
 
@@ -80,6 +97,12 @@ SCORE_COLUMNS = (
     "method", "seeds", "pass@1", "pass@4", "rollouts to uniform's level", "regret", "signal", "updates",
     "at equal updates", "seconds", "at equal seconds",
 )  # fmt: skip
+
+
+SEARCHED_COLUMNS = (
+    SCORE_COLUMNS[0], "P", "rate", *SCORE_COLUMNS[1:], "runs of the search", "its minutes",
+)  # fmt: skip
+TENTHS = 10
 
 
 def score_cells(score: Score) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -11,6 +10,7 @@ from typing import Any, get_type_hints
 from curro.bench.tasks import Task
 from curro.errors import ConfigError
 from curro.messages import did_you_mean
+from curro.storage.toml_file import read_toml
 
 OF_TRAIN = (
     "model", "eval_data", "reward", "reward_range", "environment", "device_batch", "temperature",
@@ -30,10 +30,7 @@ def read_tasks(path: Path) -> dict[str, Task]:
     Raises:
         ConfigError: no such file, no TOML, a key that is unknown or missing, a value that no run could use.
     """
-    try:
-        tables = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"the tasks in {path} cannot be read: {error}") from error
+    tables = read_toml(path)
     if not tables:
         raise ConfigError(f'{path} has no tasks: write a table ["FAMILY/POOL"] for each')
     found = {}
@@ -71,7 +68,7 @@ def _task(name: str, table: Any) -> Task:
 
 def _kinds() -> dict[str, Any]:
     """What type the value of each key has."""
-    from curro.hosts.trl.settings import TrainSettings
+    from curro.training.settings import TrainSettings
 
     task, train = get_type_hints(Task), get_type_hints(TrainSettings)
     own = [item.name for item in fields(Task) if item.name not in ("name", "train", "chosen_by")]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from curro.hosts.trl.settings import TrainSettings
+    from curro.training.settings import TrainSettings
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Task:
 
     def settings(self) -> TrainSettings:
         """Of `curro train`, without what a run has of its own: method, rate, budget and seed."""
-        from curro.hosts.trl.settings import TrainSettings
+        from curro.training.settings import TrainSettings
 
         return TrainSettings(
             self.data,

@@ -1,32 +1,79 @@
-"""The command `curro`: every mistake ends in one sentence, never in a traceback."""
+"""The command `curro`: every mistake ends in one sentence, never in a traceback.
+
+Only the command that is run is imported, so that `curro --help` comes at once.
+"""
 
 from __future__ import annotations
 
+import errno
+import importlib
 import os
 import sys
+from collections.abc import Collection
 from typing import NoReturn
 
 import typer
 from rich.console import Console
 
-from curro.cli import bench, compare, curate, estimate, inspect, train
 from curro.errors import CurroError
 from curro.messages import printable
 
-app = typer.Typer(
-    help="A curriculum engine for RL post-training: which prompts a policy practises on next.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # its markup swallows the `[default: ...]` of a help text
-    add_completion=False,
-)
-app.command("train")(train.train)
-app.command("compare")(compare.compare)
-app.command("bench")(bench.bench)
-app.command("inspect")(inspect.inspect)
-app.command("report")(inspect.report)
-app.command("estimate")(estimate.estimate)
-app.command("curate")(curate.curate)
+COMMANDS = {
+    "train": ("curro.cli.train:train", "Train a model on the prompts that a curriculum chooses."),
+    "sft": ("curro.cli.sft:sft", "Train a model on worked answers."),
+    "compare": (
+        "curro.cli.compare:compare",
+        "Train with several curricula on one task and compare them.",
+    ),
+    "bench": (
+        "curro.cli.bench:bench",
+        "Train with every method on every task, with several seeds, and compare the rollouts they need.",
+    ),
+    "serve": (
+        "curro.cli.serve:serve",
+        "Serve a curriculum over HTTP to trainers on this machine.",
+    ),
+    "methods": ("curro.cli.methods:methods", "List the methods that a curriculum can be made of."),
+    "watch": ("curro.cli.watch:watch", "Show runs on a local page while they go on."),
+    "inspect": ("curro.cli.inspect:inspect", "Show what a run knows of its prompts."),
+    "report": ("curro.cli.inspect:report", "Write a run's curves and pictures to one HTML page."),
+    "estimate": (
+        "curro.cli.estimate:estimate",
+        "Measure how often a model solves each prompt of a data set.",
+    ),
+    "evaluate": (
+        "curro.cli.evaluate:evaluate",
+        "Measure the accuracy of models on benchmark suites or on a data set.",
+    ),
+    "curate": (
+        "curro.cli.curate:curate",
+        "Write a data file of the prompts whose pass rate lies in a band.",
+    ),
+}
+"""Of each command: its function, and the first line of its help."""
+
+
+def make_app(commands: Collection[str]) -> typer.Typer:
+    """The command line, with these commands ready to run and the others known by name and first line."""
+    app = typer.Typer(
+        help="A curriculum engine for RL post-training: it chooses the prompts that a policy practises on "
+        "next.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # its markup swallows the `[default: ...]` of a help text
+        add_completion=False,
+    )
+    for name, (place, summary) in COMMANDS.items():
+        if name in commands:
+            module, _, function = place.partition(":")
+            app.command(name)(getattr(importlib.import_module(module), function))
+        else:
+            app.command(name, help=summary)(_not_imported)
+    return app
+
+
+def _not_imported() -> None:
+    raise AssertionError("a command that was not imported was run")
 
 
 def main() -> None:
@@ -37,15 +84,23 @@ def main() -> None:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        app()
+        make_app(sys.argv[1:2])()
     except CurroError as error:
         _end(str(error))
     except OSError as error:
-        _end(f"{error.filename} cannot be used: {error.strerror}" if error.filename else str(error))
+        _end(_sentence(error))
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "curro":
             raise
         _end(f"{error.name} is not installed: pip install 'curro[train]'")
+
+
+def _sentence(error: OSError) -> str:
+    """What is wrong with a file or a disk."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        where = f" where {error.filename} is" if error.filename else ""
+        return f"the disk is full{where}: free some space; what was saved before is still there"
+    return f"{error.filename} cannot be used: {error.strerror}" if error.filename else str(error)
 
 
 def _end(sentence: str) -> NoReturn:

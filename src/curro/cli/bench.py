@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,64 +15,87 @@ from rich.table import Table
 from curro.bench.plan import METHODS, Cell, plan
 from curro.bench.task_file import read_tasks
 from curro.bench.tasks import TASKS
+from curro.cli.options import Jobs
 from curro.cli.progress import progress_bar
 from curro.cli.side_by_side import TrainingRun, jobs_or_cores, run_all
-from curro.cli.train import quiet
+from curro.cli.terminal import quiet
 from curro.errors import ConfigError
 from curro.messages import printable
-from curro.runs import RunFolder
+from curro.storage.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from curro.bench.results import Results
+    from curro.bench.search import Search
 
 EVALUATIONS = 8
+ROUND = 6
+"""Runs of a round of the search for each that goes side by side; what they say decides on the next round."""
 SMOKE_TASK, SMOKE_ROLLOUTS = "locks/hard", 2560
-IN_THE_TERMINAL = ("method", "seeds", "tasks", "pass@1", "rollouts to uniform's level", "regret", "signal")
+IN_THE_TERMINAL = (
+    "method", "P", "rate", "seeds", "tasks", "pass@1", "rollouts to uniform's level", "regret", "signal",
+)  # fmt: skip
 
 
 def bench(
     task: Annotated[
         list[str] | None,
-        typer.Option(help=f"Of {', '.join(TASKS)}, or your own; may be repeated. [default: all]"),
+        typer.Option(
+            help=f"A task: {', '.join(TASKS)}, or one of --task-file. Can be given several times. "
+            "[default: all]"
+        ),
     ] = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(help=f"Of {'; '.join(METHODS)}. May be repeated; uniform always runs. [default: all]"),
+        typer.Option(
+            help=f"A method: {'; '.join(METHODS)}. Can be given several times; uniform always runs. "
+            "[default: all]"
+        ),
     ] = None,
     task_file: Annotated[
         Path | None, typer.Option(help="A TOML file of your own tasks, which replace the lab's.")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Runs of each method on each task.")] = 5,
-    rollouts: Annotated[int | None, typer.Option(help="The budget of a run. [default: the task's]")] = None,
+    seeds: Annotated[int, typer.Option(help="With how many seeds each method is trained on each task.")] = 5,
+    rollouts: Annotated[
+        int | None, typer.Option(help="The budget of each run. [default: the task's]")
+    ] = None,
     tune: Annotated[
-        list[float] | None,
+        bool,
         typer.Option(
-            help="A multiple of the tasks' learning rates to try with seed 0 as well; may be repeated. "
-            "The other seeds also run with what was best for each method."
+            "--tune",
+            help="First search the best number of prompts a step and learning rate of each method on each "
+            "task, with two seeds. The runs that are reported have other seeds.",
         ),
-    ] = None,
-    eval_prompts: Annotated[int, typer.Option(min=1, help="Held-out prompts, 4 samples each.")] = 250,
-    jobs: Annotated[
-        int | None, typer.Option(help="Runs side by side. [default: one a core, one on a GPU]")
-    ] = None,
+    ] = False,
+    eval_prompts: Annotated[
+        int, typer.Option(min=1, help="How many held-out prompts to evaluate on, with 4 samples each.")
+    ] = 250,
+    jobs: Jobs = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="A folder for the results. [default: runs/bench, -smoke or -TASK_FILE behind it]"),
+        typer.Option(
+            help="The folder for the results. [default: runs/bench, runs/bench-smoke or runs/bench-TASK_FILE]"
+        ),
     ] = None,
     smoke: Annotated[
-        bool, typer.Option("--smoke", help="Two minutes: uniform, oracle, inverted on one task.")
+        bool,
+        typer.Option(
+            "--smoke", help="Only check in two minutes that the oracle beats uniform sampling, on one task."
+        ),
     ] = False,
     summary: Annotated[
-        bool, typer.Option("--summary", help="Run nothing: tables and page of the results there are.")
+        bool,
+        typer.Option(
+            "--summary", help="Run nothing; write the tables and the page from the results that are there."
+        ),
     ] = False,
 ) -> None:
-    """Train with every method on every task, several seeds each, and say what each needs.
+    """Train with every method on every task, with several seeds, and compare the rollouts they need.
 
-    Typed again after Ctrl-C, the same command goes on where it stopped.
+    After Ctrl-C, the same command goes on where it stopped.
     """
     quiet()
     from curro.bench.results import Results
-    from curro.bench.tuning import finals, trials
+    from curro.bench.search import searches
 
     side_by_side = jobs_or_cores(jobs)
     if smoke and task_file:
@@ -82,26 +107,42 @@ def bench(
     if smoke:
         task, method = task or [SMOKE_TASK], method or ["uniform", "oracle", "inverted"]
         seeds, rollouts, eval_prompts = min(seeds, 2), rollouts or SMOKE_ROLLOUTS, min(eval_prompts, 200)
-    results = Results.open(out / "results.parquet")
+    results = Results.open(out / ("search.parquet" if tune else "results.parquet"))
     console = Console(markup=False, highlight=False)
+    known = read_tasks(task_file) if task_file else TASKS
+    cells = plan(task, method, seeds=1 if tune else seeds, rollouts=rollouts, known=known)
+    wanted = searches(cells, seeds) if tune else []
     failed: list[str] = []
     if not summary:
-        cells = plan(
-            task, method, seeds=seeds, rollouts=rollouts, known=read_tasks(task_file) if task_file else TASKS
-        )
-        failed = _make(cells + trials(cells, tune or []), results, eval_prompts, side_by_side, console)
-        if tune:
-            failed += _make(finals(cells, results), results, eval_prompts, side_by_side, console)
+        make = partial(_make, results=results, eval_prompts=eval_prompts, jobs=side_by_side, console=console)
+        failed = search_rounds(wanted, results, side_by_side, make) if tune else list(make(cells).values())
     if not results.rows:
         raise ConfigError(f"{results.path} has no results yet")
-    _show(results, out, console)
+    _show(results, wanted, out, console)
     for words in failed:
         console.print(f"failed: {printable(words)}", style="red")
     if failed:
         raise typer.Exit(1)
 
 
-def _make(cells: list[Cell], results: Results, eval_prompts: int, jobs: int, console: Console) -> list[str]:
+def search_rounds(
+    wanted: list[Search], results: Results, jobs: int, make: Callable[[list[Cell]], dict[Cell, str]]
+) -> list[str]:
+    """Make the runs that the searches ask for, those of the first ones first; what failed is told."""
+    from curro.bench.search import scores_of
+
+    failed: dict[Cell, str] = {}
+    while True:
+        scores = scores_of(results, failed)
+        cells = [cell for search in wanted for cell in search.missing(scores)]
+        if not cells:
+            return list(failed.values())
+        failed |= make(cells[: ROUND * jobs])
+
+
+def _make(
+    cells: list[Cell], *, results: Results, eval_prompts: int, jobs: int, console: Console
+) -> dict[Cell, str]:
     """Make the runs that are missing; returns what those that failed said."""
     from curro.bench.pools import warm_rates
     from curro.bench.results import row_of
@@ -114,18 +155,18 @@ def _make(cells: list[Cell], results: Results, eval_prompts: int, jobs: int, con
         console.print(f"pass rates of the warm model on {task.name}")
         warm[task] = warm_rates(task, folder / "pools")
     runs = {TrainingRun(cell.title, _path(folder, cell), flags[cell]): cell for cell in missing}
-    failed: list[str] = []
+    failed: dict[Cell, str] = {}
     with progress_bar(console) as bar:
         whole = bar.add_task("all runs", total=len(cells), completed=len(cells) - len(runs), latest="")
 
         def ended(run: TrainingRun) -> None:
+            cell = runs[run]
             if run.complete:
-                cell = runs[run]
                 results.add(row_of(cell, " ".join(flags[cell]), RunFolder.open(run.path), warm[cell.task]))
                 shutil.rmtree(run.path)
                 run.log.unlink()
             else:
-                failed.append(run.last_words())
+                failed[cell] = run.last_words()
             if run.task is not None:
                 bar.remove_task(run.task)
             bar.advance(whole)
@@ -139,11 +180,15 @@ def _path(folder: Path, cell: Cell) -> Path:
     return folder / "runs" / "-".join(words)
 
 
-def _show(results: Results, out: Path, console: Console) -> None:
+def _show(results: Results, wanted: list[Search], out: Path, console: Console) -> None:
     from curro.bench.page import write_benchmark
-    from curro.bench.tables import sheets
+    from curro.bench.search import found_by
+    from curro.bench.tables import searched_sheets, sheets
 
-    for sheet in sheets(results):
+    found = found_by(results, wanted)
+    tasks = {task: {name: one.runs for name, one in methods.items()} for task, methods in found.items()}
+    shown_sheets = searched_sheets(found) if wanted else sheets(results)
+    for sheet in shown_sheets:
         shown = [i for i, column in enumerate(sheet.columns) if column in IN_THE_TERMINAL]
         table = Table(title=sheet.title)
         for i in shown:
@@ -151,4 +196,5 @@ def _show(results: Results, out: Path, console: Console) -> None:
         for row in sheet.rows:
             table.add_row(*(row[i] for i in shown))
         console.print(table)
-    console.print(f"report: {write_benchmark(results, out / 'report.html')}")
+    page = out / ("search.html" if wanted else "report.html")
+    console.print(f"report: {write_benchmark(tasks if wanted else results.of(), shown_sheets, page)}")

@@ -2,62 +2,57 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from curro import registry
-from curro.cli import train as options
+from curro.cli.options import Config, Jobs, all_but, given_values, with_settings
 from curro.cli.progress import progress_bar
 from curro.cli.side_by_side import RunFailed, TrainingRun, jobs_or_cores, run_all
+from curro.cli.terminal import plain_console, quiet, slug
 from curro.errors import ConfigError
-from curro.runs import RunFolder
+from curro.messages import printable
+from curro.storage.run_folder import RunFolder
+from curro.training.config_file import read_settings
+from curro.training.settings import TrainSettings
 
-_NOT_SHARED = {"context", "curriculum", "advantage", "admission", "out", "resume", "seed"}
-
-
-def _with_options_of_train(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with every option of `curro train` that all runs share, in place of its `**shared`."""
-    own = inspect.signature(command, eval_str=True).parameters.values()
-    of_train = inspect.signature(options.train, eval_str=True).parameters.values()
-    parameters = [item for item in own if item.kind is not item.VAR_KEYWORD]
-    parameters += [item for item in of_train if item.name not in _NOT_SHARED]
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {item.name: item.annotation for item in parameters}
-    return command
+OWN = ("curriculum", "allocation", "advantage", "admission", "seed")
+"""Settings in which the runs differ."""
 
 
-@_with_options_of_train
+@with_settings(*all_but(*OWN))
 def compare(
     curricula: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Curricula, 'SELECTION advantage=... admission=...'; the first is the one to beat. "
-            "[default: uniform frontier]"
+            help="The curricula, each 'SELECTION allocation=... advantage=... admission=...' with one or "
+            "more of its parts. The others are compared with the first. [default: uniform "
+            "frontier]"
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Runs of each curriculum, with seeds 0, 1, ...")] = 1,
-    jobs: Annotated[
-        int | None, typer.Option(help="Runs side by side. [default: one a core, one on a GPU]")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="A folder for all runs and the comparison.")] = Path(
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Train with each curriculum so many times, with seeds 0, 1, ...")
+    ] = 1,
+    jobs: Jobs = None,
+    out: Annotated[Path, typer.Option(help="The folder for all runs and for the comparison's page.")] = Path(
         "runs/compare"
     ),
-    **shared: Any,
+    config: Config = None,
+    **given: Any,
 ) -> None:
-    """Train with several curricula on one task and say how many rollouts each needs.
+    """Train with several curricula on one task and compare them.
 
-    Typed again after Ctrl-C, the same command goes on where it stopped.
+    All runs have the same settings, the same budget of rollouts and the same seeds. A table shows how many
+    rollouts each curriculum needs to reach the final accuracy of the first. If a run fails, the others go on.
+    After Ctrl-C, the same command goes on where it stopped.
     """
-    options.quiet()
+    quiet()
     from curro.report import comparison_table, render_comparison, write_comparison
 
     names = curricula or ["uniform", "frontier"]
-    if len({options.slug(name) for name in names}) < len(names):
+    if len({slug(name) for name in names}) < len(names):
         raise ConfigError(
             "a curriculum stands twice in the comparison, or two have one folder's name: name each once"
         )
@@ -65,24 +60,52 @@ def compare(
     for name in names:
         for kind, spec in registry.parse_curriculum(name).items():
             registry.build(kind, spec)
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in shared.items() if value is not None]
+    flags = [*_from_file(config, given), *_flags(given)]
     runs = {
         (name, seed): TrainingRun(
             f"{name} seed {seed}",
-            out / f"{options.slug(name)}-seed{seed}",
+            out / f"{slug(name)}-seed{seed}",
             [f"--curriculum={name}", f"--seed={seed}", *flags],
         )
         for seed in range(seeds)
         for name in names
     }
-    console = Console(markup=False, highlight=False)
+    failed: list[str] = []
+
+    def ended(run: TrainingRun) -> None:
+        if not run.begun:
+            raise RunFailed(run.last_words())
+        if not run.complete:
+            failed.append(run.last_words())
+
+    console = plain_console()
     with progress_bar(console) as bar:
-        run_all(list(runs.values()), side_by_side, bar, _must_be_complete)
-    folders = {name: [RunFolder.open(runs[name, seed].path) for seed in range(seeds)] for name in names}
-    console.print(render_comparison(comparison_table(folders)))
-    console.print(f"report: {write_comparison(folders, out / 'report.html')}")
+        run_all(list(runs.values()), side_by_side, bar, ended)
+    for words in failed:
+        console.print(f"failed: {printable(words)}", style="red")
+    complete = {name: [run for (of, _), run in runs.items() if of == name and run.complete] for name in names}
+    folders = {name: [RunFolder.open(run.path) for run in found] for name, found in complete.items() if found}
+    if folders:
+        console.print(render_comparison(comparison_table(folders)))
+        console.print(f"report: {write_comparison(folders, out / 'report.html')}")
+    if failed:
+        raise typer.Exit(1)
 
 
-def _must_be_complete(run: TrainingRun) -> None:
-    if not run.complete:
-        raise RunFailed(run.last_words())
+def _from_file(config: Path | None, given: dict[str, Any]) -> list[str]:
+    """The settings of a file that all runs share and the command line does not give, as flags."""
+    if config is None:
+        return []
+    values = {name: value for name, value in read_settings(config).items() if name not in OWN}
+    TrainSettings.of({**values, **given_values(given)}, str(config))
+    return _flags({name: value for name, value in values.items() if given.get(name) is None})
+
+
+def _flags(values: dict[str, Any]) -> list[str]:
+    return [
+        f"--{name.replace('_', '-')}={_text(value)}" for name, value in values.items() if value is not None
+    ]
+
+
+def _text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -9,30 +9,38 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from curro.data.labs import lab_family
+from curro.data.provided import lab_family
 from curro.errors import ConfigError
-
-Estimated = Annotated[Path, typer.Argument(help="An estimate's folder.")]
 
 
 def curate(
-    estimated: Estimated,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The new data file, .jsonl.")],
-    keep: Annotated[str, typer.Option(help="The band of pass rates, LOW,HIGH.")] = "0.2,0.8",
+    estimated: Annotated[Path, typer.Argument(help="The folder that `curro estimate` wrote.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The data file to write, .jsonl; it must not exist yet.")
+    ],
+    keep: Annotated[
+        str, typer.Option(metavar="LOW,HIGH", help="Keep the prompts whose pass rate lies in this band.")
+    ] = "0.2,0.8",
     closed: Annotated[
-        str, typer.Option(help="Ends that belong to it: neither, low, high or both.")
+        str, typer.Option(help="Which ends belong to the band: neither, low, high or both.")
     ] = "neither",
-    order: Annotated[str, typer.Option(help="data, easy-first or hard-first.")] = "data",
+    order: Annotated[
+        str,
+        typer.Option(help="The order of the prompts: data (as in the data set), easy-first or hard-first."),
+    ] = "data",
 ) -> None:
-    """Write the prompts whose pass rate lies within a band to a new data file."""
-    from curro.estimation.curation import curate as choose
-    from curro.estimation.curation import source_of, write_prompts
-    from curro.estimation.folder import EstimateFolder
+    """Write a data file of the prompts whose pass rate lies in a band.
+
+    Then print the command that trains on it.
+    """
+    from curro.evaluation.curation import curate as choose
+    from curro.evaluation.curation import source_of, write_prompts
+    from curro.evaluation.estimate_folder import EstimateFolder
 
     try:
         low, high = (float(end) for end in keep.split(","))
     except ValueError:
-        raise ConfigError(f"--keep is two numbers, LOW,HIGH, not {keep!r}") from None
+        raise ConfigError(f"--keep must be two numbers, LOW,HIGH, not {keep!r}") from None
     folder = EstimateFolder.open(estimated)
     rates = folder.table()["mean"].to_numpy()
     ids = choose(rates, low, high, closed=closed, order=order)
@@ -60,7 +68,7 @@ def _train_flags(settings: dict[str, Any], out: Path, order: str, prompts: int) 
 
         recipe = family(name).recipe
         flags |= {
-            "model": f"lab:{name}",
+            "model": settings["model"] or f"lab:{name}",
             "eval-data": settings["data"],
             "eval-prompts": recipe.held_out_prompts,
             "prompts-per-step": min(recipe.prompts_per_step, prompts),

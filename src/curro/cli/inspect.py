@@ -6,31 +6,48 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from curro.runs import RunFolder
+from curro.cli.terminal import plain_console
+from curro.storage.run_folder import RunFolder
 
-Run = Annotated[Path, typer.Argument(help="A run's folder.")]
+Run = Annotated[Path, typer.Argument(help="The run's folder.")]
 
 
 def inspect(
     run: Run,
-    rows: Annotated[int, typer.Option(help="Rows of each table.")] = 10,
+    prompt: Annotated[
+        str | None,
+        typer.Argument(
+            help="A prompt's key or number: show its history instead, with the rollouts that were kept."
+        ),
+    ] = None,
+    rows: Annotated[int, typer.Option(min=1, help="How many rows of each table to show.")] = 10,
     out: Annotated[
-        Path | None, typer.Option(help="Write the whole prompt table to a .csv or .parquet file.")
+        Path | None,
+        typer.Option(help="Write the whole prompt table to this .csv or .parquet file instead."),
     ] = None,
 ) -> None:
-    """Show the prompt table: the hardest, the most informative and the regressed prompts."""
-    from curro.report import inspect_run
+    """Show what a run knows of its prompts.
 
-    inspect_run(RunFolder.open(run), rows, Console(markup=False, highlight=False), out)
+    Lists the hardest prompts, the most informative ones, and those that were solved once and now fail. Also
+    says how many rollouts the usual difficulty bands would cost.
+    """
+    from curro.report import inspect_prompt, inspect_run
+
+    if prompt is not None:
+        inspect_prompt(RunFolder.open(run), prompt, rows, plain_console())
+        return
+    inspect_run(RunFolder.open(run), rows, plain_console(), out)
 
 
 def report(
     run: Run,
-    out: Annotated[Path | None, typer.Option(help="Where to write. [default: RUN/report.html]")] = None,
+    out: Annotated[Path | None, typer.Option(help="The file to write. [default: RUN/report.html]")] = None,
 ) -> None:
-    """Write one self-contained page with the run's curves and pictures."""
+    """Write a run's curves and pictures to one HTML page.
+
+    The page needs no network and no scripts. `curro train` writes it at its end.
+    """
     from curro.report import write_report
 
-    Console(markup=False, highlight=False).print(str(write_report(RunFolder.open(run), out)))
+    plain_console().print(str(write_report(RunFolder.open(run), out)))

@@ -2,9 +2,6 @@
 
 import reasoning_gym  # noqa: F401
 
-from curro.cli.train import quiet
+from curro.cli.terminal import quiet
 
 quiet()
-
-import curro.hosts.trl.run  # noqa: E402
-import curro.report.page  # noqa: E402, F401

@@ -14,15 +14,15 @@ from pathlib import Path
 from rich.progress import Progress, TaskID
 
 from curro.cli.progress import describe
-from curro.errors import ConfigError, CurroError
-from curro.runs import RunError, RunFolder
+from curro.errors import ConfigError, CurroError, RunError
+from curro.storage.run_folder import RunFolder
 
 POLL = 0.5
 """Seconds between looks at the runs."""
 
 
 class RunFailed(CurroError):
-    """A training run ended with an error."""
+    """A run ended before its first step: what it was asked for is wrong."""
 
 
 @dataclass(eq=False)
@@ -101,7 +101,7 @@ def jobs_or_cores(jobs: int | None) -> int:
         ConfigError: jobs below 1.
     """
     if jobs is not None and jobs < 1:
-        raise ConfigError(f"jobs is a number from 1, not {jobs}")
+        raise ConfigError(f"jobs must be 1 or more, not {jobs}")
     if jobs is not None:
         return jobs
     import torch

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from curro.data.errors import DataError
 from curro.data.raw import RawRow
 
-_PROMPT = ("prompt", "question", "problem")
-_ANSWER = ("reward_model.ground_truth", "answer", "solution", "ground_truth")
+PROMPT = ("prompt", "question", "problem")
+ANSWER = ("reward_model.ground_truth", "answer", "solution", "ground_truth")
 
 
 def normalise(
@@ -33,20 +34,22 @@ def normalise(
         DataError: a named column is missing, no convention has a prompt, a prompt is empty or neither text
             nor messages or of another kind than the first row's, a text is no Unicode, two rows have one key.
     """
-    prompt_column = _named(raw, prompt, "prompt") or _first(raw, _PROMPT)
+    prompt_column = _named(raw, prompt, "prompt") or _first(raw, PROMPT)
     if prompt_column is None:
         raise DataError(f"no column of {_columns(raw)} holds prompts: name it with prompt_column")
-    answer_column = _named(raw, answer, "answer") or _first(raw, _ANSWER)
+    answer_column = _named(raw, answer, "answer") or _first(raw, ANSWER)
     key_column = _named(raw, key, "key") or _first(raw, ("key",))
     prompts = [_prompt(row, prompt_column, _at(raw, i)) for i, (_, _, row) in enumerate(raw)]
     for i, text in enumerate(prompts):
         if isinstance(text, str) is not isinstance(prompts[0], str):
             kinds = "messages, row 0 text" if isinstance(prompts[0], str) else "text, row 0 messages"
             raise DataError(f"{_at(raw, i)} has a prompt of {kinds}: use one kind throughout")
-    answers = [_answer(row, answer_column) for _, _, row in raw]
+    answers = [answer_of(row, answer_column) for _, _, row in raw]
     for i, texts in enumerate(zip(prompts, answers, strict=True)):
         _refuse_surrogates(texts, _at(raw, i))
     keys = _keys(raw, key_column, prompts, answers)
+    for i, name in enumerate(keys):
+        _refuse_surrogates(name, _at(raw, i))
     together = zip(raw, prompts, answers, keys, strict=True)
     return [{**row, "prompt": p, "answer": a, "key": k} for (_, _, row), p, a, k in together]
 
@@ -57,7 +60,7 @@ def content_hash(*parts: Any) -> str:
 
 
 def _prompt(row: dict[str, Any], column: str, at: str) -> Any:
-    prompt = _get(row, column)
+    prompt = value_at(row, column)
     if prompt is None:
         raise DataError(f"{at} has no {column!r}: every row needs a prompt")
     if isinstance(prompt, str):
@@ -79,9 +82,9 @@ def _prompt(row: dict[str, Any], column: str, at: str) -> Any:
     return prompt
 
 
-def _answer(row: dict[str, Any], column: str | None) -> str | None:
-    """Text as it is; any other value as JSON (5 is "5")."""
-    answer = _get(row, column) if column else None
+def answer_of(row: Mapping[str, Any], column: str | None) -> str | None:
+    """The answer of a row: text as it is, any other value as JSON (5 is "5")."""
+    answer = value_at(row, column) if column else None
     return answer if answer is None or isinstance(answer, str) else json.dumps(answer, default=str)
 
 
@@ -100,7 +103,7 @@ def _keys(raw: list[RawRow], column: str | None, prompts: list[Any], answers: li
         keys = _verl_keys(raw) or [content_hash(p, a) for p, a in zip(prompts, answers, strict=True)]
         what = "are the same prompt and answer: remove one of them, or name a column of keys with key_column"
     else:
-        values = [_get(row, column) for _, _, row in raw]
+        values = [value_at(row, column) for _, _, row in raw]
         for i, value in enumerate(values):
             if value is None or value == "":
                 raise DataError(f"{_at(raw, i)} has no key in {column!r}: give every row one")
@@ -116,7 +119,7 @@ def _keys(raw: list[RawRow], column: str | None, prompts: list[Any], answers: li
 
 def _verl_keys(raw: list[RawRow]) -> list[str] | None:
     """data_source/index where that is unique, else data_source/file/index where that is, else None."""
-    index = [(_get(row, "data_source"), _get(row, "extra_info.index")) for _, _, row in raw]
+    index = [(value_at(row, "data_source"), value_at(row, "extra_info.index")) for _, _, row in raw]
     if any(source is None or number is None for source, number in index):
         return None
     short = [f"{source}/{number}" for source, number in index]
@@ -124,13 +127,13 @@ def _verl_keys(raw: list[RawRow]) -> list[str] | None:
     return next((keys for keys in (short, long) if len(set(keys)) == len(keys)), None)
 
 
-def _get(row: dict[str, Any], column: str) -> Any:
+def value_at(row: Mapping[str, Any], column: str) -> Any:
     """The value of a column, None if there is none; `a.b` is b of the nested column a."""
     if column in row:
         return row[column]
     outer, _, inner = column.partition(".")
     nested = row.get(outer)
-    return _get(nested, inner) if inner and isinstance(nested, dict) else None
+    return value_at(nested, inner) if inner and isinstance(nested, dict) else None
 
 
 def _has(row: dict[str, Any], column: str) -> bool:
@@ -140,7 +143,12 @@ def _has(row: dict[str, Any], column: str) -> bool:
 
 
 def _first(raw: list[RawRow], columns: tuple[str, ...]) -> str | None:
-    return next((c for c in columns if any(_get(row, c) is not None for _, _, row in raw)), None)
+    return first_column([row for _, _, row in raw], columns)
+
+
+def first_column(rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...]) -> str | None:
+    """The first of these columns that has a value in some row; `a.b` is b of the nested column a."""
+    return next((c for c in columns if any(value_at(row, c) is not None for row in rows)), None)
 
 
 def _named(raw: list[RawRow], column: str | None, what: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,20 @@ def read(source: str, split: str) -> Rows:
         DataError: a file is missing (names similar files), is of an unknown kind, does not parse
             (names the line), or has a row that is no object; the folder has nothing of this split.
     """
+    for file in found(source, split):
+        if file.suffix not in READERS:
+            raise DataError(f"{file} is none of {', '.join(READERS)}: convert it to one of them")
+        yield from READERS[file.suffix](file)
+
+
+def found(source: str, split: str) -> Iterator[Path]:
+    """The files of a source, in order; raises DataError as `read` does."""
     names = [source] if Path(source).exists() else [name.strip() for name in source.split(",")]
     for name in names:
         path = Path(name)
         if not name or not path.exists():
             raise DataError(f"there is no file or folder {name!r}{_near(path)}")
-        for file in _files(path, split) if path.is_dir() else [path]:
-            if file.suffix not in READERS:
-                raise DataError(f"{file} is none of {', '.join(READERS)}: convert it to one of them")
-            yield from READERS[file.suffix](file)
+        yield from _files(path, split) if path.is_dir() else [path]
 
 
 def _near(path: Path) -> str:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from curro.data.errors import DataError
 from curro.data.raw import RawRow, Rows
 
+if TYPE_CHECKING:
+    import datasets
 
-def read(name: str, config: str | None, split: str) -> Rows:
-    """Every row of one split. Loading scripts are never run.
+
+def read(name: str, dataset: datasets.Dataset) -> Rows:
+    """Every row of a data set."""
+    for number, row in enumerate(dataset):
+        yield RawRow(name, f", row {number}", row)
+
+
+def load(name: str, config: str | None, split: str) -> datasets.Dataset:
+    """One split; one file, where the configuration is the name of a `.jsonl` file there.
+
+    Loading scripts are never run.
 
     Raises:
         DataError: no such data set, configuration or split; no network; `datasets` not installed.
@@ -17,7 +30,9 @@ def read(name: str, config: str | None, split: str) -> Rows:
     except ImportError:
         raise DataError(f"{name!r} is on the hub: pip install 'curro[train]' to load from there") from None
     try:
-        table = datasets.load_dataset(name, config, split=split)
+        if config is not None and config.endswith(".jsonl"):
+            return datasets.load_dataset("json", data_files=f"hf://datasets/{name}/{config}", split=split)
+        return datasets.load_dataset(name, config, split=split)
     # load_dataset raises ValueError for a wrong split or configuration, OSErrors of several libraries for the
     # network, and its own classes for what the hub answers
     except (ValueError, OSError, RuntimeError, datasets.exceptions.DatasetsError) as error:
@@ -26,5 +41,3 @@ def read(name: str, config: str | None, split: str) -> Rows:
             f"there is no file or folder {name!r} here, and from the hub the split {split!r}"
             f"{f' of the configuration {config!r}' if config else ''} cannot be loaded: {reason}"
         ) from error
-    for number, row in enumerate(table):
-        yield RawRow(name, f", row {number}", row)

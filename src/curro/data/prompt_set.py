@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
+
+from curro.data.arrow_rows import ArrowRows
 from curro.data.errors import DataError
+from curro.data.identity import fingerprint
 
 if TYPE_CHECKING:
     import datasets
+    import pyarrow as pa
 
 Row = dict[str, Any]
 
@@ -21,7 +25,7 @@ class PromptSet(Sequence[Row]):
 
     Args:
         rows: each with `prompt` (text or messages), `answer` (text or None), `key` (unique text) and any
-            other columns.
+            other columns. `ArrowRows` are kept as they are, others as a list.
         source: what the rows were loaded from, for messages and to find the reward of a lab task.
 
     Raises:
@@ -29,11 +33,16 @@ class PromptSet(Sequence[Row]):
     """
 
     def __init__(self, rows: Sequence[Row], *, source: str = "") -> None:
-        if not rows:
+        if not len(rows):
             raise DataError("the data set is empty: a curriculum needs at least one prompt")
-        self.rows = list(rows)
         self.source = source
-        self.keys: list[str] = [row["key"] for row in self.rows]
+        self.rows: Sequence[Row] = rows
+        self.keys: Sequence[str] = []
+        if isinstance(rows, ArrowRows):
+            self.keys = rows.keys
+            return
+        self.rows = list(rows)
+        self.keys = [row["key"] for row in self.rows]
         if len(set(self.keys)) < len(self.keys):
             twice = next(key for key in self.keys if self.keys.count(key) > 1)
             first = self.keys.index(twice)
@@ -48,18 +57,31 @@ class PromptSet(Sequence[Row]):
     @overload
     def __getitem__(self, index: slice) -> list[Row]: ...
     def __getitem__(self, index: int | slice) -> Row | list[Row]:
-        return self.rows[index]
+        return self.rows[index]  # type: ignore[return-value]
 
     def __repr__(self) -> str:
         return f"PromptSet({len(self)} prompts from {self.source or 'memory'!r})"
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256, as 64 hex digits, over the keys, prompts and answers in their order."""
-        digest = hashlib.sha256()
-        for row in self.rows:
-            digest.update(_json([row["key"], row["prompt"], row["answer"]]).encode() + b"\n")
-        return digest.hexdigest()
+        """SHA-256, as 64 hex digits, over the prompts and answers in their order."""
+        if isinstance(self.rows, ArrowRows):
+            return self.rows.fingerprint
+        return fingerprint((row["prompt"] for row in self.rows), (row["answer"] for row in self.rows))
+
+    @property
+    def columns(self) -> list[str]:
+        """The names that any row has."""
+        if isinstance(self.rows, ArrowRows):
+            return self.rows.columns
+        return list(dict.fromkeys(name for row in self.rows for name in row))
+
+    def with_column(self, name: str, values: Sequence[Any]) -> PromptSet:
+        """The data set with a column of these N values, in place of any of that name."""
+        if isinstance(self.rows, ArrowRows):
+            return PromptSet(self.rows.with_column(name, values), source=self.source)
+        rows = [{**row, name: value} for row, value in zip(self.rows, values, strict=True)]
+        return PromptSet(rows, source=self.source)
 
     def subset(self, ids: Sequence[int]) -> PromptSet:
         """The prompts `ids`, in that order, as a data set of their own."""
@@ -72,8 +94,9 @@ class PromptSet(Sequence[Row]):
         """
         import datasets
 
-        names = dict.fromkeys(name for row in self.rows for name in row)
-        columns: dict[str, Any] = {name: [row.get(name) for row in self.rows] for name in names}
+        if isinstance(self.rows, ArrowRows):
+            return _numbered(self.rows.to_arrow())
+        columns: dict[str, Any] = {name: [row.get(name) for row in self.rows] for name in self.columns}
         features: dict[str, Any] = {}
         for name, values in columns.items():
             try:
@@ -84,6 +107,20 @@ class PromptSet(Sequence[Row]):
         columns["prompt_id"] = range(len(self))
         features["prompt_id"] = datasets.Value("int64")
         return datasets.Dataset.from_dict(columns, features=datasets.Features(features))
+
+
+def _numbered(table: pa.Table) -> datasets.Dataset:
+    """A table as a data set with the column `prompt_id`."""
+    import datasets
+    import pyarrow as pa
+
+    if "prompt_id" in table.column_names:
+        table = table.drop_columns(["prompt_id"])
+    numbered = table.append_column("prompt_id", pa.array(np.arange(table.num_rows)))
+    # a random name for the table, because by default all of its bytes are hashed for one
+    name = datasets.fingerprint.generate_random_fingerprint()
+    # what pandas or another data set wrote of the columns would be read as what they are
+    return datasets.Dataset(numbered.replace_schema_metadata(None), fingerprint=name)
 
 
 def _schema(name: str, values: list[Any]) -> Any:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from curro.errors import ConfigError
 from curro.lab.families.chain_sum import ChainSum
 from curro.lab.families.chains import Chains
+from curro.lab.families.chains_calibrated import ChainsCalibrated
 from curro.lab.families.chains_judge import ChainsJudge
 from curro.lab.families.chains_share import ChainsShare
 from curro.lab.families.leg_counting import LegCounting
@@ -20,7 +21,17 @@ if TYPE_CHECKING:
 __all__ = ["Family", "Recipe", "families", "family", "load"]
 
 _FAMILIES: dict[str, type[Family]] = {
-    cls.name: cls for cls in (Chains, ChainsJudge, ChainsShare, ChainSum, LegCounting, SpellBackward, Locks)
+    cls.name: cls
+    for cls in (
+        Chains,
+        ChainsJudge,
+        ChainsCalibrated,
+        ChainsShare,
+        ChainSum,
+        LegCounting,
+        SpellBackward,
+        Locks,
+    )
 }
 
 

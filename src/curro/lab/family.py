@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Literal
 
 from curro.errors import ConfigError
 
-Difficulty = Literal["hard", "easy"]
-Kind = Literal["hard", "easy", "short"]
-"""Of a problem that is drawn: of either difficulty, or short, as half of the demonstrations are."""
+Difficulty = Literal["hard", "easy", "solvable"]
+Kind = Literal["hard", "easy", "solvable", "short"]
+"""Of a problem that is drawn: of a difficulty, or short, as half of the demonstrations are."""
 Split = Literal["train", "test"]
 Row = dict[str, Any]
 
@@ -63,6 +63,8 @@ class Family(ABC):
         describe: one line for people.
         recipe: what training needs.
         warm: how the checkpoint was made.
+        difficulties: of its problems. Some families have, besides hard and easy ones, those of the hard
+            problems that practice can make solvable, to evaluate on.
         easy_problems: how many there are at least, by split. Few problems are easy to a model that has each
             skill unreliably: those of one to three steps that need its best skills.
     """
@@ -72,6 +74,7 @@ class Family(ABC):
     describe: str
     recipe: Recipe
     warm: Warm
+    difficulties: ClassVar[tuple[str, ...]] = ("hard", "easy")
     easy_problems: ClassVar[dict[str, int]]
 
     @abstractmethod
@@ -100,7 +103,7 @@ class Family(ABC):
             ConfigError: an unknown difficulty or split, or more problems than the family has.
         """
         for what, value, right in (
-            ("difficulty", difficulty, ("hard", "easy")),
+            ("difficulty", difficulty, self.difficulties),
             ("split", split, ("train", "test")),
         ):
             if value not in right:

@@ -7,22 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from curro.evaluation.sampling import attempts
+from curro.evaluation.pass_rates import sampled_rewards
 from curro.lab.episodes import EpisodeFamily
 from curro.lab.family import Family, Row
-from curro.reward.lab import reward_of
+from curro.lab.scores import verify_with
+from curro.reward.reward import Reward
+from curro.rollout.engines.sampling_settings import SamplingSettings
 
 
 def pass_rates(model: Any, tokenizer: Any, family: Family, rows: Sequence[Row], n: int) -> np.ndarray:
     """The mean reward of `n` samples at the recipe's temperature of each row, shape (rows,)."""
     recipe = family.recipe
-    completions, repeated = attempts(
+    return sampled_rewards(
         model,
         tokenizer,
         rows,
+        Reward(family.name, verify_with(family)),
         environment=family if isinstance(family, EpisodeFamily) else None,
-        n=n,
-        max_new_tokens=recipe.max_completion_length,
-        temperature=recipe.temperature,
-    )
-    return np.array(reward_of(family)(completions, repeated)).reshape(len(rows), n).mean(axis=1)
+        samples=n,
+        settings=SamplingSettings(recipe.max_completion_length, recipe.temperature),
+    ).mean(axis=1)

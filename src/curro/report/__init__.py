@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from curro.errors import CurroError
 from curro.report.compare import Row, comparison_table, render_comparison
 from curro.report.inspect import inspect_run
+from curro.report.inspect_prompt import inspect_prompt
 
 if TYPE_CHECKING:
     from curro.report.compare_page import write_comparison
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Row",
     "comparison_table",
+    "inspect_prompt",
     "inspect_run",
     "render_comparison",
     "write_comparison",

@@ -10,9 +10,11 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from curro.report.history import History, read_history
+from curro.errors import RunError
+from curro.report.history import History
 from curro.report.rankings import readable
-from curro.runs import RunError, RunFolder
+from curro.report.run_reader import read_history
+from curro.storage.run_folder import RunFolder
 
 METRIC = "eval/pass@1"
 

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from matplotlib.axes import Axes
-
-from curro.report.compare import METRIC, Runs, cells, columns, comparison_table, pool, read_runs
-from curro.report.drawing import COLOURS, Key, Picture, draw, line, thin, trailing_mean
+from curro.report.charts import Chart, Mark, Series, trailing_mean
+from curro.report.compare import (
+    METRIC,
+    Curve,
+    Runs,
+    cells,
+    columns,
+    comparison_table,
+    crossing,
+    isotonic,
+    pool,
+    read_runs,
+)
+from curro.report.drawing import picture
+from curro.report.figures import STEP
 from curro.report.history import History
 from curro.report.html import write_page
+from curro.report.rankings import readable
 
 
 def write_comparison(runs: Runs, out: str | os.PathLike[str]) -> Path:
@@ -26,12 +39,6 @@ def write_comparison(runs: Runs, out: str | os.PathLike[str]) -> Path:
     """
     rows = comparison_table(runs)
     histories = read_runs(runs)
-    found = [
-        _picture(histories, METRIC, "rollouts", "Held-out pass@1 against rollouts"),
-        _picture(histories, METRIC, "step", "Held-out pass@1 against updates"),
-        _picture(histories, "signal_share", "rollouts", "Share of groups with signal", smooth=True),
-        _picture(histories, "reward", "rollouts", "Mean reward of the training rollouts", smooth=True),
-    ]
     return write_page(
         "comparison.html",
         Path(out),
@@ -40,13 +47,24 @@ def write_comparison(runs: Runs, out: str | os.PathLike[str]) -> Path:
         columns=columns(rows),
         cells=[cells(row) for row in rows],
         several=max(row.seeds for row in rows) > 1,
-        pictures_found=[picture for picture in found if picture],
+        pictures_found=[picture(chart) for chart in comparison_charts(histories)],
     )
 
 
-def _picture(
+def comparison_charts(histories: dict[str, list[History]]) -> list[Chart]:
+    """The curves of several curricula, of which the first is what the others are measured against."""
+    found = [
+        _chart(histories, METRIC, "rollouts", "Held-out pass@1 against rollouts"),
+        _chart(histories, METRIC, "step", "Held-out pass@1 against updates"),
+        _chart(histories, "signal_share", "rollouts", "Share of groups with signal", smooth=True),
+        _chart(histories, "reward", "rollouts", "Mean reward of the training rollouts", smooth=True),
+    ]
+    return [chart for chart in found if chart]
+
+
+def _chart(
     histories: dict[str, list[History]], metric: str, against: str, title: str, *, smooth: bool = False
-) -> Picture | None:
+) -> Chart | None:
     """The means over seeds of a metric with a band of one standard error to both sides."""
     curves = {
         name: pool(name, seeds, metric, against)
@@ -55,21 +73,54 @@ def _picture(
     }
     if not curves:
         return None
-    legend: list[Key] = []
+    series = []
+    for i, (name, curve) in enumerate(curves.items()):
+        mean, error = (trailing_mean(values) if smooth else values for values in (curve.mean, curve.error))
+        band = (mean - error, mean + error) if len(histories[name]) > 1 else (None, None)
+        series.append(Series(name, mean, curve.x, i % 7, "line" if smooth else "points", *band))
+    marks = [distance(curves)] if metric == METRIC and against == "rollouts" else []
+    captions = ["Mean of the last ten steps."] if smooth else [mark.caption for mark in marks if mark]
+    return Chart(
+        f"compare-{metric.split('/')[0]}-{against}",
+        title,
+        "lines",
+        series,
+        "training rollouts" if against == "rollouts" else STEP,
+        caption="".join(captions),
+        marks=[mark.mark for mark in marks if mark],
+    )
 
-    def paint(axes: Axes) -> None:
-        for i, (name, curve) in enumerate(curves.items()):
-            mean, error = (
-                trailing_mean(values) if smooth else values for values in (curve.mean, curve.error)
-            )
-            style = {} if smooth else {"marker": "os^D"[i % 4], "markersize": 4}
-            key = line(axes, curve.x, mean, i, **style)
-            x, low = thin(curve.x, mean - error)
-            high = thin(curve.x, mean + error)[1]
-            if len(histories[name]) > 1:
-                axes.fill_between(x, low, high, color=COLOURS[key.colour], alpha=0.18, linewidth=0)
-            legend.append(replace(key, name=name))
-        axes.set_xlabel("training rollouts" if against == "rollouts" else "training step")
 
-    svg = draw(f"compare-{metric.split('/')[0]}-{against}", paint)
-    return Picture(title, svg, "Mean of the last ten steps." if smooth else "", legend)
+@dataclass(frozen=True)
+class Distance:
+    """How much sooner a curve is at a level, as a mark in the picture and as a sentence."""
+
+    mark: Mark
+    caption: str
+
+
+def distance(curves: Mapping[str, Curve]) -> Distance | None:
+    """From the first curve's fit to the best other's, at the level that the first finally holds.
+
+    None where no other curve gets there, or the first had the level from the start.
+    """
+    fits = {name: isotonic(curve.mean) for name, curve in curves.items()}
+    first, *others = curves
+    level = float(fits[first][-1])
+    start = crossing(curves[first].x, fits[first], level)
+    ends = {name: crossing(curves[name].x, fits[name], level) for name in others}
+    reached = {name: end for name, end in ends.items() if end is not None}
+    if not reached or not start:
+        return None
+    best = min(reached, key=lambda name: reached[name])
+    end, name = reached[best], readable(best, 40)
+    if end >= start:
+        return Distance(
+            Mark(start, end, level, f"{end - start:,.0f} more"),
+            f"{name} needs {end - start:,.0f} rollouts more than {readable(first, 40)} to its final level.",
+        )
+    return Distance(
+        Mark(start, end, level, f"{start - end:,.0f} fewer"),
+        f"{name} is at {readable(first, 40)}'s final level {start - end:,.0f} rollouts sooner: "
+        f"{1 - end / start:.0%} fewer.",
+    )

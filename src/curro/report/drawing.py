@@ -15,6 +15,8 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from curro.report.charts import Chart, Series, thin
+
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#777777")
 """Okabe and Ito's, told apart by colour-blind readers; in the page they are --s0, --s1, ..."""
 
@@ -109,18 +111,102 @@ def line(axes: Axes, x: np.ndarray, y: np.ndarray, series: int = 0, **style: obj
     return Key("", colour, dashes)
 
 
-def thin(x: np.ndarray, y: np.ndarray, points: int = 300) -> tuple[np.ndarray, np.ndarray]:
-    """At most `points` points: means of neighbours."""
-    if len(x) <= points:
-        return x, y
-    edges = np.linspace(0, len(x), points + 1).astype(np.int64)
-    count = np.diff(edges)
-    return np.add.reduceat(x, edges[:-1]) / count, np.add.reduceat(y, edges[:-1]) / count
+def picture(chart: Chart) -> Picture:
+    """A chart for the page."""
+    svg = draw(chart.name, lambda axes: _PAINTERS[chart.kind](axes, chart))
+    area = chart.kind in ("stack", "bars")
+    legend = [Key(one.name, one.colour, None if area else _dashes(one)) for one in chart.series if one.name]
+    return Picture(chart.title, svg, chart.caption, legend)
 
 
-def trailing_mean(y: np.ndarray, window: int = 10) -> np.ndarray:
-    """The mean of each value and those before it, `window` in all (figure 3 of the paper: ten)."""
-    total = np.concatenate([[0.0], np.cumsum(y)])
-    end = np.arange(1, len(y) + 1)
-    start = np.maximum(end - window, 0)
-    return (total[end] - total[start]) / (end - start)
+def _lines(axes: Axes, chart: Chart) -> None:
+    for one in chart.series:
+        assert one.x is not None
+        styles: dict[str, dict[str, Any]] = {
+            "line": {},
+            "points": {"marker": "os^D"[one.colour % 4], "markersize": 4},
+            "faint": {"alpha": 0.25, "linewidth": 1},
+            "rule": {"linewidth": 1.2},
+        }
+        axes.plot(
+            *thin(one.x, one.y),
+            color=COLOURS[one.colour],
+            dashes=_dashes(one) or (None, None),
+            **styles[one.style],
+        )
+        if one.low is not None and one.high is not None:
+            x, low = thin(one.x, one.low)
+            axes.fill_between(
+                x, low, thin(one.x, one.high)[1], color=COLOURS[one.colour], alpha=0.18, linewidth=0
+            )
+    for mark in chart.marks:
+        axes.annotate(
+            "", (mark.x0, mark.y), (mark.x1, mark.y), arrowprops={"arrowstyle": "->", "color": _INK}
+        )
+        axes.annotate(
+            mark.text, ((mark.x0 + mark.x1) / 2, mark.y), (0, -13), textcoords="offset points", ha="center"
+        )
+    if chart.log:
+        axes.set_yscale("log", base=2)
+        axes.yaxis.set_major_formatter("{x:g}")
+    _label(axes, chart)
+
+
+def _stack(axes: Axes, chart: Chart) -> None:
+    assert chart.edges is not None
+    below = np.zeros(len(chart.edges) - 1)
+    for one in chart.series:
+        axes.stairs(below + one.y, chart.edges, baseline=below, fill=True, color=COLOURS[one.colour])
+        below = below + one.y
+    axes.set_xlim(chart.edges[0], chart.edges[-1])
+    _label(axes, chart)
+
+
+def _bars(axes: Axes, chart: Chart) -> None:
+    width = 0.8 / len(chart.series)
+    for i, one in enumerate(chart.series):
+        places = np.arange(len(one.y)) + width * (i - (len(chart.series) - 1) / 2)
+        axes.bar(places, one.y, width, color=COLOURS[one.colour])
+    if chart.ticks is not None:
+        shown = [(place, label) for place, label in enumerate(chart.ticks) if label is not None]
+        axes.set_xticks(*zip(*shown, strict=True))
+    axes.grid(axis="x", visible=False)
+    _label(axes, chart)
+
+
+def _heat(axes: Axes, chart: Chart) -> None:
+    assert chart.edges is not None
+    for row, one in enumerate(chart.series):
+        for column, value in enumerate(one.y):
+            if value > 0:
+                x = chart.edges[column : column + 2]
+                axes.fill_between(
+                    x, row - 0.5, row + 0.5, color=COLOURS[one.colour], alpha=value**0.5, linewidth=0
+                )
+    if chart.ticks is not None:
+        shown = [(place, label) for place, label in enumerate(chart.ticks) if label is not None]
+        axes.set_yticks(*zip(*shown, strict=True))
+    axes.set(xlim=(chart.edges[0], chart.edges[-1]), ylim=(-0.5, len(chart.series) - 0.5))
+    axes.grid(visible=False)
+    axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
+
+
+def _label(axes: Axes, chart: Chart) -> None:
+    axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
+    low, high = chart.y_range
+    if low is not None:
+        axes.set_ylim(bottom=low)
+    if high is not None:
+        axes.set_ylim(top=high)
+
+
+def _dashes(series: Series) -> tuple[float, ...]:
+    return () if series.style == "rule" else DASHES[series.colour % len(DASHES)]
+
+
+_PAINTERS: dict[str, Callable[[Axes, Chart], None]] = {
+    "lines": _lines,
+    "stack": _stack,
+    "bars": _bars,
+    "heat": _heat,
+}

@@ -5,141 +5,141 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from matplotlib.axes import Axes
 
-from curro.report.drawing import COLOURS, Key, Picture, draw, line, trailing_mean
+from curro.report.charts import Chart, Series, Style, time_bins, trailing_mean
 from curro.report.history import LEARNABLE, SOLVED, UNSOLVED, Groups, History
 from curro.selection.base import Reason
 
-_QUARTERS = (range(0, 9, 2), ["0", "0.25", "0.5", "0.75", "1"])
-_STEP = "training step"
+QUARTERS: list[str | None] = ["0", None, "0.25", None, "0.5", None, "0.75", None, "1"]
+SPANS = 60
+STEP = "training step"
+RED, GREEN, BLUE, GREY = 1, 2, 0, 6
+"""Of the palette: all wrong, all right, mixed, and what something is compared with."""
 
 
-def held_out(history: History, against: str) -> Picture | None:
+def held_out(history: History, against: str) -> Chart | None:
     """Every pass@k of the evaluations against `rollouts` or `step`."""
     names = history.evaluations
     curves = [(name.removeprefix("eval/"), *history.series(name, against)) for name in names]
     title, x = {
         "rollouts": ("Held-out success against rollouts", "training rollouts"),
-        "step": ("Held-out success against updates", _STEP),
+        "step": ("Held-out success against updates", STEP),
     }[against]
-    return _lines(f"eval-{against}", title, curves, x=x, marker="o", markersize=4)
+    return lines(f"eval-{against}", title, curves, x=x, style="points")
 
 
-def smoothed(history: History, name: str, title: str, caption: str = "") -> Picture | None:
+def smoothed(history: History, name: str, title: str, caption: str = "") -> Chart | None:
     """A noisy metric: every step faintly, the mean of ten steps over it."""
     x, y = history.series(name)
     if not len(x):
         return None
-
-    def paint(axes: Axes) -> None:
-        line(axes, x, y, alpha=0.25, linewidth=1)
-        line(axes, x, trailing_mean(y))
-        axes.set_xlabel(_STEP)
-
-    return Picture(title, draw(_slug(name), paint), f"{caption} Mean of the last ten steps.".strip())
+    series = [Series("", y, x, style="faint"), Series("", trailing_mean(y), x)]
+    return Chart(
+        slug(name), title, "lines", series, STEP, caption=f"{caption} Mean of the last ten steps.".strip()
+    )
 
 
 def metric(
     history: History, names: dict[str, str], title: str, caption: str = "", *, log: bool = False
-) -> Picture | None:
+) -> Chart | None:
     """Metrics against the training step, as they are; `names` maps them to what the legend calls them."""
     curves = [(label, *history.series(name)) for name, label in names.items()]
-    picture = _lines(_slug(next(iter(names))), title, curves, log=log, from_zero=not log)
-    return picture and replace(picture, caption=caption)
+    chart = lines(slug(next(iter(names))), title, curves, from_zero=not log)
+    return chart and replace(chart, caption=caption, log=log)
 
 
-def signal_ratio(history: History) -> Picture | None:
+def outcomes(history: History) -> Chart | None:
+    """Groups that were all right, mixed and all wrong, as shares of the groups of neighbouring steps."""
+    groups = history.groups
+    if not len(groups.prompt):
+        return None
+    edges, bins = time_bins(groups.step, SPANS)
+    kinds = [
+        ("mixed: these teach", LEARNABLE, BLUE),
+        ("all right", SOLVED, GREEN),
+        ("all wrong", UNSOLVED, RED),
+    ]
+    layers = _shares(bins, groups.state, [state for _, state, _ in kinds], len(edges) - 1)
+    series = [Series(name, layer, colour=c) for (name, _, c), layer in zip(kinds, layers, strict=True)]
+    caption = "A group whose rollouts all have the same reward has no gradient."
+    return _stack("outcomes", "What the chosen prompts gave", series, edges, caption)
+
+
+def signal_ratio(history: History) -> Chart | None:
     """The advantage's mean square against uniform sampling's, and what follows for the learning rate."""
     x, y = history.series("signal/ratio")
     if not len(x):
         return None
+    series = [
+        Series("this curriculum", y, x),
+        Series("uniform sampling", np.ones(2), x[[0, -1]], GREY, "rule"),
+    ]
+    return Chart(
+        "signal-ratio",
+        "Mean square of the advantages, uniform = 1",
+        "lines",
+        series,
+        STEP,
+        caption=_learning_rate(float(y[-1])),
+        y_range=(0, max(1.2, 1.1 * float(y.max()))),
+    )
 
-    def paint(axes: Axes) -> None:
-        axes.axhline(1, color=COLOURS[6], linewidth=1.2)
-        line(axes, x, y)
-        axes.set_ylim(0, max(1.2, 1.1 * y.max()))
-        axes.set_xlabel(_STEP)
 
-    legend = [Key("this curriculum", 0, ()), Key("uniform sampling", 6, ())]
-    title = "Mean square of the advantages, uniform = 1"
-    return Picture(title, draw("signal-ratio", paint), _advice(float(y[-1])), legend)
-
-
-def success_histogram(history: History) -> Picture | None:
+def success_histogram(history: History) -> Chart | None:
     """Figure 1 of the paper for this run: success rates of the prompts seen, at first and now."""
     groups = history.groups
     if not len(groups.prompt):
         return None
     parts = [("at the first visit", groups.first), ("at the latest visit", groups.latest)]
-
-    def paint(axes: Axes) -> None:
-        for i, (_, rows) in enumerate(parts):
-            share = np.bincount(_eighths(groups)[rows], minlength=9) / rows.sum()
-            axes.bar(np.arange(9) + 0.4 * (i - 0.5), share, 0.4, color=COLOURS[i])
-        axes.set_xticks(*_QUARTERS)
-        axes.grid(axis="x", visible=False)
-        axes.set_xlabel("success rate of a group")
-        axes.set_ylabel("share of prompts seen")
-
+    series = [
+        Series(name, np.bincount(eighths(groups)[rows], minlength=9) / rows.sum(), colour=i)
+        for i, (name, rows) in enumerate(parts)
+    ]
     caption = "0 and 1 are groups whose rewards did not vary, between them to the nearest eighth."
-    legend = [Key(name, i) for i, (name, _) in enumerate(parts)]
-    return Picture("Success rates of the prompts seen", draw("success-histogram", paint), caption, legend)
+    return Chart(
+        "success-histogram", "Success rates of the prompts seen", "bars", series, "success rate of a group",
+        "share of prompts seen", caption, ticks=QUARTERS, y_range=(0, None),
+    )  # fmt: skip
 
 
-def chosen_reasons(history: History) -> Picture | None:
+def chosen_reasons(history: History) -> Chart | None:
     """Why prompts were chosen, as shares of the groups of some neighbouring steps."""
     groups = history.groups
     if not len(groups.prompt):
         return None
-    edges, bins = _time_bins(groups.step, 60)
-    reasons = np.unique(groups.reason)
-    count = np.array(
-        [np.bincount(bins[groups.reason == reason], minlength=len(edges) - 1) for reason in reasons]
-    )
-    share = np.cumsum(count / np.maximum(count.sum(axis=0), 1), axis=0)
-
-    def paint(axes: Axes) -> None:
-        below = np.zeros(len(edges) - 1)
-        for reason, upper in zip(reasons, share, strict=True):
-            axes.stairs(upper, edges, baseline=below, fill=True, color=COLOURS[reason % len(COLOURS)])
-            below = upper
-        axes.set(xlim=(edges[0], edges[-1]), ylim=(0, 1), xlabel=_STEP, ylabel="share of groups")
-
-    legend = [Key(_reason(int(reason)), int(reason) % len(COLOURS)) for reason in reasons]
-    return Picture("Why prompts were chosen", draw("chosen-reasons", paint), legend=legend)
+    edges, bins = time_bins(groups.step, SPANS)
+    reasons = np.unique(groups.reason).tolist()
+    layers = _shares(bins, groups.reason, reasons, len(edges) - 1)
+    series = [
+        Series(reason_name(reason), layer, colour=reason % 7)
+        for reason, layer in zip(reasons, layers, strict=True)
+    ]
+    return _stack("chosen-reasons", "Why prompts were chosen", series, edges)
 
 
-def chosen_rates(history: History) -> Picture | None:
+def chosen_rates(history: History) -> Chart | None:
     """Success rates of the groups over time; the stronger the colour, the larger the step's share."""
     groups = history.groups
     if not len(groups.prompt):
         return None
-    edges, bins = _time_bins(groups.step, 40)
-    count = np.zeros((len(edges) - 1, 9))
-    np.add.at(count, (bins, _eighths(groups)), 1)
-    share = count / np.maximum(count.sum(axis=1, keepdims=True), 1)
-
-    def paint(axes: Axes) -> None:
-        for (column, row), value in np.ndenumerate(share):
-            if value > 0:
-                axes.fill_between(
-                    edges[column : column + 2],
-                    row - 0.5,
-                    row + 0.5,
-                    color=COLOURS[0],
-                    alpha=value**0.5,
-                    linewidth=0,
-                )
-        axes.set_yticks(*_QUARTERS)
-        axes.set(xlim=(edges[0], edges[-1]), ylim=(-0.5, 8.5), xlabel=_STEP, ylabel="success rate")
-        axes.grid(visible=False)
-
+    edges, bins = time_bins(groups.step, 40)
+    count = np.bincount(bins * 9 + eighths(groups), minlength=9 * (len(edges) - 1)).reshape(-1, 9)
     caption = "The stronger the colour, the larger the share of a step's groups with this success rate."
-    return Picture("Success rates of the chosen prompts", draw("chosen-rates", paint), caption)
+    return _heat("chosen-rates", "Success rates of the chosen prompts", count, edges, caption)
 
 
-def moves(history: History) -> Picture | None:
+def known_rates(history: History) -> Chart | None:
+    """The same of all prompts seen so far, each by its latest group."""
+    groups = history.groups
+    if not len(groups.prompt):
+        return None
+    edges, bins = time_bins(groups.step, 40)
+    count = latest_by_span(groups, bins, eighths(groups), 9, len(edges) - 1)
+    caption = "Of all prompts seen so far, each by its latest group: what there was to choose from."
+    return _heat("known-rates", "Success rates of the pool", count, edges, caption)
+
+
+def moves(history: History) -> Chart | None:
     """How many prompts moved between solved, learnable and unsolved, in all so far."""
     groups = history.groups
     rows = np.flatnonzero(~groups.first)
@@ -158,40 +158,66 @@ def moves(history: History) -> Picture | None:
         (name, steps, np.cumsum(np.bincount(groups.step[rows], moved, len(steps))))
         for name, moved in kinds.items()
     ]
-    picture = _lines("moves", "Moves and flips", curves, from_zero=True)
-    return picture and replace(picture, caption="Between two visits of a prompt, in all so far.")
+    chart = lines("moves", "Moves and flips", curves, from_zero=True)
+    return chart and replace(chart, caption="Between two visits of a prompt, in all so far.")
 
 
-def _lines(
+def lines(
     name: str,
     title: str,
     curves: list[tuple[str, np.ndarray, np.ndarray]],
     *,
-    x: str = _STEP,
-    log: bool = False,
+    x: str = STEP,
     from_zero: bool = False,
-    **style: object,
-) -> Picture | None:
+    style: Style = "line",
+) -> Chart | None:
+    """Named curves (name, x, y) in one picture; empty ones are left out."""
     curves = [curve for curve in curves if len(curve[1])]
     if not curves:
         return None
-    legend: list[Key] = []
-
-    def paint(axes: Axes) -> None:
-        for i, (label, xs, ys) in enumerate(curves):
-            legend.append(replace(line(axes, xs, ys, i, **style), name=label))
-        if log:
-            axes.set_yscale("log", base=2)
-            axes.yaxis.set_major_formatter("{x:g}")
-        if from_zero:
-            axes.set_ylim(bottom=0)
-        axes.set_xlabel(x)
-
-    svg = draw(name, paint)
-    return Picture(title, svg, legend=legend if len(legend) > 1 else [])
+    several = len(curves) > 1
+    series = [Series(label if several else "", ys, xs, i, style) for i, (label, xs, ys) in enumerate(curves)]
+    return Chart(name, title, "lines", series, x, y_range=(0 if from_zero else None, None))
 
 
-def _advice(ratio: float) -> str:
+def eighths(groups: Groups) -> np.ndarray:
+    """0 and 8 for groups that all failed or all succeeded, 1 to 7 between."""
+    inside = np.clip(np.round(groups.rate * 8), 1, 7).astype(np.int64)
+    return np.where(groups.state == LEARNABLE, inside, np.where(groups.state == SOLVED, 8, 0))
+
+
+def latest_by_span(groups: Groups, bins: np.ndarray, kind: np.ndarray, kinds: int, spans: int) -> np.ndarray:
+    """Prompts seen by the end of each span, counted by the kind of their latest group: (spans, kinds)."""
+    came = np.bincount(bins * kinds + kind, minlength=spans * kinds)
+    again = groups.earlier >= 0
+    left = np.bincount(bins[again] * kinds + kind[groups.earlier[again]], minlength=spans * kinds)
+    return np.cumsum((came - left).reshape(spans, kinds), axis=0)
+
+
+def slug(name: str) -> str:
+    return "".join(c if c.isalnum() else "-" for c in name)
+
+
+def _shares(bins: np.ndarray, values: np.ndarray, kinds: list[int], spans: int) -> list[np.ndarray]:
+    """Of each kind the share of a span's groups; a span without groups has the shares of the one before."""
+    total = np.bincount(bins, minlength=spans)
+    known = np.maximum.accumulate(np.where(total > 0, np.arange(spans), 0))
+    return [
+        (np.bincount(bins[values == kind], minlength=spans) / np.maximum(total, 1))[known] for kind in kinds
+    ]
+
+
+def _stack(name: str, title: str, series: list[Series], edges: np.ndarray, caption: str = "") -> Chart:
+    return Chart(name, title, "stack", series, STEP, "share of groups", caption, edges=edges, y_range=(0, 1))
+
+
+def _heat(name: str, title: str, count: np.ndarray, edges: np.ndarray, caption: str) -> Chart:
+    share = count / np.maximum(count.sum(axis=1, keepdims=True), 1)
+    series = [Series("", row) for row in share.T]
+    return Chart(name, title, "heat", series, STEP, "success rate", caption, edges=edges, ticks=QUARTERS)
+
+
+def _learning_rate(ratio: float) -> str:
     """Section 4.3 of the paper: the loss grows with the advantages."""
     if ratio <= 1.05:
         return "Not above uniform sampling's: a learning rate tuned for uniform sampling fits."
@@ -201,23 +227,6 @@ def _advice(ratio: float) -> str:
     )
 
 
-def _eighths(groups: Groups) -> np.ndarray:
-    """0 and 8 for groups that all failed or all succeeded, 1 to 7 between."""
-    inside = np.clip(np.round(groups.rate * 8), 1, 7).astype(np.int64)
-    return np.where(groups.state == LEARNABLE, inside, np.where(groups.state == SOLVED, 8, 0))
-
-
-def _time_bins(step: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Edges of at most `most` spans of whole steps, and the span of each step."""
-    width = -(-(step.max() - step.min() + 1) // most)
-    bins = (step - step.min()) // width
-    return step.min() - 0.5 + width * np.arange(bins.max() + 2), bins
-
-
-def _reason(value: int) -> str:
+def reason_name(value: int) -> str:
     known = {int(reason): reason.name for reason in Reason}
     return known.get(value, f"reason {value}").lower().replace("_", ", ")
-
-
-def _slug(name: str) -> str:
-    return "".join(c if c.isalnum() else "-" for c in name)

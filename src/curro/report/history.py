@@ -1,18 +1,16 @@
-"""A run as arrays: what pictures, tables and comparisons are made of."""
+"""A run as arrays: what pictures, tables, advice and comparisons are made of."""
 
 from __future__ import annotations
 
-import os
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from curro.prompts import PromptTable
-from curro.runs import PREDICTED, RunError, RunFolder
-
-_COLUMNS = ("step", "prompt", "key", "reason", "mean", "variance")
 
 UNSOLVED, LEARNABLE, SOLVED = 0, 1, 2
 """The state of a prompt by one group: all failed, rewards varied, all succeeded."""
@@ -29,11 +27,17 @@ class Groups:
         rate: float64, the mean reward on the scale where 0 is complete failure and 1 complete success.
         variance: float64, of the rewards.
         state: int64, UNSOLVED, LEARNABLE or SOLVED.
-        predicted: by the names of `curro.runs.PREDICTED` that the run has, float64, NaN where a group
+        admitted: bool, whether it was trained on.
+        rollouts, tokens, cut: float64, how many rollouts the group had, how many tokens they have together,
+            and how many of them were cut at the length limit; NaN where the run did not write it down.
+        source: int64, the number of the prompt's source in `sources`; -1 without one.
+        predicted: by the names of `PREDICTED` (run_folder) that the run has, float64, NaN where a group
             had no prediction.
         earlier: int64, the row of the same prompt's group before, -1 at its first visit.
         latest: bool, whether it is its prompt's last.
-        keys: the prompts' keys by number.
+        sources: the names of the sources.
+        line: int64, where in the file of groups the group's line begins.
+        path: that file.
     """
 
     step: np.ndarray
@@ -42,15 +46,31 @@ class Groups:
     rate: np.ndarray
     variance: np.ndarray
     state: np.ndarray
+    admitted: np.ndarray
+    rollouts: np.ndarray
+    tokens: np.ndarray
+    cut: np.ndarray
+    source: np.ndarray
     predicted: Mapping[str, np.ndarray]
     earlier: np.ndarray
     latest: np.ndarray
-    keys: dict[int, str]
+    sources: list[str]
+    line: np.ndarray
+    path: Path
 
     @property
     def first(self) -> np.ndarray:
         """bool (F,), whether a group is its prompt's first."""
         return self.earlier < 0
+
+    def key(self, row: int) -> str:
+        """The key of a group's prompt, from the group's line; its number where the line is gone."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(int(self.line[row]))
+                return str(json.loads(file.readline())["key"])
+        except (OSError, ValueError, LookupError, TypeError):
+            return f"prompt {self.prompt[row]}"
 
 
 @dataclass(frozen=True)
@@ -96,22 +116,12 @@ class History:
         names = [name for name in self.metrics if name.startswith("eval/pass@")]
         return sorted(names, key=lambda name: (len(name), name))
 
-
-def read_history(run: RunFolder | str | os.PathLike[str]) -> History:
-    """Read a run.
-
-    Raises:
-        RunError: no run, a damaged one, or one that has not finished a training step yet.
-    """
-    folder = run if isinstance(run, RunFolder) else RunFolder.open(run)
-    rows, config = folder.metrics(["step"]), folder.config
-    if not rows:
-        raise RunError(
-            f"the run in {folder.path} has not finished a training step yet: there is nothing to show"
-        )
-    names = dict.fromkeys(name for row in rows for name in row)
-    metrics = {name: np.array([row.get(name, np.nan) for row in rows], np.float64) for name in names}
-    return History(folder.path.resolve().name, config, metrics, _groups(folder.groups(_COLUMNS), config))
+    @property
+    def prompts(self) -> int:
+        """How many prompts the data set has, as far as the run tells; at least those that were seen."""
+        seen = int(self.groups.first.sum())
+        unseen = self.last("table/unseen")
+        return seen + (0 if np.isnan(unseen) else int(unseen))
 
 
 def scale(config: Mapping[str, Any]) -> PromptTable:
@@ -119,38 +129,3 @@ def scale(config: Mapping[str, Any]) -> PromptTable:
     curriculum = config.get("curriculum")
     bounds = curriculum.get("reward_range", (0.0, 1.0)) if isinstance(curriculum, Mapping) else (0.0, 1.0)
     return PromptTable(1, reward_range=tuple(bounds))
-
-
-def _groups(rows: list[dict[str, Any]], config: Mapping[str, Any]) -> Groups:
-    rows = [row for row in rows if not np.isnan(row["mean"])]
-
-    def column(name: str, dtype: Any) -> np.ndarray:
-        return np.array([row[name] for row in rows], dtype)
-
-    prompt, rules = column("prompt", np.int64), scale(config)
-    rate = rules.success_rate(column("mean", np.float64))
-    variance = column("variance", np.float64)
-    flat = rules.is_flat(variance)
-    order = np.argsort(prompt, kind="stable")
-    again = np.zeros(len(rows), np.bool_)
-    again[1:] = prompt[order][1:] == prompt[order][:-1]
-    earlier = np.full(len(rows), -1)
-    earlier[order[again]] = order[np.flatnonzero(again) - 1]
-    latest = np.ones(len(rows), np.bool_)
-    latest[earlier[earlier >= 0]] = False
-    return Groups(
-        step=column("step", np.int64),
-        prompt=prompt,
-        reason=column("reason", np.int64),
-        rate=rate,
-        variance=variance,
-        state=np.where(flat, np.where(rate >= 0.5, SOLVED, UNSOLVED), LEARNABLE),
-        predicted={
-            name: np.array([row.get(name, np.nan) for row in rows], np.float64)
-            for name in PREDICTED
-            if any(name in row for row in rows)
-        },
-        earlier=earlier,
-        latest=latest,
-        keys={row["prompt"]: row["key"] for row in rows},
-    )

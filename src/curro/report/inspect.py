@@ -15,10 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from curro.errors import ConfigError
-from curro.estimation.summary import render_bands
-from curro.report.history import read_history
+from curro.evaluation.estimate_summary import render_bands
 from curro.report.rankings import Ranking, rankings, readable
-from curro.runs import RunFolder
+from curro.report.run_reader import read_history
+from curro.storage.run_folder import RunFolder
 
 _WIDTH = 60
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from curro.prediction.quality import rank_correlation
-from curro.report.drawing import COLOURS, Key, Picture, draw, line
+from curro.report.charts import Chart, Series
+from curro.report.figures import GREY, STEP
 from curro.report.history import History, scale
 from curro.selection.base import Reason
 
@@ -49,20 +49,17 @@ def predictions_of(history: History) -> Predictions | None:
     return None
 
 
-def calibration(history: History) -> Picture | None:
+def calibration(history: History) -> Chart | None:
     """Mean realised against mean predicted values, in bins of about equally many groups."""
     found = predictions_of(history)
     if found is None or len(found.predicted) < WINDOW:
         return None
     mean, realised, error = calibration_bins(found.predicted, found.realised)
-
-    def paint(axes: Axes) -> None:
-        ends = [min(mean.min(), realised.min()), max(mean.max(), realised.max())]
-        axes.plot(ends, ends, color=COLOURS[6], linewidth=1.2)
-        axes.errorbar(mean, realised, yerr=2 * error, color=COLOURS[0], marker="o", markersize=4)
-        axes.set_xlabel(f"predicted {found.what}")
-        axes.set_ylabel("what came of it")
-
+    ends = np.array([min(mean.min(), realised.min()), max(mean.max(), realised.max())])
+    series = [
+        Series("as predicted", ends, ends, GREY, "rule"),
+        Series("this run", realised, mean, 0, "points", realised - 2 * error, realised + 2 * error),
+    ]
     caption = (
         "Means of a tenth of the predicted groups each, over the whole run, with two standard errors to both "
         "sides."
@@ -72,8 +69,10 @@ def calibration(history: History) -> Picture | None:
             " What is best of many by its prediction is on average not as good as predicted, and the "
             "variance of n rollouts is (n-1)/n p(1-p) on average."
         )
-    legend = [Key("this run", 0, ()), Key("as predicted", 6, ())]
-    return Picture("Calibration of the predictions", draw("calibration", paint), caption, legend)
+    return Chart(
+        "calibration", "Calibration of the predictions", "lines", series, f"predicted {found.what}",
+        "what came of it", caption,
+    )  # fmt: skip
 
 
 def calibration_bins(
@@ -93,7 +92,7 @@ def calibration_bins(
     return mean, realised, np.sqrt(spread / np.maximum(count - 1, 1))
 
 
-def rank_correlations(history: History) -> Picture | None:
+def rank_correlations(history: History) -> Chart | None:
     """Spearman's rank correlation over training: of what was chosen by prediction, and of what at random."""
     found = predictions_of(history)
     if found is None:
@@ -103,18 +102,11 @@ def rank_correlations(history: History) -> Picture | None:
     curves = [curve for curve in curves if len(curve[1])]
     if not curves:
         return None
-    legend: list[Key] = []
-
-    def paint(axes: Axes) -> None:
-        axes.axhline(0, color=COLOURS[6], linewidth=1.2)
-        for name, step, rho in curves:
-            series = list(parts).index(name)
-            key = line(axes, step, rho, series, marker="os"[series], markersize=4)
-            legend.append(replace(key, name=name))
-        axes.set_xlabel("training step")
-
-    svg = draw("rank-correlation", paint)
-    return Picture("Rank correlation of predicted and realised", svg, _caption(history, found), legend)
+    ends = np.array([curves[0][1][0], curves[0][1][-1]])
+    series = [Series("", np.zeros(2), ends, GREY, "rule")]
+    series += [Series(name, rho, step, list(parts).index(name), "points") for name, step, rho in curves]
+    title = "Rank correlation of predicted and realised"
+    return Chart("rank-correlation", title, "lines", series, STEP, caption=_caption(history, found))
 
 
 def over_training(found: Predictions, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""The prompts worth a look: the hardest, the most informative, the regressed."""
+"""The prompts worth a look: the hardest, the most informative, the regressed, the just learnt."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from curro.messages import printable
-from curro.report.history import LEARNABLE, Groups
+from curro.report.history import LEARNABLE, UNSOLVED, Groups
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,7 @@ class Ranked:
     """A prompt of a ranking.
 
     Attributes:
+        number: the prompt's in the data set.
         key: the data set's key.
         visits: how many of its groups were finished.
         rate: the success rate of its latest group.
@@ -23,6 +24,7 @@ class Ranked:
         last_step: the training step of the latest.
     """
 
+    number: int
     key: str
     visits: int
     rate: float
@@ -41,9 +43,10 @@ class Ranking:
 
 
 def rankings(groups: Groups, n: int) -> list[Ranking]:
-    """The first n prompts of each of the three rankings."""
+    """The first n prompts of each of the four rankings."""
     rows = np.flatnonzero(groups.latest)
     prompts, rate, last = groups.prompt[rows], groups.rate[rows], groups.step[rows]
+    before = groups.state[np.maximum(groups.earlier[rows], 0)]
     size = int(prompts.max()) + 1 if len(prompts) else 0
     visits = np.bincount(groups.prompt, minlength=size)[prompts]
     # the last assignment of a prompt wins: its best group, of equals the latest
@@ -57,7 +60,8 @@ def rankings(groups: Groups, n: int) -> list[Ranking]:
         top = inside[np.lexsort([values[inside] for values in reversed(by)])][:n]
         return [
             Ranked(
-                groups.keys[int(prompts[i])],
+                int(prompts[i]),
+                groups.key(rows[i]),
                 int(visits[i]),
                 float(rate[i]),
                 float(best[i]),
@@ -83,6 +87,11 @@ def rankings(groups: Groups, n: int) -> list[Ranking]:
             "At least half succeeded in an earlier group, fewer in the latest; by the size of the fall. "
             "Single groups are noisy: a small fall may be chance.",
             take((best >= 0.5) & (rate < 0.5), rate - best, -last),
+        ),
+        Ranking(
+            "Just learnt",
+            "At least half succeed now, and all failed in the group before; the latest first.",
+            take((rate >= 0.5) & (groups.earlier[rows] >= 0) & (before == UNSOLVED), -last, -rate),
         ),
     ]
 

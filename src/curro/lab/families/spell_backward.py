@@ -48,12 +48,14 @@ class SpellBackward(Family):
         train_prompts=1000,
     )
     warm = Warm(width=64, layers=2, steps=1000, batch=128, learning_rate=3e-3)
+    difficulties: ClassVar[tuple[str, ...]] = ("hard", "easy", "solvable")
     easy_problems: ClassVar[dict[str, int]] = {"train": 950, "test": 200}
 
     def draw(self, rng: random.Random, kind: Kind) -> Row:
-        data_set = _easy() if kind == "easy" else _data_set(*LENGTHS[kind])
+        lengths = LENGTHS["short" if kind == "short" else "hard"]
+        data_set = _easy() if kind == "easy" else _data_set(*lengths)
         entry = data_set[rng.randrange(2**40)]
-        while kind == "short" and set(UNKNOWN) & set(entry["answer"]):
+        while kind in ("short", "solvable") and set(UNKNOWN) & set(entry["answer"]):
             entry = data_set[rng.randrange(2**40)]
         return {
             "prompt": entry["question"] + "\n",

@@ -1,0 +1,170 @@
+"""The step size that suits each method: prompts a step and learning rate, searched for each task.
+
+A setting is a place on a grid: P = 1, 2, 4, 8 or 16 prompts a step, and a factor 1/4, 1/2, 1, 2 or 4 with
+which the learning rate is
+
+    rate = factor sqrt(P / P of the task) x the task's learning rate:
+
+the noise of a step's gradient falls with sqrt(P), and steps of Adam with that rate bear as much of it.
+The rule is the same for all methods, the oracle included:
+
+1. Seed 0 runs with every P and factor 1. From the best, it runs with the neighbours on the grid (P or factor
+   halved or doubled) and goes on from the best so far, until no neighbour is better.
+2. Seed 1 runs with the three settings that were best with seed 0. The best mean of both seeds is chosen.
+3. Other seeds run with the chosen setting. They alone are reported.
+
+What is best has the highest mean held-out pass@1 over the second half of the budget: one evaluation at the
+end has a standard error that differences between neighbours do not reach.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from curro.bench.plan import Cell
+from curro.bench.results import Results
+from curro.bench.summary import POINTS, Runs, curves
+
+PROMPTS = (1, 2, 4, 8, 16)
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+FINALISTS = 3
+FIRST, SECOND = 0, 1
+"""The seeds that choose."""
+BROKEN = -1.0
+"""The score of a run that failed."""
+
+
+class Setting(NamedTuple):
+    """A place on the grid: prompts a step, and the factor of the learning rate."""
+
+    prompts: int
+    factor: float
+
+
+@dataclass(frozen=True)
+class Search:
+    """One method on one task.
+
+    Attributes:
+        cell: its run with seed 0 and the task's own settings.
+        seeds: how many runs are reported.
+    """
+
+    cell: Cell
+    seeds: int
+
+    def at(self, setting: Setting, seed: int) -> Cell:
+        """The run of a setting. Its rate has three digits, so that its flags have all of it."""
+        ratio = setting.factor * math.sqrt(setting.prompts / self.cell.task.prompts_per_step)
+        return replace(self.cell, seed=seed, rate=float(f"{ratio:.3g}"), prompts_per_step=setting.prompts)
+
+    def grid(self) -> list[Setting]:
+        """All settings of which the budget pays for a step."""
+        most = min(self.cell.budget // self.cell.task.rollouts_per_prompt, self.cell.task.prompts or math.inf)
+        return [Setting(p, factor) for p in PROMPTS if p <= most for factor in FACTORS]
+
+    def missing(self, scores: Mapping[tuple[Any, ...], float]) -> list[Cell]:
+        """The runs that are needed next; none where the search and its reported runs are complete.
+
+        Args:
+            scores: of the runs there are, by identity.
+        """
+        first = self._scores(scores, FIRST)
+        wanted = [setting for setting in self.grid() if setting.factor == 1]
+        if all(setting in first for setting in wanted):
+            wanted = self._neighbours(_best(first))
+        asked = [self.at(setting, FIRST) for setting in wanted if setting not in first]
+        if not asked:
+            second = self._scores(scores, SECOND)
+            asked = [self.at(one, SECOND) for one in self._finalists(first) if one not in second]
+        chosen = None if asked else self.chosen(scores)
+        if chosen is None:
+            return asked
+        return [cell for cell in self.reported(chosen) if cell.identity not in scores]
+
+    def chosen(self, scores: Mapping[tuple[Any, ...], float]) -> Setting | None:
+        """The setting with the best mean of both seeds; None as long as a finalist lacks a run."""
+        first, second = self._scores(scores, FIRST), self._scores(scores, SECOND)
+        finalists = self._finalists(first)
+        if not finalists or any(one not in second for one in finalists):
+            return None
+        return _best({one: (first[one] + second[one]) / 2 for one in finalists})
+
+    def reported(self, setting: Setting) -> list[Cell]:
+        """The runs whose numbers count."""
+        return [self.at(setting, SECOND + 1 + i) for i in range(self.seeds)]
+
+    def tried(self, scores: Mapping[tuple[Any, ...], float]) -> list[Cell]:
+        """The runs there are of the search itself."""
+        cells = [self.at(setting, seed) for seed in (FIRST, SECOND) for setting in self.grid()]
+        return [cell for cell in cells if cell.identity in scores]
+
+    def _scores(self, scores: Mapping[tuple[Any, ...], float], seed: int) -> dict[Setting, float]:
+        cells = {setting: self.at(setting, seed).identity for setting in self.grid()}
+        return {setting: scores[key] for setting, key in cells.items() if key in scores}
+
+    def _neighbours(self, setting: Setting) -> list[Setting]:
+        here = PROMPTS.index(setting.prompts), FACTORS.index(setting.factor)
+        return [
+            other
+            for other in self.grid()
+            if abs(PROMPTS.index(other.prompts) - here[0]) + abs(FACTORS.index(other.factor) - here[1]) == 1
+        ]
+
+    def _finalists(self, first: Mapping[Setting, float]) -> list[Setting]:
+        return sorted(first, key=first.__getitem__, reverse=True)[:FINALISTS]
+
+
+def searches(cells: Iterable[Cell], seeds: int) -> list[Search]:
+    """One for each method and task of the cells."""
+    return [Search(cell, seeds) for cell in cells if cell.seed == FIRST]
+
+
+def scores_of(results: Results, failed: Iterable[Cell] = ()) -> dict[tuple[Any, ...], float]:
+    """What the search compares, by the identity of runs: mean pass@1 over the second half of the budget."""
+    found: dict[tuple[Any, ...], float] = {cell.identity: BROKEN for cell in failed}
+    return found | {key: float(curves([row])[0, POINTS // 2 :].mean()) for key, row in results.rows.items()}
+
+
+@dataclass(frozen=True)
+class Found:
+    """A method with the setting that suits it on a task.
+
+    Attributes:
+        setting: what was chosen.
+        rate: its multiple of the task's learning rate.
+        runs: those that are reported.
+        tried: how many runs the search took.
+        seconds: what those took, of one core on the CPU.
+    """
+
+    setting: Setting
+    rate: float
+    runs: Runs
+    tried: int
+    seconds: float
+
+
+def found_by(results: Results, all_searches: Iterable[Search]) -> dict[str, dict[str, Found]]:
+    """By task and method what has at least one reported run."""
+    scores = scores_of(results)
+    found: dict[str, dict[str, Found]] = {}
+    for search in all_searches:
+        setting = search.chosen(scores)
+        if setting is None:
+            continue
+        cells = search.reported(setting)
+        runs = [results.rows[cell.identity] for cell in cells if cell.identity in results.rows]
+        tried = [results.rows[cell.identity] for cell in search.tried(scores)]
+        if runs:
+            found.setdefault(search.cell.task.name, {})[search.cell.method.name] = Found(
+                setting, cells[0].rate, runs, len(tried), sum(run["eval_seconds"][-1] for run in tried)
+            )
+    return found
+
+
+def _best(scores: Mapping[Setting, float]) -> Setting:
+    return max(scores, key=scores.__getitem__)

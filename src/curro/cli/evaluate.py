@@ -1,0 +1,263 @@
+"""`curro evaluate`: the accuracy of models on benchmark suites."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from curro.cli.options import given_values, with_settings
+from curro.cli.sampling import Batch, Connections, ServerAddress, Timeout, reward_for, sample_all, sampler
+from curro.cli.terminal import plain_console, quiet, slug
+from curro.data import PromptSet, load_prompts
+from curro.errors import ConfigError
+from curro.evaluation.suites import SUITES, Suite
+from curro.messages import did_you_mean
+from curro.training.settings import TrainSettings
+
+SHARED = (
+    *("limit", "reward", "reward_workers", "reward_seconds", "reward_memory", "environment"),
+    *("max_completion_length", "prompt_column", "answer_column", "key_column", "threads", "seed"),
+)
+"""Settings of `curro train` that an evaluation has too."""
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A suite, or a data set that stands for one, ready to be sampled."""
+
+    name: str
+    prompts: PromptSet
+    reward: str
+    samples: int
+    max_new_tokens: int
+    temperature: float
+    top_p: float
+    groups: list[str]
+    not_asked: list[list[str]]
+    """The missing packages of each problem that cannot be scored without them."""
+
+
+@with_settings(*SHARED)
+def evaluate(
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            help="The models: lab:NAME, folders, GGUF files, or ids on the Hugging Face Hub; with --server, "
+            "their names on the server."
+        ),
+    ],
+    suite: Annotated[
+        list[str],
+        typer.Option(
+            help=f"A suite ({', '.join(SUITES)}), or a data set: lab:NAME, a JSONL or Parquet file, a "
+            "folder, or a hub id. Can be given several times."
+        ),
+    ],
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="Read the problems of the suite from this file instead of the hub; "
+            "needs exactly one --suite."
+        ),
+    ] = None,
+    split: Annotated[str, typer.Option(help="The split to take of a data set that is not a suite.")] = "test",
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            "--samples", "-k", min=1, help="How often to sample each problem. [default: the suite's, or 4]"
+        ),
+    ] = None,
+    pass_at: Annotated[
+        str | None,
+        typer.Option(
+            help="The values of k in pass@k, for example 1,4,16. [default: 1 and the number of samples]"
+        ),
+    ] = None,
+    temperature: Annotated[
+        float | None,
+        typer.Option(help="The sampling temperature; 0 takes the most likely token. [default: 0.6]"),
+    ] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(
+            help="Sample from the most likely tokens whose probabilities add up to this. [default: 0.95]"
+        ),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="Also show the accuracy for each value of this column. [default: the "
+            "suite's level or subject]"
+        ),
+    ] = None,
+    chat: Annotated[
+        bool,
+        typer.Option(
+            help="Ask the problems of a suite as conversations; --no-chat asks base models in plain text."
+        ),
+    ] = True,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the samples and the page.")] = Path(
+        "evaluations"
+    ),
+    server: ServerAddress = None,
+    batch: Batch = 64,
+    connections: Connections = 64,
+    timeout: Timeout = 600.0,
+    **given: Any,
+) -> None:
+    """Measure the accuracy of models on benchmark suites or on a data set.
+
+    Prints pass@k with 95% intervals, and writes a page with the same tables. After Ctrl-C, the same command
+    goes on where it stopped.
+    """
+    quiet()
+    from curro.environments import resolve_environment
+    from curro.evaluation.code_suites import with_heads
+    from curro.evaluation.estimate_folder import EstimateFolder
+    from curro.evaluation.results import Result, sheets
+    from curro.report.evaluation_page import write_evaluation
+    from curro.rollout.engines.sampling_settings import SamplingSettings
+
+    if data is not None and len(suite) != 1:
+        raise ConfigError("--data stands for the data of one suite: name one --suite with it")
+    asked = TrainSettings(**given_values(given))
+    own: dict[str, Any] = {"samples": samples, "temperature": temperature, "top_p": top_p}
+    own["max_new_tokens"] = asked.max_completion_length
+    own = {name: value for name, value in own.items() if value is not None}
+    tasks = [_task(name, data, split, by, chat, asked, own) for name in dict.fromkeys(suite)]
+    ks = _ks(pass_at, tasks)
+    console = plain_console()
+    results: list[Result] = []
+    for model in dict.fromkeys(models):
+        for task in tasks:
+            sampling = SamplingSettings(task.max_new_tokens, task.temperature, task.top_p)
+            reward = reward_for(task.reward, asked, task.prompts)
+            if any(row.get("before") for row in task.prompts):
+                reward = with_heads(reward)
+            folder = EstimateFolder.begin(
+                out / slug(f"{task.name}-{model}"),
+                {
+                    "data": task.prompts.source, "limit": asked.limit, "prompts": len(task.prompts),
+                    "fingerprint": task.prompts.fingerprint, "model": model, "server": server is not None,
+                    "k": task.samples, "reward": reward.name, **asdict(sampling),
+                    "seed": None if server else asked.seed,
+                },
+            )  # fmt: skip
+            done = [i for i, row in folder.groups().items() if row["rollouts"] == task.samples]
+            todo = sorted(set(range(len(task.prompts))) - set(done))
+            if todo:
+                work = sampler(
+                    model,
+                    server,
+                    task.prompts,
+                    reward,
+                    resolve_environment(asked.environment, task.prompts),
+                    sampling,
+                    k=task.samples,
+                    batch=batch,
+                    connections=connections,
+                    timeout=timeout,
+                    seed=asked.seed,
+                    threads=asked.threads,
+                )
+                title, problems = f"{task.name} {model}", len(task.prompts)
+                sample_all(work, folder, todo, prompts=problems, title=title, console=console)
+            table = folder.write_table()
+            short = sum(rollouts < task.samples for rollouts in table["rollouts"].to_pylist())
+            if short:
+                raise ConfigError(
+                    f"{short} of {len(task.prompts)} problems of {task.name} lack samples, for some failed: "
+                    "the same command asks for theirs again"
+                )
+            cut = sum(table["truncated"].to_pylist()) / (len(task.prompts) * task.samples)
+            correct_P = table["correct"].to_numpy()
+            results.append(Result(task.name, model, task.samples, correct_P, cut, task.groups))
+    found = sheets(results, ks, {task.name: task.not_asked for task in tasks})
+    for sheet in found:
+        console.print(sheet.render())
+    settings = [(task.name, _words(task)) for task in tasks]
+    console.print(f"page: {write_evaluation(out / 'evaluation.html', found, settings)}")
+
+
+def _task(
+    name: str,
+    data: str | None,
+    split: str,
+    by: str | None,
+    chat: bool,
+    asked: TrainSettings,
+    own: dict[str, Any],
+) -> _Task:
+    """The suite of that name, or the data set, with what was asked for in place of its defaults."""
+    from curro.evaluation.suite_prompts import suite_prompts
+
+    suite = SUITES.get(name)
+    if suite is not None:
+        if asked.columns:
+            raise ConfigError(f"the suite {name} knows its columns: leave out {', '.join(asked.columns)}")
+        prompts = suite_prompts(suite, data=data, limit=asked.limit, chat=chat)
+        prompts, not_asked = _askable(name, prompts)
+        reward = suite.reward if asked.reward == "auto" else asked.reward
+        by = by or suite.group
+    else:
+        if data is not None:
+            raise ConfigError(_no_suite(name))
+        if not any(mark in name for mark in "/.:") and not Path(name).exists():
+            raise ConfigError(_no_suite(name))
+        prompts = load_prompts(name, split=split, limit=asked.limit, **asked.columns)
+        length = TrainSettings(data=name).complete(len(prompts)).max_completion_length or 1
+        suite = Suite(name, name, split, "prompt", "answer", "", max_new_tokens=length)
+        reward, not_asked = asked.reward, []
+    values = {"samples": suite.samples, "max_new_tokens": suite.max_new_tokens}
+    values |= {"temperature": suite.temperature, "top_p": suite.top_p} | own
+    return _Task(name, prompts, reward, **values, groups=_groups(prompts, by), not_asked=not_asked)
+
+
+def _askable(name: str, prompts: PromptSet) -> tuple[PromptSet, list[list[str]]]:
+    """The problems whose tests can run here, and the packages that each of the others lacks."""
+    missing = [row.get("missing") or [] for row in prompts]
+    if all(missing):
+        packages = ", ".join(sorted({package for names in missing for package in names}))
+        raise ConfigError(f"every problem of {name} needs packages that are missing here: {packages}")
+    ids = [i for i, names in enumerate(missing) if not names]
+    return prompts.subset(ids), [names for names in missing if names]
+
+
+def _no_suite(name: str) -> str:
+    return (
+        f"no suite is called {name!r}{did_you_mean(name, SUITES)}; there are: {', '.join(SUITES)}; "
+        "or name a data set"
+    )
+
+
+def _groups(prompts: PromptSet, by: str | None) -> list[str]:
+    if by is None:
+        return []
+    if not any(by in row for row in prompts):
+        raise ConfigError(
+            f"there is no column {by!r} to break accuracy down by; the columns are {', '.join(prompts[0])}"
+        )
+    return [str(row.get(by)) for row in prompts]
+
+
+def _ks(text: str | None, tasks: list[_Task]) -> list[int]:
+    most = max(task.samples for task in tasks)
+    try:
+        ks = sorted({int(k) for k in text.split(",")}) if text else sorted({1, *(t.samples for t in tasks)})
+    except ValueError:
+        raise ConfigError(f"--pass-at is numbers with commas between, as 1,4,16, not {text!r}") from None
+    if ks[0] < 1 or ks[-1] > most:
+        raise ConfigError(f"--pass-at is between 1 and the {most} samples of a problem, not {text}")
+    return ks
+
+
+def _words(task: _Task) -> str:
+    left_out = f" ({len(task.not_asked)} not asked)" if task.not_asked else ""
+    return (
+        f"{len(task.prompts)} problems{left_out} from {task.prompts.source}, {task.samples} samples of each, "
+        f"temperature {task.temperature:g}, top-p {task.top_p:g}, at most {task.max_new_tokens} tokens, "
+        f"reward {task.reward}"
+    )

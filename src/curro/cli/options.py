@@ -1,0 +1,83 @@
+"""Options that are made from `TrainSettings`, so that each is typed once, and the help says every default."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from curro.training.setting import Setting, plain_type
+from curro.training.settings import TrainSettings, known_settings
+
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        help="Take settings from this TOML file, which has the options' names as keys, or from a run "
+        "folder. Options on the command line win."
+    ),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(help="How many runs go side by side. [default: one for each CPU core; one on a GPU]"),
+]
+
+
+def with_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of these settings (of all, if none is named) in place of its `**given`.
+
+    What was not given on the command line is None.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True).parameters.values()
+        parameters = [_parameter(name) for name in names or known_settings()]
+        parameters += [
+            item.replace(kind=item.KEYWORD_ONLY) for item in own if item.kind is not item.VAR_KEYWORD
+        ]
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {item.name: item.annotation for item in parameters}
+        return command
+
+    return decorate
+
+
+def all_but(*names: str) -> list[str]:
+    """The names of all other settings."""
+    return [name for name in known_settings() if name not in names]
+
+
+def given_values(given: dict[str, Any]) -> dict[str, Any]:
+    """What was given on the command line, as `TrainSettings.of` takes it."""
+    known = known_settings()
+    return {
+        name: known[name][0].parse(value) if known[name][0].parse else value  # type: ignore[misc]
+        for name, value in given.items()
+        if value is not None
+    }
+
+
+def default_of(name: str) -> str:
+    """The default of a setting in words."""
+    default = getattr(TrainSettings, name)
+    if default is None:
+        return known_settings()[name][0].otherwise
+    if isinstance(default, tuple):
+        return ",".join(f"{end:g}" for end in default)
+    return f"{default:g}" if isinstance(default, float) else str(default)
+
+
+def _parameter(name: str) -> inspect.Parameter:
+    item, annotation = known_settings()[name]
+    kind = str if item.parse else plain_type(annotation)
+    option = typer.Option(help=_help(name, item), metavar="<low>,<high>" if item.parse else None)
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+    )
+
+
+def _help(name: str, item: Setting) -> str:
+    choices = f" One of {', '.join(item.choices)}." if item.choices else ""
+    return f"{item.help}{choices} [default: {default_of(name)}]"

@@ -1,0 +1,41 @@
+"""`curro serve`: a curriculum that any trainer on this machine can ask over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def serve(
+    config: Annotated[
+        Path,
+        typer.Argument(
+            help="A TOML file: `folder`, either `data` or `prompts` (their number), and a table [curriculum] "
+            "with the arguments of `curro.Curriculum`."
+        ),
+    ],
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port on this machine; 0 takes a free one.")
+    ] = 8377,
+    socket: Annotated[
+        Path | None, typer.Option(help="Listen at a socket in the file system in place of a port.")
+    ] = None,
+) -> None:
+    """Serve a curriculum over HTTP to trainers on this machine.
+
+    It is kept in its folder call by call: after a kill, the same command goes on where it was. Ctrl-C or
+    SIGTERM end it.
+    """
+    from curro.serve.run import serve as run
+    from curro.serve.settings import ServeSettings
+
+    settings = ServeSettings.read(config)
+    run(
+        settings.build(),
+        Path(settings.folder),
+        port=port,
+        path=socket,
+        say=lambda words: print(words, flush=True),
+    )

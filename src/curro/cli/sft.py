@@ -1,0 +1,80 @@
+"""`curro sft`: supervised training on worked answers, before reinforcement learning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from curro.cli.options import given_values, with_settings
+from curro.cli.progress import progress_bar
+from curro.cli.terminal import plain_console, quiet, slug
+from curro.errors import ConfigError
+from curro.training.settings import TrainSettings
+
+SHARED = (
+    *("data", "limit", "model", "lora_rank", "device_batch"),
+    *("prompt_column", "key_column", "threads", "seed"),
+)
+"""Settings of `curro train` that supervised training has too."""
+
+
+@with_settings(*SHARED)
+def sft(
+    answer_column: Annotated[
+        str | None,
+        typer.Option(
+            help="The column of the worked answers. [default: solution, response, completion or the answer's]"
+        ),
+    ] = None,
+    epochs: Annotated[float, typer.Option(help="How many passes over the data.")] = 1.0,
+    batch: Annotated[int, typer.Option(min=1, help="How many examples form a step.")] = 16,
+    learning_rate: Annotated[
+        float, typer.Option(help="The learning rate of AdamW, which falls to 0 along a cosine.")
+    ] = 1e-5,
+    max_length: Annotated[
+        int, typer.Option(min=2, help="The most tokens of an example; longer ones are cut.")
+    ] = 4096,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="The trained model's folder. [default: runs/DATA-sft/model]"),
+    ] = None,
+    **given: Any,
+) -> None:
+    """Train a model on worked answers.
+
+    Only the tokens of the answers count in the loss. Other commands take the folder as --model; LoRA matrices
+    are merged into the saved model.
+    """
+    quiet()
+    from curro.training.sft import SFTSettings, train_on_answers
+
+    asked = TrainSettings(**given_values(given))
+    model = asked.model or (f"lab:{asked.family}" if asked.family else None)
+    if model is None:
+        raise ConfigError(f"name a model for {asked.data}: --model with a folder, a hub id or lab:NAME")
+    settings = SFTSettings(
+        asked.data,
+        model,
+        asked.columns | ({"answer_column": answer_column} if answer_column else {}),
+        limit=asked.limit,
+        epochs=epochs,
+        batch=batch,
+        device_batch=asked.device_batch,
+        learning_rate=learning_rate,
+        max_length=max_length,
+        lora_rank=asked.lora_rank,
+        threads=asked.threads,
+        seed=asked.seed,
+    )
+    folder = out or Path("runs") / f"{slug(asked.data)}-sft" / "model"
+    console = plain_console()
+    with progress_bar(console) as bar:
+        task = bar.add_task("training", total=None, latest="")
+
+        def on_step(step: int, steps: int, loss: float) -> None:
+            bar.update(task, completed=step, total=steps, latest=f"loss {loss:.3f}")
+
+        train_on_answers(settings, folder, on_step=on_step)
+    console.print(f"done: the model is in {folder}")

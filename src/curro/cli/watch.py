@@ -1,0 +1,72 @@
+"""`curro watch`: a page that shows runs while they go on."""
+
+from __future__ import annotations
+
+import os
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from curro.cli.terminal import plain_console
+from curro.errors import ConfigError
+from curro.messages import printable
+
+
+def watch(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="The folders of the runs: of curro train, the output_dir of a TRL script, or the "
+            "default_local_dir of a verl run. A run may still be going on, or not have begun."
+        ),
+    ],
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port of the page. 0 takes a free one.")
+    ] = 7700,
+    open_browser: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in the browser.")
+    ] = False,
+) -> None:
+    """Show runs on a local page while they go on.
+
+    The page reads what the runs write and changes nothing, so that a run does not notice whether it is
+    watched. It is served to this machine alone; to look from another one, forward the port
+    (ssh -L 7700:127.0.0.1:7700). Ctrl-C ends it.
+    """
+    from curro.watch.server import WatchServer
+    from curro.watch.watched import WatchedRun
+
+    os.nice(10)
+    found = [WatchedRun(path, name) for path, name in zip(runs, _names(runs), strict=True)]
+    try:
+        server = WatchServer(found, port)
+    except OSError as error:
+        raise ConfigError(
+            f"the page cannot have port {port}: {error.strerror}; choose another one with --port, or --port 0"
+        ) from error
+    for path in runs:
+        if not path.exists():
+            plain_console().print(
+                f"there is no folder {printable(str(path))} yet; its run is shown once there is"
+            )
+    plain_console().print(f"watching {len(found)} run{'s' * (len(found) > 1)}: {server.url}")
+    if open_browser:
+        webbrowser.open(server.url)
+    with server:
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            plain_console().print("stopped; the runs go on")
+
+
+def _names(paths: list[Path]) -> list[str]:
+    """The last parts of the paths, as many as it takes to tell them apart."""
+    parts = [path.resolve().parts for path in paths]
+    deepest = max(map(len, parts))
+    for depth in range(1, deepest + 1):
+        names = ["/".join(part[-depth:]) for part in parts]
+        if len(set(names)) == len(set(parts)):
+            return names
+    return [str(path) for path in paths]

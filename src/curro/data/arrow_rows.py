@@ -1,0 +1,197 @@
+"""The rows of an Arrow table as prompts: a row becomes a Python object when it is asked for.
+
+A data set that is any way unusual is left to `curro.data.columns`, which reads every row and says what is
+wrong with which.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from curro.data.columns import ANSWER, PROMPT, answer_of, value_at
+from curro.data.identity import fingerprint_line
+from curro.data.keys import ColumnKeys, HashKeys, UniqueKeys
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Row = dict[str, Any]
+
+BATCH = 8192
+"""Rows that are Python objects at a time while a table is read through."""
+
+
+class ArrowRows(Sequence[Row]):
+    """N rows with `prompt`, `answer` and `key` besides the table's own columns; prompts are texts.
+
+    Args:
+        table: N rows.
+        prompt, answer: the columns that hold them; dots reach into nested columns.
+        keys, fingerprint: of the rows.
+    """
+
+    def __init__(
+        self, table: pa.Table, prompt: str, answer: str | None, keys: UniqueKeys, fingerprint: str
+    ) -> None:
+        self.table, self.keys, self.fingerprint = table, keys, fingerprint
+        self._prompt, self._answer = prompt, answer
+
+    def __len__(self) -> int:
+        return self.table.num_rows
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Row]: ...
+    def __getitem__(self, index: int | slice) -> Row | list[Row]:
+        places = range(len(self))[index]
+        if isinstance(places, range):
+            return [self._row(place, self.table.slice(place, 1).to_pylist()[0]) for place in places]
+        return self._row(places, self.table.slice(places, 1).to_pylist()[0])
+
+    def __iter__(self) -> Iterator[Row]:
+        for start in range(0, len(self), BATCH):
+            for place, row in enumerate(self.table.slice(start, BATCH).to_pylist(), start):
+                yield self._row(place, row)
+
+    def _row(self, place: int, row: Row) -> Row:
+        found = {"prompt": value_at(row, self._prompt), "answer": answer_of(row, self._answer)}
+        return {**row, **found, "key": self.keys[place]}
+
+    @property
+    def columns(self) -> list[str]:
+        """The names that every row has."""
+        return list(dict.fromkeys([*self.table.column_names, "prompt", "answer", "key"]))
+
+    def values(self, column: str) -> list[Any]:
+        """The N values of a column of the table's own; None where there is no such column."""
+        found = column_of(self.table, column)
+        return [None] * len(self) if found is None else found.to_pylist()
+
+    def with_column(self, name: str, values: Sequence[Any]) -> ArrowRows:
+        """The rows with this column, in place of any of that name."""
+        import pyarrow as pa
+
+        table = self.table.drop_columns([name]) if name in self.table.column_names else self.table
+        table = table.append_column(name, pa.array(values))
+        return ArrowRows(table, self._prompt, self._answer, self.keys, self.fingerprint)
+
+    def to_arrow(self) -> pa.Table:
+        """The table with the columns `prompt`, `answer` and `key`."""
+        import pyarrow as pa
+
+        prompts, answers = column_of(self.table, self._prompt), _answers(self.table, self._answer)
+        made = {"prompt": prompts, "answer": answers, "key": self.keys.to_arrow()}
+        own = {name: self.table.column(name) for name in self.table.column_names}
+        return pa.table(own | made)
+
+
+def arrow_rows(
+    table: pa.Table, *, prompt: str | None, answer: str | None, key: str | None
+) -> ArrowRows | None:
+    """The rows of a table whose prompts are texts; None where it is to be read row by row.
+
+    Args:
+        table: N rows.
+        prompt, answer, key: the columns to take, by name; None for the conventions of `curro.data.columns`.
+    """
+    import pyarrow.compute as pc
+
+    prompt = prompt or _first(table, PROMPT)
+    texts = None if prompt is None else column_of(table, prompt)
+    if prompt is None or texts is None or not len(texts) or not _is_text(texts.type) or texts.null_count:
+        return None
+    if pc.any(pc.equal(pc.utf8_trim_whitespace(texts), "")).as_py():
+        return None
+    if answer is not None and column_of(table, answer) is None:
+        return None
+    answer = answer or _first(table, ANSWER)
+    answers = _answers(table, answer)
+    key = key or ("key" if "key" in table.column_names else None)
+    if key is None and {"data_source", "extra_info"} <= set(table.column_names):
+        return None  # verl's, whose keys are made of the files' names
+    named = None if key is None else column_of(table, key)
+    if key is not None and (named is None or not _is_text(named.type) or named.null_count):
+        return None
+    fingerprint, hashes = _read_through(texts, answers, with_hashes=named is None)
+    if named is not None:
+        empty = pc.any(pc.equal(named, "")).as_py()
+        if empty or pc.count_distinct(named).as_py() != len(named):
+            return None
+        return ArrowRows(table, prompt, answer, ColumnKeys(named), fingerprint)
+    keys = HashKeys(hashes)
+    return ArrowRows(table, prompt, answer, keys, fingerprint) if keys.are_distinct() else None
+
+
+def _read_through(
+    texts: pa.ChunkedArray, answers: pa.ChunkedArray, *, with_hashes: bool
+) -> tuple[str, np.ndarray]:
+    """The fingerprint of the data set, and of each row the hash that is its key; in one pass."""
+    digest = hashlib.sha256()
+    hashes = np.empty((len(texts) if with_hashes else 0, 16), np.uint8)
+    for start in range(0, len(texts), BATCH):
+        pairs = zip(
+            texts.slice(start, BATCH).to_pylist(), answers.slice(start, BATCH).to_pylist(), strict=True
+        )
+        lines = [fingerprint_line(text, answer) for text, answer in pairs]
+        digest.update(b"".join(lines))
+        if with_hashes:
+            found = b"".join(hashlib.sha256(line[:-1]).digest()[:16] for line in lines)
+            hashes[start : start + len(lines)] = np.frombuffer(found, np.uint8).reshape(-1, 16)
+    return digest.hexdigest(), hashes
+
+
+def column_of(table: pa.Table, name: str) -> pa.ChunkedArray | None:
+    """A column; `a.b` is b of the nested column a. None where there is none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if name in table.column_names:
+        return table.column(name)
+    outer, *way = name.split(".")
+    if not way or outer not in table.column_names:
+        return None
+    kind = table.schema.field(outer).type
+    for part in way:
+        if not pa.types.is_struct(kind) or kind.get_field_index(part) < 0:
+            return None
+        kind = kind.field(part).type
+    return pc.struct_field(table.column(outer), way)
+
+
+def _first(table: pa.Table, names: tuple[str, ...]) -> str | None:
+    """The first of these columns that has a value in some row."""
+    for name in names:
+        column = column_of(table, name)
+        if column is not None and column.null_count < len(column):
+            return name
+    return None
+
+
+def _answers(table: pa.Table, name: str | None) -> pa.ChunkedArray:
+    """The answers as texts, null where there is none."""
+    import pyarrow as pa
+
+    if name is None:
+        return pa.chunked_array([pa.nulls(table.num_rows, pa.string())])
+    column = column_of(table, name)
+    assert column is not None
+    if _is_text(column.type):
+        return column
+    texts = [
+        pa.array(
+            [answer_of({name: value}, name) for value in column.slice(start, BATCH).to_pylist()], pa.string()
+        )
+        for start in range(0, len(column), BATCH)
+    ]
+    return pa.chunked_array(texts)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)

@@ -1,1 +1,0 @@
-"""How hard a data set's prompts are for a model, and smaller data sets made of the answer."""

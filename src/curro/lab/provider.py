@@ -1,0 +1,42 @@
+"""The lab under its names: `lab:FAMILY`, and `lab:FAMILY/DIFFICULTY` for its problems."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from curro import lab
+from curro.lab.episodes import EpisodeFamily
+from curro.lab.scores import Verify, verify_with
+
+DEFAULT_SIZE = 4000
+
+
+class Lab:
+    """A `curro.providers.Provider` of the lab's problems, scores, environments and models.
+
+    Raises:
+        ConfigError: from every method, for a family, difficulty or split that there is not.
+    """
+
+    def problems(self, name: str, split: str, limit: int | None) -> list[dict[str, Any]]:
+        """`limit` problems, 4,000 if None, of FAMILY[/DIFFICULTY]; its splits never overlap.
+
+        Of easy problems there are no more than the family's `easy_problems`.
+        """
+        family_name, slash, difficulty = name.partition("/")
+        options: dict[str, Any] = {"split": split} | ({"difficulty": difficulty} if slash else {})
+        size = limit or DEFAULT_SIZE
+        family = lab.family(family_name)
+        if difficulty == "easy":
+            size = min(size, family.easy_problems.get(split, size))
+        return family.problems(size, seed=0, **options)
+
+    def verify(self, name: str) -> Verify:
+        return verify_with(lab.family(name.partition("/")[0]))
+
+    def environment(self, name: str) -> EpisodeFamily | None:
+        found = lab.family(name.partition("/")[0])
+        return found if isinstance(found, EpisodeFamily) else None
+
+    def model(self, name: str) -> tuple[Any, Any]:
+        return lab.load(name)

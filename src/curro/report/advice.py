@@ -1,0 +1,236 @@
+"""What is wrong with a run, in a sentence each, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from curro.prediction.quality import rank_correlation
+from curro.report.history import LEARNABLE, SOLVED, UNSOLVED, History
+from curro.report.prediction import predictions_of
+from curro.report.waste import uniform_signal
+
+RECENT = 256
+"""Groups that are judged: the last of the run. Before so many a run is judged by fewer, but not by..."""
+
+LEAST = 64
+"""...fewer than this."""
+
+MOST_FLAT = 0.7
+LEAST_ADMITTED = 0.2
+MOST_CUT = 0.25
+STRONGER = 1.5
+"""How many times as large as with uniform sampling gradients may be, or the share of groups with a signal."""
+
+RARE = 0.01
+"""The pass rate of a source that is hard but can be learnt."""
+
+ROLLOUTS = 300
+"""Rollouts after which a source of that pass rate has had no reward with a chance of 5%."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Something to look at.
+
+    Attributes:
+        name: of the rule.
+        found: what is wrong, in a sentence.
+        advice: what to do.
+    """
+
+    name: str
+    found: str
+    advice: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the curriculum works, at a glance.
+
+    Attributes:
+        word: "works", "level" with uniform sampling, "behind" it, or "early": too early to say.
+        sentence: why.
+    """
+
+    word: str
+    sentence: str
+
+
+def advise(history: History) -> list[Advice]:
+    """What every rule has found; empty for a run in which nothing is wrong."""
+    return [found for rule in RULES if (found := rule(history)) is not None]
+
+
+def verdict(history: History) -> Verdict:
+    """The share of recent groups with a signal against what uniform sampling would have."""
+    recent = _recent(history)
+    if recent is None:
+        return Verdict("early", f"Too early to say: {len(history.groups.prompt)} groups are finished.")
+    share, uniform = _signal(history, recent)
+    words = f"{share:.0%} of the last {len(recent)} groups had a signal, against an estimated {uniform:.0%}."
+    deviation = 2 * (share * (1 - share) / len(recent)) ** 0.5
+    if share > max(uniform + deviation, 1.1 * uniform):
+        often = f", {share / uniform:.1f} times as often as uniform sampling would" if uniform > 0 else ""
+        return Verdict("works", f"The curriculum finds what teaches{often}: {words}")
+    if share < uniform - deviation:
+        return Verdict("behind", f"Uniform sampling would find more that teaches: {words}")
+    return Verdict("level", f"The curriculum finds about as much that teaches as uniform sampling: {words}")
+
+
+def most_flat(history: History) -> Advice | None:
+    """Most groups have no gradient."""
+    recent = _recent(history)
+    if recent is None:
+        return None
+    state = history.groups.state[recent]
+    flat, wrong, right = (
+        float(np.mean(part)) for part in (state != LEARNABLE, state == UNSOLVED, state == SOLVED)
+    )
+    if flat < MOST_FLAT:
+        return None
+    advice = (
+        "Raise the rollouts of each prompt, add easier prompts, or start from a model that was fine-tuned on "
+        "worked answers (curro sft); read some rollouts first: the reward may not recognise right answers."
+        if wrong >= right
+        else "The data is too easy now: add harder prompts, or leave the solved ones out (curro curate)."
+    )
+    return Advice(
+        "most-flat",
+        f"{flat:.0%} of the last {len(recent)} groups have no gradient: {wrong:.0%} are all wrong, "
+        f"{right:.0%} all right.",
+        advice,
+    )
+
+
+def rewardless_source(history: History) -> Advice | None:
+    """A source never has a reward while others have."""
+    groups = history.groups
+    size = np.where(np.isnan(groups.rollouts), 1, groups.rollouts)
+    silent = []
+    for number, name in enumerate(groups.sources):
+        rows = groups.source == number
+        rollouts = float(size[rows].sum())
+        if rollouts >= ROLLOUTS and not groups.rate[rows].any():
+            silent.append((name, rollouts))
+    if not silent or not groups.rate.any():
+        return None
+    name, rollouts = silent[0]
+    others = f" (and {len(silent) - 1} more)" if len(silent) > 1 else ""
+    return Advice(
+        "rewardless-source",
+        f"The source {name!r}{others} has had no reward in {rollouts:,.0f} rollouts, others have.",
+        "Read its rollouts (curro inspect RUN PROMPT): if answers are right, their format is one that the "
+        "reward does not read. If they are wrong, leave the source out for now.",
+    )
+
+
+def gate_rejects(history: History) -> Advice | None:
+    """A gate rejects nearly all groups."""
+    recent = _recent(history)
+    if recent is None:
+        return None
+    share = float(history.groups.admitted[recent].mean())
+    if share >= LEAST_ADMITTED:
+        return None
+    cost = f"an admitted group costs {1 / share:.0f}" if share else "none was admitted"
+    return Advice(
+        "gate-rejects",
+        f"The gate rejected {1 - share:.0%} of the last {len(recent)} groups: {cost}.",
+        "Widen the gate (--admission), or leave it out: at equal rollouts gates are behind.",
+    )
+
+
+def bad_predictions(history: History) -> Advice | None:
+    """Predictions order prompts worse than chance would."""
+    found = predictions_of(history)
+    if found is None:
+        return None
+    rows = np.flatnonzero(found.explored)[-2 * RECENT :]
+    if len(rows) < LEAST:
+        rows = np.flatnonzero(~found.explored)[-2 * RECENT :]
+    if len(rows) < LEAST:
+        return None
+    rho = rank_correlation(found.predicted[rows], found.realised[rows])
+    if not rho * (len(rows) - 1) ** 0.5 < -2:
+        return None
+    return Advice(
+        "bad-predictions",
+        f"Predictions are worse than chance: their rank correlation with what came of the last {len(rows)} "
+        f"predicted groups is {rho:.2f}.",
+        "Use a method without predictions (prioritized-replay, pspo), or give the predictor other features.",
+    )
+
+
+def cut_completions(history: History) -> Advice | None:
+    """Completions are cut at the length limit."""
+    recent = _recent(history)
+    if recent is None:
+        return None
+    cut, size = history.groups.cut[recent], history.groups.rollouts[recent]
+    known = ~np.isnan(cut) & (size > 0)
+    if not known.any() or cut[known].sum() < MOST_CUT * size[known].sum():
+        return None
+    return Advice(
+        "cut-completions",
+        f"{cut[known].sum() / size[known].sum():.0%} of the recent completions were cut at the length limit.",
+        "Raise --max-completion-length. If the texts are finished before the limit, the model does not end "
+        "them: look at its end-of-sequence token.",
+    )
+
+
+def learning_rate(history: History) -> Advice | None:
+    """Gradients are larger than with uniform sampling ("Prioritized Replay", section 4.3)."""
+    ratio = history.last("signal/ratio")
+    if _recent(history) is None or not ratio >= STRONGER**2:
+        return None
+    return Advice(
+        "learning-rate",
+        f"Gradients are about {ratio**0.5:.1f} times as large as with uniform sampling (signal/ratio is "
+        f"{ratio:.1f}).",
+        f"If the learning rate was tuned for uniform sampling, divide it by up to {ratio**0.5:.1f} should "
+        "training become unstable.",
+    )
+
+
+def large_step(history: History) -> Advice | None:
+    """A step has more prompts than its signal needs."""
+    recent = _recent(history)
+    prompts = history.config.get("settings", {}).get("prompts_per_step")
+    if recent is None or not prompts:
+        return None
+    share, uniform = _signal(history, recent)
+    enough = max(round(prompts * uniform / share), 2) if share else prompts
+    if share < STRONGER * uniform or not uniform or enough >= prompts:
+        return None
+    return Advice(
+        "large-step",
+        f"A step of {prompts} prompts has {share / uniform:.1f} times uniform sampling's signal.",
+        f"Try --prompts-per-step {enough} at the same learning rate: fewer prompts a step gain more.",
+    )
+
+
+RULES: tuple[Callable[[History], Advice | None], ...] = (
+    most_flat,
+    rewardless_source,
+    gate_rejects,
+    cut_completions,
+    bad_predictions,
+    learning_rate,
+    large_step,
+)
+
+
+def _recent(history: History) -> np.ndarray | None:
+    """The rows of the last groups; None where there are too few."""
+    count = len(history.groups.prompt)
+    return None if count < LEAST else np.arange(max(count - RECENT, 0), count)
+
+
+def _signal(history: History, recent: np.ndarray) -> tuple[float, float]:
+    """The share of recent groups with a signal, and an estimate of uniform sampling's now."""
+    groups = history.groups
+    uniform = uniform_signal(groups, np.zeros(len(groups.prompt), np.int64), 1)
+    return float((groups.state[recent] == LEARNABLE).mean()), float(uniform[0])

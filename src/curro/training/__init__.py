@@ -1,0 +1,1 @@
+"""What `curro train` does: settings, the run, what it records."""

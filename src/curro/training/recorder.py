@@ -1,0 +1,152 @@
+"""Writes down what happens in a run, evaluates on the way, and stops cleanly when asked to."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from curro.curriculum import Curriculum
+from curro.hosts.trl.records import GroupRecord
+from curro.run_writer import KeepRollouts, RunWriter
+from curro.storage.run_folder import RunFolder
+from curro.training.constant_rewards import ConstantRewards
+
+
+class Recorder(TrainerCallback):
+    """A line of metrics a step, a line a group, an evaluation every `eval_every` rollouts.
+
+    Time spent evaluating and saving is not counted in `seconds` and `cpu_seconds`.
+
+    Attributes:
+        stopping: set to have the run end after the step, with a checkpoint.
+        step: the last finished one.
+        between_steps: it is written down and nothing was observed since, so that a checkpoint belongs to it.
+
+    Args:
+        folder: where the lines go.
+        evaluate: held-out accuracy of the model as it is, by name; None for no evaluation.
+        budget: rollouts after which the run ends; rejected groups count.
+        steps: steps after which it ends.
+        eval_every: rollouts between evaluations, rejected ones too; 0: at the start and the end only.
+        on_step: hears every line of metrics.
+        say: hears warnings, in sentences.
+        keep: how many rollouts of each group are kept to be read.
+        host_metrics: further metrics of every step.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        curriculum: Curriculum,
+        *,
+        evaluate: Callable[[], dict[str, float]] | None,
+        budget: int,
+        steps: int,
+        eval_every: int,
+        on_step: Callable[[dict[str, Any]], None],
+        say: Callable[[str], None] = lambda sentence: None,
+        keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
+        host_metrics: Callable[[], dict[str, float]] = dict,
+    ) -> None:
+        self.folder, self.curriculum, self.on_step, self.say = folder, curriculum, on_step, say
+        self.evaluate, self.eval_every, self.host_metrics = evaluate, eval_every, host_metrics
+        self.budget, self.steps = budget, steps
+        self.stopping = self.between_steps = False
+        self._process = os.getpid()
+        self.step = 0
+        self.writer = RunWriter(folder, curriculum.table, keep)
+        self.seconds, self.cpu_seconds = 0.0, 0.0
+        self.evaluated = 0
+        self.constant_rewards = ConstantRewards(curriculum.table.reward_range)
+
+    @property
+    def spent(self) -> bool:
+        """Whether the budget is."""
+        return self.step >= self.steps or self.rollouts >= self.budget
+
+    def on_groups(self, record: GroupRecord) -> None:
+        """Write down the groups of one generation."""
+        if os.getpid() != self._process:
+            os._exit(1)  # a child that an environment forked must not go on as a second trainer
+        self.between_steps = False
+        self.writer.groups(
+            record.step + 1,
+            record.draw.reasons,
+            record.rewards,
+            record.verdict,
+            record.sizes,
+            record.completions,
+        )
+
+    @property
+    def rollouts(self) -> int:
+        """How many there were, rejected groups included."""
+        return self.writer.rollouts
+
+    def resume(self, step: int) -> None:
+        """Go on after a checkpoint of this step: forget what was written later, count on from there."""
+        self.writer.resume(step)
+        self.step = max(step, 0)
+        last = self.folder.latest()
+        if last is not None:
+            self.evaluated = self.rollouts
+            self.seconds, self.cpu_seconds = float(last["seconds"]), float(last["cpu_seconds"])
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if state.global_step == 0:
+            self._write(
+                {"step": 0, "rollouts": 0, "seconds": 0.0, "cpu_seconds": 0.0}, self.evaluate is not None
+            )
+        self._start_clocks()
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        self.seconds += time.perf_counter() - self.since
+        self.cpu_seconds += time.process_time() - self.cpu_since
+        self.step = state.global_step
+        due = self.spent or (
+            self.eval_every > 0 and self.rollouts // self.eval_every > self.evaluated // self.eval_every
+        )
+        self.evaluated = self.rollouts
+        warning = self.constant_rewards.after_step(self.step, self.writer.rewards)
+        line = {
+            "step": self.step,
+            "rollouts": self.rollouts,
+            "seconds": self.seconds,
+            "cpu_seconds": self.cpu_seconds,
+            **self.writer.take_means(),
+            **self.curriculum.metrics(),
+            **self.host_metrics(),
+        }
+        if warning is not None:
+            self.say(warning)
+        self._write(line, due and self.evaluate is not None)
+        self.between_steps = True
+        if self.stopping or self.spent:
+            control.should_save = control.should_training_stop = True
+
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        self.folder.write_table(self.curriculum.table)
+
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        self._start_clocks()
+
+    def _start_clocks(self) -> None:
+        self.since, self.cpu_since = time.perf_counter(), time.process_time()
+
+    def _write(self, line: dict[str, Any], evaluated: bool) -> None:
+        if evaluated and self.evaluate is not None:
+            line = line | self.evaluate()
+        self.folder.append_metrics(line)
+        self.on_step(line)

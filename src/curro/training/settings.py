@@ -1,0 +1,317 @@
+"""Every setting of `curro train`, typed once: the options and the documentation are made from them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, get_type_hints
+
+from curro import registry
+from curro.data.provided import lab_family
+from curro.errors import ConfigError
+from curro.messages import did_you_mean
+from curro.reward.sandbox.confinement import SANDBOX
+from curro.reward.user_processes import Limits
+from curro.training.defaults import DEFAULTS, recipe_values
+from curro.training.reward_range import parse_reward_range, reward_range_of
+from curro.training.setting import Setting, setting, setting_of
+
+LOSS_TYPES = ("dr_grpo", "dapo", "grpo", "bnpo", "cispo", "sapo", "luspo", "vespo")
+"""TRL's."""
+
+WHEN_SHORT = ("top-up", "error")
+
+MAX_SEED = 2**32 - 1
+"""NumPy's."""
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """The settings of a run; what is None comes from the recipe of the lab's task, else from a default.
+
+    Raises:
+        ConfigError: a value that no run could use.
+    """
+
+    data: str = setting(
+        "lab:spell_backward",
+        "The training prompts: lab:NAME, a JSONL or Parquet file, a folder, or a data set's id on the "
+        "Hugging Face Hub.",
+    )
+    limit: int | None = setting(None, "Use only the first LIMIT prompts of the data.", "all", least=1)
+    model: str | None = setting(
+        None,
+        "The model: lab:NAME, a folder, or a model's id on the Hugging Face Hub.",
+        "the lab's own model, for data of the lab",
+    )
+    curriculum: str = setting(
+        "frontier",
+        "The selection method, which chooses the prompts of every step: NAME, NAME:OPTION=VALUE,... or "
+        "your own as MODULE:CLASS or MODULE:CLASS:OPTION=VALUE,... `curro methods` lists them. The text "
+        "'SELECTION allocation=... advantage=... admission=...' gives several parts at once.",
+    )
+    allocation: str | None = setting(
+        None,
+        "How the step's rollouts are divided among its prompts; written like --curriculum, for example "
+        "knapsack or screen:first=4,total=16. A step has as many rollouts as without it.",
+        "the same number for every prompt",
+    )
+    advantage: str | None = setting(
+        None,
+        "The advantage estimator, which credits each rollout; written like --curriculum.",
+        "TRL's; leave-one-out with --allocation",
+    )
+    admission: str | None = setting(
+        None,
+        "The gate, which decides which finished groups enter the update; written like --curriculum, for "
+        "example band:0.3,0.7. Rejected groups are replaced with new ones.",
+        "all groups enter",
+    )
+    known: str | None = setting(
+        None,
+        "Pass rates known before the first rollout, for selections that keep evidence (frontier, posterior): "
+        "a column of the data, the folder of a curro estimate, or the folder of an earlier run.",
+        "nothing is known",
+    )
+    fill_limit: float = setting(
+        10.0,
+        "With --admission: the most groups to generate for one step, as a multiple of its prompts.",
+        least=1,
+    )
+    when_short: str = setting(
+        "top-up",
+        "With --admission, what to do at the fill limit: top-up completes the step with the rejected "
+        "groups of the highest reward variance, error ends the run.",
+        choices=WHEN_SHORT,
+    )
+    loss_type: str = setting("dr_grpo", "The loss, by TRL's name for it.", choices=LOSS_TYPES)
+    reward: str = setting(
+        "auto",
+        "How completions are scored: math, exact, code, function-calls, format, language, cosine, overlong, "
+        "repetition, reasoning-gym, lab, a function of your own as MODULE:FUNCTION, or auto, which decides "
+        "by the data. NAME:OPTION=VALUE sets an option; math+0.2*format adds rewards up.",
+    )
+    sandbox: str = setting(
+        "auto",
+        "Where the reward code runs programs that the model wrote. required takes bubblewrap or "
+        "Landlock and ends the run where neither works, none uses limits alone, auto takes the best.",
+        choices=SANDBOX,
+    )
+    reward_workers: int = setting(
+        1,
+        "Processes in which a reward function of your own scores completions. A completion for which it "
+        "exceeds a limit or crashes is not scored, and training goes on. 0 calls the function in the "
+        "trainer's own process, without limits.",
+        least=0,
+    )
+    reward_seconds: float = setting(
+        60.0, "Seconds that a reward function of your own may take for one completion.", above=0
+    )
+    reward_memory: float = setting(
+        8.0,
+        "Gigabytes of address space that each process of a reward function of your own may take.",
+        above=0,
+    )
+    reward_range: tuple[float, float] = setting(
+        (0.0, 1.0),
+        "LOW,HIGH: the rewards of complete failure and of complete success.",
+        parse=parse_reward_range,
+    )
+    environment: str | None = setting(
+        None,
+        "For tasks of several turns: MODULE:FUNCTION that makes the environment, which also scores its "
+        "episodes.",
+        "the lab's own, for its tasks of several turns",
+    )
+    rollouts: int = setting(
+        25_600,
+        "The budget of the run, rounded up to whole steps. Rejected groups count.",
+        least=1,
+    )
+    eval_data: str | None = setting(
+        None,
+        "Held-out prompts to evaluate on; written like --data.",
+        "the lab's test split, for data of the lab; else no evaluation",
+    )
+    prompts_per_step: int | None = setting(
+        None, "P, the prompts of a training step.", "16, or the lab's recipe", least=1
+    )
+    rollouts_per_prompt: int | None = setting(
+        None,
+        "G, the rollouts of each prompt, which form a group. A group needs 2 or more to have a signal.",
+        "8, or the lab's recipe",
+        least=2,
+    )
+    device_batch: int | None = setting(
+        None,
+        "How many completions go through the model at once; gradients are accumulated over the rest of "
+        "the step.",
+        "the whole step",
+        least=1,
+    )
+    learning_rate: float | None = setting(
+        None,
+        "The learning rate of AdamW, constant after the warm-up.",
+        "1e-6, or the lab's recipe",
+        above=0,
+    )
+    warmup_steps: int | None = setting(
+        None, "Steps over which the learning rate rises to its value.", "10, or the lab's recipe", least=0
+    )
+    lora_rank: int | None = setting(
+        None,
+        "Train LoRA matrices of this rank beside all linear layers, in place of the weights. They are merged "
+        "into the saved model.",
+        "all weights are trained",
+        least=1,
+    )
+    temperature: float = setting(1.0, "The sampling temperature.", above=0)
+    max_completion_length: int | None = setting(
+        None,
+        "The most tokens of a completion; those of an episode's observations count.",
+        "256, or the lab's recipe",
+        least=1,
+    )
+    eval_every: int = setting(
+        25,
+        "How many steps lie between two evaluations. Where rejected groups add rollouts to the steps, an "
+        "evaluation comes after as many rollouts as that many steps have without them. 0 evaluates only "
+        "before the first step and after the last.",
+        least=0,
+    )
+    eval_prompts: int | None = setting(
+        None, "How many held-out prompts to evaluate on.", "500, or the lab's recipe", least=1
+    )
+    eval_samples: int = setting(4, "How many completions of each held-out prompt to sample.", least=1)
+    save_every: int = setting(100, "Save a checkpoint every so many steps.", least=1)
+    keep_rollouts: int = setting(
+        0,
+        "Keep so many rollouts of every group in rollouts.jsonl, those of the lowest and the highest reward "
+        "first, to be read with curro watch and curro inspect.",
+        least=0,
+    )
+    keep_megabytes: float = setting(
+        1000.0, "The size of rollouts.jsonl from which no more rollouts are kept.", least=0
+    )
+    log: str | None = setting(
+        None,
+        "Log every step to this program too, in TRL's way: trackio, wandb or tensorboard, which has to be "
+        "installed. The curriculum's metrics are curriculum/METRIC and curriculum/SOURCE/METRIC.",
+        "the run folder alone",
+        choices=("trackio", "wandb", "tensorboard"),
+    )
+    prompt_column: str | None = setting(
+        None, "The column that holds the prompts; dots reach into nested columns.", "found by its name"
+    )
+    answer_column: str | None = setting(None, "The column that holds the answers.", "found by its name")
+    key_column: str | None = setting(
+        None, "A column of unique keys that name the prompts.", "found by its name, else a hash"
+    )
+    threads: int = setting(1, "CPU threads. Two runs side by side are fastest with one thread each.", least=1)
+    seed: int = setting(
+        0,
+        "The seed of all random numbers: the choice of prompts, sampling and training.",
+        least=0,
+        most=MAX_SEED,
+    )
+
+    def __post_init__(self) -> None:
+        for name, (item, annotation) in known_settings().items():
+            item.check(name, getattr(self, name), annotation)
+        object.__setattr__(self, "reward_range", reward_range_of(self.reward_range))
+
+    @property
+    def family(self) -> str | None:
+        """The lab family of the data, if it is the lab's."""
+        return lab_family(self.data)
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The names of columns that were given, as `curro.data.load_prompts` takes them."""
+        names = ("prompt_column", "answer_column", "key_column")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+    @property
+    def reward_limits(self) -> Limits | None:
+        """Of a reward function of the user's own; None where it runs in the trainer's process."""
+        if not self.reward_workers:
+            return None
+        return Limits(self.reward_workers, self.reward_seconds, self.reward_memory)
+
+    @property
+    def curriculum_config(self) -> dict[str, Any]:
+        """What `Curriculum.from_config` takes, complete.
+
+        Raises:
+            ConfigError: text that names no curriculum, or a part that stands in two settings.
+        """
+        kinds = ("allocation", "advantage", "admission")
+        parts = [f"{kind}={getattr(self, kind)}" for kind in kinds if getattr(self, kind)]
+        config = registry.parse_curriculum(" ".join([self.curriculum, *parts]))
+        if "allocation" in config:  # TRL's advantages need groups of one size
+            config.setdefault("advantage", {"name": "leave-one-out"})
+        return {**config, "reward_range": self.reward_range, "seed": self.seed}
+
+    @property
+    def rollouts_per_step(self) -> int:
+        """Of a step without rejected groups; of complete settings."""
+        return (self.prompts_per_step or 1) * (self.rollouts_per_prompt or 1)
+
+    @property
+    def steps(self) -> int:
+        """How many steps the budget pays for at most; of complete settings."""
+        return -(-self.rollouts // self.rollouts_per_step)
+
+    def complete(self, prompts: int) -> TrainSettings:
+        """With every None replaced that stands for a number or the lab's own: by the recipe, or a default.
+
+        Args:
+            prompts: how many the data set has; no step takes more by default.
+
+        Raises:
+            ConfigError: a step that takes more prompts than there are, or is not divided by device_batch.
+        """
+        values = dict(DEFAULTS) if self.family is None else recipe_values(self.family, self.data)
+        values["prompts_per_step"] = min(values["prompts_per_step"], prompts)
+        done = replace(self, **{name: value for name, value in values.items() if getattr(self, name) is None})
+        if done.prompts_per_step > prompts:  # type: ignore[operator]
+            raise ConfigError(
+                f"a step takes {done.prompts_per_step} prompts and {self.data} has {prompts}: "
+                "lower --prompts-per-step"
+            )
+        if done.device_batch is not None and done.rollouts_per_step % done.device_batch:
+            raise ConfigError(
+                f"device_batch {done.device_batch} does not divide the step's "
+                f"{done.prompts_per_step} x {done.rollouts_per_prompt} completions"
+            )
+        return done
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], source: str) -> TrainSettings:
+        """The settings with these values; all others are as by default.
+
+        Args:
+            source: where the values come from, for messages.
+
+        Raises:
+            ConfigError: a name that is no setting, or a value that no run could use.
+        """
+        names = known_settings()
+        for name in values:
+            if name not in names:
+                raise ConfigError(f"{source} has no setting {name!r}{did_you_mean(name, names)}")
+        try:
+            return cls(**values)
+        except ConfigError as error:
+            raise ConfigError(f"{source}: {error}") from None
+
+
+@functools.cache
+def known_settings() -> dict[str, tuple[Setting, Any]]:
+    """Of every setting by name, in order: the `Setting` and the annotation."""
+    annotations = get_type_hints(TrainSettings)
+    return {item.name: (setting_of(item), annotations[item.name]) for item in fields(TrainSettings)}

@@ -1,0 +1,173 @@
+"""Supervised training on worked answers, with TRL's SFTTrainer: what `curro sft` does.
+
+It gives a model the form of answers before reinforcement learning starts, as "Online Difficulty Filtering for
+Reasoning Oriented RL", appendix D, does with 1,107 worked answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PrinterCallback, ProgressCallback, TrainerCallback
+from trl import SFTConfig, SFTTrainer
+
+from curro.data import DataError, PromptSet, load_prompts
+from curro.errors import ConfigError
+from curro.rollout.engines.models import load_model
+from curro.training.lora import lora_config, save_model
+
+_WORKED = ("solution", "response", "completion")
+"""Columns of worked answers, in the order they are looked for; then the answer's."""
+
+
+@dataclass(frozen=True)
+class SFTSettings:
+    """The settings of supervised training.
+
+    Attributes:
+        data: as of `curro.data.load_prompts`.
+        model: a name as of `curro.rollout.engines.models.load_model`.
+        columns: the names of columns, as `load_prompts` takes them; `answer_column` has the worked answers.
+        limit: use the first so many rows.
+        epochs: passes over the data.
+        batch: examples of a step.
+        device_batch: examples that go through the model at once.
+        learning_rate: of AdamW, falling to 0 along a cosine after 3% of the steps.
+        max_length: tokens of an example; longer ones are cut.
+        lora_rank: train LoRA matrices of this rank in place of all weights.
+        threads, seed: as in `curro train`.
+
+    Raises:
+        ConfigError: a number out of range.
+    """
+
+    data: str
+    model: str
+    columns: dict[str, str]
+    limit: int | None = None
+    epochs: float = 1.0
+    batch: int = 16
+    device_batch: int | None = None
+    learning_rate: float = 1e-5
+    max_length: int = 4096
+    lora_rank: int | None = None
+    threads: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.batch % (self.device_batch or self.batch):
+            raise ConfigError(f"device_batch {self.device_batch} does not divide the batch of {self.batch}")
+        for name in ("epochs", "learning_rate"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ConfigError(f"{name} must be a finite number above 0, not {getattr(self, name)}")
+
+
+def worked_answers(settings: SFTSettings) -> PromptSet:
+    """The examples; `answer` is the worked answer.
+
+    Raises:
+        DataError: the data cannot be loaded, or a row has no worked answer.
+    """
+    prompts = load_prompts(settings.data, limit=settings.limit, **settings.columns)
+    if "answer_column" not in settings.columns:
+        found = next((name for name in _WORKED if any(row.get(name) for row in prompts)), None)
+        if found is not None:
+            columns = {**settings.columns, "answer_column": found}
+            prompts = load_prompts(settings.data, limit=settings.limit, **columns)
+    for i, row in enumerate(prompts):
+        if not row["answer"]:
+            raise DataError(
+                f"row {i} of {settings.data} has no worked answer: name its column with --answer-column; the "
+                f"columns are {', '.join(row)}"
+            )
+    return prompts
+
+
+def train_on_answers(
+    settings: SFTSettings,
+    out: Path,
+    *,
+    on_step: Callable[[int, int, float], None] = lambda step, steps, loss: None,
+) -> Path:
+    """Train the model to write each prompt's worked answer, and save it with its tokenizer.
+
+    The loss is of the answers' tokens alone, and of the end of sequence after them. Texts are trained on as
+    they stand; of messages the answer is the assistant's, in the model's chat template.
+
+    Args:
+        out: the model's folder, new or empty.
+        on_step: hears the step, the number of steps and the loss.
+
+    Returns:
+        `out`.
+
+    Raises:
+        CurroError: the data or the model cannot be loaded, or the folder is in use.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ConfigError(f"{out} exists and is not an empty folder: choose another one with --out")
+    examples = worked_answers(settings)
+    torch.set_num_threads(settings.threads)
+    model, tokenizer = load_model(settings.model)
+    trainer = SFTTrainer(
+        model=model,
+        processing_class=tokenizer,
+        train_dataset=_data_set(examples),
+        args=_arguments(settings, out),
+        peft_config=lora_config(settings.lora_rank),
+        callbacks=[_Reporter(on_step)],
+    )
+    trainer.remove_callback(ProgressCallback)
+    trainer.remove_callback(PrinterCallback)
+    trainer.train()
+    save_model(trainer, out)
+    return out
+
+
+class _Reporter(TrainerCallback):
+    def __init__(self, on_step: Callable[[int, int, float], None]) -> None:
+        self.on_step = on_step
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        if logs and "loss" in logs:
+            self.on_step(state.global_step, state.max_steps, float(logs["loss"]))
+
+
+def _data_set(examples: PromptSet) -> Any:
+    import datasets
+
+    if isinstance(examples[0]["prompt"], str):
+        completions: list[Any] = [row["answer"] for row in examples]
+    else:
+        completions = [[{"role": "assistant", "content": row["answer"]}] for row in examples]
+    prompts = [row["prompt"] for row in examples]
+    return datasets.Dataset.from_dict({"prompt": prompts, "completion": completions})
+
+
+def _arguments(settings: SFTSettings, out: Path) -> SFTConfig:
+    device_batch = settings.device_batch or settings.batch
+    has_gpu = torch.cuda.is_available()
+    return SFTConfig(
+        output_dir=str(out),
+        per_device_train_batch_size=device_batch,
+        gradient_accumulation_steps=settings.batch // device_batch,
+        num_train_epochs=settings.epochs,
+        learning_rate=settings.learning_rate,
+        lr_scheduler_type="cosine",
+        warmup_steps=0.03,
+        max_length=settings.max_length,
+        completion_only_loss=True,
+        seed=settings.seed,
+        save_strategy="no",
+        logging_steps=1,
+        report_to=[],
+        disable_tqdm=True,
+        use_cpu=not has_gpu,
+        bf16=has_gpu,
+        dataloader_pin_memory=has_gpu,
+        gradient_checkpointing=has_gpu,
+    )
