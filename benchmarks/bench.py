@@ -1,9 +1,12 @@
-"""The benchmark that compares all methods; its tables go into docs/benchmark.md and each method's page.
+"""The benchmark of all methods; its tables go into benchmarks/results, a row into each method's page.
 
-    python benchmarks/bench.py              # what benchmarks/results lacks: one night on two cores
+    python benchmarks/bench.py --tune       # every method at its own best settings: some nights on two cores
+    python benchmarks/bench.py              # all methods at 4 prompts a step and the tasks' rates: one night
     python benchmarks/bench.py --summary    # the tables of the results there are, without a run
 
-It is `curro bench` with its results in benchmarks/results, and goes on from the committed ones.
+It is `curro bench` with its results in benchmarks/results, and goes on from the committed ones. The
+summary is in methods.md there, all tables are in tables.md, those of the search in search.md.
+`python benchmarks/plot_result.py` draws the same results.
 """
 
 from __future__ import annotations
@@ -11,23 +14,23 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Annotated
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import numpy as np
 import typer
-from variants import DOCS, write
+from pages import DOCS, RESULTS, write_page, write_rows
 
-from curro.bench.plan import BASELINE, CEILING
+from curro.bench.plan import BASELINE, plan
 from curro.bench.results import Results
-from curro.bench.tables import Sheet, chosen_by, sheets
+from curro.bench.search import Search, found_by, scores_of, searches
+from curro.bench.tables import Sheet, chosen_by, searched_sheets, sheets
 
-RESULTS = Path(__file__).parent / "results"
 PAGES = {
     "least-visited.md": ("least visited",),
     "difficulty-filtering.md": ("zero-variance refill", "balanced band"),
-    "prioritized-replay.md": ("replay", "replay, published"),
+    "prioritized-replay.md": ("replay, published", "replay"),
     "pspo.md": ("ERS", "PPS", "PSPO"),
     "sec.md": ("SEC",),
     "adcl.md": ("ADCL",),
@@ -36,48 +39,125 @@ PAGES = {
     "posterior.md": ("posterior",),
     "frontier.md": ("frontier",),
 }
-PLACE = "benchmark"
+COMMAND = "python benchmarks/bench.py --summary"
+HARD, EASY = "All hard pools", "All easy pools"
 
 
-def page(found: list[Sheet], results: Results) -> str:
-    """All tables, for docs/benchmark.md."""
-    runs = len(results.rows)
-    versions = ", ".join(sorted({row["version"] for row in results.rows.values()}))
+def markdown(columns: list[str], rows: list[list[str]]) -> str:
+    return Sheet("", tuple(columns), tuple(map(tuple, rows))).markdown()
+
+
+def cells(found: list[Sheet], title: str) -> dict[str, dict[str, str]]:
+    """By method, the cells by their column, of the first sheet whose title begins so; none without one."""
+    sheet = next((one for one in found if one.title.startswith(title)), None)
+    if sheet is None:
+        return {}
+    return {row[0]: dict(zip(sheet.columns, row, strict=True)) for row in sheet.rows}
+
+
+def summary(found: list[Sheet], results: Results) -> str:
+    """For methods.md: every method over all pools, and its accuracy and signal in each hard one."""
+    hard, easy = cells(found, HARD), cells(found, EASY)
+    columns = ["method", "hard: pass@1", "better than uniform", "rollouts to uniform's level", "easy: pass@1"]
+    rows = [
+        [
+            f"{method}{where(row, hard)}",
+            *(row[column] for column in ("pass@1", *columns[2:4])),
+            easy[method]["pass@1"],
+        ]
+        for method, row in hard.items()
+    ]
     devices = ", ".join(sorted({row["device"] for row in results.rows.values()}))
-    parts = [f"{runs} runs of curro {versions} on {devices}.\n"]
-    parts += [f"### {sheet.title}\n\n{sheet.markdown()}" for sheet in found]
-    rates = "".join(f"* {task}: {words}\n" for task, words in chosen_by())
-    return "\n".join([*parts, f"### Learning rates\n\n{rates}"])
+    versions = ", ".join(sorted({row["version"] for row in results.rows.values()}))
+    return (
+        f"{len(results.rows)} runs of curro {versions} on {devices}.\n\n"
+        f"{markdown(columns, rows)}\n"
+        "In each hard pool, pass@1 and the share of groups with signal:\n\n"
+        f"{by_pool(found)}"
+    )
+
+
+def by_pool(found: list[Sheet]) -> str:
+    """A column for each hard pool: pass@1 without its interval, and the share of groups with signal."""
+    pools = [one.title for one in found if one.title.endswith("/hard")]
+    scores = {pool: cells(found, pool) for pool in pools}
+    rows = [
+        [method, *(two_numbers(scores[pool].get(method)) for pool in pools)] for method in cells(found, HARD)
+    ]
+    return markdown(["method", *(pool.removesuffix("/hard") for pool in pools)], rows)
+
+
+def two_numbers(row: dict[str, str] | None) -> str:
+    return "-" if row is None else f"{row['pass@1'].split()[0].removeprefix('0')}, {row['signal']}"
 
 
 def rows_of(found: list[Sheet], methods: tuple[str, ...]) -> str:
-    """The lines of some methods in the tables over all hard and all easy pools."""
-    wanted = (BASELINE, *methods, CEILING)
-    parts = [
-        f"{sheet.title}:\n\n"
-        + Sheet(
-            sheet.title, sheet.columns, tuple(row for row in sheet.rows if row[0].split(" (")[0] in wanted)
-        ).markdown()
-        for sheet in found
-        if sheet.title.startswith("All ")
-    ]
-    return "\n".join(parts)
+    """The rows of a method's page: it and the baseline, on the pools on which the method ran."""
+    hard, easy, words = cells(found, HARD), cells(found, EASY), "mean of five pools"
+    if any(where(hard[name], hard) for name in methods):
+        hard, easy, words = cells(found, "chains/hard"), cells(found, "chains/easy"), "`chains`"
+    names = (*methods, BASELINE)
+    columns = [f"{words}, 5 seeds", "hard: pass@1", "easy: pass@1"]
+    return markdown(columns, [[name, hard[name]["pass@1"], easy[name]["pass@1"]] for name in names])
+
+
+def where(row: dict[str, str], rows: dict[str, dict[str, str]]) -> str:
+    """Words for a method that did not run on all pools: one that asks needs a model that judges."""
+    return "" if row["tasks"] == rows[BASELINE]["tasks"] else " (`chains` alone)"
+
+
+def tables(found: list[Sheet]) -> str:
+    """Everything, for tables.md."""
+    rates = "".join(f"* {task}: {words}\n" for task, words in chosen_by())
+    parts = [f"## {sheet.title}\n\n{sheet.markdown().rstrip()}" for sheet in found]
+    return "\n\n".join([*parts, f"## Learning rates, tried with uniform sampling\n\n{rates}"])
+
+
+def of_the_search(results: Results, seeds: int) -> str:
+    """For search.md: all tables of the search, and what it has cost so far."""
+    wanted = searches(plan(None, None, seeds=1), seeds)
+    found = found_by(results, wanted)
+    minutes = sum(row["eval_seconds"][-1] for row in results.rows.values()) / 60
+    parts = [f"{len(results.rows)} runs so far, {minutes:.0f} minutes of one core.\n"]
+    parts += [f"## {sheet.title}\n\n{sheet.markdown()}" for sheet in searched_sheets(found)]
+    return "\n".join([*parts, *under_way(results, wanted)])
+
+
+def under_way(results: Results, wanted: list[Search]) -> list[str]:
+    """A table of the searches that have chosen nothing yet: the score of every setting with seed 0."""
+    scores, rows = scores_of(results), []
+    for search in wanted:
+        tried = [cell for cell in search.tried(scores) if cell.seed == 0]
+        if tried and search.chosen(scores) is None:
+            told = [
+                f"P = {cell.prompts_per_step}, x{cell.rate:g}: {scores[cell.identity]:.3f}, "
+                f"{np.mean(results.rows[cell.identity]['signal']):.2f}"
+                for cell in tried
+            ]
+            rows.append([search.cell.task.name, search.cell.method.name, "; ".join(told)])
+    head = ["task", "method", "prompts a step, rate: score, share of groups with signal"]
+    return [f"## Searches under way, seed 0\n\n{markdown(head, rows)}"] if rows else []
 
 
 def main(
-    seeds: Annotated[int, typer.Option(help="Runs of each method on each task.")] = 5,
+    seeds: Annotated[int, typer.Option(help="Runs of each method on each task that count.")] = 5,
+    tune: Annotated[bool, typer.Option("--tune", help="Search settings for each method.")] = False,
     jobs: Annotated[int | None, typer.Option(help="Runs side by side. [default: one a core]")] = None,
-    summary: Annotated[bool, typer.Option("--summary", help="Run nothing.")] = False,
+    summarize: Annotated[bool, typer.Option("--summary", help="Run nothing.")] = False,
 ) -> None:
-    if not summary:
+    if not summarize:
         command = [sys.executable, "-m", "curro", "bench", f"--out={RESULTS}", f"--seeds={seeds}"]
-        if subprocess.run(command + ([f"--jobs={jobs}"] if jobs else [])).returncode:
+        command += ["--tune"] * tune + ([f"--jobs={jobs}"] if jobs else [])
+        if subprocess.run(command).returncode:
             raise typer.Exit(1)
     results = Results.open(RESULTS / "results.parquet")
     found = sheets(results)
-    write(DOCS / "benchmark.md", page(found, results), PLACE)
+    write_page("tables", "All tables of the benchmark", COMMAND, tables(found))
+    write_page("methods", "All methods", COMMAND, summary(found, results))
     for name, methods in PAGES.items():
-        write(DOCS / name, rows_of(found, methods), PLACE)
+        write_rows(rows_of(found, methods), DOCS / name)
+    search = of_the_search(Results.open(RESULTS / "search.parquet"), seeds)
+    write_page("search", "Each method at its own best settings", COMMAND, search)
 
 
 if __name__ == "__main__":

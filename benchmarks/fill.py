@@ -18,19 +18,16 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import typer
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.rollout.fake_engine import run
+from virtual_time import run
 
 from curro import Curriculum
-from curro.rollout.engine import Prompt, Rollout
+from curro.rollout.engines.engine import Prompt, Rollout
 from curro.rollout.filler import Filler
 
 MEDIAN_SECONDS, SIGMA, SCORE_SECONDS = 60.0, 0.7, 0.5
@@ -152,7 +149,7 @@ async def asynchronous(setting: Setting, batches: int, staleness: int, groups: f
         rollouts_per_prompt=setting.group, max_in_flight=setting.slots, max_staleness=staleness,
     ) as filler:  # fmt: skip
         began = time.process_time()
-        while result.batches < batches and filler.counts.submitted < groups:
+        while result.batches < batches and filler.counts.given_out < groups:
             engine.count(0)
             since = engine.since, engine.busy
             batch = await filler.fill(setting.batch, step=result.batches)
@@ -160,7 +157,7 @@ async def asynchronous(setting: Setting, batches: int, staleness: int, groups: f
             result.scale += setting.scale[batch.prompts].tolist()
         result.processor = time.process_time() - began
         counts = filler.counts
-        result.groups, result.rejected = counts.submitted, counts.rejected
+        result.groups, result.rejected = counts.given_out, counts.rejected
         result.unused = counts.dropped
     return result
 

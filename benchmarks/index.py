@@ -1,6 +1,6 @@
 """What a batch costs: select C prompts and update C priorities, with every index and its peers.
 
-    python benchmarks/index.py                 # the table and the picture in docs/: about ten minutes
+    python benchmarks/index.py                 # results/index.md and its picture: ten minutes
     python benchmarks/index.py --big           # a hundred million prompts: 12 GB of memory
     python benchmarks/index.py --quick         # a minute, writes nothing
 
@@ -27,11 +27,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import typer
 from index_peers import GROUPS, PRIORITIES, Candidate, Floor, missing
+from pages import PICTURES, write_page
 
-from curro import PromptTable, checkpoint
+from curro import PromptTable
 from curro.index import MaxHeap, SumTree
+from curro.storage import checkpoint
 
-DOCS = Path(__file__).parents[1] / "docs"
 BATCHES = (64, 512, 4096)
 RUN = 5
 """Batches in a row that a candidate has in a turn."""
@@ -107,27 +108,29 @@ GOALS = [
 
 
 def goal_table(times: Times) -> str:
+    """A line for each pair, with the least, the median and the most for each kind of priorities."""
     lines = [
-        "| ours | against | priorities | goal | least | median | most | met |",
-        "|---|---|---|--:|--:|--:|--:|---|",
+        f"| ours | against | goal | {' | '.join(PRIORITIES)} | met |",
+        f"|---|---|--:|{'--:|' * len(PRIORITIES)}---|",
     ]
     for group, ours, peer, goal, only in GOALS:
-        for priorities in PRIORITIES:
-            found = ratios(times, group, priorities, ours, peer, only)
-            met = "not measured" if not found else "yes" if min(found) >= goal else "no"
-            lines.append(f"| {ours} | {peer} | {priorities} | at least {goal:g}x | {spread(found)} | {met} |")
+        found = [ratios(times, group, one, ours, peer, only) for one in PRIORITIES]
+        met = "not measured" if not all(found) else "yes" if min(map(min, found)) >= goal else "no"
+        lines.append(f"| {ours} | {peer} | at least {goal:g}x | {spreads(found)} | {met} |")
     for group, ours in dict.fromkeys((goal[0], goal[1]) for goal in GOALS):
-        for priorities in PRIORITIES:
-            found = [1 / ratio for ratio in ratios(times, group, priorities, ours, Floor.label)]
-            met = "not measured" if not found else "yes" if max(found) <= 12 else "no"
-            lines.append(f"| {ours} | the floor | {priorities} | at most 12x | {spread(found)} | {met} |")
+        found = [[1 / ratio for ratio in ratios(times, group, one, ours, Floor.label)] for one in PRIORITIES]
+        met = "not measured" if not all(found) else "yes" if max(map(max, found)) <= 12 else "no"
+        lines.append(f"| {ours} | the floor | at most 12x | {spreads(found)} | {met} |")
     return "\n".join(lines)
 
 
-def spread(found: list[float]) -> str:
-    if not found:
-        return "- | - | -"
-    return " | ".join(f"{x:.1f}" for x in (min(found), statistics.median(found), max(found)))
+def spreads(found: list[list[float]]) -> str:
+    return " | ".join(
+        ", ".join(f"{x:.1f}" for x in dict.fromkeys((min(one), statistics.median(one), max(one))))
+        if one
+        else "-"
+        for one in found
+    )
 
 
 def cost_table(times: Times, group: str, priorities: str) -> str:
@@ -147,18 +150,26 @@ def cost_table(times: Times, group: str, priorities: str) -> str:
     return "\n".join(lines)
 
 
-def report(times: Times) -> str:
+def goals(times: Times) -> str:
+    """Where and when it was measured, and the goals."""
     absent = {kind.label: reason for kinds in GROUPS.values() for kind in kinds if (reason := missing(kind))}
     parts = [
         f"Measured {date.today().isoformat()} on one core of {processor()}, "
         f"Python {platform.python_version()}, NumPy {np.__version__}.",
         *(f"Not measured: {label} ({reason})." for label, reason in absent.items()),
-        "### Goals\n\nRatios over every column from 1e5 prompts on.\n\n" + goal_table(times),
+        "Ratios over every column from 1e5 prompts on: the least, the median and the most.",
+        goal_table(times),
     ]
+    return "\n\n".join(parts) + "\n"
+
+
+def costs(times: Times) -> str:
+    """Microseconds of every candidate, a table for each kind of index and of priorities."""
+    parts = []
     for group in GROUPS:
         for priorities in PRIORITIES:
             if any(key[:2] == (group, priorities) for key in times):
-                title = f"### {group.capitalize()}, {priorities} priorities"
+                title = f"## {group.capitalize()}, {priorities} priorities"
                 parts.append(f"{title}\n\n{cost_table(times, group, priorities)}")
     return "\n\n".join(parts) + "\n"
 
@@ -207,13 +218,11 @@ def picture(times: Times, count: int, path: Path) -> None:
     figure.savefig(path, metadata={"Date": None})
 
 
-def write(times: Times, docs: Path) -> None:
-    page = docs / "indexes.md"
-    picture(times, 512, docs / "img" / "index-cost.svg")
-    before, rest = page.read_text().split("<!-- results -->\n")
-    after = rest.split("<!-- end of results -->\n")[1]
-    image = "![Cost of a batch against the number of prompts](img/index-cost.svg)\n\n"
-    page.write_text(f"{before}<!-- results -->\n{image}{report(times)}<!-- end of results -->\n{after}")
+def write_results(times: Times) -> None:
+    picture(times, 512, PICTURES / "index-cost.svg")
+    image = "![Cost of a batch against the number of prompts](../../docs/img/index-cost.svg)"
+    text = f"{image}\n\n{goals(times)}\nBelow, the columns are prompts/C.\n\n{costs(times)}"
+    write_page("index", "What the indexes cost", "python benchmarks/index.py", text)
 
 
 def peak() -> float:
@@ -314,7 +323,6 @@ def main(
     turns: Annotated[int, typer.Option(help="how often each candidate has its turn")] = 7,
     patience: Annotated[float, typer.Option(help="seconds after which a slow one has had its turns")] = 1.5,
     busy: Annotated[bool, typer.Option(help="count processor time: for a machine with other work")] = False,
-    docs: Annotated[Path, typer.Option(help="where indexes.md and img/ are")] = DOCS,
     raw: Annotated[Path | None, typer.Option(help="also write every median to this JSON file")] = None,
 ) -> None:
     if big:
@@ -337,11 +345,11 @@ def main(
                     times,
                     clock,
                 )
-    typer.echo("\n" + report(times))
+    typer.echo(f"\n{goals(times)}\n{costs(times)}")
     if raw:
         raw.write_text(json.dumps([[*key, cost] for key, cost in times.items()]))
     if not quick:
-        write(times, docs)
+        write_results(times)
 
 
 if __name__ == "__main__":

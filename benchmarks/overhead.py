@@ -18,9 +18,9 @@ import numpy as np
 from trl import GRPOTrainer
 
 from curro.hosts.trl import CurriculumGRPOTrainer
-from curro.hosts.trl.run import prepare, train
-from curro.hosts.trl.settings import TrainSettings
-from curro.runs import RunFolder
+from curro.storage.run_folder import RunFolder
+from curro.training.run import prepare, train
+from curro.training.settings import TrainSettings
 
 
 class Clock:
@@ -49,12 +49,12 @@ def main() -> None:
     inner = Clock(GRPOTrainer, "_generate_and_score_completions")
     outer = Clock(CurriculumGRPOTrainer, "_generate_and_score_completions")
     whole = Clock(CurriculumGRPOTrainer, "training_step")
-    settings = TrainSettings(data=options.data, curriculum={"selection": options.curriculum}, eval_every=0)
+    settings = TrainSettings(data=options.data, curriculum=options.curriculum, eval_every=0)
     batch = prepare(settings)
     rollouts = (batch.settings.prompts_per_step or 1) * (batch.settings.rollouts_per_prompt or 1)
     settings = TrainSettings(
         data=options.data,
-        curriculum={"selection": options.curriculum},
+        curriculum=options.curriculum,
         rollouts=options.steps * rollouts,
         eval_every=0,
         eval_prompts=1,

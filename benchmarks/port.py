@@ -1,6 +1,6 @@
 """What `curriculum.select` and `observe` cost at a million prompts, beside indexes and two peers' loops.
 
-    python benchmarks/port.py               # the table in docs/indexes.md: half a minute
+    python benchmarks/port.py               # the table in results/port.md: half a minute
     python benchmarks/port.py --quick       # fewer prompts, writes nothing
 
 One process, one thread; the candidates take turns, medians. A batch selects C prompts and observes C groups
@@ -19,7 +19,6 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -27,11 +26,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import typer
 from index_peers import importance
+from pages import write_page
 
 from curro import Curriculum
 from curro.index import MaxHeap, SumTree
 
-PAGE = Path(__file__).parents[1] / "docs" / "indexes.md"
 BATCHES = (64, 512, 4096)
 Batch = Callable[[int], None]
 Clock = Callable[[], float]
@@ -40,6 +39,15 @@ PAIRS = {
     "port: PSPO": "index: sum tree, distinct ids and weights",
     "port: prioritized replay": "index: sum tree, two proposals a place",
 }
+OTHERS = {
+    "uniform": "uniform",
+    "least visited": "least-visited",
+    "posterior": "posterior",
+    "frontier": "frontier",
+    "SEC": "sec:categories=8",
+    "ADCL": "adcl",
+}
+"""Further methods, which have no index or predict first: by name, as a curriculum takes them."""
 """The port with a method, and the index that the method uses."""
 
 
@@ -136,6 +144,7 @@ def measure(prompts: int, turns: int, clock: Clock) -> dict[str, dict[int, float
         "port: PSPO, smoothed advantages": port("pspo", prompts, rng, clock, advantage="smoothed"),
         "index: sum tree, two proposals a place": tree(2, prompts, rng),
         "port: prioritized replay": port("prioritized-replay", prompts, rng, clock),
+        **{f"port: {name}": port(spec, prompts, rng, clock) for name, spec in OTHERS.items()},
         "prime-rl's loop": prime_rl(prompts, rng),
         "Syllabus' loop": syllabus(prompts, rng),
     }
@@ -182,9 +191,7 @@ def main(
     table = report(measure(prompts, turns, clock), prompts)
     typer.echo(table)
     if not quick:
-        before, rest = PAGE.read_text().split("<!-- port -->\n")
-        after = rest.split("<!-- end of port -->\n")[1]
-        PAGE.write_text(f"{before}<!-- port -->\n{table}<!-- end of port -->\n{after}")
+        write_page("port", "What the port costs", "taskset -c 1 python benchmarks/port.py", table)
 
 
 if __name__ == "__main__":

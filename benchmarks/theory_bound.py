@@ -1,13 +1,17 @@
 """Where the variance bounds the divergence, and where it does not: docs/img/theory-bound.svg.
 
-    python benchmarks/theory_bound.py          # the picture, and the table of docs/theory.md; seconds
+    python benchmarks/theory_bound.py          # draws the picture, prints a table; seconds
 
 Left: divergence (13) against success rate, times 8 beta^2, so that the right side of (14) is the same
 curve for every beta; dots where the two cross. Right: the crossing and the most learnable success rate
 against beta.
-"""
 
-from pathlib import Path
+Why D / p(1-p) falls as p rises, for every beta. Take any c and h(p) = D - c p(1-p). It is 0 at both ends,
+and h'' = 2c - (E / (1 + pE))^2, with E = e^(1/beta) - 1, rises with p. So h is first concave and then
+convex, and between the ends it changes its sign at most once, from + to -. Hence D / p(1-p) crosses every
+level c at most once, downwards. With c = 1 / (2 beta^2) this gives statement 2 of docs/theory.md; the
+limits at p = 1 and p = 0 give 4.
+"""
 
 import matplotlib
 
@@ -15,10 +19,11 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from pages import PICTURES
 
 from curro.theory import crossing, most_learnable, reverse_kl, variance_approximation
 
-PICTURE = Path(__file__).parents[1] / "docs" / "img" / "theory-bound.svg"
+PICTURE = PICTURES / "theory-bound.svg"
 TABLE = (0.01, 0.04, 0.1, 0.3, 1, 3, 10, 100)
 DRAWN = {1: "#2e4057", 0.3: "#00798c", 0.1: "#66a182", 0.03: "#d1495b"}
 

@@ -20,6 +20,7 @@ from curro import Curriculum, lab
 from curro.data import load_prompts
 from curro.evaluation.held_out import evaluate
 from curro.reward import resolve_reward
+from curro.rollout.engines.sampling_settings import SamplingSettings
 
 
 def main(steps: int, selection: str, seed: int) -> None:
@@ -38,9 +39,8 @@ def main(steps: int, selection: str, seed: int) -> None:
     group, length = recipe.rollouts_per_prompt, recipe.max_completion_length
 
     def pass_at_1() -> float:
-        scores = evaluate(
-            model, tokenizer, held_out, reward, samples=recipe.held_out_samples, max_new_tokens=length
-        )
+        settings, samples = SamplingSettings(length), recipe.held_out_samples
+        scores = evaluate(model, tokenizer, held_out, reward, samples=samples, settings=settings)
         return scores["eval/pass@1"]
 
     print(f"held-out pass@1 before: {pass_at_1():.3f}")
@@ -51,8 +51,7 @@ def main(steps: int, selection: str, seed: int) -> None:
         rewards = torch.tensor(reward.score(texts, rows)).view(len(draw), group).numpy()
         verdict = curriculum.observe(draw.tickets, rewards)
 
-        weights = curriculum.batch_weights(verdict.weights)
-        credit = torch.from_numpy((verdict.advantages * weights[:, None]).ravel()).float()
+        credit = torch.from_numpy(curriculum.credit(verdict).ravel()).float()
         logp = token_logp(model, ids, mask, counted.shape[1])
         # a sum over tokens with a constant divisor, as in Dr. GRPO: no bias by length
         loss = -(credit[:, None] * logp * counted).sum() / (len(rows) * length)
@@ -61,7 +60,7 @@ def main(steps: int, selection: str, seed: int) -> None:
         torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.max_grad_norm)
         optimizer.step()
         warmup.step()
-        signal = (verdict.informativeness > 0).mean()
+        signal = 1 - curriculum.table.is_flat(verdict.informativeness).mean()
         print(f"step {step + 1:4}  reward {rewards.mean():.3f}  groups with signal {signal:.2f}")
     print(f"held-out pass@1 after:  {pass_at_1():.3f}")
 

