@@ -1,5 +1,7 @@
 """The port: what a verdict says, what is refused, what is counted."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -59,6 +61,29 @@ def test_a_single_ticket_whose_group_was_not_scored_is_dropped():
     ticket = int(curriculum.select(1, step=0).tickets[0])
     assert not curriculum.observe(ticket, [[1.0, 0.0]], scored=[[False, False]]).admitted[0]
     assert curriculum.free == 2
+
+
+def test_credit_of_a_batch_from_several_verdicts_of_other_group_sizes():
+    class Weighted(Selection):
+        """Prompts 0, 1, 2, ... in turn, with weights 1, 1/2, 1/4, ...; a batch divides by its largest."""
+
+        def select(self, n, step):
+            choice = Choice.of(np.flatnonzero(~self.table["in_flight"])[:n], Reason.PRIORITY)
+            return dataclasses.replace(choice, weights=0.5**choice.prompts)
+
+        def batch_weights(self, weights_P):
+            return weights_P / weights_P.max(initial=0.0)
+
+    curriculum = Curriculum(Weighted(), 4)
+    draw = curriculum.select(4, step=0)
+    pairs = curriculum.observe(draw.tickets[:2], [[1, 0], [0, 1]])
+    triples = curriculum.observe(draw.tickets[2:], [[1, 1, 0], [0, 0, 1]])
+    # prompts 3, 2 and 1, of weights 1/8, 1/4 and 1/2: 1/4, 1/2 and 1 of the largest; prompt 0 is left out
+    credit_PG = curriculum.credit([triples.take([1, 0]), pairs.take(np.array([False, True]))])
+    expected = [[-1 / 12, -1 / 12, 2 / 12], [1 / 6, 1 / 6, -2 / 6], [-0.5, 0.5, 0]]
+    np.testing.assert_allclose(credit_PG, expected, rtol=1e-12)
+    np.testing.assert_allclose(curriculum.credit(pairs), [[0.5, -0.5], [-0.25, 0.25]])
+    assert curriculum.credit([]).shape == (0, 0)
 
 
 def test_nothing_to_observe_is_no_error():
@@ -134,6 +159,14 @@ def test_too_few_free_prompts(spec):
     assert set(first.prompts) | set(last.prompts) == set(range(4))
 
 
+@pytest.mark.parametrize(("n", "step"), [(1.5, 0), (None, 0), ("2", 0), (1, 0.5), (1, None), (1, 2**70)])
+def test_counts_and_steps_are_whole_numbers(n, step):
+    curriculum = Curriculum("uniform", 3)
+    with pytest.raises(ConfigError, match=r"select needs a whole number as (n|step), not "):
+        curriculum.select(n, step=step)
+    assert curriculum.free == 3
+
+
 def test_steps_only_grow():
     curriculum = Curriculum("uniform", 4)
     curriculum.select(1, step=np.int64(5))
@@ -142,8 +175,6 @@ def test_steps_only_grow():
         curriculum.select(1, step=4)
     with pytest.raises(ConfigError, match="n >= 1, not 0"):
         curriculum.select(0, step=6)
-    with pytest.raises(TypeError, match="float"):
-        curriculum.select(1, step=6.0)
 
 
 def test_late_feedback_is_dated_by_the_step_that_asked():
@@ -183,9 +214,9 @@ def test_settings_from_a_dict():
 
 
 def test_advantages_are_credited_only_where_asked_for():
-    assert not Curriculum("uniform", 3).credits
+    assert not Curriculum("uniform", 3).has_advantage
     curriculum = Curriculum("uniform", 3, advantage="group:divide_by_std=true,epsilon=0")
-    assert curriculum.credits
+    assert curriculum.has_advantage
     verdict = curriculum.observe(curriculum.select(1, step=0).tickets, [[1, 1, 1, 0]])
     # mean 3/4, deviation sqrt(3)/4: (1/4) / (sqrt(3)/4) = 1/sqrt(3), (-3/4) / (sqrt(3)/4) = -sqrt(3)
     np.testing.assert_allclose(verdict.advantages, [[3**-0.5] * 3 + [-(3**0.5)]], rtol=1e-12)

@@ -103,8 +103,9 @@ class Port(RuleBasedStateMachine):
         verdict, same = self.both(lambda curriculum: curriculum.observe(tickets, rewards, scored=scored))
         np.testing.assert_equal(vars(verdict), vars(same))
         assert verdict.prompts.tolist() == [self.in_flight[ticket] for ticket in tickets]
-        lost = [t for t, fine in zip(tickets, verdict.admitted, strict=True) if not fine]
-        assert len(lost) == (0 if scored is None else (~scored.any(axis=1)).sum())
+        some = np.ones(len(tickets), bool) if scored is None else scored.any(axis=1)
+        lost = [ticket for ticket, fine in zip(tickets, some, strict=True) if not fine]
+        assert not verdict.admitted[~some].any()
         self.close(lost, "dropped")
         self.close([t for t in tickets if t not in lost], "observed")
 
@@ -149,9 +150,9 @@ class Port(RuleBasedStateMachine):
             metrics = curriculum.metrics()
             assert metrics["selected"] == metrics["observed"] + metrics["dropped"] + metrics["in_flight"]
             assert {name: metrics[name] for name in self.counts} == self.counts
-            away = sorted(set(self.in_flight.values()))
-            assert np.flatnonzero(curriculum.table["in_flight"]).tolist() == away
-            assert curriculum.free == SIZE - len(away)
+            in_flight = sorted(set(self.in_flight.values()))
+            assert np.flatnonzero(curriculum.table["in_flight"]).tolist() == in_flight
+            assert curriculum.free == SIZE - len(in_flight)
             assert curriculum.table["visits"].sum() == self.counts["observed"]
 
 

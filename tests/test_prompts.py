@@ -73,8 +73,8 @@ def test_columns():
 def test_bytes_per_prompt():
     # visits 4, last_step 4, in_flight 1, reward_mean 4, reward_variance 4
     assert PromptTable(10).bytes_per_prompt == 17
-    # and smoothed_mean 4, smoothed_variance 4, pool 1
-    assert Curriculum("prioritized-replay:variant=published", 10).table.bytes_per_prompt == 26
+    # and smoothed_mean 4, smoothed_variance 4, smoothed_size 4, pool 1
+    assert Curriculum("prioritized-replay:variant=published", 10).table.bytes_per_prompt == 30
     # and evidence count, mean and variance, 4 each
     assert Curriculum("prioritized-replay", 10).table.bytes_per_prompt == 29
 

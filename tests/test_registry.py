@@ -99,10 +99,10 @@ def test_a_method_of_the_users_own_works_as_a_built_in_does(tmp_path):
         (["uniform"], "selection is a name, or a dict"),
         (
             "no.such:Thing",
-            "'no.such:Thing' cannot be imported: ModuleNotFoundError: No module named 'no'; by name ",
+            "selection 'no.such:Thing': there is no module 'no' in ",
         ),
-        ("mine:Forwards", "'mine:Forwards' cannot be imported: .* has no attribute 'Forwards'"),
-        (":Uniform", "cannot be imported"),
+        ("mine:Forwards", "selection 'mine:Forwards': the module 'mine' has no 'Forwards'"),
+        (":Uniform", "selection ':Uniform': importing '' failed"),
         ("mine:pi", "'mine:pi' cannot be built from options: 3.14 is not a callable object"),
         (
             "uniform:replace=true",

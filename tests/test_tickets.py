@@ -36,9 +36,9 @@ def test_any_open_ticket_is_found(data):
                 ledger.find(some)
         for ticket in some:
             del model[ticket]
-        away = sorted({prompt for prompt, _ in model.values()})
-        assert np.flatnonzero(table["in_flight"]).tolist() == away
-        assert sorted(table.away) == sorted(prompt for prompt, _ in model.values())
+        in_flight = sorted({prompt for prompt, _ in model.values()})
+        assert np.flatnonzero(table["in_flight"]).tolist() == in_flight
+        assert sorted(table.prompts_in_flight) == sorted(prompt for prompt, _ in model.values())
         assert ledger.selected == ledger.observed + ledger.dropped + len(ledger)
 
 

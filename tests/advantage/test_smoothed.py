@@ -214,8 +214,8 @@ def test_what_was_not_scored_changes_nothing():
     assert not first.any()
     assert port.table["ers_mean"][0] == before["ers_mean"][0]
     assert port.table["visits"].tolist() == [1, 2]
-    # prompt 1: M = (1/2 + 1/3)/2 = 5/12, divided by 1/2
-    np.testing.assert_allclose(second, [7 / 6, -5 / 6, 0, -5 / 6], rtol=1e-12)
+    # prompt 1: 4 rollouts of mean 1/2 and 3 of mean 1/3: M = 3/7, divided by 1/2
+    np.testing.assert_allclose(second, [8 / 7, -6 / 7, 0, -6 / 7], rtol=1e-12)
 
 
 def test_a_prompt_drawn_twice_is_smoothed_twice():
@@ -246,3 +246,23 @@ def test_a_prompt_drawn_twice_is_smoothed_twice():
 def test_wrong_options(options, words):
     with pytest.raises(ConfigError, match=words):
         registry.build("advantage", {"name": "smoothed", **options})
+
+
+def test_groups_of_other_sizes_count_by_their_rollouts():
+    """With alpha = 1/n, M and S are the mean and the variance of all rollouts of the prompt put together."""
+    curriculum = Curriculum("uniform", 1, advantage="smoothed:alpha=1/n")
+    groups = ([1, 0, 0], [1] * 20 + [0] * 70, [1, 1], [0, 1, 1, 1, 0])
+    for step, rewards in enumerate(groups):
+        curriculum.observe(curriculum.select(1, step=step).tickets, [rewards])
+        together = np.concatenate(groups[: step + 1])
+        assert curriculum.table["ers_mean"][0] == pytest.approx(together.mean(), rel=1e-12)
+        assert curriculum.table["ers_variance"][0] == pytest.approx(together.var(), rel=1e-12)
+
+
+def test_a_small_group_moves_the_average_less_than_a_large_one():
+    """alpha = 1/2: a group of 3 after one of 9 has the weight 3 / (3 + 9), one of 9 after one of 3 9 / 12."""
+    for sizes, weight in (((9, 3), 1 / 4), ((3, 9), 3 / 4), ((9, 9), 1 / 2)):
+        curriculum = Curriculum("uniform", 1, advantage="smoothed:alpha=0.5")
+        for step, (size, reward) in enumerate(zip(sizes, (0, 1), strict=True)):
+            curriculum.observe(curriculum.select(1, step=step).tickets, [[reward] * size])
+        assert curriculum.table["ers_mean"][0] == pytest.approx(weight, rel=1e-12)

@@ -1,15 +1,12 @@
 """Which runs a benchmark makes, and in which order."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from curro import registry
 from curro.bench.plan import METHODS, plan
-from curro.bench.results import Results
 from curro.bench.tasks import TASKS
-from curro.bench.tuning import finals, trials
 from curro.data import load_prompts
 from curro.errors import ConfigError
 
@@ -44,32 +41,8 @@ def test_flags_of_a_run():
     assert "--rollouts=640" in flags
     assert "--eval-every=4" in flags  # 20 steps of 32 rollouts
     assert f"--learning-rate={2 * cell.task.learning_rate:g}" in flags
-
-
-def test_rates_are_tried_with_seed_0_and_the_best_has_the_other_seeds():
-    cells = plan(["locks/hard"], ["uniform", "frontier"], seeds=3)
-    tried = trials(cells, [0.5, 1, 2])
-    assert [(cell.method.name, cell.seed, cell.rate) for cell in tried] == [
-        ("uniform", 0, 0.5), ("frontier", 0, 0.5), ("uniform", 0, 2), ("frontier", 0, 2),
-    ]  # fmt: skip
-    ends = {"uniform": {0.5: 0.2, 1.0: 0.4, 2.0: 0.3}, "frontier": {0.5: 0.5, 1.0: 0.4, 2.0: 0.1}}
-    rows = {
-        ("locks/hard", method, 0, rate): {"budget": 8, "eval_rollouts": [0, 8], "pass_1": [0, end]}
-        for method, rates in ends.items()
-        for rate, end in rates.items()
-    }
-    chosen = finals(cells, Results(Path("results.parquet"), rows))
-    assert [(cell.method.name, cell.seed, cell.rate) for cell in chosen] == [
-        ("uniform", 1, 1), ("frontier", 1, 0.5), ("uniform", 2, 1), ("frontier", 2, 0.5),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("seeds", "rates", "message"), [(2, [0.0], "multiples above 0"), (1, [0.5], "ask for 2 or more")]
-)
-def test_mistakes_in_tuning(seeds, rates, message):
-    with pytest.raises(ConfigError, match=message):
-        trials(plan(["locks/hard"], None, seeds=seeds), rates)
+    larger = replace(cell, prompts_per_step=16).flags(evaluations=5, eval_prompts=30)
+    assert {"--prompts-per-step=16", "--eval-every=1"} <= set(larger)  # 5 steps of 128
 
 
 def test_metis_runs_where_the_model_judges():

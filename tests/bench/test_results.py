@@ -1,7 +1,5 @@
 """From run folders to rows, tables and a page."""
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -9,18 +7,20 @@ import pytest
 from curro.bench.page import write_benchmark
 from curro.bench.plan import plan
 from curro.bench.results import Results, row_of
+from curro.bench.search import Search, found_by
 from curro.bench.summary import task_scores, totals
-from curro.bench.tables import sheets
-from curro.runs import RunError, RunFolder
+from curro.bench.tables import searched_sheets, sheets
+from curro.errors import RunError
+from curro.storage.run_folder import RunFolder
 
 TASK = "spell_backward/hard"
+EVALUATED = {"eval/pass@1": 0.5, "eval/pass@4": 0.6, "eval/reward": 0.5}
 
 
-def made(path, method, accuracies, *, seed=0, rate=1.0, judged=0):
+def made(path, method, accuracies, *, seed=0, judged=0):
     """A run of 400 rollouts with evaluations every 100, two groups a step."""
     cells = plan([TASK], [method], seeds=seed + 1, rollouts=400)
     cell = next(cell for cell in cells if (cell.seed, cell.method.name) == (seed, method))
-    cell = replace(cell, rate=rate)
     folder = RunFolder.create(path, {"curriculum": {"reward_range": [0, 1]}})
     for step, accuracy in enumerate(accuracies):
         folder.append_metrics(
@@ -92,39 +92,50 @@ def test_kept_as_parquet_and_found_again(tmp_path):
     assert [run["seed"] for run in again.of()[TASK]["uniform"]] == [0, 1]
     titles = [sheet.title for sheet in sheets(again)]
     assert titles == [f"All hard pools ({TASK}), 2 seeds", TASK]
-    page = write_benchmark(again, tmp_path / "report.html").read_text()
+    page = write_benchmark(again.of(), sheets(again), tmp_path / "report.html").read_text()
     assert "Held-out pass@1" in page
     assert page.count("<figure>") == 4  # of one panel
     assert "NaN" not in page
 
 
-def test_tuned_rates_are_chosen_with_seed_0_and_scored_on_the_others(tmp_path):
-    results = Results(tmp_path / "results.parquet", {})
-    ends = {  # by method and rate, the end for seed 0 and seed 1
-        ("uniform", 1.0): (0.3, 0.2),
-        ("uniform", 2.0): (0.4, 0.5),
-        ("frontier", 1.0): (0.6, 0.7),
-        ("frontier", 2.0): (0.5, 0.9),
-    }
-    for (method, rate), finals in ends.items():
-        for seed, final in enumerate(finals):
-            _, row = made(tmp_path / f"{method}{rate}{seed}", method, [0.1, final], seed=seed, rate=rate)
-            results.add(row)
-    (*_, pools, tuned) = sheets(results)
+def test_the_table_of_a_search_has_the_chosen_runs_alone(tmp_path):
+    results = Results(tmp_path / "search.parquet", {})
+    (cell,) = plan([TASK], ["uniform"], seeds=1, rollouts=400)
+    search = Search(cell, 1)
+    for i, setting in enumerate(search.grid()):
+        for seed in range(3):
+            ends = 0.9 if setting == (2, 0.5) and seed < 2 else 0.5
+            row = made(tmp_path / f"{i}-{seed}", "uniform", [0.1, 0.2, 0.3, ends, ends])[1]
+            made_at = search.at(setting, seed)
+            results.rows[made_at.identity] = row | {"method": "uniform", "seed": seed}
+    found = found_by(results, [search])
+    assert found[TASK]["uniform"].setting == (2, 0.5)
+    pools, tuned = searched_sheets(found)
+    assert pools.title == f"All hard pools ({TASK}), one seed, so without intervals"
+    assert tuned.columns[:5] == ("method", "P", "rate", "seeds", "pass@1")
+    assert tuned.rows[0][:5] == ("uniform", "2", "x0.354", "1", "0.500")
     assert (
-        pools.title
-        == f"All hard pools ({TASK}), learning rate tuned for each method, one seed, so without intervals"
+        "Held-out pass@1"
+        in write_benchmark(
+            {TASK: {"uniform": found[TASK]["uniform"].runs}}, [pools, tuned], tmp_path / "search.html"
+        ).read_text()
     )
-    assert pools.rows[1][:4] == ("frontier", "1", "0.700", "1.00")
-    assert tuned.title == f"{TASK}, learning rate tuned for each method"
-    assert [row[:4] for row in tuned.rows] == [
-        ("uniform", "1", "x2 of 1, 2", "0.500"),
-        ("frontier", "1", "x1 of 1, 2", "0.700"),
-    ]
-    _, trial = made(tmp_path / "PPS", "PPS", [0.1, 0.9], rate=2.0)
-    results.add(made(tmp_path / "PPS1", "PPS", [0.1, 0.2])[1])
-    results.add(trial)
-    assert not any("tuned" in sheet.title for sheet in sheets(results))  # its best rate has no other seed yet
+
+
+def test_calibration_of_a_run_in_tenths(tmp_path):
+    folder = RunFolder.create(tmp_path / "run", {"curriculum": {"reward_range": [0, 1]}})
+    folder.append_metrics({"step": 1, "rollouts": 400, "seconds": 1.0, "cpu_seconds": 1.0} | EVALUATED)
+    folder.append_groups(
+        {
+            "step": 1, "prompt": i, "key": f"{i}", "reason": 0, "mean": 0.5, "variance": 0.25 * (i >= 50),
+            "admitted": True, "predicted_variance": i / 400,
+        }
+        for i in range(100)
+    )  # fmt: skip
+    (cell,) = plan([TASK], ["uniform"], seeds=1, rollouts=400)
+    row = row_of(cell, "flags", folder, np.zeros(100))
+    assert np.allclose(row["predicted_variance"], [(10 * i + 4.5) / 400 for i in range(10)])
+    assert np.allclose(row["realised_variance"], [0] * 5 + [0.25] * 5)
 
 
 def test_a_damaged_file_and_one_of_another_version(tmp_path):

@@ -64,7 +64,7 @@ def test_a_task_by_hand(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[", "cannot be read"),
+        ("[", "is no TOML"),
         ("", "has no tasks"),
         ("[sums]\ndata = 'a'", "a task is a table"),
         ("'a-b/c' = {}", "in letters and digits"),
@@ -74,8 +74,8 @@ def test_a_task_by_hand(tmp_path):
         (changed("rollouts", "'many'"), "task 'sums/hard' in .*: rollouts is not 'many'"),
         (changed("rollouts", "true"), "rollouts is not True"),
         (changed("rollouts", "31"), "31 rollouts do not pay for a step of 32"),
-        (changed("prompts_per_step", "0"), "prompts_per_step is a number from 1, not 0"),
-        (changed("learning_rate", "-1"), "learning_rate is a number above 0 and finite, not -1"),
+        (changed("prompts_per_step", "0"), "prompts_per_step must be 1 or more, not 0"),
+        (changed("learning_rate", "-1"), "learning_rate must be a finite number above 0, not -1"),
         (changed("reward_range", "'0,1'"), "reward_range is not '0,1'"),
         (changed("reward_range", "[0, true]"), r"reward_range is not \[0, True\]"),
         (TASK + "device_batch = 'x'", "device_batch is not 'x'"),
@@ -113,17 +113,17 @@ def test_a_model_and_data_of_ones_own_are_run(tmp_path):
     said = subprocess.run(
         [
             sys.executable, "-m", "curro", "bench", "--task-file", "tasks.toml", "--method", "frontier",
-            "--seeds", "2", "--tune", "0.5", "--eval-prompts", "8", "--out", "results",
+            "--seeds", "1", "--eval-prompts", "8", "--out", "results",
         ],
         cwd=tmp_path, env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}, timeout=600,
         capture_output=True, text=True,
     )  # fmt: skip
     assert said.returncode == 0, said.stdout + said.stderr
     found = pq.read_table(tmp_path / "results" / "results.parquet").to_pylist()
-    made = {(row["method"], row["seed"], row["rate"]) for row in found}
-    tried = {(name, seed, 1) for name in ("uniform", "frontier") for seed in (0, 1)}
-    assert made >= tried | {("uniform", 0, 0.5), ("frontier", 0, 0.5)}
-    assert "sums/hard, learning rate tuned for each method" in said.stdout
+    assert [(row["method"], row["seed"], row["rate"]) for row in found] == [
+        ("uniform", 0, 1.0), ("frontier", 0, 1.0),
+    ]  # fmt: skip
+    assert "sums/hard" in said.stdout
     assert len(pq.read_table(tmp_path / "results" / "pools" / "sums-hard.parquet")) == 32
 
 

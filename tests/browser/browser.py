@@ -65,9 +65,13 @@ class Browser:
         """What the page made the browser complain about since the last call."""
         return [entry["message"] for entry in self._call("POST", "/se/log", {"type": "browser"})]
 
-    def screenshot(self, path: Path) -> None:
-        """The whole page as a PNG."""
-        image = self._devtools("Page.captureScreenshot", {"captureBeyondViewport": True})
+    def screenshot(self, path: Path, height: int | None = None) -> None:
+        """The page as a PNG, whole or its upper part of this height."""
+        wanted = {"captureBeyondViewport": True}
+        if height is not None:
+            width = self.run("return innerWidth")
+            wanted["clip"] = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        image = self._devtools("Page.captureScreenshot", wanted)
         path.write_bytes(base64.b64decode(image["data"]))
 
     def close(self) -> None:

@@ -18,17 +18,16 @@ import pyarrow.parquet as pq
 import pytest
 from tests.rollout.server_setup import FakeServer
 
-from curro.cli import main
 from curro.data import PromptSet, load_prompts
 from curro.errors import ConfigError, EngineError
-from curro.estimation.curation import curate, write_prompts
-from curro.estimation.folder import EstimateError, EstimateFolder
-from curro.estimation.run import estimate
-from curro.estimation.summary import bands, render, shares
-from curro.hosts.trl.settings import TrainSettings
+from curro.evaluation.curation import curate, write_prompts
+from curro.evaluation.estimate import estimate
+from curro.evaluation.estimate_folder import EstimateError, EstimateFolder
+from curro.evaluation.estimate_summary import bands, render, shares
 from curro.reward import Reward
-from curro.rollout.engine import Rollout
-from curro.runs import RunFolder
+from curro.rollout.engines.engine import Rollout
+from curro.storage.run_folder import RunFolder
+from curro.training.settings import TrainSettings
 
 
 def start(*arguments: str, folder: Path) -> subprocess.Popen[str]:
@@ -42,36 +41,14 @@ def start(*arguments: str, folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def curro(*arguments: str, folder: Path) -> str:
-    process = start(*arguments, folder=folder)
-    said = process.communicate(timeout=300)[0]
-    assert process.returncode == 0, said
-    return said
-
-
-@pytest.fixture
-def mistake(monkeypatch, capsys, tmp_path):
-    """Run `curro ARGUMENTS` in an empty folder; returns the sentence it ended with."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> str:
-        monkeypatch.setattr(sys, "argv", ["curro", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        assert stop.value.code == 2
-        return capsys.readouterr().err.strip()
-
-    return run
-
-
 CHAINS = ["lab:chains", "--limit", "120", "-k", "8", "--batch", "16"]
 
 
 @pytest.fixture(scope="module")
-def estimated(tmp_path_factory):
+def estimated(tmp_path_factory, curro_in):
     """An estimate of 120 chains, made without interruption."""
     folder = tmp_path_factory.mktemp("estimated")
-    said = curro("estimate", *CHAINS, "-o", "est", folder=folder)
+    said = curro_in("estimate", *CHAINS, "-o", "est", folder=folder)
     return folder, said
 
 
@@ -92,7 +69,7 @@ def test_estimated(estimated):
     assert f"(0, 1)      {share:.3f}         {8 / share:.1f}" in said
 
 
-def test_interrupted_and_gone_on_with_as_if_never_interrupted(estimated, tmp_path):
+def test_interrupted_and_gone_on_with_as_if_never_interrupted(estimated, curro, tmp_path):
     groups = tmp_path / "est" / "groups.jsonl"
     process = start("estimate", *CHAINS, "-o", "est", folder=tmp_path)
     deadline = time.monotonic() + 120
@@ -105,7 +82,7 @@ def test_interrupted_and_gone_on_with_as_if_never_interrupted(estimated, tmp_pat
     stopped = groups.read_text()
     assert 10 <= stopped.count("\n") < 120
     groups.write_text(stopped + '{"prompt": 119, "key"')  # as a killed process leaves it
-    curro("estimate", *CHAINS, "-o", "est", folder=tmp_path)
+    curro("estimate", *CHAINS, "-o", "est")
     assert groups.read_text().startswith(stopped)
     assert groups.read_text().count("\n") == 120
     found, whole = (pq.read_table(path / "est" / "pass_rates.parquet") for path in (tmp_path, estimated[0]))
@@ -114,18 +91,16 @@ def test_interrupted_and_gone_on_with_as_if_never_interrupted(estimated, tmp_pat
     assert np.mean(found["mean"].to_numpy() != whole["mean"].to_numpy()) < 0.02
 
 
-def test_a_folder_of_other_settings_is_refused(estimated, mistake, tmp_path):
+def test_a_folder_of_other_settings_is_refused(estimated, curro, tmp_path):
     shutil.copytree(estimated[0] / "est", tmp_path / "est")
-    said = mistake("estimate", *CHAINS[:-4], "-k", "4", "-o", "est")
+    said = curro("estimate", *CHAINS[:-4], "-k", "4", "-o", "est", status=2)
     assert "est holds another estimate (k was 8, is 4): choose another folder with --out" in said
 
 
-def test_curated_scheduled_and_trained_on(estimated, tmp_path):
+def test_curated_scheduled_and_trained_on(estimated, curro, tmp_path):
     """The file has the lab's columns, its prompts are in order, and the command that is printed trains."""
     shutil.copytree(estimated[0] / "est", tmp_path / "est")
-    said = curro(
-        "curate", "est", "--keep", "0.1,0.9", "--order", "easy-first", "-o", "easy.jsonl", folder=tmp_path
-    )
+    said = curro("curate", "est", "--keep", "0.1,0.9", "--order", "easy-first", "-o", "easy.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "easy.jsonl").read_text().splitlines()]
     rates = [row["pass_rate"] for row in rows]
     assert rates == sorted(rates, reverse=True)
@@ -133,7 +108,7 @@ def test_curated_scheduled_and_trained_on(estimated, tmp_path):
     assert f"easy.jsonl: {len(rows)} of 120 prompts" in said
     train = shlex.split(said.splitlines()[-1])[1:]
     small = ["--rollouts", "128", "--prompts-per-step", "4", "--eval-prompts", "4", "--out", "run"]
-    assert "done: model, table and report are in run" in curro(*train, *small, folder=tmp_path)
+    assert "done: model, table and report are in run" in curro(*train, *small)
     drawn = [json.loads(line) for line in (tmp_path / "run" / "groups.jsonl").read_text().splitlines()]
     by_step = [row["key"] for row in sorted(drawn, key=lambda row: row["step"])]
     assert sorted(by_step[:4]) == sorted(row["key"] for row in rows[:4])
@@ -141,9 +116,9 @@ def test_curated_scheduled_and_trained_on(estimated, tmp_path):
     assert any(json.loads(line).get("reward") for line in metrics), "scored as the lab scores"
 
 
-def test_curation_is_trained_on_uniformly_with_the_recipe(estimated, tmp_path):
+def test_curation_is_trained_on_uniformly_with_the_recipe(estimated, curro, tmp_path):
     shutil.copytree(estimated[0] / "est", tmp_path / "est")
-    said = curro("curate", "est", "--keep", "0,1", "-o", "a b.jsonl", folder=tmp_path)
+    said = curro("curate", "est", "--keep", "0,1", "-o", "a b.jsonl")
     train = shlex.split(said.splitlines()[-1])
     flags = dict(zip(train[2::2], train[3::2], strict=True))
     assert (flags["--data"], flags["--curriculum"], flags["--prompts-per-step"]) == (
@@ -153,7 +128,7 @@ def test_curation_is_trained_on_uniformly_with_the_recipe(estimated, tmp_path):
     )
 
 
-def test_the_command_that_is_printed_reads_the_prompts_and_answers_that_were_estimated(tmp_path):
+def test_the_command_that_is_printed_reads_the_prompts_and_answers_that_were_estimated(curro, tmp_path):
     """Though a column that the conventions prefer has other answers."""
     rows = [
         {"q": f"{i}a=", "gold": "40", "id": f"p{i}", "prompt": "", "reward_model": {"ground_truth": "5"}}
@@ -163,25 +138,25 @@ def test_the_command_that_is_printed_reads_the_prompts_and_answers_that_were_est
     columns = ["--prompt-column", "q", "--answer-column", "gold", "--key-column", "id"]
     with FakeServer().running() as url:
         arguments = ["own.jsonl", "--server", url, "--server-model", "tiny", "-k", "2", "--reward", "exact"]
-        curro("estimate", *arguments, *columns, "-o", "est", folder=tmp_path)
-    said = curro("curate", "est", "--keep", "1,1", "--closed", "both", "-o", "own[b].jsonl", folder=tmp_path)
+        curro("estimate", *arguments, *columns, "-o", "est")
+    said = curro("curate", "est", "--keep", "1,1", "--closed", "both", "-o", "own[b].jsonl")
     assert "own[b].jsonl: 4 of 4 prompts" in said
     train = shlex.split(said.splitlines()[-1])[1:]
     small = ["--model", "lab:chains", "--rollouts", "8", "--rollouts-per-prompt", "2", "--out", "run"]
-    curro(*train, *small, folder=tmp_path)
-    asked = TrainSettings.from_dict(RunFolder.open(tmp_path / "run").config["settings"])
+    curro(*train, *small)
+    asked = TrainSettings.of(RunFolder.open(tmp_path / "run").settings, "run")
     trained_on = load_prompts(str(tmp_path / asked.data), **asked.columns)
     assert [(row["prompt"], row["answer"], row["key"]) for row in trained_on] == [
         (f"{i}a=", "40", f"p{i}") for i in range(4)
     ]
 
 
-def test_a_file_that_exists_is_not_written_over(estimated, mistake, tmp_path):
+def test_a_file_that_exists_is_not_written_over(estimated, curro, tmp_path):
     shutil.copytree(estimated[0] / "est", tmp_path / "est")
     (tmp_path / "data.jsonl").write_text("precious")
-    assert "data.jsonl exists and is not written over" in mistake("curate", "est", "-o", "data.jsonl")
+    assert "data.jsonl exists and is not written over" in curro("curate", "est", "-o", "data.jsonl", status=2)
     assert (tmp_path / "data.jsonl").read_text() == "precious"
-    assert "data.jsonl cannot be used" in mistake("curate", "est", "-o", "data.jsonl/x.jsonl")
+    assert "data.jsonl cannot be used" in curro("curate", "est", "-o", "data.jsonl/x.jsonl", status=2)
 
 
 def test_curated_data_of_a_family_with_metadata_is_the_same_data(tmp_path):
@@ -194,7 +169,7 @@ def test_curated_data_of_a_family_with_metadata_is_the_same_data(tmp_path):
     )
 
 
-def test_a_servers_estimate(tmp_path):
+def test_a_servers_estimate(curro, tmp_path):
     """With a key from the environment, and the data's own columns."""
     rows = [{"q": f"{i}a=", "a": "40", "id": f"p{i}"} for i in range(6)]
     rows[3]["a"] = "5"
@@ -202,27 +177,27 @@ def test_a_servers_estimate(tmp_path):
     columns = ["--prompt-column", "q", "--answer-column", "a", "--key-column", "id"]
     with FakeServer().running() as url:
         arguments = ["own.jsonl", "--server", url, "--server-model", "tiny", "-k", "4", "--reward", "exact"]
-        said = curro("estimate", *arguments, *columns, "-o", "est", folder=tmp_path)
+        said = curro("estimate", *arguments, *columns, "-o", "est")
     table = pq.read_table(tmp_path / "est" / "pass_rates.parquet").to_pandas()
     assert table["key"].tolist() == [f"p{i}" for i in range(6)]
     assert table["mean"].tolist() == [1, 1, 1, 0, 1, 1]
     assert "6 prompts, 4 rollouts each: mean reward 0.833" in said
-    curro("curate", "est", "--keep", "0,0", "--closed", "both", "-o", "hard.jsonl", folder=tmp_path)
+    curro("curate", "est", "--keep", "0,0", "--closed", "both", "-o", "hard.jsonl")
     assert load_prompts(str(tmp_path / "hard.jsonl")).keys == ["p3"]
     (tmp_path / "own.jsonl").write_text(json.dumps(rows[0]) + "\n")
-    process = start("curate", "est", "-o", "again.jsonl", folder=tmp_path)
-    assert "own.jsonl has changed since it was estimated" in " ".join(process.communicate()[0].split())
+    said = curro("curate", "est", "-o", "again.jsonl", status=2)
+    assert "own.jsonl has changed since it was estimated" in said
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["estimate", "dta.jsonl"], "there is no file or folder 'dta.jsonl'"),
-        (["estimate", "lab:chains", "-k", "0"], "-k is a number from 1, not 0"),
-        (["estimate", "lab:chains", "--threads", "0"], "--threads is a number from 1, not 0"),
+        (["estimate", "lab:chains", "-k", "0"], "greater than or equal to 1"),
+        (["estimate", "lab:chains", "--threads", "0"], "threads must be 1 or more, not 0"),
         (
             ["estimate", "lab:chains", "--max-completion-length", "0"],
-            "--max-completion-length is a number from 1, not 0",
+            "max_completion_length must be 1 or more, not 0",
         ),
         (["estimate", "lab:chains", "--model", "lab:chains", "--server", "http://x"], "not both"),
         (["estimate", "lab:chains", "--server", "http://localhost:1"], "--server-model"),
@@ -243,11 +218,11 @@ def test_a_servers_estimate(tmp_path):
             "no server answers at http://127.0.0.1:9/v1",
         ),
         (["curate", "none", "-o", "x.jsonl"], "none holds no estimate"),
-        (["curate", "none", "-o", "x.jsonl", "--keep", "half"], "--keep is two numbers"),
+        (["curate", "none", "-o", "x.jsonl", "--keep", "half"], "--keep must be two numbers"),
     ],
 )
-def test_mistakes(mistake, arguments, sentence):
-    assert sentence in mistake(*arguments)
+def test_mistakes(curro, arguments, sentence):
+    assert sentence in curro(*arguments, status=2)
 
 
 # the parts
@@ -287,7 +262,8 @@ def test_failed_rollouts_are_not_counted_and_unscored_ones_not_in_the_mean():
     assert left_out == 1
     assert sorted(rows) == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11]
     assert rows[0] == {
-        "prompt": 0, "key": "k0", "rollouts": 4, "scored": 4, "truncated": 1, "mean": 1.5, "variance": 1.25
+        "prompt": 0, "key": "k0", "rollouts": 4, "scored": 4, "correct": 3, "truncated": 1, "mean": 1.5,
+        "variance": 1.25,
     }  # fmt: skip
     assert (rows[7]["rollouts"], rows[7]["mean"]) == (3, 2.0)
     assert (rows[8]["scored"], rows[8]["mean"], rows[8]["variance"]) == (1, 3.0, 0.0)

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from curro.prompts import PromptTable
-from curro.runs import RunFolder
+from curro.storage.run_folder import RunFolder
 
 PROGRAM = """
 import sys

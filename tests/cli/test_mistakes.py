@@ -10,24 +10,19 @@ import pytest
 
 from curro.cli import main
 from curro.prompts import PromptTable
-from curro.runs import RunFolder
+from curro.storage.run_folder import RunFolder
 
 CHAINS = [{"prompt": f"{digit}{letter}=", "answer": "5"} for digit in range(3) for letter in "abc"]
 
 
 @pytest.fixture
-def curro(monkeypatch, capsys, tmp_path):
-    """Run `curro ARGUMENTS` in an empty folder with a data set of nine prompts; returns what it said."""
-    monkeypatch.chdir(tmp_path)
+def curro(curro, tmp_path):
+    """Run `curro ARGUMENTS` in a folder with a data set of nine prompts; returns its sentence."""
     Path("data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in CHAINS))
     Path("empty.jsonl").write_text("")
 
     def run(*arguments: str) -> str:
-        monkeypatch.setattr(sys, "argv", ["curro", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        assert stop.value.code == 2
-        said = capsys.readouterr().err.strip()
+        said = curro(*arguments, status=2)
         assert said.startswith("curro: ")
         assert "Traceback" not in said
         assert not list(tmp_path.glob("runs/*"))
@@ -51,19 +46,22 @@ def curro(monkeypatch, capsys, tmp_path):
             ["--data", "lab:chains", "--curriculum", "prioritized-replay:varant=published"],
             "no option 'varant'",
         ),
-        (["--data", "lab:chains", "--curriculum", "mine:Method"], "cannot be imported"),
+        (["--data", "lab:chains", "--curriculum", "mine:Method"], "there is no module 'mine'"),
         (["--data", "lab:chains", "--admission", "band:0.7,0.3"], "a band needs 0 <= low < high <= 1"),
         (["--data", "lab:chains", "--admission", "bend"], "did you mean 'band'?"),
         (["--data", "lab:chains", "--advantage", "smoothed:alpha=2"], "alpha is in (0, 1]"),
         (["--data", "lab:chains", "--curriculum", "uniform band:0,1"], "is not a part of a curriculum"),
-        (["--data", "lab:chains", "--loss-type", "drgrpo"], "loss_type is one of dr_grpo, dapo"),
-        (["--data", "lab:chains", "--when-short", "stop"], "when_short is one of top-up, error"),
-        (["--data", "lab:chains", "--refill-limit", "0"], "a number of batches from 1"),
+        (["--data", "lab:chains", "--loss-type", "drgrpo"], "loss_type must be one of dr_grpo, dapo"),
+        (["--data", "lab:chains", "--when-short", "stop"], "when_short must be one of top-up, error"),
+        (["--data", "lab:chains", "--fill-limit", "0"], "fill_limit must be 1 or more, not 0.0"),
         (["--data", "lab:chains", "--curriculum", "sec:column=levl"], "has no 'levl'"),
         (["--data", "lab:chains", "--reward", "maths"], "did you mean 'math'?"),
         (["--data", "lab:chains", "--limit", "5", "--prompts-per-step", "8"], "a step takes 8 prompts"),
-        (["--data", "lab:chains", "--rollouts-per-prompt", "1"], "a group needs 2 rollouts or more"),
-        (["--data", "lab:chains", "--learning-rate", "-1"], "learning_rate is a number above 0"),
+        (
+            ["--data", "lab:chains", "--rollouts-per-prompt", "1"],
+            "rollouts_per_prompt must be 2 or more",
+        ),
+        (["--data", "lab:chains", "--learning-rate", "-1"], "learning_rate must be a finite number above 0"),
         (
             ["--data", "data.jsonl", "--model", "lab:chains", "--answer-column", "sol"],
             "no answer column 'sol'",
@@ -106,7 +104,7 @@ def test_modules_that_cannot_be_imported(curro, mistake):
     name = f"mine_{len(mistake)}"
     Path(f"{name}.py").write_text(mistake)
     method = curro("train", "--data", "lab:chains", "--curriculum", f"{name}:Method")
-    assert f"selection '{name}:Method' cannot be imported: " in method
+    assert f"selection '{name}:Method': importing '{name}' failed: " in method
     reward = curro("train", "--data", "lab:chains", "--reward", f"{name}:f")
     assert f"reward '{name}:f': importing '{name}' failed: " in reward
 
@@ -137,10 +135,17 @@ def test_what_moves_the_cursor_is_spelt_out(curro):
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("train", ["[default: the data's, in the lab]", "[default: TRL's]", "[default: runs/NAME]"]),
-        ("compare", ["[default: one a core, one on a GPU]", "[default: uniform frontier]"]),
+        (
+            "train",
+            [
+                "[default: the lab's own model, for data of the lab]",
+                "[default: TRL's; leave-one-out with --allocation]",
+                "[default: frontier]",
+            ],
+        ),
+        ("compare", ["[default: one for each CPU core; one on a GPU]", "[default: uniform frontier]"]),
         ("bench", ["[default: the task's]", "[default: all]"]),
-        ("estimate", ["[default: estimates/NAME]"]),
+        ("estimate", ["[default: estimates/DATA-MODEL]"]),
         ("report", ["[default: RUN/report.html]"]),
     ],
 )
@@ -153,14 +158,11 @@ def test_help_says_every_default(monkeypatch, capsys, command, words):
         assert word in said
 
 
-def test_paths_are_no_markup(monkeypatch, capsys, tmp_path):
+def test_paths_are_no_markup(curro_in, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     RunFolder.create("run", {}).append_metrics({"step": 1, "rollouts": 8})
-    monkeypatch.setattr(sys, "argv", ["curro", "report", "run", "--out", "r[/b].html"])
-    with pytest.raises(SystemExit) as stop:
-        main()
-    assert stop.value.code == 0
-    assert capsys.readouterr().out.strip() == "r[/b].html"
+    said = curro_in("report", "run", "--out", "r[/b].html", folder=tmp_path)
+    assert said.strip() == "r[/b].html"
 
 
 def test_a_folder_that_is_in_use(curro):
@@ -219,8 +221,8 @@ def test_another_method_under_the_same_name(curro, compared):
     [
         (["compare", "uniform", "uniform"], "stands twice"),
         (["compare", "uniform", "uniform:"], "two have one folder's name"),
-        (["compare", "--jobs", "0"], "jobs is a number from 1, not 0"),
-        (["bench", "--jobs", "-1"], "jobs is a number from 1, not -1"),
+        (["compare", "--jobs", "0"], "jobs must be 1 or more, not 0"),
+        (["bench", "--jobs", "-1"], "jobs must be 1 or more, not -1"),
         (["bench", "--method", "frontire"], "did you mean 'frontier'?"),
         (["bench", "--task", "chains"], "the benchmark has no task 'chains'"),
         (["bench", "--summary"], "has no results yet"),

@@ -1,8 +1,7 @@
-"""`curro train` as a person meets it: exit statuses, what an interrupt says, what --resume takes."""
+"""`curro train` as a person meets it: exit statuses, interrupts, --resume, --config, whole runs."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -10,84 +9,124 @@ import sys
 import time
 
 import pytest
+from typer.testing import CliRunner
 
-from curro.cli import main
-from curro.runs import RunFolder
+from curro.cli import make_app
+from curro.storage.run_folder import RunFolder
 
 SMALL = ["--data", "lab:chains", "--limit", "40", "--prompts-per-step", "4", "--eval-prompts", "4"]
 
-
-@pytest.fixture
-def mistake(monkeypatch, capsys, tmp_path):
-    """Run `curro train ARGUMENTS` in an empty folder; returns the sentence that it ended with."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["curro", "train", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        assert stop.value.code == 2
-        assert not (tmp_path / "runs").exists()
-        return capsys.readouterr().err.strip()
-
-    return run
+LONG = ["--rollouts", "640", "--eval-every", "0", "--reward-range=-1,1", "--out", "run"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--temperature", "0"], "temperature is a number above 0 and finite, not 0.0"),
-        (["--temperature", "nan"], "temperature is a number above 0 and finite, not nan"),
-        (["--learning-rate", "inf"], "learning_rate is a number above 0 and finite, not inf"),
-        (["--seed", "-1"], "seed is a number from 0 to 4294967295, not -1"),
-        (["--seed", "4294967296"], "seed is a number from 0 to 4294967295, not 4294967296"),
-        (["--eval-every", "-1"], "eval_every is a number of steps, or 0, not -1"),
-        (["--reward-range", "1"], "--reward-range is two numbers, LOW,HIGH, not '1'"),
-        (["--reward-range", "a,b"], "--reward-range is two numbers, LOW,HIGH, not 'a,b'"),
+        (["--temperature", "0"], "temperature must be a finite number above 0, not 0.0"),
+        (["--temperature", "nan"], "temperature must be a finite number above 0, not nan"),
+        (["--learning-rate", "inf"], "learning_rate must be a finite number above 0, not inf"),
+        (["--seed", "-1"], "seed must be from 0 to 4294967295, not -1"),
+        (["--seed", "4294967296"], "seed must be from 0 to 4294967295, not 4294967296"),
+        (["--eval-every", "-1"], "eval_every must be 0 or more, not -1"),
+        (["--reward-range", "1"], "reward_range must be two numbers, LOW,HIGH, not '1'"),
+        (["--reward-range", "a,b"], "reward_range must be two numbers, LOW,HIGH, not 'a,b'"),
         (
             ["--reward-range", "1,-1"],
             "reward_range is (failure, success) with failure < success, not (1.0, -1.0)",
         ),
     ],
 )
-def test_wrong_values(mistake, arguments, sentence):
-    assert mistake(*SMALL, *arguments) == f"curro: {sentence}"
+def test_wrong_values(curro, tmp_path, arguments, sentence):
+    assert curro("train", *SMALL, *arguments, status=2) == f"curro: {sentence}"
+    assert not (tmp_path / "runs").exists()
 
 
-def test_other_options_beside_resume(mistake):
-    said = mistake("--resume", "somewhere", "--rollouts", "25600", "--data=nonsense")
+def test_other_options_beside_resume(curro):
+    said = curro("train", "--resume", "somewhere", "--rollouts", "25600", "--data=nonsense", status=2)
     assert said == (
         "curro: --resume goes on with the settings that the run was started with: "
-        "leave out --rollouts, --data, or start another run with --out"
+        "leave out --data, --rollouts, or start another run with --out"
     )
 
 
-def test_interrupted_resumed_and_resumed_again(tmp_path):
-    def curro(*arguments):
-        return subprocess.Popen(
-            [sys.executable, "-m", "curro", "train", *arguments],
-            cwd=tmp_path,
-            env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    metrics = tmp_path / "run" / "metrics.jsonl"
-    process = curro(*SMALL, "--rollouts", "960", "--eval-every", "0", "--reward-range=-1,1", "--out", "run")
-    deadline = time.monotonic() + 120
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory):
+    """A run of 20 steps that got a Ctrl-C after its second: its folder, exit status and what it said."""
+    folder = tmp_path_factory.mktemp("interrupted")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "curro", "train", *SMALL, *LONG],
+        cwd=folder,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    metrics = folder / "run" / "metrics.jsonl"
+    deadline = time.monotonic() + 300
     while not (metrics.exists() and metrics.read_text().count("\n") > 2) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    said = process.communicate(timeout=120)[0]
-    assert process.returncode == 130
+    return folder, process.communicate(timeout=300)[0], process.returncode
+
+
+def test_an_interrupt_saves_and_says_how_to_go_on(interrupted):
+    folder, said, status = interrupted
+    assert status == 130
     assert "stopping after this step; a second Ctrl-C stops at once" in said
     assert "saved; go on with: curro train --resume run" in said
-    folder = RunFolder.open(tmp_path / "run")
-    assert folder.config["settings"]["reward_range"] == folder.config["curriculum"]["reward_range"] == [-1, 1]
-    for note in ("done: ", "the run is complete: there is nothing left to train"):
-        process = curro("--resume", "run")
-        said = process.communicate(timeout=300)[0]
-        assert process.returncode == 0
-        assert note in said
-        assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == list(range(31))
+    config = RunFolder.open(folder / "run").config
+    assert config["settings"]["reward_range"] == config["curriculum"]["reward_range"] == [-1, 1]
+
+
+def test_a_run_that_was_interrupted_goes_on_to_its_end(interrupted, monkeypatch):
+    folder, _, _ = interrupted
+    monkeypatch.chdir(folder)
+    stopped = len(RunFolder.open("run").metrics())
+    for note in ("done: model, table and report are in run", "the run is complete: there is nothing left"):
+        done = CliRunner().invoke(make_app(["train"]), ["train", "--resume", "run"])
+        assert done.exit_code == 0, done.output
+        assert note in " ".join(done.output.split())
+        lines = RunFolder.open("run").metrics()
+        assert [line["step"] for line in lines] == list(range(21))
+    assert stopped < 21
+    assert (lines[-1]["rollouts"], lines[-1]["observed"]) == (640, 80)
+    names = {path.name for path in (folder / "run").iterdir()}
+    assert {"model", "table.parquet", "report.html", "config.json"} <= names
+    shown = CliRunner().invoke(make_app(["inspect"]), ["inspect", "run", "--rows", "3"])
+    assert "40 prompts" in shown.output
+
+
+def test_admission_fills_every_step_and_the_budget_counts_all_rollouts(tmp_path):
+    flags = ["--curriculum", "pspo advantage=smoothed", "--admission", "signal", "--rollouts", "640"]
+    run = tmp_path / "run"
+    done = CliRunner().invoke(make_app(["train"]), ["train", *SMALL, *flags, "--out", str(run)])
+    assert done.exit_code == 0, done.output
+    steps = RunFolder.open(run).metrics()[1:]
+    batch = 4 * 8
+    assert all(line["admitted"] == 4 * line["step"] for line in steps)
+    assert steps[-1]["rollouts"] == 8 * steps[-1]["observed"]
+    assert 640 <= steps[-1]["rollouts"] < 640 + 10 * batch
+    assert len(steps) < 640 / batch
+    assert "eval/pass@1" in steps[-1]
+    config = RunFolder.open(run).config["curriculum"]
+    assert config["admission"] == {"name": "signal"}
+    assert config["advantage"] == {"name": "smoothed"}
+
+
+def test_settings_of_a_file_and_of_a_run(tmp_path, monkeypatch):
+    """The command line wins over the file, and a run's folder is such a file."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.toml").write_text(
+        'data = "lab:chains"\nlimit = 40\nprompts-per-step = 4\neval-prompts = 2\nrollouts = 32\nseed = 5\n'
+    )
+    first = CliRunner().invoke(
+        make_app(["train"]), ["train", "--config", "run.toml", "--seed", "6", "--out", "a"]
+    )
+    assert first.exit_code == 0, first.output
+    again = ["train", "--config", "a", "--curriculum", "uniform", "--prompts-per-step", "2", "--out", "b"]
+    second = CliRunner().invoke(make_app(["train"]), again)
+    assert second.exit_code == 0, second.output
+    settings = [RunFolder.open(name).settings for name in ("a", "b")]
+    assert [one["seed"] for one in settings] == [6, 6]
+    assert [one["curriculum"] for one in settings] == ["frontier", "uniform"]
+    assert [len(RunFolder.open(name).groups()) for name in ("a", "b")] == [4, 4]

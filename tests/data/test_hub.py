@@ -41,7 +41,7 @@ def _data_set(tmp_path, monkeypatch):
     [(None, "train", "main/train 0"), ("main", "test", "main/test 0"), ("hard", "train", "hard/all 0")],
 )
 def test_a_configuration_and_a_split(config, split, first):
-    rows = list(hub.read("owner/name", config, split))
+    rows = list(hub.read("owner/name", hub.load("owner/name", config, split)))
     assert rows[0].row["question"] == first
     assert rows[1].where == "owner/name, row 1"
 
@@ -59,7 +59,7 @@ def test_a_configuration_and_a_split(config, split, first):
 )
 def test_an_unknown_split_or_configuration(config, split, message):
     with pytest.raises(DataError, match=message):
-        list(hub.read("owner/name", config, split))
+        hub.load("owner/name", config, split)
 
 
 @pytest.fixture
@@ -97,3 +97,14 @@ def test_a_data_set_that_does_not_exist(calls):
 def test_a_folder_here_is_not_looked_for_on_the_hub(calls):
     assert len(load_prompts("owner/name/main")) == 2
     assert calls == []
+
+
+def test_one_file_of_a_data_set(monkeypatch):
+    import datasets
+
+    asked = []
+    monkeypatch.setattr(datasets, "load_dataset", lambda *a, **k: asked.append((a, k)) or [{"question": "1"}])
+    assert load_prompts("owner/other:test6.jsonl", split="train")[0]["prompt"] == "1"
+    assert asked == [
+        (("json",), {"data_files": "hf://datasets/owner/other/test6.jsonl", "split": "train"}),
+    ]

@@ -20,17 +20,14 @@ def test_every_block_is_run_or_for_reading(page):
     assert set(fences[1::2]) <= {""}
 
 
-def test_every_option_of_a_command_is_documented():
-    import typer
+def test_every_command_has_an_example():
+    from curro.cli import COMMANDS
 
-    from curro.cli import app
-
-    text = (REPOSITORY / "docs" / "commands.md").read_text()
-    for name, command in typer.main.get_command(app).commands.items():
-        section = text.partition(f"## curro {name}\n")[2].partition("\n## ")[0]
-        options = {flag for item in command.params for flag in item.opts if flag.startswith("--")}
-        missing = {flag for flag in options if f"`{flag}`" not in section} - {"--help"}
-        assert not missing, name
+    page = (REPOSITORY / "docs" / "commands.md").read_text()
+    blocks = "".join(re.findall(r"^```(?:bash|text)\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
+    assert {name for name in COMMANDS if re.search(rf"^curro {name}\b", blocks, re.MULTILINE)} == set(
+        COMMANDS
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,3 +58,33 @@ def test_every_metric_is_documented():
     for selection in ("uniform", "pspo", "prioritized-replay", "prioritized-replay:variant=published"):
         for name in Curriculum(selection, 10).metrics():
             assert f"`{name}`" in text
+
+
+def slugs(page):
+    """The anchors of a page's headings, as the site makes them."""
+    text = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ +(.*)$", text, re.MULTILINE)
+    plain = [re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading).lower() for heading in headings]
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading).strip()) for heading in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page):
+    for target in re.findall(r"\]\((?!https?:)(.*?)\)", page.read_text()):
+        path, _, anchor = target.partition("#")
+        found = page.parent / path if path else page
+        assert found.exists(), target
+        assert not anchor or anchor in slugs(found), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_there_is_to_type_exists(page):
+    from curro.cli import COMMANDS
+
+    blocks = re.findall(r"^ *```.*?^ *```|`[^`\n]+`|^    .*$", page.read_text(), re.MULTILINE | re.DOTALL)
+    code = "\n".join(block.strip("` ") for block in blocks)
+    scripts = re.findall(r"^(?:python )?((?:benchmarks|examples|recipes)/[\w/.-]+\.\w+)", code, re.MULTILINE)
+    assert not [script for script in scripts if not (REPOSITORY / script).exists()]
+    assert set(re.findall(r"^(?:python -m )?curro ([a-z]+)\b", code, re.MULTILINE)) <= set(COMMANDS)
+    targets = re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)
+    assert set(re.findall(r"^make ([a-z-]+)", code, re.MULTILINE)) <= set(targets)

@@ -1,28 +1,29 @@
 """The examples run; what docs/trl.md shows as a diff is what examples/trl_script.py has."""
 
-import os
 import re
-import subprocess
+import runpy
 import sys
 from pathlib import Path
+
+import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLES = REPOSITORY / "examples"
 
 
-def run(script: Path, *options: str) -> str:
-    done = subprocess.run(
-        [sys.executable, str(script), *options],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run a script in this process, as a process of its own would; returns what it printed."""
+
+    def run(script: Path, *options: str) -> str:
+        monkeypatch.setattr(sys, "argv", [str(script), *options])
+        runpy.run_path(str(script), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run
 
 
-def test_the_bare_loop_trains_and_evaluates():
+def test_the_bare_loop_trains_and_evaluates(run):
     printed = run(EXAMPLES / "bare_grpo.py", "--steps", "3")
     scores = [float(score) for score in re.findall(r"held-out pass@1 \w+: +(\S+)", printed)]
     assert len(scores) == 2
@@ -34,7 +35,7 @@ def test_the_bare_loop_is_short():
     assert len((EXAMPLES / "bare_grpo.py").read_text().splitlines()) < 100
 
 
-def test_the_trl_script_with_and_without_a_curriculum(tmp_path):
+def test_the_trl_script_with_and_without_a_curriculum(run, tmp_path):
     (diff,) = re.findall(r"```diff\n(.*?)```", (REPOSITORY / "docs" / "trl.md").read_text(), re.DOTALL)
     script = (EXAMPLES / "trl_script.py").read_text()
     plain = script

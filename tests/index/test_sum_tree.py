@@ -225,15 +225,17 @@ def test_golden_sequence():
 @given(data=st.data(), size=st.integers(2, 100))
 def test_what_is_drawn_again_is_what_a_tree_without_the_taken_draws(data, size):
     weights = np.array(data.draw(st.lists(st.floats(0.1, 10.0), min_size=size, max_size=size)))
-    away = np.array(data.draw(st.lists(st.integers(0, size - 1), unique=True, max_size=size // 2)), np.int64)
-    count = data.draw(st.integers(1, size - len(away)))
+    taken_ids = np.array(
+        data.draw(st.lists(st.integers(0, size - 1), unique=True, max_size=size // 2)), np.int64
+    )
+    count = data.draw(st.integers(1, size - len(taken_ids)))
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     tree, uniforms, taken = SumTree.from_array(weights), rng.random((2, count)), np.zeros(size, np.bool_)
-    taken[away] = True
+    taken[taken_ids] = True
     first, before = tree.sample(uniforms[0])[0], tree._tree.copy()
-    ids, probabilities = tree.sample_free(*uniforms, taken, away)
+    ids, probabilities = tree.sample_free(*uniforms, taken, taken_ids)
 
-    gone, expected = set(away.tolist()), []
+    gone, expected = set(taken_ids.tolist()), []
     for i, uniform in zip(first.tolist(), uniforms[1], strict=True):
         if i in gone:
             left = weights.copy()
@@ -244,4 +246,4 @@ def test_what_is_drawn_again_is_what_a_tree_without_the_taken_draws(data, size):
     assert ids.tolist() == expected
     np.testing.assert_allclose(probabilities, weights[expected] / weights.sum(), rtol=1e-12)
     np.testing.assert_array_equal(tree._tree, before)
-    assert np.flatnonzero(taken).tolist() == sorted(away.tolist())
+    assert np.flatnonzero(taken).tolist() == sorted(taken_ids.tolist())

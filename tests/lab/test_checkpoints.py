@@ -11,6 +11,7 @@ from curro.lab import families, family, load
 from curro.lab.model import CHECKPOINTS
 from curro.lab.sampling import pass_rates
 from curro.lab.warm import main
+from curro.rollout.engines.sampling_settings import SamplingSettings
 
 NAMES = [name for name in families() if not family(name).checkpoint]
 
@@ -60,20 +61,20 @@ def test_samples_keep_the_order_of_prompts_and_depend_on_the_seed_alone() -> Non
     model, tokenizer = load("chains")
     prompts = ["3abcdefgh=", "3a=", "5bcd="]
     torch.manual_seed(1)
-    first = sample(model, tokenizer, prompts, n=2, max_new_tokens=16)
+    first = sample(model, tokenizer, prompts, n=2, settings=SamplingSettings(16))
     torch.manual_seed(1)
-    assert sample(model, tokenizer, prompts, n=2, max_new_tokens=16) == first
-    lengths = [[len(text) for text in texts] for texts in first]
+    assert sample(model, tokenizer, prompts, n=2, settings=SamplingSettings(16)) == first
+    lengths = [[len(tokenizer.decode(ids, skip_special_tokens=True)) for ids in group] for group in first]
     assert lengths == [[8, 8], [1, 1], [3, 3]]
 
 
 def test_samples_are_the_policy_s_own_whatever_its_generation_config_says() -> None:
     model, tokenizer = load("chains")
     torch.manual_seed(1)
-    plain = sample(model, tokenizer, ["3abcdefgh="], n=40, max_new_tokens=16)
+    plain = sample(model, tokenizer, ["3abcdefgh="], n=40, settings=SamplingSettings(16))
     model.generation_config.update(repetition_penalty=5.0, top_k=2, top_p=0.1, min_p=0.9, min_new_tokens=12)
     torch.manual_seed(1)
-    assert sample(model, tokenizer, ["3abcdefgh="], n=40, max_new_tokens=16) == plain
+    assert sample(model, tokenizer, ["3abcdefgh="], n=40, settings=SamplingSettings(16)) == plain
 
 
 def test_a_chat_prompt_is_answered_too() -> None:

@@ -72,4 +72,11 @@ def test_unknown_names_are_answered_with_the_right_ones() -> None:
     with pytest.raises(ConfigError, match=r"'medium'.*hard, easy"):
         family("chains").problems(1, seed=0, difficulty="medium")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="has not as many"):
-        family("chains").problems(10**5, seed=0, difficulty="easy")
+        family("chains").problems(1_000, seed=0, difficulty="easy")
+
+
+def test_solvable_words_have_no_letter_that_no_practice_teaches():
+    words = family("spell_backward").problems(40, seed=0, difficulty="solvable", split="test")
+    assert not any(set("eo") & set(row["answer"]) for row in words)
+    with pytest.raises(ConfigError, match="difficulty 'solvable' is not one of hard, easy"):
+        family("chains").problems(4, seed=0, difficulty="solvable")

@@ -19,6 +19,7 @@ from curro.evaluation.sampling import attempts, episodes
 from curro.lab import family, load, warm
 from curro.lab.families.locks import ERROR_RATES, LETTERS, MAPS, UNKNOWN, Lock, Locks
 from curro.reward import resolve_reward
+from curro.rollout.engines.sampling_settings import SamplingSettings
 
 LOCKS = Locks()
 
@@ -132,7 +133,7 @@ def test_the_warm_model_has_every_letter_as_often_as_the_demonstrations() -> Non
     turned = defaultdict(list)
     for row, played in zip(
         rows,
-        episodes(model, tokenizer, rows, LOCKS, max_new_tokens=33, temperature=1.0, batch=512),
+        episodes(model, tokenizer, rows, LOCKS, settings=SamplingSettings(33), batch=512),
         strict=True,
     ):
         lock = LOCKS.start(row, 0)
@@ -158,7 +159,7 @@ def test_text_has_no_score_and_the_lab_says_where_to_play() -> None:
 def test_attempts_are_those_of_one_prompt_after_another_with_their_rewards() -> None:
     model, tokenizer = load("locks")
     rows = family("locks").problems(5, seed=1, difficulty="easy")
-    told, repeated = attempts(model, tokenizer, rows, environment=LOCKS, n=3, max_new_tokens=33)
+    told, repeated = attempts(model, tokenizer, rows, environment=LOCKS, n=3, settings=SamplingSettings(33))
     assert [row["key"] for row in repeated] == [row["key"] for row in rows for _ in range(3)]
     for text, row in zip(told, repeated, strict=True):
         assert row["episode_reward"] == float(text == LOCKS.worked(row))

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.prediction.judging import Scripted, candidate
 
 from curro import ConfigError, Curriculum
 from curro.prediction.metis import Metis
 from curro.prediction.metis.judgment import judgment_reward
 from curro.prediction.value_model import ValueModel
-
-from .judging import Scripted, candidate
 
 HALF, FLAT = [1, 1, 0, 0], [0, 0, 0, 0]
 
@@ -25,14 +24,13 @@ def boxed(value):
 
 
 def started(say, size=6, first=2, rewards=(HALF, FLAT), **options):
-    """A curriculum after its first batch: groups of variance 1/4 and 0, and nothing judged yet."""
+    """A curriculum after its first batch: groups of variance 1/4 and 0, and failed judgments of them."""
     curriculum = Curriculum({"name": "metis", **options}, size, seed=0)
-    policy = Scripted(say)
+    policy = Scripted(lambda text: "no idea")
     curriculum.attach(policy)
     draw = curriculum.select(first, step=0)
-    verdict = curriculum.observe(draw.tickets, list(rewards))
-    assert policy.conversations == []
-    assert verdict.lessons is None
+    curriculum.observe(draw.tickets, list(rewards))
+    policy.say = say
     return curriculum, policy
 
 
@@ -42,15 +40,17 @@ def test_reward_by_hand():
     np.testing.assert_allclose(got, [0.84, 1, 0, 0], rtol=1e-12)
 
 
-def test_the_first_batch_is_drawn_at_random_and_nothing_is_asked():
-    firsts = set()
-    for seed in range(20):
-        curriculum = Curriculum("metis", 6, seed=seed)
-        curriculum.attach(Scripted(lambda text: pytest.fail("nothing to calibrate by")))
-        firsts.add(int(curriculum.select(1, step=0).prompts[0]))
-        metrics = curriculum.metrics()
-        assert metrics["judge/judgments"] == metrics["judge/failures"] == 0
-    assert len(firsts) > 3
+def test_the_first_batch_is_judged_without_exemplars():
+    """Algorithm 1: the memory is empty in the first iteration."""
+    curriculum = Curriculum("metis:candidates=3", 6, seed=0)
+    policy = Scripted(lambda text: boxed("0.25" if candidate(text) == 4 else "0.1"))
+    curriculum.attach(policy)
+    draw = curriculum.select(2, step=0)
+    assert draw.prompts[0] == 4
+    assert len(policy.conversations) == 6
+    assert not any("Example 1" in user["content"] for _, user in policy.conversations)
+    verdict = curriculum.observe(draw.tickets, [HALF, FLAT])
+    np.testing.assert_allclose(verdict.auxiliary_samples.advantages, [1, 1 - 0.16], rtol=1e-12)
 
 
 def test_the_highest_predictions_are_selected_and_failures_count_as_zero():
@@ -63,7 +63,7 @@ def test_the_highest_predictions_are_selected_and_failures_count_as_zero():
     assert metrics["judge/failure_rate"] == pytest.approx(2 / 6)
     assert metrics["judge/mean_prediction"] == pytest.approx((0.10 + 0.02 + 0.25 + 0.12) / 4)
     assert metrics["judge/std_prediction"] == pytest.approx(np.std([0.10, 0.02, 0.25, 0.12]))
-    assert (metrics["judge/judgments"], metrics["judge/failures"]) == (6, 2)
+    assert (metrics["judge/judgments"], metrics["judge/failures"]) == (12, 8)  # 6 at first
 
 
 def test_the_exemplars_are_the_latest_pairs():
@@ -78,16 +78,19 @@ def test_the_exemplars_are_the_latest_pairs():
     assert {candidate(user["content"]) for _, user in policy.conversations} == set(range(6))
 
 
-def test_lessons_by_hand():
+def test_auxiliary_samples_by_hand():
     curriculum, _ = started(lambda text: boxed("0.15"), candidates=1, weight=0.5)
     first = curriculum.select(2, step=1)
     verdict = curriculum.observe(first.tickets, [HALF, FLAT])
     # R = 1 - (4 * 0.1)^2 = 0.84 and 1 - (4 * 0.15)^2 = 0.64; the baseline is 0 still
-    np.testing.assert_allclose(verdict.lessons.advantages, [0.84, 0.64], rtol=1e-12)
-    assert verdict.lessons.weight == 0.5
+    np.testing.assert_allclose(verdict.auxiliary_samples.advantages, [0.84, 0.64], rtol=1e-12)
+    assert verdict.auxiliary_samples.weight == 0.5
     assert curriculum.metrics()["judge/reward"] == pytest.approx(0.74)
     for prompt, asked, answered in zip(
-        first.prompts, verdict.lessons.prompt_ids, verdict.lessons.completion_ids, strict=True
+        first.prompts,
+        verdict.auxiliary_samples.prompt_ids,
+        verdict.auxiliary_samples.completion_ids,
+        strict=True,
     ):
         assert candidate(bytes(asked).decode()) == prompt
         assert bytes(answered).decode() == boxed("0.15")
@@ -95,7 +98,7 @@ def test_lessons_by_hand():
     second = curriculum.select(1, step=2)
     assert curriculum.metrics()["judge/baseline"] == pytest.approx(0.037)
     verdict = curriculum.observe(second.tickets, [HALF])
-    np.testing.assert_allclose(verdict.lessons.advantages, [0.84 - 0.037], rtol=1e-12)
+    np.testing.assert_allclose(verdict.auxiliary_samples.advantages, [0.84 - 0.037], rtol=1e-12)
     curriculum.select(1, step=3)
     assert curriculum.metrics()["judge/baseline"] == pytest.approx(0.95 * 0.037 + 0.05 * 0.84)
 
@@ -114,16 +117,27 @@ def test_the_baseline_moves_once_a_training_step():
 @pytest.mark.parametrize(
     ("failed", "advantages"),
     # of a prompt of variance 1/4 and one of 0: 0 earns 1 - 1 and 1
-    [("lowest", [0, 0]), ("zero", [0, 1]), ("skip", None)],
+    # the first batch's mean, 1/2, has moved the baseline by a twentieth
+    [("lowest", [0, 0]), ("zero", [-0.025, 0.975]), ("skip", None)],
 )
 def test_what_a_failed_judgment_earns(failed, advantages):
     curriculum, _ = started(lambda text: "no idea", candidates=1, failed=failed)
     verdict = curriculum.observe(curriculum.select(2, step=1).tickets, [HALF, FLAT])
     if advantages is None:
-        assert verdict.lessons is None
+        assert verdict.auxiliary_samples is None
         assert np.isnan(curriculum.metrics()["judge/reward"])
     else:
-        np.testing.assert_array_equal(verdict.lessons.advantages, advantages)
+        np.testing.assert_allclose(verdict.auxiliary_samples.advantages, advantages, atol=1e-12)
+
+
+def test_a_skipped_judgment_still_counts_in_the_mean_of_equation_9():
+    say = iter(["no idea", boxed("0.15")])
+    curriculum, _ = started(lambda text: next(say), candidates=1, failed="skip")
+    draw = curriculum.select(2, step=1)
+    samples = curriculum.observe(draw.tickets, [HALF, HALF]).auxiliary_samples
+    # the failed one counts as 0.0 and comes second; the host divides by 2
+    np.testing.assert_allclose(samples.advantages, [0.84, 0], rtol=1e-12)
+    assert curriculum.metrics()["judge/reward"] == pytest.approx(0.84)
 
 
 def test_only_selected_prompts_that_were_observed_are_trained_on():
@@ -134,7 +148,7 @@ def test_only_selected_prompts_that_were_observed_are_trained_on():
     curriculum.drop(draw.tickets[:1])
     assert len(pending) == 2
     verdict = curriculum.observe(draw.tickets[2:], [HALF])
-    assert candidate(bytes(verdict.lessons.prompt_ids[0]).decode()) == draw.prompts[2]
+    assert candidate(bytes(verdict.auxiliary_samples.prompt_ids[0]).decode()) == draw.prompts[2]
     assert len(pending) == 1
 
 
@@ -143,7 +157,7 @@ def test_a_prompt_dropped_and_selected_again_has_its_new_judgment():
     curriculum, _ = started(lambda text: boxed(next(values)), size=1, first=1, rewards=(FLAT,), candidates=1)
     curriculum.drop(curriculum.select(1, step=1).tickets)
     verdict = curriculum.observe(curriculum.select(1, step=1).tickets, [FLAT])
-    np.testing.assert_allclose(verdict.lessons.advantages, [1 - 0.64], rtol=1e-12)
+    np.testing.assert_allclose(verdict.auxiliary_samples.advantages, [1 - 0.64], rtol=1e-12)
 
 
 def test_rewards_of_another_range_are_rescaled():
@@ -151,21 +165,13 @@ def test_rewards_of_another_range_are_rescaled():
     curriculum.attach(Scripted(lambda text: boxed("0.15")))
     # the variance of -1 and 3 is 4 of 16; that of 100 and -100 is counted as the largest, 1/4
     verdict = curriculum.observe(curriculum.select(2, step=0).tickets, [[-1, 3], [100, -100]])
-    np.testing.assert_allclose(verdict.lessons.advantages, [0.84, 0.84], rtol=1e-12)
-
-
-def test_without_exemplars_the_first_batch_is_judged_too():
-    curriculum = Curriculum("metis:exemplars=0,candidates=2", 6, seed=0)
-    policy = Scripted(lambda text: boxed("0.1"))
-    curriculum.attach(policy)
-    curriculum.select(2, step=0)
-    assert len(policy.conversations) == 4
+    np.testing.assert_allclose(verdict.auxiliary_samples.advantages, [0.84, 0.84], rtol=1e-12)
 
 
 def test_weight_zero_judges_and_teaches_nothing():
     curriculum, _ = started(lambda text: boxed("0.15"), weight=0)
     verdict = curriculum.observe(curriculum.select(1, step=1).tickets, [HALF])
-    assert verdict.lessons is None
+    assert verdict.auxiliary_samples is None
     assert curriculum.metrics()["judge/reward"] == pytest.approx(0.84)
 
 
@@ -179,8 +185,8 @@ def test_weight_zero_judges_and_teaches_nothing():
         ({"failed": "no"}, "failed is one of lowest, zero, skip"),
         ({"max_tokens": 0}, "max_tokens is a number from 1"),
         ({"cut": 0}, "cut is a number of characters from 1"),
-        ({"template": "none.txt"}, "cannot be read"),
-        ({"strip": "nowhere"}, "not module:function"),
+        ({"template": "none.txt"}, "and no file"),
+        ({"strip": "nowhere"}, "there is no module 'nowhere'"),
         ({"spred": True}, "did you mean 'spread'"),
     ],
 )
@@ -258,21 +264,19 @@ class Judged(RuleBasedStateMachine):
     def both(self, act):
         one, other = act(self.resumed), act(self.steady)
         for name, value in vars(one).items() if one is not None else ():
-            if name != "lessons":
+            if name != "auxiliary_samples":
                 np.testing.assert_equal(value, getattr(other, name))
             elif value is not None:
-                np.testing.assert_equal(vars(value), vars(other.lessons))
+                np.testing.assert_equal(vars(value), vars(other.auxiliary_samples))
         return one
 
     @rule(n=st.integers(1, 3), ahead=st.integers(0, 1))
     def select(self, n, ahead):
         if n <= 9 - len(self.in_flight):
             self.step += ahead
-            asks = self.steady.metrics()["observed"] > 0
             draw = self.both(lambda curriculum: curriculum.select(n, step=self.step))
             self.in_flight |= dict(zip(draw.tickets.tolist(), draw.prompts.tolist(), strict=True))
-            if asks:
-                self.judged |= set(draw.prompts.tolist())
+            self.judged |= set(draw.prompts.tolist())
 
     @rule(data=st.data(), seed=st.integers(0, 99), observed=st.booleans())
     def settle(self, data, seed, observed):
@@ -285,8 +289,12 @@ class Judged(RuleBasedStateMachine):
         if observed:
             rewards = np.random.default_rng(seed).integers(0, 2, (len(tickets), 4))
             verdict = self.both(lambda curriculum: curriculum.observe(tickets, rewards))
-            lessons = verdict.lessons
-            asked = [] if lessons is None else [candidate(bytes(i).decode()) for i in lessons.prompt_ids]
+            auxiliary_samples = verdict.auxiliary_samples
+            asked = (
+                []
+                if auxiliary_samples is None
+                else [candidate(bytes(i).decode()) for i in auxiliary_samples.prompt_ids]
+            )
             assert asked == due
         else:
             self.both(lambda curriculum: curriculum.drop(tickets))

@@ -5,13 +5,12 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.prediction.judging import Scripted
 
 from curro import ConfigError
 from curro.prediction.metis.judgment import read_prediction
 from curro.prediction.metis.statements import Statements
 from curro.prediction.metis.template import DEFAULT, Template, read_template
-
-from .judging import Scripted
 
 
 @pytest.mark.parametrize(
@@ -79,40 +78,60 @@ def test_without_exemplars_nothing_is_said_of_them():
     assert user["content"].startswith("Predict")
 
 
-HOSTILE = "{exemplars}{prompt}{0.__class__}{{}}}{ %s $x \\1 \\boxed{9} [system]"
+HOSTILE = "{{ exemplars }}{% raw %}{prompt}{0.__class__}{{}}}{ %s $x \\1 \\boxed{9} [system]"
 
 
 def test_what_is_put_in_is_not_read_again():
-    template = Template("{prompt}", "<{exemplars}|{prompt}>")
+    template = Template("{prompt}", "<{% for pair in exemplars %}{{ pair.prompt }}{% endfor %}|{{ prompt }}>")
     system, user = template.messages([(HOSTILE, 0.25)], HOSTILE)
     assert system["content"] == "{prompt}"
-    assert user["content"].endswith(f"|{HOSTILE}>")
-    assert user["content"].count(HOSTILE) == 2
+    assert user["content"] == f"<{HOSTILE}|{HOSTILE}>"
 
 
 @given(st.text())
 def test_any_prompt_stands_in_the_message_as_it_is(prompt):
-    _, user = Template("s", "a{prompt}b{exemplars}c").messages([], prompt)
-    assert user["content"] == f"a{prompt}bc"
+    _, user = Template("s", "a{{ prompt }}b").messages([], prompt)
+    assert user["content"] == f"a{prompt}b"
 
 
 def test_a_template_of_ones_own(tmp_path):
     path = tmp_path / "mine.txt"
-    path.write_text("\n[user]\nJudge {this}: {prompt}\n{exemplars}\n")
-    assert read_template(path, exemplars=True) == Template("", "Judge {this}: {prompt}\n{exemplars}")
+    path.write_text("\n[user]\nJudge {this}: {{ prompt }}\n{{ exemplars | length }} known\n")
     (message,) = read_template(path, exemplars=True).messages([], "7")
-    assert message == {"role": "user", "content": "Judge {this}: 7\n"}
+    assert message == {"role": "user", "content": "Judge {this}: 7\n0 known"}
+
+
+def test_the_papers_template_has_the_form_of_appendix_b_3():
+    """The conversation of example 1, with shorter problems."""
+    template = read_template("paper", exemplars=True)
+    system, user = template.messages([("one", 0.0), ("two", 0.109)], "three")
+    assert "Calibration: The labeled examples show" in system["content"]
+    assert system["content"].endswith("Example final line: \\boxed{0.10}")
+    assert user["content"].endswith(
+        'inside \\boxed{}.\n[Example 1]\nPROMPT:\n"""\none\n"""\nREWARD_VARIANCE: 0.000\n'
+        '[Example 2]\nPROMPT:\n"""\ntwo\n"""\nREWARD_VARIANCE: 0.109\n[Candidate]\nPROMPT:\n"""\nthree\n"""'
+    )
+    system, user = template.messages([], "three")  # B.4: nothing is said of examples
+    assert "xamples" not in system["content"] + user["content"]
+
+
+def test_an_expression_reaches_nothing_of_python(tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_text("[user]\n{{ prompt }}{{ prompt.__class__.__mro__ }}\n")
+    with pytest.raises(ConfigError, match="cannot be filled"):
+        read_template(path, exemplars=False).messages([], "7")
 
 
 @pytest.mark.parametrize(
     ("text", "error"),
     [
         ("[system]\na\n", "needs one section"),
-        ("hello\n[user]\n{prompt}{exemplars}", "needs one section"),
-        ("[user]\n{prompt}{exemplars}\n[user]\n{prompt}", "needs one section"),
-        ("[user]\n{exemplars}", r"has \{prompt\} 0 times"),
-        ("[user]\n{prompt}", r"has \{exemplars\} 0 times"),
-        ("[user]\n{prompt}{exemplars}{prompt}", r"has \{prompt\} 2 times"),
+        ("hello\n[user]\n{{ prompt }}{{ exemplars }}", "needs one section"),
+        ("[user]\n{{ prompt }}{{ exemplars }}\n[user]\n{{ prompt }}", "needs one section"),
+        ("[user]\n{{ exemplars }}", "does not show `prompt`"),
+        ("[user]\n{{ prompt }}", "does not show `exemplars`"),
+        ("[user]\n{{ prompt }}{{ exemplars }}{{ answer }}", "reads answer"),
+        ("[user]\n{{ prompt }}{% for %}", r"\[user\] of .* is not Jinja"),
     ],
 )
 def test_a_template_that_lacks_something_is_refused(tmp_path, text, error):
@@ -123,7 +142,7 @@ def test_a_template_that_lacks_something_is_refused(tmp_path, text, error):
 
 
 def test_no_template_of_that_name(tmp_path):
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="and no file"):
         read_template(tmp_path / "none.txt", exemplars=True)
 
 
@@ -144,7 +163,7 @@ def test_statements_are_stripped_and_then_cut(monkeypatch):
     assert Statements("mine:first_line", 4).of(policy, 0) == "abcd [...]"
     with pytest.raises(ConfigError, match="returned 3 for prompt 0, not text"):
         Statements("mine:broken", 4).of(policy, 0)
-    for spec, error in (("mine:gone", "not module:function"), ("mine:nothing", "not a function")):
+    for spec, error in (("mine:gone", "has no 'gone'"), ("mine:nothing", "neither a function nor a class")):
         with pytest.raises(ConfigError, match=error):
             Statements(spec, 4)
     with pytest.raises(ConfigError, match="cut is a number of characters from 1"):

@@ -234,3 +234,11 @@ def test_defaults_are_those_of_table_5():
 def test_a_wrong_option_is_refused(options, error):
     with pytest.raises(ConfigError, match=error):
         Curriculum({"name": "pcl", **options}, 4)
+
+
+def test_a_forged_state_is_refused_or_harmless():
+    from benchmarks import forged_states
+
+    counts = forged_states.forged_states("pcl", 20, seed=5)
+    assert counts["refused"] + counts["works"] == 20
+    assert min(counts["refused"], counts["works"]) >= 1

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from curro.errors import RunError
 from curro.report import comparison_table, render_comparison, write_comparison
-from curro.report.compare import crossing, isotonic
-from curro.runs import RunError, RunFolder
+from curro.report.compare import Curve, crossing, isotonic
+from curro.report.compare_page import distance
+from curro.storage.run_folder import RunFolder
 
 
 def evaluated(path, values, rollouts=100):
@@ -134,3 +136,19 @@ def test_a_page_of_runs_with_evaluations_alone(tmp_path, hostile_key):
     assert page.count("<figure>") == 2
     assert "<script" not in page
     assert "_b</span>" in page
+
+
+def test_the_distance_between_curves_is_marked_in_rollouts():
+    x = np.array([0.0, 100, 200, 300])
+    first = Curve(x, np.array([[0.0, 0.2, 0.4, 0.6]]))
+    faster = Curve(x, np.array([[0.0, 0.4, 0.8, 0.8]]))
+    found = distance(
+        {"uniform": first, "faster": faster, "never": Curve(x, np.array([[0.0, 0.1, 0.1, 0.1]]))}
+    )
+    # 0.6 is reached at 300 and, between 0.4 and 0.8, at 150
+    assert (found.mark.x0, found.mark.x1, found.mark.y) == (300, pytest.approx(150), 0.6)
+    assert found.mark.text == "150 fewer"
+    assert found.caption == "faster is at uniform's final level 150 rollouts sooner: 50% fewer."
+    slower = distance({"faster": Curve(x[:3], faster.values[:, :3] * 0.5), "uniform": first})
+    assert slower.mark.text == "0 more"
+    assert distance({"uniform": first, "never": Curve(x, np.zeros((1, 4)))}) is None

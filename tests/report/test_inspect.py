@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from curro.errors import ConfigError
+from curro.errors import ConfigError, RunError
 from curro.report import inspect_run
-from curro.runs import RunError, RunFolder
+from curro.storage.run_folder import RunFolder
 
 
 def printed(run, n=5, out=None, width=120):

@@ -5,32 +5,36 @@ from html.parser import HTMLParser
 
 import pytest
 
+from curro.errors import RunError
 from curro.report import write_report
-from curro.runs import RunError, RunFolder
+from curro.storage.run_folder import RunFolder
 
 ALWAYS = [
+    "What the chosen prompts gave",
     "Held-out success against rollouts",
     "Held-out success against updates",
+    "Rollouts without a gradient",
     "Mean reward of the training rollouts",
     "Share of groups with signal",
+    "Success rates of the pool",
+    "Success rates of the chosen prompts",
     "Success rates of the prompts seen",
     "Learnability of the data set",
-    "Prompts not seen yet",
+    "Coverage",
+    "Visits of the prompts",
+    "Prompts by their latest group",
     "Success rates over the prompts seen",
     "Mean priority",
     "Moves and flips",
     "Why prompts were chosen",
-    "Success rates of the chosen prompts",
+    "Staleness",
     "Mean square of the advantages, uniform = 1",
 ]
 OWN = {
-    "published": ["Heap", "Solved pool", "Unsolved pool"],
-    "default": ["Learnable prompts", "Solved prompts", "Unsolved prompts", "Half-life of the evidence"],
-    "uniform": ["Learnable prompts", "Solved prompts", "Unsolved prompts"],
+    "published": ["Pools"],
+    "default": ["Half-life of the evidence"],
+    "uniform": [],
     "predicting": [
-        "Learnable prompts",
-        "Solved prompts",
-        "Unsolved prompts",
         "Half-life of the evidence",
         "Calibration of the predictions",
         "Rank correlation of predicted and realised",

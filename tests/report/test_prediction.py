@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from curro.report.history import read_history
 from curro.report.prediction import (
     calibration,
     calibration_bins,
@@ -11,8 +10,9 @@ from curro.report.prediction import (
     predictions_of,
     rank_correlations,
 )
-from curro.runs import RunFolder
+from curro.report.run_reader import read_history
 from curro.selection.base import Reason
+from curro.storage.run_folder import RunFolder
 
 
 def history_of(folder, rows, *, reward_range=(0, 1), **metrics):
@@ -85,10 +85,10 @@ def test_correlation_in_windows_of_what_was_chosen_how(tmp_path):
     step, rho = over_training(found, ~found.explored)
     np.testing.assert_allclose(step, [3, 5])
     np.testing.assert_allclose(rho, [1, -1])
-    picture = rank_correlations(history)
-    assert [key.name for key in picture.legend] == ["chosen by prediction", "chosen at random"]
-    assert "spread 20% as wide as the candidates'" in picture.caption
-    assert "Those chosen at random show the predictor as it is" in picture.caption
+    chart = rank_correlations(history)
+    assert [one.name for one in chart.series if one.name] == ["chosen by prediction", "chosen at random"]
+    assert "spread 20% as wide as the candidates'" in chart.caption
+    assert "Those chosen at random show the predictor as it is" in chart.caption
 
 
 def test_a_window_in_which_nothing_differs_is_left_out(tmp_path):
@@ -98,18 +98,18 @@ def test_a_window_in_which_nothing_differs_is_left_out(tmp_path):
 
 
 def test_without_exploration_the_caption_says_what_is_missing(tmp_path):
-    picture = rank_correlations(history_of(tmp_path / "run", many()))
-    assert [key.name for key in picture.legend] == ["chosen by prediction"]
-    assert picture.caption.endswith("A share of exploration would show the predictor as it is.")
+    chart = rank_correlations(history_of(tmp_path / "run", many()))
+    assert [one.name for one in chart.series if one.name] == ["chosen by prediction"]
+    assert chart.caption.endswith("A share of exploration would show the predictor as it is.")
 
 
 def test_calibration_names_what_was_predicted(tmp_path):
-    picture = calibration(history_of(tmp_path / "variance", many()))
-    assert "predicted reward variance" in picture.svg
-    assert "(n-1)/n p(1-p)" in picture.caption
-    picture = calibration(history_of(tmp_path / "rate", many(name="predicted_rate")))
-    assert "predicted success rate" in picture.svg
-    assert "p(1-p)" not in picture.caption
+    chart = calibration(history_of(tmp_path / "variance", many()))
+    assert chart.x_label == "predicted reward variance"
+    assert "(n-1)/n p(1-p)" in chart.caption
+    chart = calibration(history_of(tmp_path / "rate", many(name="predicted_rate")))
+    assert chart.x_label == "predicted success rate"
+    assert "p(1-p)" not in chart.caption
 
 
 @pytest.mark.parametrize(

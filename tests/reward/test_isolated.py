@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
 from curro.errors import RewardError
-from curro.reward.isolated import Pool
+from curro.reward import isolated
+from curro.reward.isolated import UNCHECKED, Pool
 
 CHECK = """
     import os, sys, time
@@ -35,8 +37,10 @@ CHECK = """
             return len(mmap.mmap(-1, 6 << 30, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0))
         if job == "recurse":
             return check(job)
-        if job == "pid":
+        if job.startswith("pid"):
             return os.getpid()
+        if job == "sleep":
+            time.sleep(60)
         if job == "random":
             import random
             return random.random()
@@ -76,10 +80,11 @@ def test_a_check_that_breaks_gives_none_and_the_next_one_is_served(pool, job):
     assert pool.map(["ab", job, "abc"]) == [2.0, None, 3.0]
 
 
-def test_a_check_that_does_not_end_is_interrupted(pool):
-    [pid] = pool.map(["pid"])
+def test_a_check_that_does_not_end_is_interrupted(pool, monkeypatch):
+    monkeypatch.setattr(isolated, "CHECK_SECONDS", 600.0)  # the processor's time ends it, however busy
+    [pid] = pool.map(["pid before"])
     assert pool.map(["loop"]) == [None]
-    assert pool.map(["pid"]) == [pid]
+    assert pool.map(["pid after"]) == [pid]
 
 
 def test_a_check_that_cannot_be_interrupted_is_ended(pool):
@@ -87,17 +92,35 @@ def test_a_check_that_cannot_be_interrupted_is_ended(pool):
 
 
 def test_a_worker_killed_between_jobs_is_started_again(pool):
-    [pid] = pool.map(["pid"])
+    [pid] = pool.map(["pid of the killed"])
     os.kill(int(pid), signal.SIGKILL)
     os.waitid(os.P_PID, int(pid), os.WEXITED | os.WNOWAIT)
-    assert pool.map(["a"]) == [None]
-    assert pool.map(["a"]) == [1.0]
+    assert pool.map(["six"]) == [3.0]
+
+
+def test_a_job_that_came_before_is_not_done_again(pool):
+    assert pool.map(["pid x"]) == pool.map(["pid x"])
+    pool.close()
+    [known], [new] = pool.map(["pid x"]), pool.map(["pid y"])
+    assert known != new
+
+
+def test_a_check_that_only_waits_is_ended_by_the_clock(pool, monkeypatch):
+    monkeypatch.setattr(isolated, "CHECK_SECONDS", 0.5)
+    started = time.monotonic()
+    assert pool.map(["sleep"] * 3) == [None] * 3
+    assert time.monotonic() - started < 30
+
+
+def test_jobs_that_a_batch_has_no_time_for_are_neither_right_nor_wrong(pool):
+    assert pool.map(["late 1", "late 2"], seconds=-1) == [UNCHECKED] * 2
+    assert pool.map(["late 1"]) == [6.0]
 
 
 def test_ctrl_c_is_left_to_the_trainer(pool):
-    [pid] = pool.map(["pid"])
+    [pid] = pool.map(["pid of the interrupted"])
     os.kill(int(pid), signal.SIGINT)
-    assert pool.map(["pid"]) == [pid]
+    assert pool.map(["pid of the same"]) == [pid]
 
 
 def test_what_the_user_got_wrong_is_an_error(pool):

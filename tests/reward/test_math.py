@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from curro.reward import resolve_reward
+from curro.reward import isolated, resolve_reward
 
 MATH = resolve_reward("math")
 
@@ -58,6 +59,13 @@ def test_equal(completion, answer):
 )
 def test_unequal(completion, answer):
     assert score(completion, answer) == 0.0
+
+
+def test_where_the_time_is_over_there_is_no_score(monkeypatch):
+    pool = isolated.pool("curro.reward.math_check")
+    monkeypatch.setattr(pool, "map", partial(pool.map, seconds=-1.0))
+    completions = [r"\boxed{0.125}", "1/8", "x"]
+    assert MATH.score(completions, [{"answer": "1/8"}] * 3) == [None, 1.0, None]
 
 
 def test_a_row_without_answer_is_not_scored():

@@ -57,45 +57,6 @@ def test_nan_of_the_users_names_the_prompt(module):
         resolve_reward(f"{name}:f").score(["2"], [ROW])
 
 
-def test_a_function_that_is_not_there(module):
-    name = module(
-        "class Helper: ...\ndef score_it(c, r): ...\ndef _hidden(c, r): ...\ndef other(c, r): ...\nn = 3\n"
-    )
-    message = rf"'{name}' has no function 'scoreit' \(did you mean 'score_it'\?\); it has: score_it, other$"
-    with pytest.raises(ConfigError, match=message):
-        resolve_reward(f"{name}:scoreit")
-    for wrong in ("n", ""):
-        with pytest.raises(ConfigError, match=rf"has no function '{wrong}'.*it has: score_it, other$"):
-            resolve_reward(f"{name}:{wrong}")
-    with pytest.raises(ConfigError, match=r"it has: none$"):
-        resolve_reward(f"{module('')}:f")
-
-
-def test_a_module_that_is_not_there(module):
-    with pytest.raises(
-        ConfigError, match=r"^reward 'no_such_module:f': there is no module 'no_such_module' in /.* nor"
-    ):
-        resolve_reward("no_such_module:f")
-    with pytest.raises(ConfigError, match=r"there is no module 'no_such_package' in"):
-        resolve_reward("no_such_package.part:f")
-    with pytest.raises(ConfigError, match=r"^reward ':f': importing '' failed"):
-        resolve_reward(":f")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("import no_such_library\n", "failed: No module named 'no_such_library'"),
-        ("def f(:\n", "failed: SyntaxError: "),
-        ("1 / 0\n", "failed: ZeroDivisionError: "),
-    ],
-)
-def test_a_module_that_does_not_import(module, text, message):
-    name = module(text)
-    with pytest.raises(ConfigError, match=rf"^reward '{name}:f': importing '{name}' {message}"):
-        resolve_reward(f"{name}:f")
-
-
 def test_the_lab_s_own_scores():
     prompts = load_prompts("lab:chains/easy", limit=3)
     rows = list(prompts)
@@ -128,7 +89,7 @@ def test_auto_is_math_where_nothing_says_otherwise():
             "maths",
             r"^no reward is called 'maths' \(did you mean 'math'\?\); there are: .*exact.*; your own is",
         ),
-        ("", r"^no reward is called ''; there are: math, exact, reasoning-gym, lab, auto; your own"),
+        ("", r"^no reward is called ''; there are: math, exact, .*, lab, auto; your own"),
     ],
 )
 def test_a_misspelt_reward(spec, message):

@@ -83,7 +83,7 @@ class FakeServer:
         finish: the reason at the end.
         first: answers before all others: a status, or raw bytes of a stream.
         pause: seconds between two tokens.
-        strict: refuse fields that OpenAI's own API does not have.
+        strict: refuse fields that are not in `known`.
         requests: the bodies that came, in order.
         most: the most requests that were answered at one time.
         hung_up: set when a client closed the connection before the end.
@@ -93,6 +93,8 @@ class FakeServer:
         self.shape, self.finish, self.pause, self.strict = shape, "stop", 0.0, False
         self.pieces = [("4", 11, -0.5), ("0", 7, -0.25), ("", 2, -0.125)]
         self.several = shape != "text"
+        self.known = {"model", "prompt", "messages", "max_tokens", "temperature", "top_p", "n", "stream"}
+        self.known.add("logprobs")
         self.first: list[int | bytes] = []
         self.models = ["tiny"]
         self.requests: list[dict[str, Any]] = []
@@ -137,8 +139,6 @@ class FakeServer:
 
 
 def _handler(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
-    known = {"model", "prompt", "messages", "max_tokens", "temperature", "top_p", "n", "stream", "logprobs"}
-
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *_: Any) -> None:
             pass
@@ -149,8 +149,8 @@ def _handler(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             fake.requests.append(body)
-            if fake.strict and set(body) - known:
-                self._plain(400, {"error": {"message": f"unknown fields {sorted(set(body) - known)}"}})
+            if fake.strict and set(body) - fake.known:
+                self._plain(400, {"error": {"message": f"unknown fields {sorted(set(body) - fake.known)}"}})
                 return
             if fake.shape == "vllm" and body["temperature"] < 1e-5 and body["n"] > 1:
                 self._plain(400, {"error": {"message": "n must be 1 when using greedy sampling"}})

@@ -6,15 +6,14 @@ import asyncio
 
 import numpy as np
 import pytest
+from tests.rollout.server_setup import save_models, transformers_serve
 
 from curro import Curriculum
 from curro.data import load_prompts
 from curro.errors import EngineError
 from curro.reward import resolve_reward
+from curro.rollout.engines.openai_server import OpenAIEngine
 from curro.rollout.filler import Filler
-from curro.rollout.openai_server import OpenAIEngine
-
-from .server_setup import save_models, transformers_serve
 
 PROMPTS = load_prompts("lab:chains", limit=40)
 REWARD = resolve_reward("auto", PROMPTS)
@@ -36,9 +35,8 @@ def filler(curriculum, server, **options):
 
 
 def balanced(fill):
-    found = fill.metrics()
-    settled = found["fill/admitted"] + found["fill/rejected"] + found["fill/dropped"]
-    assert found["fill/submitted"] == settled + found["fill/running"]
+    counts = fill.counts
+    assert counts.given_out == counts.admitted + counts.rejected + counts.dropped + fill.in_flight
 
 
 def test_a_batch_of_admitted_groups_then_a_dead_server_then_a_new_one(tmp_path):

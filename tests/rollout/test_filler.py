@@ -2,17 +2,20 @@ import asyncio
 import inspect
 import os
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.rollout.fake_engine import FakeEngine, InOrder, by_text, rollouts, run
+from benchmarks.virtual_time import run
+from tests.rollout.fake_engine import FakeEngine, InOrder, by_text, rollouts
 
-from curro import ConfigError, Curriculum, RewardError
+from curro import Allocation, ConfigError, Curriculum, RewardError
 from curro.errors import EngineError, FillError, PromptError
-from curro.lessons import Lessons
-from curro.rollout.engine import Rollout
+from curro.policy import AuxiliarySamples
+from curro.rollout.engines.engine import Rollout
+from curro.rollout.fill_settings import FillSettings
 from curro.rollout.filler import Filler
 from curro.rollout.scoring import Scorer
 
@@ -32,17 +35,19 @@ def make(plan, *, prompts=20, score=by_text, curriculum=None, **options):
 
     engine = FakeEngine(answer)
     options = {"rollouts_per_prompt": 4, "max_in_flight": 4} | options
+    settings = {name: options.pop(name) for name in ("limit", "when_short") if name in options}
+    options["fill"] = FillSettings(**({"when_short": "error"} | settings))
     return Filler(curriculum, engine, str, score, **options), engine, curriculum
 
 
 def settled(filler, curriculum):
     """Asserts that the counts agree with the curriculum's and returns them."""
     counts, port = filler.counts, curriculum.metrics()
-    assert counts.submitted == counts.admitted + counts.rejected + counts.dropped + filler.running
-    assert port["selected"] == counts.submitted + counts.repeats
+    assert counts.given_out == counts.admitted + counts.rejected + counts.dropped + filler.in_flight
+    assert port["selected"] == counts.given_out + counts.repeats
     assert port["observed"] == counts.admitted + counts.rejected
     assert port["dropped"] == counts.dropped + counts.repeats
-    assert port["in_flight"] == filler.running
+    assert port["in_flight"] == filler.in_flight
     assert port["admitted"] == counts.admitted
     return counts
 
@@ -61,11 +66,11 @@ def test_a_batch_is_what_the_curriculum_said_of_the_groups():
         [[0.5, 0.5, -0.5, -0.5], [2 * third, -third, 0, -third], [-0.75, 0.25, 0.25, 0.25]],
     )
     np.testing.assert_allclose(batch.informativeness, [0.25, 2 / 9, 0.1875])
-    assert batch.weights.tolist() == [1, 1, 1]
+    np.testing.assert_array_equal(batch.credit, batch.advantages)
     assert batch.admitted.all()
     assert [rollout.error for rollout in batch.rollouts[1]] == [None, None, "failed", None]
     counts = settled(filler, curriculum)
-    assert (counts.submitted, counts.admitted, counts.rejected, counts.cancelled) == (8, 3, 2, 3)
+    assert (counts.given_out, counts.admitted, counts.rejected, counts.cancelled) == (8, 3, 2, 3)
     assert (counts.rollouts, counts.failed_rollouts, counts.wasted_rollouts) == (32, 1, 13)
     assert batch.counts == counts
 
@@ -87,12 +92,13 @@ def test_the_weights_are_those_of_one_draw_of_the_whole_batch(marks, expected):
     batch = run(filler.fill(len(expected), step=1))
     order = np.argsort(batch.prompts)
     assert batch.prompts[order].tolist() == list(range(len(expected)))
-    np.testing.assert_allclose(batch.weights[order], expected)
+    weights = (batch.credit / batch.advantages)[order]
+    np.testing.assert_allclose(weights, np.broadcast_to(np.c_[expected], weights.shape))
     once = with_priorities()
     draw = once.select(3, step=1)
     drawn = np.isin(draw.prompts, batch.prompts)
-    weights = once.batch_weights(draw.weights[drawn])
-    np.testing.assert_allclose(batch.weights[order], weights[np.argsort(draw.prompts[drawn])])
+    together = once.selection.batch_weights(draw.weights[drawn])
+    np.testing.assert_allclose(weights[:, 0], together[np.argsort(draw.prompts[drawn])])
 
 
 def test_no_more_than_n_where_all_end_in_the_same_instant():
@@ -108,7 +114,7 @@ def test_never_more_than_the_slots_are_generated_or_scored():
     in_flight = []
 
     async def slow(prompt, completions):
-        in_flight.append(len(filler._flight.running))
+        in_flight.append(len(filler._tasks.running))
         await asyncio.sleep(prompt % 3)
         return await by_text(prompt, completions)
 
@@ -178,10 +184,10 @@ def test_a_prompt_comes_once_in_a_fill():
     filler, engine, curriculum = make(lambda i, n: (1.0, GOOD if i else HARD), prompts=5)
     batch = run(filler.fill(4, step=0))
     assert sorted(batch.prompts) == [1, 2, 3, 4]
-    with pytest.raises(FillError, match="every prompt had been tried, and 4 of 5 groups"):
+    with pytest.raises(FillError, match="all 5 prompts were tried or are in flight, and 4 of 5 groups"):
         run(filler.fill(5, step=1))
     assert len(engine.calls) == 10
-    assert settled(filler, curriculum).repeats > 0
+    settled(filler, curriculum)
     assert filler.kept == 4
 
 
@@ -196,7 +202,7 @@ def test_failed_rollouts_are_asked_for_again_where_too_few_are_left():
     counts = settled(filler, curriculum)
     assert counts.failed == 0
     assert counts.cancelled == 1
-    with pytest.raises(FillError, match="every prompt had been tried"):
+    with pytest.raises(FillError, match="all 3 prompts were tried"):
         run(make(lambda i, n: (1.0, "x" * n), prompts=3)[0].fill(1, step=0))
 
 
@@ -253,7 +259,7 @@ def test_an_engine_that_returns_no_rollouts():
             return ["text"] * n
 
     filler, _, curriculum = make(lambda i, n: (0, GOOD), max_failures=2)
-    filler._flight.engine = Wrong(None)
+    filler._tasks.engine = Wrong(None)
     with pytest.raises(FillError, match="TypeError: the engine returned 'text', not a Rollout"):
         run(filler.fill(1, step=0))
     settled(filler, curriculum)
@@ -286,7 +292,7 @@ def test_a_dead_engine_ends_the_fill_and_loses_nothing():
     with pytest.raises(EngineError, match="the server is gone") as caught:
         run(filler.fill(5, step=0))
     assert caught.value.__notes__ == ["2 admitted groups are kept for the next fill"]
-    assert (filler.running, filler.kept, engine.running) == (0, 2, 0)
+    assert (filler.in_flight, filler.kept, engine.running) == (0, 2, 0)
     settled(filler, curriculum)
     dead[0] = False
     batch = run(filler.fill(5, step=1))
@@ -310,7 +316,7 @@ def test_carried_groups_come_into_the_next_batch_unless_they_are_stale():
         counts, cancelled = filler.counts, list(engine.cancelled)
         await filler.close()
         assert settled(filler, curriculum).admitted == 16
-        assert engine.running == filler.running == 0
+        assert engine.running == filler.in_flight == 0
         return batches, counts.stale, cancelled
 
     batches, stale, cancelled = run(steps(1))
@@ -326,9 +332,9 @@ def test_held_groups_are_observed_when_a_batch_needs_them():
     async def steps():
         filler, _, curriculum = make(lambda i, n: (1.0, GOOD), max_in_flight=8, max_staleness=1)
         await filler.fill(3, step=0)
-        assert (filler.held, curriculum.metrics()["observed"]) == (5, 3)
+        assert (filler.waiting, curriculum.metrics()["observed"]) == (5, 3)
         second = await filler.fill(3, step=1)
-        assert (filler.held, second.counts.rollouts) == (2, 0)
+        assert (filler.waiting, second.counts.rollouts) == (2, 0)
         await filler.fill(3, step=2)
         assert filler.counts.stale == 2
         assert settled(filler, curriculum).admitted == 9
@@ -337,28 +343,31 @@ def test_held_groups_are_observed_when_a_batch_needs_them():
     run(steps())
 
 
-@pytest.mark.parametrize("how", ["seconds", "rollouts", "prompts"])
+@pytest.mark.parametrize("how", ["seconds", "limit", "prompts"])
 def test_what_runs_out_is_named_and_what_is_admitted_is_kept(how):
-    options, said = {
-        "seconds": ({"max_seconds": 2.5}, "2.5 s were over, and 2 of 9"),
-        "rollouts": ({"max_rollouts": 18}, "18 rollouts were used, and 2 of 9"),
-        "prompts": ({"prompts": 4}, "every prompt had been tried, and 2 of 9"),
+    options, said, kept = {
+        "seconds": ({"max_seconds": 2.5}, "the time was over, and 2 of 9", [0, 2]),
+        "limit": ({"limit": 1}, "the limit of 1 batches was reached, and 5 of 9", [0, 2, 4, 6, 8]),
+        "prompts": ({"prompts": 4}, "all 4 prompts were tried or are in flight, and 2 of 9", [0, 2]),
     }[how]
     filler, _, curriculum = make(lambda i, n: (1.0, [GOOD, HARD][i % 2]), max_in_flight=2, **options)
-    with pytest.raises(FillError, match=said):
+    with pytest.raises(FillError, match=said) as caught:
         run(filler.fill(9, step=0))
-    assert settled(filler, curriculum).admitted == filler.kept == 2
-    batch = run(filler.fill(2, step=0))
-    assert (batch.prompts.tolist(), batch.counts.rollouts) == ([0, 2], 0)
+    assert caught.value.__notes__ == [f"{len(kept)} admitted groups are kept for the next fill"]
+    assert settled(filler, curriculum).admitted == filler.kept == len(kept)
+    batch = run(filler.fill(len(kept), step=0))
+    assert (batch.prompts.tolist(), batch.counts.rollouts) == (kept, 0)
     assert filler.kept == 0
 
 
-def test_retries_stay_within_the_budget_of_rollouts():
-    filler, engine, curriculum = make(lambda i, n: (1.0, "x" * n), max_rollouts=10, when_short="finish")
+def test_groups_that_fail_count_towards_the_limit():
+    filler, engine, curriculum = make(
+        lambda i, n: (1.0, "x" * n), limit=2, when_short="finish", max_in_flight=1
+    )
     batch = run(filler.fill(2, step=0))
-    assert sum(n for _, n in engine.calls) == 8
+    assert sum(n for _, n in engine.calls) == 4 * 3 * 4  # 4 groups, each asked for 3 times
     assert (len(batch), batch.rewards.shape) == (0, (0, 4))
-    assert settled(filler, curriculum).failed == 2
+    assert settled(filler, curriculum).failed == 4
 
 
 def test_short_batches_are_finished_smaller():
@@ -390,13 +399,42 @@ def test_cancelling_a_fill_leaves_nothing_behind():
         fill.cancel()
         with pytest.raises(asyncio.CancelledError):
             await fill
-        assert (filler.kept, filler.running, engine.running) == (2, 0, 0)
+        assert (filler.kept, filler.in_flight, engine.running) == (2, 0, 0)
         settled(filler, curriculum)
         batch = await filler.fill(3, step=0)
         assert batch.prompts[:2].tolist() == [0, 1]
         settled(filler, curriculum)
 
     run(interrupted())
+
+
+@pytest.mark.parametrize("times", [2, 3])
+def test_a_fill_cancelled_again_while_it_waits_for_its_engine_returns_no_earlier(times):
+    """The model of a local engine must not be trained while it still generates."""
+
+    async def main():
+        filler, engine, curriculum = make(lambda i, n: (100.0, GOOD))
+
+        async def slow_to_stop(prompt, n):
+            try:
+                await asyncio.sleep(100.0)
+            finally:
+                await asyncio.sleep(10.0)
+
+        engine.answer = slow_to_stop
+        fill = asyncio.create_task(filler.fill(2, step=0))
+        await asyncio.sleep(1.0)
+        for _ in range(times):
+            fill.cancel()
+            await asyncio.sleep(1.0)
+        assert not fill.done()
+        with pytest.raises(asyncio.CancelledError):
+            await fill
+        assert asyncio.get_running_loop().time() == 11.0
+        assert engine.running == filler.in_flight == 0
+        settled(filler, curriculum)
+
+    run(main())
 
 
 def test_one_fill_at_a_time_and_none_after_the_end():
@@ -442,7 +480,7 @@ def test_a_prompt_that_cannot_be_had_ends_the_fill():
     filler.prompts = ["0", "1"].__getitem__
     with pytest.raises(IndexError):
         run(filler.fill(3, step=0))
-    assert filler.running == 0
+    assert filler.in_flight == 0
     assert curriculum.metrics()["in_flight"] == 0
 
 
@@ -455,7 +493,7 @@ def test_a_prompt_that_cannot_be_had_ends_the_fill():
         {"retries": -1},
         {"least_rollouts": 5},
         {"max_failures": 0},
-        {"max_rollouts": 3},
+        {"limit": 0.5},
         {"timeout": 0},
         {"max_seconds": float("nan")},
         {"when_short": "wait"},
@@ -495,7 +533,7 @@ def test_scores_that_are_no_rewards_are_one_clear_error(scores, said):
     filler, engine, curriculum = make(lambda i, n: (1.0, GOOD), score=score, weights=weights)
     with pytest.raises(RewardError, match=said):
         run(filler.fill(2, step=0))
-    assert filler.running == engine.running == 0
+    assert filler.in_flight == engine.running == 0
     settled(filler, curriculum)
 
 
@@ -711,18 +749,135 @@ def test_every_option_and_every_count_is_documented():
 
 
 def test_a_selection_that_repeats_needs_an_end():
-    curriculum = Curriculum("pspo:replacement=true", 4, admission="band:0.4,0.6")
-    options = {"rollouts_per_prompt": 4, "max_in_flight": 2}
-    engine = FakeEngine(lambda prompt, n: by_marks(HARD))
-    with pytest.raises(ConfigError, match="set max_rollouts or max_seconds"):
-        Filler(curriculum, engine, str, by_text, **options)
-    filler = Filler(curriculum, engine, str, by_text, max_rollouts=40, **options)
-    with pytest.raises(FillError, match="40 rollouts were used"):
-        run(filler.fill(2, step=0))
+    def endless(**settings):
+        curriculum = Curriculum("pspo:replacement=true", 4, admission="band:0.4,0.6")
+        return make(lambda i, n: (1.0, HARD), curriculum=curriculum, max_in_flight=2, **settings)[0]
+
+    with pytest.raises(ConfigError, match="set max_seconds or the fill's limit"):
+        endless(limit=np.inf)
+    with pytest.raises(FillError, match="the limit of 5 batches was reached, and 0 of 2 groups"):
+        run(endless(limit=5).fill(2, step=0))
 
 
-async def by_marks(marks):
-    return rollouts(marks)
+class TwoOrSix(Allocation):
+    """2 and 6 rollouts in turn."""
+
+    needs_belief = False
+
+    def __call__(self, prompts, budget, successes, failures):
+        return np.resize([2, 6], prompts)
+
+
+def test_groups_have_the_sizes_that_the_allocation_gave_them():
+    marks = {0: "10", 1: "111000", 2: "11", 3: "x11000", 4: "01", 5: "100000"}
+    curriculum = Curriculum(
+        InOrder(), 20, allocation=TwoOrSix(), admission="band:0,1", advantage="leave-one-out"
+    )
+    filler, engine, _ = make(
+        lambda i, n: (1.0 + i, marks.get(i, "0" * n)),
+        curriculum=curriculum,
+        max_in_flight=6,
+        rollouts_per_prompt=4,
+    )
+    batch = run(filler.fill(4, step=0))
+    assert engine.calls[:4] == [("0", 2), ("1", 6), ("2", 2), ("3", 6)]
+    assert batch.prompts.tolist() == [0, 1, 3, 4]
+    assert [len(rollouts) for rollouts in batch.rollouts] == [2, 6, 6, 2]
+    assert batch.scored.sum(axis=1).tolist() == [2, 6, 5, 2]
+    np.testing.assert_array_equal(batch.rewards[0], [1, 0, 0, 0, 0, 0])
+    np.testing.assert_allclose(batch.credit[0], [1, -1, 0, 0, 0, 0])
+    np.testing.assert_allclose(batch.credit[2], [0, 0.75, 0.75, -0.5, -0.5, -0.5])
+    counts = settled(filler, curriculum)
+    assert (counts.given_out, counts.cancelled, counts.draws) == (12, 7, 3)
+    assert counts.rollouts == 5 * (2 + 6)  # 10 were started
+    failing, _, _ = make(lambda i, n: (1.0, "0" * n), curriculum=curriculum, max_in_flight=3, limit=99)
+    with pytest.raises(FillError, match="all 20 prompts were tried"):
+        run(failing.fill(2, step=1))
+    assert len(curriculum.ledger) == 0
+
+
+def test_a_knapsack_spends_the_budget_of_every_batch():
+    curriculum = Curriculum("frontier", 40, allocation="knapsack", advantage="leave-one-out")
+    filler, _, _ = make(lambda i, n: (1.0, ("10" * n)[:n]), curriculum=curriculum, max_in_flight=4)
+
+    async def steps():
+        return [await filler.fill(4, step=step) for step in range(5)]
+
+    for batch in run(steps()):
+        assert sum(len(rollouts) for rollouts in batch.rollouts) == 4 * 4
+    assert settled(filler, curriculum).admitted == 20
+
+
+def staged(plan, allocation, **options):
+    """A filler whose groups go on; `plan(prompt, stage)` are the marks of a group's stage."""
+    curriculum = Curriculum(
+        InOrder(), 20, allocation=allocation, admission="signal", advantage="leave-one-out"
+    )
+    stages = Counter()
+
+    def marks(prompt, n):
+        stages[prompt] += 1
+        return 1.0, plan(prompt, stages[prompt])
+
+    filler, engine, _ = make(marks, curriculum=curriculum, **options)
+    return filler, engine, curriculum
+
+
+def test_open_groups_get_the_further_rollouts_that_the_allocation_wants():
+    plans = {1: ["10", "1x01", "1"], 2: ["11"], 4: ["01", "x000", "0"]}
+    filler, engine, curriculum = staged(
+        lambda i, stage: plans.get(i, ["00"])[stage - 1], "screen:first=2,total=6", least_rollouts=1
+    )
+    batch = run(filler.fill(2, step=0))
+    assert [call for call in engine.calls if call[0] == "1"] == [("1", 2), ("1", 4), ("1", 1)]
+    assert batch.prompts.tolist() == [1, 4]
+    assert [len(rollouts) for rollouts in batch.rollouts] == [7, 7]
+    assert batch.scored.sum(axis=1).tolist() == [6, 6]
+    np.testing.assert_array_equal(batch.rewards[0], [1, 0, 1, 0, 0, 1, 1])
+    np.testing.assert_allclose(batch.credit[0], [0.4, -0.8, 0.4, 0, -0.8, 0.4, 0.4])
+    counts = settled(filler, curriculum)
+    assert counts.rollouts == sum(n for _, n in engine.calls)
+
+
+def test_a_group_that_cannot_go_on_is_observed_as_it_is():
+    filler, engine, curriculum = staged(
+        lambda i, stage: "10" if stage == 1 else "xx", "screen:first=2,total=4", retries=1, max_in_flight=1
+    )
+    batch = run(filler.fill(1, step=0))
+    assert batch.rewards.tolist() == [[1, 0]]
+    assert engine.calls == [("0", 2)] + [("0", 2)] * 2
+    assert settled(filler, curriculum).wasted_rollouts == 4
+
+
+def test_a_group_that_wants_more_for_ever_ends_at_the_limit():
+    class Endless(Allocation):
+        needs_budget = needs_belief = False
+        first = 4
+
+        def more(self, groups, table):
+            return np.full(len(groups.prompts), 4)
+
+    filler, _, curriculum = staged(
+        lambda i, stage: "1100", Endless(), limit=3, max_in_flight=1, rollouts_per_prompt=4
+    )
+    batch = run(filler.fill(2, step=0))
+    assert filler.counts.rollouts == 3 * 2 * 4 + 4
+    assert [len(rollouts) for rollouts in batch.rollouts] == [24, 4]
+    settled(filler, curriculum)
+
+
+def test_the_best_groups_of_as_many_batches_as_the_limit_says():
+    curriculum = Curriculum(InOrder(), 20, admission="best")
+    marks = ["0000", "1000", "1111", "1100"]
+    filler, _, _ = make(
+        lambda i, n: (1.0 + i, marks[i % 4]),
+        curriculum=curriculum,
+        limit=2,
+        when_short="top-up",
+        max_in_flight=1,
+    )
+    assert sorted(run(filler.fill(2, step=0)).prompts.tolist()) == [1, 3]
+    assert settled(filler, curriculum).topped_up == 2
 
 
 class Teaches(InOrder):
@@ -730,15 +885,24 @@ class Teaches(InOrder):
 
     def observe(self, outcome):
         told = tuple((int(prompt),) for prompt in outcome.prompts)
-        self.lessons = Lessons(told, told, np.ones(len(told)), 0.1)
+        return AuxiliarySamples(told, told, np.ones(len(told)), 0.1)
 
 
 def test_what_the_policy_is_to_learn_comes_with_the_batch_after_rejected_groups_too():
     curriculum = Curriculum(Teaches(), 20, admission="band:0,1")
     filler, _, _ = make(lambda i, n: (i, [GOOD, EASY, HARD][i % 3]), curriculum=curriculum, max_in_flight=1)
     first, second = run(filler.fill(2, step=0)), run(filler.fill(1, step=1))
-    assert [lessons.prompt_ids for lessons in first.lessons] == [((0,),), ((1,),), ((2,),), ((3,),)]
-    assert [lessons.prompt_ids for lessons in second.lessons] == [((4,),), ((5,),), ((6,),)]
+    assert [part.prompt_ids for part in first.auxiliary_samples] == [
+        ((0,),),
+        ((1,),),
+        ((2,),),
+        ((3,),),
+    ]
+    assert [part.prompt_ids for part in second.auxiliary_samples] == [
+        ((4,),),
+        ((5,),),
+        ((6,),),
+    ]
 
 
 def hangs_on_0(prompt, completions):

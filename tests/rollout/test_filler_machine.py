@@ -5,14 +5,17 @@ import asyncio
 from collections import Counter
 
 import numpy as np
+from benchmarks.virtual_time import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.rollout.fake_engine import FakeEngine, run
+from tests.rollout.fake_engine import FakeEngine
+from tests.rollout.fill_promises import check
 
 from curro import Curriculum, RewardError
 from curro.errors import EngineError, FillError
-from curro.rollout.engine import Rollout
-from curro.rollout.filler import WHEN_SHORT, Filler
+from curro.rollout.engines.engine import Rollout
+from curro.rollout.fill_settings import WHEN_SHORT, FillSettings
+from curro.rollout.filler import Filler
 
 GROUP = 3
 ENGINE = {
@@ -38,15 +41,15 @@ class World:
             score_timeout=5.0, **options,
         )  # fmt: skip
         self.admitted, self.trained, self.topped = [], [], []
-        settle = self.filler._settler.settle
+        settle = self.filler._settle
 
-        def watched(group, fill):
-            settle(group, fill)
+        def watched(group):
+            settle(group)
             if group.admitted:
                 self.admitted.append(group.ticket)
             self.check()
 
-        self.filler._settler.settle = watched
+        self.filler._settle = watched
 
     def pick(self, kinds):
         weights = np.array(list(kinds.values()))
@@ -104,21 +107,16 @@ class World:
         return scores[1:] if kind == "short" else scores
 
     def check(self):
-        filler, counts, port = self.filler, self.filler.counts, self.curriculum.metrics()
-        repeats = port["selected"] - counts.submitted
-        assert counts.submitted == counts.admitted + counts.rejected + counts.dropped + filler.running
-        assert repeats == counts.repeats
-        assert port["observed"] == counts.admitted + counts.rejected
-        assert port["selected"] == port["observed"] + port["dropped"] + port["in_flight"]
-        assert port["in_flight"] >= filler.running
-        assert len(filler._flight.running) <= filler.max_in_flight
+        filler = self.filler
+        check(filler._fill, self.curriculum)
+        assert len(filler._tasks.running) <= filler.max_in_flight
         assert self.engine.running <= filler.max_in_flight
 
     def take(self, batch, n, step):
         filler = self.filler
         assert len(batch) <= n
-        assert len(batch) == n or filler.when_short == "finish"
-        assert batch.admitted.all() or filler.when_short == "top-up"
+        assert len(batch) == n or filler._fill.settings.when_short == "finish"
+        assert batch.admitted.all() or filler._fill.settings.when_short == "top-up"
         assert len(set(batch.prompts)) == len(batch)
         assert (step - batch.steps[~batch.admitted] <= filler.max_staleness).all()
         assert batch.rewards.shape == batch.scored.shape == batch.advantages.shape == (len(batch), GROUP)
@@ -131,24 +129,27 @@ class World:
 
     async def live(self, plan, carries):
         for step, (n, patience, pause, same) in enumerate(plan):
-            fill = asyncio.create_task(self.filler.fill(n, step=step // 2 if same else step))
+            now = step // 2 if same else step
+            fill = asyncio.create_task(self.filler.fill(n, step=now))
             await asyncio.wait([fill], timeout=patience)
-            fill.cancel()
+            for _ in range(1 + step % 2):  # some are cancelled again while they wait for the engine
+                fill.cancel()
+                await asyncio.sleep(0.5)
             try:
-                self.take(await fill, n, step)
+                self.take(await fill, n, now)
             except (EngineError, RewardError, FillError, asyncio.CancelledError) as error:
                 dead = isinstance(error, EngineError)
             else:
                 dead = False
             self.check()
-            assert self.curriculum.metrics()["in_flight"] == self.filler.running
+            assert self.curriculum.metrics()["in_flight"] == self.filler.in_flight
             if dead or not carries:
-                assert self.engine.running == self.filler.running == 0
+                assert self.engine.running == self.filler.in_flight == 0
             await asyncio.sleep(pause)
         await self.filler.close()
         self.check()
         assert self.curriculum.metrics()["in_flight"] == self.engine.running == 0
-        kept = [group.ticket for group in self.filler._settler.kept]
+        kept = list(self.filler._fill.admitted)
         assert sorted(self.admitted) == sorted(self.trained + kept)
         assert len(set(self.trained + self.topped)) == len(self.trained + self.topped)
         assert self.filler.counts.topped_up == len(self.topped)
@@ -166,7 +167,7 @@ class World:
     least=st.integers(1, GROUP),
     max_failures=st.sampled_from([2, 5, 100]),
     max_seconds=st.sampled_from([4.0, 30.0, np.inf]),
-    max_rollouts=st.sampled_from([GROUP, 10, 40, np.inf]),
+    limit=st.sampled_from([1.0, 2.5, 10.0]),
     when_short=st.sampled_from(WHEN_SHORT),
     same=st.booleans(),
     plan=st.lists(
@@ -180,12 +181,12 @@ class World:
     ),
 )
 def test_faults_break_no_promise(
-    seed, selection, admission, slots, staleness, retries, least, max_failures, max_seconds, max_rollouts,
+    seed, selection, admission, slots, staleness, retries, least, max_failures, max_seconds, limit,
     when_short, same, plan,
 ):  # fmt: skip
     world = World(
         seed, selection, admission, max_in_flight=slots, max_staleness=staleness, retries=retries,
-        least_rollouts=least, max_failures=max_failures, max_seconds=max_seconds, max_rollouts=max_rollouts,
-        when_short=when_short,
+        least_rollouts=least, max_failures=max_failures, max_seconds=max_seconds,
+        fill=FillSettings(limit, when_short),
     )  # fmt: skip
     run(world.live([(*fill, same) for fill in plan], staleness > 0))

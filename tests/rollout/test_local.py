@@ -18,8 +18,9 @@ from curro import Curriculum
 from curro.errors import ConfigError, EngineError, PromptError
 from curro.lab import load
 from curro.lab.model import build_model
+from curro.rollout.engines.local import LocalEngine
+from curro.rollout.engines.sampling_settings import SamplingSettings
 from curro.rollout.filler import Filler
-from curro.rollout.local import LocalEngine
 
 CHAT = [{"role": "user", "content": "3afc="}]
 PROMPTS = ["3afc=", "5b=", "1abcdefghij=", CHAT]
@@ -228,7 +229,7 @@ def test_cancelled_requests_stop_at_the_next_token(endless):
             isinstance(e, asyncio.CancelledError)
             for e in await asyncio.gather(*running, waiting, return_exceptions=True)
         )
-        engine.max_new_tokens = 2
+        engine.settings = SamplingSettings(2)
         start = time.monotonic()
         await engine.generate("5b=", 1)
         return time.monotonic() - start
@@ -385,7 +386,7 @@ def test_no_rollouts_of_no_request(chains):
     assert generated(chains, ["5b="], 0)[0] == [[]]
 
 
-@pytest.mark.parametrize("options", [{"temperature": 0}, {"max_new_tokens": 0}, {"batch": 0}, {"seed": -1}])
+@pytest.mark.parametrize("options", [{"temperature": -1}, {"max_new_tokens": 0}, {"batch": 0}, {"seed": -1}])
 def test_options_out_of_range(chains, options):
     with pytest.raises(ConfigError):
         LocalEngine(*chains, **{"max_new_tokens": 4} | options)

@@ -13,9 +13,9 @@ from tests.rollout.server_setup import FakeServer, save_models, transformers_ser
 from curro import Curriculum
 from curro.errors import ConfigError, EngineError, PromptError
 from curro.lab import load
+from curro.rollout.engines.openai_server import OpenAIEngine
+from curro.rollout.engines.server_answer import Completion, gather
 from curro.rollout.filler import Filler
-from curro.rollout.openai_server import OpenAIEngine
-from curro.rollout.server_answer import Choice, gather
 
 
 @pytest.fixture(scope="session")
@@ -53,11 +53,11 @@ def test_transformers_serve_answers(serve, models):
     tokenizer = load("chains")[1]
 
     async def use(engine):
-        offer = await engine.capabilities()
-        return offer, await asyncio.gather(*(engine.generate(f"{i}afc=", 4) for i in range(4)))
+        given = await engine.capabilities()
+        return given, await asyncio.gather(*(engine.generate(f"{i}afc=", 4) for i in range(4)))
 
-    (offer, groups), metrics = with_engine(use, serve, str(models[0]), tokenizer=tokenizer)
-    assert (offer.several, offer.logprobs, offer.token_ids) == (False, False, False)
+    (given, groups), metrics = with_engine(use, serve, str(models[0]), tokenizer=tokenizer)
+    assert (given.several, given.logprobs, given.token_ids) == (False, False, False)
     texts = [rollout.text for group in groups for rollout in group]
     assert [len(group) for group in groups] == [4, 4, 4, 4]
     assert len(set(texts)) > 4, "sampled greedily, as the model's own generation config says"
@@ -168,9 +168,10 @@ def test_greedy_completions_are_asked_for_one_by_one(temperature):
 def test_extra_fields_are_sent_and_change_the_sampling(shape):
     fake = FakeServer(shape)
     fake.strict = shape == "text"
-    extra = {"top_k": 20, "top_p": 0.9, "min_p": 0.1, "repetition_penalty": 1.1, "stop": ["!"]}
+    extra = {"top_k": 20, "min_p": 0.1, "repetition_penalty": 1.1, "stop": ["!"]}
     if shape == "text":
-        extra = {"top_p": 0.9}
+        fake.known.add("seed")
+        extra = {"seed": 7}
     with fake.running() as url:
         rollouts(url, extra=extra)
     assert all(body | extra == body for body in fake.requests)
@@ -193,6 +194,7 @@ def test_logprobs_of_a_sampling_that_extra_fields_change_are_left_out_unless_vou
         ("max_tokens", "give the engine's option max_new_tokens"),
         ("max_completion_tokens", "give the engine's option max_new_tokens"),
         ("temperature", "give the engine's option temperature"),
+        ("top_p", "give the engine's option top_p"),
     ],
 )
 def test_extra_fields_that_the_engine_sets_are_refused(field, said):
@@ -439,10 +441,10 @@ def test_chunks_of_any_shape_are_survived(chunk):
 
 
 def test_ids_and_logprobs_that_make_no_sense_are_left_out():
-    choice = Choice()
+    choice = Completion()
     choice.add({"text": "\ud83d", "token_ids": [1, True, -4], "finish_reason": "stop"})
     assert choice.token_ids is None
-    choice = Choice()
+    choice = Completion()
     choice.add({"text": "\ud83d", "token_ids": [1, 2], "logprobs": {"token_logprobs": [-1.0, None]}})
     choice.add({"text": "\ude00\ud83d", "finish_reason": "eos"})
     rollout = choice.rollout(with_logprobs=True, token_ids=choice.token_ids)
@@ -450,5 +452,5 @@ def test_ids_and_logprobs_that_make_no_sense_are_left_out():
 
 
 def test_a_completion_that_the_server_withholds_is_a_failed_rollout():
-    choice = Choice(pieces=["half"], finish="abort")
+    choice = Completion(pieces=["half"], finish="abort")
     assert "'abort'" in choice.rollout(with_logprobs=True, token_ids=None).error

@@ -151,3 +151,20 @@ def test_a_column_that_is_not_of_pass_rates(value):
     rows = [{"key": "a", "prompt": "", "answer": None, "level": value}]
     with pytest.raises(ConfigError, match="the column 'level' is not of pass rates"):
         Curriculum("adcl:column=level", PromptSet(rows))
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_estimates_are_not_trained_on_as_published(trains):
+    """Of 4 prompts in 2 chunks: all are estimated, then the first chunk is trained on."""
+    curriculum = Curriculum(f"adcl:chunks=2,train_estimates={trains}", 4, seed=0, advantage="group")
+    assert curriculum.has_admission is not trains
+    rewards = succeed([2, 4, 6, 8])
+    draw = curriculum.select(4, step=0)
+    verdict = curriculum.observe(draw.tickets, rewards(draw.prompts))
+    assert verdict.admitted.tolist() == [trains] * 4
+    assert verdict.advantages.any() == trains
+    assert (curriculum.table["visits"] == 1).all()
+    draw = curriculum.select(2, step=1)
+    verdict = curriculum.observe(draw.tickets, rewards(draw.prompts))
+    assert verdict.admitted.all()
+    assert verdict.advantages[draw.prompts == 2].any()

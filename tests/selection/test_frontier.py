@@ -97,13 +97,13 @@ def test_groups_count_as_trials_by_strength_and_recency(told, monkeypatch):
     seen = []
     monkeypatch.setattr(LogisticRegression, "fit", lambda self, features, rate, trials: seen.append(trials))
     posterior.learn()
-    # groups of 8; S = 1/2, as nothing is known of it
-    np.testing.assert_allclose(seen[0], 8 / (1 + 7 / 1.5) * np.arange(481, 513) / 512)
-    assert len(seen[0]) == REFIT
+    trials = 8 / (1 + 7 / (posterior.strength + 1))  # of groups of 8
+    np.testing.assert_allclose(seen[0], trials * np.arange(481, 513) / 512)
+    assert len(seen[0]) == 32 > REFIT
 
 
 def test_without_texts_it_is_the_posterior_of_own_outcomes():
-    own = Curriculum("posterior:target=none", 60, seed=5)
+    own = Curriculum("posterior:target=none,thompson=false", 60, seed=5)
     frontier = Curriculum("frontier", 60, seed=5)
     rates = np.random.default_rng(2).random(60)
     for step in range(20):

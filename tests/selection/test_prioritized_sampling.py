@@ -88,7 +88,7 @@ def test_probabilities_and_weights():
     np.testing.assert_allclose(probabilities, [0.5, 0.4, 0.1], rtol=1e-12)
     raw = (1 / (3 * np.array([0.5, 0.4, 0.1]))) ** 0.5
     np.testing.assert_allclose(weights, raw, rtol=1e-12)
-    np.testing.assert_allclose(port.batch_weights(weights), [math.sqrt(0.2), 0.5, 1], rtol=1e-12)
+    np.testing.assert_allclose(port.selection.batch_weights(weights), [math.sqrt(0.2), 0.5, 1], rtol=1e-12)
 
 
 def test_weights_of_a_batch_do_not_depend_on_how_it_was_drawn():
@@ -100,7 +100,7 @@ def test_weights_of_a_batch_do_not_depend_on_how_it_was_drawn():
         draws = [port.select(n, step=1) for n in sizes]
         prompts = np.concatenate([draw.prompts for draw in draws])
         settled = [port.observe(draw.tickets, np.zeros((len(draw), 4))).weights for draw in draws]
-        weights = port.batch_weights(np.concatenate(settled))
+        weights = port.selection.batch_weights(np.concatenate(settled))
         found.append(weights[np.argsort(prompts)].tolist())
     for weights in found:
         assert weights == pytest.approx([math.sqrt(0.2), 0.5, 1], rel=1e-12)
@@ -120,7 +120,7 @@ def test_all_normalizes_by_the_rarest_prompt_of_the_data_set():
         port = pspo(2, normalize=normalize, seed=3, **options)
         report(port, [[1, 1, 0, 0], [0, 0, 0, 0]])
         draws = [port.select(1, step=1) for _ in range(2)]
-        weight = {int(d.prompts[0]): float(port.batch_weights(d.weights)[0]) for d in draws}
+        weight = {int(d.prompts[0]): float(port.selection.batch_weights(d.weights)[0]) for d in draws}
         assert weight == pytest.approx({0: expected, 1: 1.0})
 
 
@@ -129,7 +129,7 @@ def test_beta_grows_to_1():
     report(port, [[1, 1, 0, 0], [0, 0, 0, 0]])
     for step, beta in ((1, 0.46), (5, 0.7), (10, 1.0), (25, 1.0)):
         draw = port.select(2, step=step)
-        assert port.batch_weights(draw.weights)[draw.prompts == 0] == pytest.approx(0.2**beta)
+        assert port.selection.batch_weights(draw.weights)[draw.prompts == 0] == pytest.approx(0.2**beta)
         port.drop(draw.tickets)
 
 

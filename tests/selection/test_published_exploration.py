@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from curro import Curriculum, Reason
+from curro import ConfigError, Curriculum, Reason
 
 PUBLISHED = "prioritized-replay:variant=published,retest_every=0"
 
@@ -99,3 +99,25 @@ def test_proportional_draws_use_the_pools_too():
     curriculum = graded("draw=proportional,exploration=0", [0, 0, 4, 8])
     draw = curriculum.select(4, step=1)
     assert draw.reasons.tolist() == [Reason.PRIORITY] + [Reason.RETEST_UNSOLVED] * 2 + [Reason.RETEST_SOLVED]
+
+
+@pytest.mark.parametrize(("exponent", "chance"), [(1.0, 16 / 28), (2.0, 256 / 400), (0.0, 1 / 2)])
+def test_the_exponent_tunes_the_trade_off_of_the_sum_tree(exponent, chance):
+    """4 and 2 successes in 8: omega is 16/64 and 12/64, and 256 and 144 their squares."""
+    curriculum = Curriculum(
+        "prioritized-replay:variant=published,draw=proportional,exploration=0,bonus=0,"
+        f"exponent={exponent},initial_priority=0.2",
+        2,
+        seed=0,
+    )
+    draw = curriculum.select(2, step=0)
+    successes = np.where(draw.prompts == 0, 4, 2)
+    curriculum.observe(draw.tickets, np.arange(8) < successes[:, None])
+    again = curriculum.select(1, step=1)
+    expected = chance if again.prompts[0] == 0 else 1 - chance
+    assert again.probabilities[0] == pytest.approx(expected)
+
+
+def test_an_exponent_is_of_the_sum_tree():
+    with pytest.raises(ConfigError, match="draw is 'top'"):
+        Curriculum("prioritized-replay:variant=published,exponent=2", 2)

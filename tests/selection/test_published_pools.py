@@ -170,3 +170,40 @@ def test_mean_priority_and_sizes():
     metrics = curriculum.metrics()
     assert metrics["replay/mean_priority"] == pytest.approx((0.25 + 0.1875 + 0.2 + 0.2) / 4, rel=1e-6)
     assert pools(curriculum) == (4, 0, 1)
+
+
+@pytest.mark.parametrize("advantage", ["group", "smoothed:alpha=0.5"])
+def test_a_retest_that_stays_solved_has_no_gradient(advantage):
+    """Smoothed, a group of 8 successes after one of 4 has advantages; solved and retested it has none."""
+    curriculum = Curriculum(f"{PUBLISHED},retest_every=1", 1, advantage=advantage)
+    found = []
+    for step, successes in enumerate([4, 8, 8, 4]):
+        draw = curriculum.select(1, step=step)
+        verdict = curriculum.observe(draw.tickets, [np.arange(8) < successes])
+        found.append(bool(verdict.advantages.any()))
+        assert verdict.admitted.all()
+    smoothed = advantage != "group"
+    assert found == [True, smoothed, False, True]  # it enters the pool, stays there, leaves it
+
+
+def test_a_random_subset_of_a_pool_is_retested():
+    """Section 4.1: any prompt may come first, not the longest unevaluated alone."""
+    first = set()
+    for seed in range(40):
+        curriculum = Curriculum(f"{PUBLISHED},retest_order=random,retest_every=10", 4, seed=seed)
+        for step in range(4):
+            play(curriculum, step, 1, [0] * 4)
+        oldest = curriculum.table["last_step"].argsort()
+        draw = curriculum.select(3, step=10)
+        assert (draw.reasons == Reason.RETEST_UNSOLVED).all()
+        assert len(set(draw.prompts.tolist())) == 3
+        first.add(int(np.flatnonzero(oldest == draw.prompts[0])[0]))
+    assert first == set(range(4))
+
+
+def test_the_deviation_of_the_moving_averages():
+    curriculum = Curriculum(PUBLISHED, 3)
+    assert np.isnan(curriculum.metrics()["replay/success_rate_std"])
+    draw = curriculum.select(2, step=0)
+    curriculum.observe(draw.tickets, [[1, 0, 0, 0], [1, 1, 1, 0]])
+    assert curriculum.metrics()["replay/success_rate_std"] == pytest.approx(0.25)

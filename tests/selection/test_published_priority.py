@@ -57,7 +57,7 @@ def test_smoothing_of_one_keeps_the_latest_group_only():
 
 def test_variance_of_the_mixture_for_continuous_rewards():
     curriculum = Curriculum(PLAIN, 1, reward_range=(0, 10))
-    for step, rewards in enumerate(([2, 4], [6, 6, 0, 0], [7, 9])):
+    for step, rewards in enumerate(([2, 4, 2, 4], [6, 6, 0, 0], [7, 9, 7, 9])):
         curriculum.observe(curriculum.select(1, step=step).tickets, [rewards])
         if step == 1:
             # means 3 and 3, variances 1 and 9: 0.8 * 9 + 0.2 * 1 = 7.4
@@ -142,3 +142,24 @@ def test_a_dropped_prompt_comes_back_with_its_priority():
     play(curriculum, 0, 3, [4, 3, 2])
     curriculum.drop(curriculum.select(3, step=1).tickets)
     assert curriculum.select(3, step=1).prompts.tolist() == [0, 1, 2]
+
+
+def test_the_heap_is_fed_the_bonus_at_exactly_one_half():
+    curriculum = Curriculum(PLAIN + ",bonus=0.05", 2)
+    play(curriculum, 0, 2, [4, 5])
+    # 4/8 * 4/8 + 0.05 = 0.3 comes before 5/8 * 3/8 + 0.05 = 0.284...; without its bonus it would be 0.25
+    fed = curriculum.selection.heap.priorities(np.arange(2))
+    np.testing.assert_allclose(fed, [0.3, 15 / 64 + 0.05], rtol=1e-12)
+    np.testing.assert_array_equal(priorities(curriculum), fed)
+    assert curriculum.select(1, step=1).prompts.tolist() == [0]
+
+
+def test_groups_of_other_sizes_count_by_their_rollouts():
+    """smoothing = 1/2: a group of 2 after one of 8 has the weight 2/10, one of 8 after one of 2 8/10."""
+    for first, then, expected in (([0] * 8, [1] * 2, 0.2), ([0] * 2, [1] * 8, 0.8)):
+        curriculum = Curriculum(PLAIN + ",smoothing=0.5,bonus=0", 1)
+        for step, rewards in enumerate((first, then)):
+            curriculum.observe(curriculum.select(1, step=step).tickets, [rewards])
+        # ten rollouts put together: p(1-p) of them
+        assert curriculum.table["smoothed_mean"][0] == pytest.approx(expected)
+        assert priorities(curriculum)[0] == pytest.approx(expected * (1 - expected))

@@ -68,20 +68,20 @@ def curriculum_of(spec, rows, variances):
 
 
 def run(spec, world, *, resume=lambda curriculum, step: curriculum, steps=STEPS):
-    """Train; returns the curriculum, the prompts and reasons of each step and the lessons."""
+    """Train; returns the curriculum, the prompts and reasons of each step and the auxiliary samples."""
     rows, _, variances = world
-    curriculum, drawn, reasons, lessons = curriculum_of(spec, rows, variances), [], [], []
+    curriculum, drawn, reasons, auxiliary_samples = curriculum_of(spec, rows, variances), [], [], []
     for step in range(steps):
         draw = curriculum.select(BATCH, step=step)
         curriculum = resume(curriculum, step)
         rewards = np.array([[share(rows[p], p, step, g) for g in range(GROUP)] for p in draw.prompts])
         assert ((rewards > 0) & (rewards < 1)).any()
         verdict = curriculum.observe(draw.tickets, rewards)
-        lessons.append((verdict.lessons, rewards.var(axis=1)))
+        auxiliary_samples.append((verdict.auxiliary_samples, rewards.var(axis=1)))
         drawn.append(draw.prompts.tolist())
         reasons.append(draw.reasons.tolist())
         curriculum = resume(curriculum, step)
-    return curriculum, np.array(drawn), np.array(reasons), lessons
+    return curriculum, np.array(drawn), np.array(reasons), auxiliary_samples
 
 
 BY_VARIANCE = [
@@ -125,12 +125,11 @@ def test_adcl_goes_from_easy_to_hard_by_shares(world, spec, sign):
     assert chunks == sorted(chunks)
 
 
-def test_lessons_of_metis_are_paid_by_the_variance_of_shares(world):
-    _, drawn, _, lessons = run("metis", world, steps=2)
-    assert lessons[0][0] is None
+def test_auxiliary_samples_of_metis_are_paid_by_the_variance_of_shares(world):
+    _, drawn, _, auxiliary_samples = run("metis", world, steps=1)
     _, _, variances = world
-    made, realised = lessons[1]
-    expected = judgment_reward(np.round(variances[drawn[1]], 3), realised)
+    made, realised = auxiliary_samples[0]
+    expected = judgment_reward(np.round(variances[drawn[0]], 3), realised)
     assert 0.02 < realised.mean() < 0.25
     np.testing.assert_allclose(made.advantages, expected)
 

@@ -1,0 +1,214 @@
+"""The live page in a real browser: a real run is watched while it trains, and hostile texts do nothing."""
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from curro.storage.run_folder import RunFolder
+
+HERE = Path(__file__).parent
+Browser = runpy.run_path(str(HERE / "browser.py"))["Browser"]
+simulated = runpy.run_path(str(HERE.parent / "report" / "simulated.py"))
+checks = runpy.run_path(str(HERE / "test_report_in_browser.py"))
+
+HOSTILE = (
+    '</pre><script>window.hurt = 1</script><img src=x onerror="window.hurt = 2">\x1b[31m\u202eabc'
+    + "y" * 1_000_000
+)
+
+
+class Page:
+    """An address as `Browser.open` takes it."""
+
+    def __init__(self, url):
+        self.url = url
+
+    def as_uri(self):
+        return self.url
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    browser = Browser(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
+
+
+@contextmanager
+def watching(*runs):
+    """`curro watch` as a process; its address."""
+    command = [sys.executable, "-m", "curro", "watch", "--port", "0", *map(str, runs)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"}
+    ) as server:
+        try:
+            said = iter(server.stdout.readline, "")
+            yield Page(next(found[0] for line in said if (found := re.search(r"http://\S+", line))))
+        finally:
+            server.terminate()
+
+
+def eventually(browser, script, seconds=60):
+    """What a script returns as soon as it is true."""
+    for _ in range(seconds * 5):
+        if found := browser.run(script):
+            return found
+        threading.Event().wait(0.2)
+    raise AssertionError(f"{script}: {browser.run('return document.body.innerText')}")
+
+
+def complaints(browser):
+    """What the browser complains of, except that a page whose server was stopped asks in vain."""
+    return [line for line in browser.console() if "ERR_CONNECTION_REFUSED" not in line]
+
+
+STEP = "return Number((document.getElementById('method').textContent.match(/step (\\d+)/) || [])[1] || 0)"
+
+
+def test_a_real_run_is_watched_while_it_trains(browser, tmp_path):
+    """Begun before there is a run; numbers change; a prompt's rollouts are read; its end harms nothing."""
+    run = tmp_path / "run"
+    command = [
+        "train",
+        "--data",
+        "lab:chains",
+        "--curriculum",
+        "uniform",
+        "--out",
+        str(run),
+        "--eval-prompts",
+        "8",
+    ]
+    command += [
+        "--rollouts",
+        "960",
+        "--prompts-per-step",
+        "8",
+        "--rollouts-per-prompt",
+        "4",
+        "--keep-rollouts",
+        "2",
+    ]
+    with watching(run) as page:
+        browser.console()
+        browser.open(page, width=1280, dark=False)
+        assert "there is no such folder" in eventually(
+            browser, "return document.getElementById('live').textContent"
+        )
+        with subprocess.Popen(
+            [sys.executable, "-m", "curro", *command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as training:
+            first = eventually(browser, f"const step = (() => {{ {STEP} }})(); return step >= 2 && step", 240)
+            figures = browser.run(
+                "return document.querySelector('figure[data-chart=outcomes] svg').innerHTML"
+            )
+            later = eventually(
+                browser, f"const step = (() => {{ {STEP} }})(); return step > {first} && step", 120
+            )
+            assert 2 <= first < later <= 30
+            assert eventually(
+                browser,
+                f"return document.querySelector('figure[data-chart=outcomes] svg').innerHTML !== {figures!r}",
+            )
+            browser.run("document.querySelector('#rankings button').click()")
+            eventually(browser, "return document.querySelector('#prompt[open] details[open] pre')")
+            assert browser.run("return document.querySelector('#prompt details[open] .badge').textContent")
+            assert browser.run(
+                "return document.querySelector('#prompt-content > pre').textContent.endsWith('=')"
+            )
+            said = training.communicate(timeout=400)[0]
+            assert training.returncode == 0, said
+        eventually(browser, "return document.getElementById('method').textContent.includes('step 30 of 30')")
+    assert eventually(browser, "return document.getElementById('live').className === 'lost'")
+    assert complaints(browser) == []
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("watched")
+    hostile = simulated["simulated_run"](folder / "hostile", "posterior:exploration=0.25", hostile=True)
+    hostile.append_rollouts(
+        {
+            "step": row["step"],
+            "prompt": row["prompt"],
+            "text": HOSTILE,
+            "rollouts": [
+                {"reward": 0.0, "text": HOSTILE, "tokens": 9, "cut": True},
+                {"reward": 1.0, "text": "مرحبا"},
+            ],
+        }
+        for row in hostile.groups()[-8:]
+    )
+    return [hostile.path, simulated["simulated_run"](folder / "plain", "uniform").path]
+
+
+@pytest.mark.parametrize(("width", "dark"), checks["SCREENS"])
+def test_the_page_is_readable(browser, runs, width, dark):
+    with watching(*runs) as page:
+        browser.console()
+        browser.open(page, width=width, dark=dark)
+        eventually(browser, "return document.querySelectorAll('figure > svg text').length > 100")
+        assert browser.run("return document.documentElement.scrollWidth") <= width
+        assert browser.run("return document.querySelectorAll('figure > svg').length") >= 20
+        assert browser.run(checks["LEAST_CONTRAST"]) >= 4.5
+        assert browser.run(OUTSIDE) == []
+        assert browser.run("return document.getElementById('verdict').className") in (
+            "works",
+            "level",
+            "behind",
+        )
+        assert browser.run("return document.querySelectorAll('#runs button').length") == 2
+        assert complaints(browser) == []
+
+
+def test_hostile_texts_do_nothing(browser, runs):
+    with watching(*runs) as page:
+        browser.console()
+        browser.open(page, width=360, dark=True)
+        eventually(browser, "return document.querySelector('#rankings button')")
+        eventually(browser, "return document.getElementById('live').textContent === 'live'")
+        number = RunFolder.open(runs[0]).groups()[-1]["prompt"]
+        browser.run(
+            f"document.querySelector('#find input').value = {number};"
+            "document.querySelector('#find button').click()"
+        )
+        text = eventually(browser, "return document.querySelector('#prompt details[open] pre')?.textContent")
+        assert text.startswith("</pre><script>window.hurt = 1</script><img src=x")
+        assert "\\u001b[31m\\u202eabc" in text
+        assert len(text) < 30_000
+        browser.run("document.querySelector('#prompt details[open] pre button').click()")
+        assert (
+            browser.run("return document.querySelector('#prompt details[open] pre').textContent.length")
+            > 1_000_000
+        )
+        assert browser.run("return document.documentElement.scrollWidth") <= 360
+        assert browser.run("return document.getElementById('prompt').scrollWidth") <= 360
+        assert browser.run(
+            "return [window.hurt ?? null, document.images.length, document.scripts.length]"
+        ) == [None, 0, 1]
+        assert "\u202e" not in browser.run("return document.body.innerText")
+        assert complaints(browser) == []
+
+
+def test_runs_are_chosen_by_their_tabs(browser, runs):
+    with watching(*runs) as page:
+        browser.open(page, width=1280, dark=False)
+        eventually(browser, "return document.getElementById('method').textContent.includes('posterior')")
+        eventually(browser, "return document.querySelectorAll('#together figure').length === 3")
+        browser.run("document.querySelectorAll('#runs button')[1].click()")
+        eventually(browser, "return document.getElementById('method').textContent.includes('uniform')")
+        assert browser.run("return document.getElementById('name').textContent") == "plain"
+        assert browser.run("return !document.querySelector('figure[data-chart=calibration]')")
+
+
+OUTSIDE = checks["OUTSIDE"].replace("'.table'", "'.scroll, pre, dialog, #tip'")

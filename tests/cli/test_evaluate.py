@@ -1,0 +1,117 @@
+"""`curro evaluate`: models on a data set and on suites, here and on a server, gone on with and printed."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from tests.rollout.server_setup import FakeServer
+
+from curro import lab
+from curro.data import load_prompts
+from curro.evaluation.estimate_folder import EstimateFolder
+from curro.evaluation.pass_at_k import pass_at_k
+
+CHAINS = ["--suite", "lab:chains", "--limit", "12", "-k", "4", "--out", "out"]
+
+
+def rows_of(path):
+    return [json.loads(line) for line in (path / "groups.jsonl").read_text().splitlines()]
+
+
+def test_two_models_in_one_table_and_on_one_page(curro, tmp_path):
+    model, tokenizer = lab.load("chains")
+    other = tmp_path / "<b>copy</b>"
+    model.save_pretrained(other)
+    tokenizer.save_pretrained(other)
+    rows = [
+        row | {"length": len(row["prompt"])} for row in load_prompts("lab:chains", split="test", limit=12)
+    ]
+    (tmp_path / "chains.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data = ["--suite", "chains.jsonl", "--reward", "lab:chains", "--max-completion-length", "16", "-k", "4"]
+    said = curro("evaluate", "lab:chains", "<b>copy</b>", *data, "--by", "length")
+    folder = EstimateFolder.open(tmp_path / "evaluations" / "chains-jsonl-lab-chains")
+    table = folder.table()
+    assert table["key"].to_pylist() == [row["key"] for row in rows]
+    correct = table["correct"].to_numpy()
+    np.testing.assert_allclose(correct / 4, table["mean"].to_numpy())
+    assert (folder.settings["temperature"], folder.settings["top_p"]) == (0.6, 0.95)
+    for k in (1, 4):
+        assert f"{pass_at_k(correct, 4, k):.3f}".removeprefix("0") in said
+    assert said.count("<b>copy</b>") >= 2
+    assert "pass@1 on chains.jsonl by group" in said
+    page = (tmp_path / "evaluations" / "evaluation.html").read_text()
+    assert "<b>copy" not in page
+    assert page.count("&lt;b&gt;copy") == 2
+    assert all(f"<td>{row['length']}</td>" in page for row in rows)
+
+
+def test_gone_on_with_where_it_stopped(curro, tmp_path):
+    curro("evaluate", "lab:chains", *CHAINS)
+    folder = tmp_path / "out" / "lab-chains-lab-chains"
+    rows = rows_of(folder)
+    rows[1]["rollouts"] = 3  # a sample failed: the problem is asked again
+    kept = "".join(json.dumps(row) + "\n" for row in rows[:5])
+    (folder / "groups.jsonl").write_text(kept + '{"prompt": 9, "k')
+    said = curro("evaluate", "lab:chains", *CHAINS)
+    again = rows_of(folder)
+    assert again[:5] == rows[:5]
+    assert sorted(row["prompt"] for row in again[5:]) == sorted(
+        [rows[1]["prompt"], *(r["prompt"] for r in rows[5:])]
+    )
+    times = (folder / "groups.jsonl").stat().st_mtime_ns
+    assert curro("evaluate", "lab:chains", *CHAINS) == said[said.index("Accuracy") :]
+    assert (folder / "groups.jsonl").stat().st_mtime_ns == times, "nothing was left to sample"
+    said = curro("evaluate", "lab:chains", *CHAINS, "--temperature", "1", status=2)
+    assert "(temperature was 0.6, is 1.0)" in said
+
+
+def test_a_suite_from_a_file_by_a_server(curro, tmp_path):
+    rows = [{"problem": f"What is {i}?", "answer": str(i), "level": 1 + i % 2} for i in (40, 41, 40, 42)]
+    (tmp_path / "math.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    fake = FakeServer()
+    arguments = ["--suite", "MATH-500", "--data", "math.jsonl", "-k", "2", "--pass-at", "1"]
+    with fake.running() as url:
+        said = curro("evaluate", "tiny", *arguments, "--server", url)
+    table = EstimateFolder.open(tmp_path / "evaluations" / "MATH-500-tiny").table()
+    assert table["correct"].to_pylist() == [2, 0, 2, 0]
+    assert fake.requests[-1]["messages"][0]["content"].startswith("What is")
+    assert {body["top_p"] for body in fake.requests} == {0.95}
+    assert {body["temperature"] for body in fake.requests} == {0.6}
+    # Wilson's interval of 2 of 4 problems, and of the levels' 2 of 3 and 0 of 1
+    assert ".500 (.150 to .850)" in said
+    assert ".667 (.208 to .939)" in said
+    assert ".000 (.000 to .793)" in said
+
+
+def test_episodes_are_played(curro, tmp_path):
+    """The warm model opens some locks, and goes on where it stopped."""
+    arguments = ["--suite", "lab:locks", "--limit", "8", "-k", "4", "--batch", "16", "--temperature", "1"]
+    curro("evaluate", "lab:locks", *arguments)
+    folder = tmp_path / "evaluations" / "lab-locks-lab-locks"
+    rows = rows_of(folder)
+    assert len(rows) == 8
+    assert 0 < sum(row["correct"] for row in rows) < 32
+    (folder / "groups.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[:4]))
+    curro("evaluate", "lab:locks", *arguments)
+    assert [row["correct"] for row in rows_of(folder)] == [row["correct"] for row in rows]
+    said = curro("evaluate", "m", *arguments, "--server", "http://localhost:1", status=2)
+    assert "a server answers in one turn" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--suite", "AMC32"], "no suite is called 'AMC32' (did you mean 'AMC23'?)"),
+        (["--suite", "lab:chains", "--pass-at", "8"], "--pass-at is between 1 and the 4 samples"),
+        (["--suite", "lab:chains", "--pass-at", "x"], "--pass-at is numbers with commas between"),
+        (["--suite", "lab:chains", "--by", "colour", "--limit", "2"], "there is no column 'colour'"),
+        (["--suite", "AIME24", "--suite", "AIME25", "--data", "x.jsonl"], "name one --suite"),
+        (["--suite", "AIME24", "--answer-column", "a"], "the suite AIME24 knows its columns"),
+        (["--suite", "AIME24", "--data", "none.jsonl"], "there is no file or folder 'none.jsonl'"),
+        (["--suite", "lab:chains", "--top-p", "2", "--limit", "2"], "top_p is a number above 0"),
+    ],
+)
+def test_mistakes(curro, arguments, sentence):
+    assert sentence in curro("evaluate", "lab:chains", *arguments, status=2)

@@ -1,0 +1,160 @@
+"""Rows that stay in Arrow are the same prompts as rows that are read one by one."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from curro import Curriculum
+from curro.data import DataError, PromptSet, load_prompts
+from curro.data.arrow_rows import ArrowRows
+from curro.data.keys import HashKeys, RowNumbers
+from curro.hosts.trl.identity import RowIdentity
+
+PLAIN = [
+    {"prompt": f"What is {i} \u00e9?", "answer": str(i), "level": i % 3, "tags": ["a", "b"][: i % 3]}
+    for i in range(9)
+]
+ROWS = {
+    "plain": PLAIN,
+    "question and number": [{"question": f"{i} + 1", "answer": i + 1, "level": "easy"} for i in range(5)],
+    "solutions that are lists": [{"problem": f"{i}", "solution": [i, i + 1]} for i in range(5)],
+    "no answers": [{"prompt": f"say {i}"} for i in range(4)],
+    "answers here and there": [{"prompt": f"{i}", "answer": None, "ground_truth": "g" * i} for i in range(4)],
+    "keys": [{"prompt": "the same", "answer": "one", "key": f"k{i}"} for i in range(4)],
+    "nested answer": [
+        {"prompt": f"{i}", "reward_model": {"style": "rule", "ground_truth": f"{i}" * i or None}}
+        for i in range(4)
+    ],
+}
+
+
+def both(tmp_path, rows, **columns):
+    """The data set from Parquet, in Arrow, and from JSONL, as Python objects."""
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lazy, plain = (load_prompts(str(tmp_path / f"rows.{kind}"), **columns) for kind in ("parquet", "jsonl"))
+    assert isinstance(lazy.rows, ArrowRows)
+    assert isinstance(plain.rows, list)
+    return lazy, plain
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_the_same_rows_keys_and_fingerprint(tmp_path, name):
+    lazy, plain = both(tmp_path, ROWS[name])
+    assert list(lazy.keys) == plain.keys
+    assert lazy.fingerprint == plain.fingerprint
+    wanted = plain.columns
+    for place, row in enumerate(lazy):
+        assert {column: row[column] for column in wanted} == {c: plain[place].get(c) for c in wanted}
+        assert lazy[place] == row
+    assert lazy[-1] == lazy[len(lazy) - 1]
+    assert lazy[1:3] == [lazy[1], lazy[2]]
+    ours, theirs = lazy.to_hf(), plain.to_hf()
+    columns = ["prompt", "answer", "key", "prompt_id"]
+    assert ours.select_columns(columns).to_list() == theirs.select_columns(columns).to_list()
+    assert RowIdentity(ours).fingerprint == RowIdentity(theirs).fingerprint == plain.fingerprint
+
+
+def test_named_columns_and_a_limit(tmp_path):
+    rows = [{"text": f"t{i}", "gold": {"value": i}, "id": f"id{i}"} for i in range(6)]
+    columns = {"prompt_column": "text", "answer_column": "gold.value", "key_column": "id", "limit": 4}
+    lazy, plain = both(tmp_path, rows, **columns)
+    assert list(lazy.keys) == plain.keys == ["id0", "id1", "id2", "id3"]
+    assert lazy[3]["answer"] == plain[3]["answer"] == "3"
+    assert lazy.fingerprint == plain.fingerprint
+
+
+def test_several_files_are_one_data_set(tmp_path):
+    for number in range(2):
+        pq.write_table(pa.Table.from_pylist(PLAIN[number * 5 :][:5]), tmp_path / f"train-{number}.parquet")
+    lazy = load_prompts(str(tmp_path))
+    assert isinstance(lazy.rows, ArrowRows)
+    assert lazy.fingerprint == PromptSet([{**row, "key": str(i)} for i, row in enumerate(PLAIN)]).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([{"prompt": "a"}, {"prompt": " \n"}], r"row 1 \(rows.parquet, row 1\) has an empty 'prompt'"),
+        ([{"prompt": "a"}, {"prompt": None}], r"row 1 \(rows.parquet, row 1\) has no 'prompt'"),
+        ([{"prompt": "a", "answer": "1"}] * 2, "are the same prompt and answer"),
+        ([{"prompt": "a", "key": "k"}, {"prompt": "b", "key": "k"}], "have the same key in 'key'"),
+        ([{"prompt": "a", "key": ""}], "has no key in 'key'"),
+        ([{"words": "a"}], "no column of words holds prompts"),
+        ([{"prompt": 3}], "neither text nor a list"),
+    ],
+)
+def test_what_is_wrong_is_told_of_the_row(tmp_path, rows, words):
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    with pytest.raises(DataError, match=words):
+        load_prompts(str(tmp_path / "rows.parquet"))
+
+
+def test_conversations_are_read_row_by_row(tmp_path):
+    rows = [{"prompt": [{"role": "user", "content": f"hello {i}"}]} for i in range(3)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    prompts = load_prompts(str(tmp_path / "rows.parquet"))
+    assert prompts[1]["prompt"] == rows[1]["prompt"]
+
+
+def test_a_data_set_of_the_hub_stays_in_arrow_unless_its_columns_are_decoded(tmp_path, monkeypatch):
+    import datasets
+
+    found = datasets.Dataset.from_list(PLAIN)
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: found)
+    lazy = load_prompts("owner/name", limit=5)
+    assert isinstance(lazy.rows, ArrowRows)
+    found = found.cast_column("level", datasets.ClassLabel(names=["low", "middle", "high"]))
+    plain = load_prompts("owner/name", limit=5)
+    assert isinstance(plain.rows, list)
+    assert plain.fingerprint == lazy.fingerprint
+    found = found.select([4, 3, 2])
+    assert [row["answer"] for row in load_prompts("owner/name")] == ["4", "3", "2"]
+
+
+def test_a_column_can_be_added(tmp_path):
+    lazy, plain = both(tmp_path, PLAIN)
+    known = [0.5, None] + [1.0] * 7
+    for prompts in (lazy, plain):
+        more = prompts.with_column("known", known)
+        assert [row["known"] for row in more] == known
+        assert list(more.keys) == list(prompts.keys)
+        assert more.fingerprint == prompts.fingerprint
+        assert "known" in more.columns
+    assert [row["level"] for row in lazy.with_column("level", range(9))] == list(range(9))
+
+
+@pytest.mark.parametrize("selection", ["frontier", "sec:column=level", "adcl:column=rate", "uniform"])
+def test_methods_see_the_same(tmp_path, selection):
+    draws = []
+    for prompts in both(tmp_path, [{**row, "rate": i / 9} for i, row in enumerate(PLAIN)]):
+        curriculum = Curriculum(selection, prompts, seed=1)
+        for step in range(3):
+            draw = curriculum.select(3, step=step)
+            curriculum.observe(draw.tickets, np.eye(3))
+        draws.append(draw.prompts.tolist())
+        assert curriculum.table.to_arrow()["key"].to_pylist() == list(prompts.keys)
+    assert draws[0] == draws[1]
+
+
+def test_hashes_that_are_equal_are_found():
+    hashes = np.random.default_rng(0).integers(0, 255, (50, 16), np.uint8)
+    assert HashKeys(hashes).are_distinct()
+    hashes[7, :8] = hashes[30, :8]
+    assert HashKeys(hashes).are_distinct()
+    hashes[7] = hashes[30]
+    assert not HashKeys(hashes).are_distinct()
+    assert HashKeys(hashes)[7] == hashes[7].tobytes().hex()
+
+
+def test_row_numbers_are_keys():
+    keys = RowNumbers(3)
+    assert list(keys) == keys[:] == ["0", "1", "2"]
+    assert keys[-1] == "2"
+    with pytest.raises(IndexError):
+        keys[3]

@@ -1,0 +1,51 @@
+"""Intervals worked out by hand, and how often they hold the truth."""
+
+import numpy as np
+import pytest
+
+from curro.errors import ConfigError
+from curro.evaluation.intervals import Z95, wilson
+from curro.evaluation.pass_at_k import pass_at_k, pass_at_k_of_each
+
+
+def test_of_one_sample_it_is_wilsons_interval():
+    # 1 of 10: (.1 + z2/20 -+ z sqrt(.09/10 + z2/400)) / (1 + z2/10) with z2 = 3.8415
+    low, high = wilson(np.array([1.0] + [0.0] * 9), 1)
+    assert (round(low, 4), round(high, 4)) == (0.0179, 0.4042)
+
+
+def test_no_problem_solved_leaves_room_above():
+    # z2 / (30 + z2)
+    low, high = wilson(np.zeros(30), 16)
+    assert low == pytest.approx(0, abs=1e-12)
+    assert high == pytest.approx(Z95**2 / (30 + Z95**2))
+    assert wilson(np.ones(30), 16)[1] == pytest.approx(1)
+
+
+def test_values_between_0_and_1_count_for_more_problems():
+    # mean .5, variance .01: n = 4 x .25 / .01 = 100, but no more than 4 x 16 samples
+    values = np.array([0.4, 0.6, 0.4, 0.6])
+    low, high = wilson(values, 16)
+    z2, n = Z95**2, 64
+    half = Z95 * np.sqrt(0.25 / n + z2 / (4 * n * n)) / (1 + z2 / n)
+    assert (low, high) == pytest.approx((0.5 - half, 0.5 + half))
+
+
+@pytest.mark.parametrize(("problems", "samples"), [(30, 1), (30, 16), (200, 4)])
+def test_19_of_20_intervals_hold_the_truth(problems, samples):
+    """Problems of a population whose pass rates are Beta(.4, .8): mean 1/3."""
+    rng = np.random.default_rng(0)
+    held = 0
+    for _ in range(2000):
+        rates = rng.beta(0.4, 0.8, problems)
+        low, high = wilson(rng.binomial(samples, rates) / samples, samples)
+        held += low <= 1 / 3 <= high
+    assert 0.93 <= held / 2000 <= 0.97
+
+
+def test_pass_at_k_of_each_problem():
+    # 1 - C(3, 2)/C(4, 2) = 1/2 with one right of four
+    assert pass_at_k_of_each(np.array([0, 1, 4]), 4, 2).tolist() == [0.0, 0.5, 1.0]
+    assert pass_at_k(np.array([0, 1, 4]), 4, 2) == 0.5
+    with pytest.raises(ConfigError, match="pass@5 needs at least 5 samples"):
+        pass_at_k_of_each(np.array([0]), 4, 5)

@@ -1,0 +1,21 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import prime_stand_in
+
+
+@pytest.fixture
+def prime(monkeypatch):
+    """prime-rl's modules, as far as the launcher and the sampler know them."""
+    for name in [name for name in sys.modules if name.startswith("curro.hosts.prime_rl")]:
+        monkeypatch.delitem(sys.modules, name)
+    modules = prime_stand_in.modules()
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(sys, "argv", sys.argv)
+    yield modules["prime_rl.orchestrator.train_source"]
+    for name in [name for name in sys.modules if name.startswith("curro.hosts.prime_rl")]:
+        del sys.modules[name]

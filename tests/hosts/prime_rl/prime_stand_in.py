@@ -1,0 +1,85 @@
+"""prime-rl's classes, as small as the sampler and the launcher see them (559b4477)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import ModuleType, SimpleNamespace
+
+
+class TaskSampler(Iterator):
+    def state_dict(self):
+        return {}
+
+
+class AdmissionGate:
+    def state_dict(self):
+        return {}
+
+    def load_state_dict(self, state_dict):
+        pass
+
+    def metrics(self):
+        return {}
+
+
+class Curriculum:
+    """`on_result` and the states are prime-rl's."""
+
+    def __init__(self, config, tasks):
+        raise TypeError("Unsupported task sampler config")
+
+    def on_result(self, group):
+        self.sampler.observe(group)
+        return all(gate.admit(group) for gate in self.gates.values())
+
+    def state_dict(self):
+        return {"sampler": self.sampler.state_dict(), "gates": {name: {} for name in self.gates}}
+
+    def load_state_dict(self, state_dict):
+        self.sampler.load_state_dict(state_dict["sampler"])
+
+
+@dataclass
+class Task:
+    key: str | None
+
+
+@dataclass
+class Trace:
+    reward: float
+    has_error: bool = False
+    agent: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(trainable=True))
+
+
+@dataclass
+class Episode:
+    task: Task
+    traces: list
+
+
+def group_of(task, rewards):
+    """One episode a rollout; a judge's trace beside it is not trained on."""
+    judge = Trace(9.0, agent=SimpleNamespace(trainable=False))
+    return [Episode(task, [Trace(reward), judge]) for reward in rewards]
+
+
+def modules():
+    curriculum = ModuleType("prime_rl.orchestrator.curriculum")
+    vars(curriculum).update(TaskSampler=TaskSampler, AdmissionGate=AdmissionGate, Curriculum=Curriculum)
+    source = ModuleType("prime_rl.orchestrator.train_source")
+    source.Curriculum = Curriculum
+    entry = ModuleType("prime_rl.entrypoints.orchestrator")
+    entry.started = []
+    entry.main = lambda: entry.started.append(__import__("sys").argv[1:])
+    found = {
+        "prime_rl": ModuleType("prime_rl"),
+        "prime_rl.orchestrator": ModuleType("prime_rl.orchestrator"),
+        "prime_rl.entrypoints": ModuleType("prime_rl.entrypoints"),
+        "prime_rl.orchestrator.curriculum": curriculum,
+        "prime_rl.orchestrator.train_source": source,
+        "prime_rl.entrypoints.orchestrator": entry,
+    }
+    for name, module in found.items():
+        parent, _, child = name.rpartition(".")
+        if parent:
+            setattr(found[parent], child, module)
+    return found

@@ -1,0 +1,137 @@
+"""The sampler, the gate and the launcher, called as prime-rl calls them."""
+
+import copy
+import sys
+from importlib import import_module
+
+import pytest
+from prime_stand_in import Task, group_of
+from tests.hosts import same_draws
+
+from curro.errors import ConfigError
+
+TASKS = [Task(f"task-{number}") for number in range(24)]
+
+
+def launcher():
+    return import_module("curro.hosts.prime_rl.launcher")
+
+
+def installed(prime, tasks=TASKS, **config):
+    launcher().install({"selection": "uniform", "seed": 5, "tasks_per_step": 3} | config)
+    return prime.Curriculum(None, tasks)
+
+
+def counts(curriculum):
+    metrics = curriculum.sampler.metrics()
+    return tuple(int(metrics[name]) for name in ("selected", "observed", "dropped", "in_flight"))
+
+
+def test_the_launcher_starts_the_orchestrator(prime, tmp_path):
+    file = tmp_path / "curro.toml"
+    file.write_text('selection = "prioritized-replay"\nadmission = "signal"\ntasks_per_step = 3\n')
+    launcher().main([str(file), "@", "orch.toml"])
+    assert sys.modules["prime_rl.entrypoints.orchestrator"].started == [["@", "orch.toml"]]
+    one = prime.Curriculum(None, TASKS)
+    assert one.sampler.curriculum.config["admission"] == {"name": "signal"}
+
+
+def test_groups_are_learnt_from_and_admitted(prime):
+    one = installed(prime, admission="signal")
+    admitted = [
+        one.on_result(group_of(next(one.sampler), rewards)) for rewards in ([0, 1, 1], [1, 1, 1], [0, 1, 0])
+    ]
+    assert admitted == [True, False, True]
+    assert counts(one) == (3, 3, 0, 0)
+
+
+def test_traces_with_errors_have_no_reward(prime):
+    one = installed(prime, admission="signal")
+    group = group_of(next(one.sampler), [0, 1, 1])
+    for episode in group:
+        episode.traces[0].has_error = True
+    assert not one.on_result(group)
+    group = group_of(next(one.sampler), [0, 1, 1])
+    group[0].traces[0].has_error = True
+    assert not one.on_result(group)
+    assert counts(one) == (2, 1, 1, 0)
+
+
+def test_groups_that_prime_rl_never_reports_do_not_hold_their_tasks(prime):
+    one = installed(prime)
+    first = [next(one.sampler) for _ in range(40)]
+    assert counts(one) == (40, 0, 28, 12)
+    assert one.on_result(group_of(first[-1], [0, 1]))
+    assert counts(one) == (40, 1, 28, 11)
+
+
+def test_a_group_whose_ticket_is_gone_is_neither_learnt_from_nor_admitted(prime):
+    one = installed(prime, admission="everything")
+    task = next(one.sampler)
+    assert one.on_result(group_of(task, [0, 1]))
+    assert not one.on_result(group_of(task, [0, 1]))
+    assert counts(one) == (1, 1, 0, 0)
+
+
+def test_a_resumed_run_draws_what_an_uninterrupted_one_draws(prime):
+    def step(one):
+        tasks = [next(one.sampler) for _ in range(3)]
+        for task in tasks:
+            number = int(task.key.partition("-")[2])
+            one.on_result(group_of(task, [same_draws.reward(number, rollout) for rollout in range(4)]))
+        return [task.key for task in tasks]
+
+    one = installed(prime, selection="prioritized-replay", admission="signal")
+    for _ in range(4):
+        step(one)
+    state = copy.deepcopy(one.state_dict())
+    rest = [step(one) for _ in range(4)]
+    again = prime.Curriculum(None, TASKS)
+    again.load_state_dict(state)
+    assert [step(again) for _ in range(4)] == rest
+
+
+def test_same_draws_as_the_port(prime):
+    one = installed(
+        prime, selection=same_draws.SELECTION, seed=same_draws.SEED, tasks_per_step=same_draws.GROUPS
+    )
+    drawn = []
+    for _ in range(same_draws.STEPS):
+        tasks = [next(one.sampler) for _ in range(same_draws.GROUPS)]
+        numbers = [int(task.key.partition("-")[2]) for task in tasks]
+        for number, task in zip(numbers, tasks, strict=True):
+            one.on_result(group_of(task, [same_draws.reward(number, i) for i in range(same_draws.SIZE)]))
+        drawn.append(numbers)
+    assert drawn == same_draws.expected()
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"selection": "unifrom"}, "uniform"),
+        ({"tasks_per_step": 0}, "tasks_per_step is how many tasks prime-rl trains on"),
+        ({"allocation": "knapsack"}, "leave `allocation` and `advantage` out"),
+        ({"advantage": "smoothed"}, "leave `allocation` and `advantage` out"),
+    ],
+)
+def test_wrong_settings(prime, config, message):
+    with pytest.raises(ConfigError, match=message):
+        installed(prime, **config)
+
+
+def test_what_cannot_work_is_refused(prime, tmp_path):
+    installed(prime)
+    with pytest.raises(ConfigError, match="leave it out"):
+        prime.Curriculum(object(), TASKS)
+    with pytest.raises(ConfigError, match="limit the taskset"):
+        prime.Curriculum(None, iter(TASKS))
+    with pytest.raises(ConfigError, match="task 1 of the taskset has no key"):
+        prime.Curriculum(None, [Task("a"), Task(None)])
+    with pytest.raises(ConfigError, match="builds its curriculum elsewhere"):
+        installed(prime)
+    for arguments in ([], ["@", "orch.toml"], [str(tmp_path / "none.toml")]):
+        with pytest.raises(ConfigError, match="launcher"):
+            launcher().main(arguments)
+    (tmp_path / "bad.toml").write_text("selection = ")
+    with pytest.raises(ConfigError, match="is no TOML"):
+        launcher().main([str(tmp_path / "bad.toml")])

@@ -1,0 +1,192 @@
+"""The strings of slime's configuration, called as slime and miles call them."""
+
+import copy
+
+import numpy as np
+import pytest
+from stand_in import HOOKS, Sample, Status, arguments, by_prompt, finish, generate, number
+
+from curro.errors import CheckpointError, ConfigError, FillError
+
+
+def source_of(args, load):
+    return load(args.data_source_path)(args)
+
+
+def balanced(source):
+    metrics = source.curriculum.metrics()
+    return metrics["selected"] == metrics["observed"] + metrics["dropped"] + metrics["in_flight"]
+
+
+def test_every_group_is_learnt_from_once(load, tmp_path):
+    args = arguments(tmp_path)
+    source = source_of(args, load)
+    for _ in range(4):
+        data, _ = generate(args, source, load)
+        assert len(data) == 3
+        assert [[sample.index for sample in group] for group in data] == [
+            list(range(group[0].index, group[0].index + 4)) for group in data
+        ]
+    assert source.curriculum.metrics()["observed"] == 12
+    assert source.curriculum.metrics()["in_flight"] == 0
+    assert source.step == 4
+    assert len(source) == 24
+
+
+def test_rejected_groups_are_replaced(load, tmp_path):
+    args = arguments(tmp_path, curro={"selection": "uniform", "admission": "band:0.4,0.6"})
+    source = source_of(args, load)
+    data, asked = generate(args, source, load)
+    assert len(asked) > 3
+    for group in data:
+        assert np.mean([sample.reward for sample in group]) == 0.5
+    assert len(set(asked)) == len(asked)
+
+
+def test_a_batch_that_cannot_be_filled_ends_the_run(load, tmp_path):
+    settings = {"selection": "uniform", "admission": "band:0.9,1", "fill_limit": 2}
+    args = arguments(tmp_path, curro=settings)
+    with pytest.raises(FillError, match=r"the limit of 2 batches was reached.*raise curro.fill_limit"):
+        generate(args, source_of(args, load), load, rewards=lambda *_: 0.0)
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_groups_that_are_cut_off(load, tmp_path, partial):
+    args = arguments(tmp_path, over_sampling_batch_size=5, partial_rollout=partial)
+    source = source_of(args, load)
+    generate(args, source, load)
+    assert source.curriculum.metrics()["dropped"] == (0 if partial else 2)
+    assert source.curriculum.metrics()["in_flight"] == source.get_buffer_length() == (2 if partial else 0)
+    assert source.fill.metrics()["fill/cancelled"] == (0 if partial else 2)
+    if partial:
+        kept = [number(group) for group in source.buffer]
+        _, asked = generate(args, source, load)
+        assert asked[:2] == kept
+    assert balanced(source)
+
+
+def test_rollouts_that_were_divided_into_samples(load, tmp_path):
+    args = arguments(tmp_path, curro={"selection": "uniform", "advantage": "group"})
+    source = source_of(args, load)
+    data, _ = generate(args, source, load, fan_out=True)
+    flat = [sample for group in data for rollout in group for sample in rollout]
+    raw, credited = load(args.custom_reward_post_process_path)(args, flat)
+    assert raw == [sample.reward for sample in flat]
+    means = np.array(raw).reshape(3, 8).mean(axis=1).repeat(8)
+    assert credited == pytest.approx(np.array(raw) - means)
+
+
+def test_the_curriculum_credits(load, tmp_path):
+    args = arguments(tmp_path, curro={"selection": "pspo", "advantage": "smoothed", "seed": 3})
+    source = source_of(args, load)
+    for step in range(10):
+        data, _ = generate(args, source, load, rewards=lambda *of, step=step: by_prompt(of[0] + step, of[1]))
+    flat = [sample for group in data for sample in group]
+    _, credited = load(args.custom_reward_post_process_path)(args, flat)
+    verdicts = [source.verdicts[group[0].metadata["curro_ticket"]] for group in data]
+    assert credited == source.curriculum.credit(verdicts).ravel().tolist()
+    assert any(abs(sum(credited[start : start + 4])) > 1e-6 for start in (0, 4, 8))
+    with pytest.raises(ConfigError, match="did not give out"):
+        load(args.custom_reward_post_process_path)(args, [*flat, Sample(reward=1.0)])
+
+
+def test_failed_rollouts_have_no_reward(load, tmp_path):
+    args = arguments(tmp_path)
+    source = source_of(args, load)
+    whole, part, lost = source.get_samples(3)
+    finish(whole), finish(part)
+    part[0].status = Status.FAILED
+    source.end_rollout([whole, part, lost])
+    assert source.curriculum.metrics()["observed"] == 2
+    assert source.curriculum.metrics()["dropped"] == 1
+    assert source.fill.metrics()["fill/failed"] == 1
+
+
+def test_a_gate_may_decide_by_a_part_of_the_reward(load, tmp_path):
+    gate = {"name": "band", "low": 0.4, "high": 0.6, "reward": "right"}
+    args = arguments(tmp_path, reward_key="score", curro={"selection": "uniform", "admission": gate})
+
+    def rewards(*of):
+        return {"score": 1.0, "right": by_prompt(*of), "why": "x"}
+
+    data, _ = generate(args, source_of(args, load), load, rewards=rewards)
+    for group in data:
+        assert np.mean([sample.reward["right"] for sample in group]) == 0.5
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_a_resumed_run_draws_what_an_uninterrupted_one_draws(load, tmp_path, partial):
+    settings = {"selection": "prioritized-replay", "admission": "signal"}
+    surplus = {"partial_rollout": True, "over_sampling_batch_size": 4} if partial else {}
+    args = arguments(tmp_path, curro=settings, **surplus)
+    source = source_of(args, load)
+    for step in range(3):
+        generate(args, source, load)
+        source.save(step)
+    other = copy.copy(args)
+    again = source_of(other, load)
+    again.load(2)
+    assert (source.saved, again.loaded) == (2, 2)
+    assert again.curriculum.metrics()["in_flight"] == 0
+    assert again.step == 3
+    assert balanced(again)
+    if not partial:
+        assert [generate(other, again, load)[1] for _ in range(3)] == [
+            generate(args, source, load)[1] for _ in range(3)
+        ]
+
+
+def test_a_checkpoint_without_a_curriculum(load, tmp_path):
+    args = arguments(tmp_path)
+    source = source_of(args, load)
+    source.load(-1)
+    source.load(4)
+    (tmp_path / "rollout").mkdir()
+    (tmp_path / "rollout" / "global_dataset_state_dict_4.pt").touch()
+    with pytest.raises(CheckpointError, match="without a curriculum"):
+        source.load(4)
+
+
+def test_the_log(load, tmp_path):
+    args = arguments(tmp_path)
+    source = source_of(args, load)
+    generate(args, source, load)
+    metrics = {}
+    assert load(args.custom_rollout_log_function_path)(0, args, [], metrics, 1.0) is False
+    assert metrics["curro/observed"] == 3
+    assert metrics["curro/fill/admitted"] == 3
+
+
+def test_groups_that_are_not_the_curriculums_are_left_alone(load, tmp_path):
+    args = arguments(tmp_path)
+    assert load(args.dynamic_sampling_filter_path)(args, [Sample(reward=1.0), Sample(reward=1.0)]).keep
+    load(args.rollout_all_samples_process_path)(args, [], None)
+
+
+def settings_of(**options):
+    return {"curro": {"selection": "uniform"} | options}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"curro": None}, "names no method"),
+        (settings_of(allocation="knapsack"), "curro.allocation has no effect"),
+        (settings_of(fill_limit=0), "curro.fill_limit is a number of batches from 1"),
+        (settings_of(sed=1), "no setting 'sed'"),
+        ({"rollout_shuffle": True}, "leave --rollout-shuffle out"),
+        ({"rollout_global_dataset": False}, "give slime its data set"),
+        ({"rollout_all_samples_process_path": None}, f"-samples-process-path {HOOKS}.all_samples_process"),
+        (
+            {"dynamic_sampling_filter_path": "mine.keep"} | settings_of(admission="signal"),
+            f"--dynamic-sampling-filter-path {HOOKS}.dynamic_filter",
+        ),
+        (
+            {"custom_reward_post_process_path": None} | settings_of(advantage="group"),
+            f"--custom-reward-post-process-path {HOOKS}.reward_post_process",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused(load, tmp_path, options, message):
+    with pytest.raises(ConfigError, match=message.replace(".", r"\.")):
+        source_of(arguments(tmp_path, **options), load)

@@ -1,0 +1,114 @@
+"""An allocation in TRL: the rows of a generation belong to groups of different sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.hosts.trl.setup import PROMPTS, Diary, trainer
+
+import curro
+
+
+class TwoOrSix(curro.Allocation):
+    """2 and 6 rollouts in turn."""
+
+    needs_belief = False
+
+    def __call__(self, prompts, budget, successes, failures):
+        return np.resize([2, 6], prompts)
+
+
+def test_rows_credit_and_statistics_are_those_of_the_true_groups(tmp_path):
+    diary, given = Diary(), []
+    curriculum = curro.Curriculum(
+        "uniform", PROMPTS, allocation=TwoOrSix(), advantage="leave-one-out", seed=0
+    )
+    host = trainer(tmp_path, curriculum=curriculum, on_groups=diary, max_steps=2)
+    compute = host._compute_loss
+    host._compute_loss = lambda model, inputs: (
+        given.append(inputs["advantages"].tolist()) or compute(model, inputs)
+    )
+    host.train()
+    for step, record in enumerate(diary.records):
+        assert (~np.isnan(record.rewards)).sum(axis=1).tolist() == [2, 6, 2, 6]
+        assert record.rollouts == 16
+        credit_PG = curriculum.credit(record.verdict)
+        flat = np.concatenate([row[:size] for row, size in zip(credit_PG, [2, 6, 2, 6], strict=True)])
+        np.testing.assert_allclose(sorted(given[step]), sorted(flat), rtol=1e-5, atol=1e-7)
+        entry = host.state.log_history[step]
+        assert entry["frac_reward_zero_std"] == np.mean(record.verdict.informativeness == 0)
+        assert entry["reward"] == pytest.approx(np.nanmean(record.rewards))
+    assert curriculum.metrics()["observed"] == 8
+
+
+class Uneven(curro.Allocation):
+    """The first of several prompts gets two rollouts fewer than the others, and the last two more."""
+
+    needs_belief = False
+
+    def __call__(self, prompts, budget, successes, failures):
+        rollouts = np.full(prompts, budget // prompts)
+        if prompts > 1:
+            rollouts[[0, -1]] += [-2, 2]
+        return rollouts
+
+
+def rows_of(host):
+    """What each step is trained on: the advantages, as the loss is given them."""
+    given, compute = [], host._compute_loss
+    host._compute_loss = lambda model, inputs: (
+        given.append(inputs["advantages"].tolist()) or compute(model, inputs)
+    )
+    return given
+
+
+@pytest.mark.parametrize("admission", [None, "signal"])
+@pytest.mark.parametrize(
+    "allocation", ["screen:first=2,total=8", "until:each=2,rounds=4,keep=none", Uneven()]
+)
+def test_groups_of_different_size_fill_the_rows_of_a_generation(tmp_path, allocation, admission):
+    diary = Diary()
+    curriculum = curro.Curriculum(
+        "uniform", PROMPTS, allocation=allocation, admission=admission, advantage="leave-one-out", seed=0
+    )
+    host = trainer(tmp_path, curriculum=curriculum, on_groups=diary, max_steps=2)
+    given = rows_of(host)
+    host.train()
+    assert [len(advantages) for advantages in given] == [16, 16]
+    for step, advantages in enumerate(given):
+        records = [record for record in diary.records if record.step == step]
+        credit = [
+            one
+            for record in records
+            for row, size, fine in zip(
+                curriculum.credit(record.verdict), record.sizes, record.verdict.admitted, strict=True
+            )
+            for one in row[:size]
+            if fine
+        ]
+        if len(credit) == 16:  # no group was cut to fit
+            np.testing.assert_allclose(sorted(advantages), sorted(credit), rtol=1e-5, atol=1e-7)
+        generated = sum(record.rollouts for record in records)
+        assert generated >= 16
+        assert admission or generated == 16
+        rewards = [
+            reward
+            for record in records
+            for row in record.rewards[record.verdict.admitted]
+            for reward in row[~np.isnan(row)]
+        ]
+        assert host.state.log_history[step]["reward"] == pytest.approx(np.mean(rewards[:16]))
+    assert len({size for record in diary.records for size in record.sizes}) > 1
+    assert curriculum.metrics()["in_flight"] == 0
+
+
+def test_what_an_allocation_does_not_go_with_is_refused(tmp_path):
+    with pytest.raises(curro.ConfigError, match="give the curriculum an advantage"):
+        trainer(tmp_path, curriculum=curro.Curriculum("uniform", PROMPTS, allocation="knapsack"))
+    large = curro.Curriculum(
+        "uniform", PROMPTS, allocation="screen:first=20,total=30", advantage="leave-one-out"
+    )
+    with pytest.raises(
+        curro.ConfigError, match="every prompt gets 20 rollouts at first, and a generation has 16"
+    ):
+        trainer(tmp_path, curriculum=large)

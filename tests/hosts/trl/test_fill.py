@@ -1,0 +1,308 @@
+"""Admission in TRL: every batch is full of admitted groups, and trained on as TRL alone would."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from peft import LoraConfig
+from tests.hosts.trl.setup import PROMPTS, Diary, config, dataset, first_token_is_even, trainer
+
+import curro
+from curro.errors import FillError
+from curro.hosts.trl import CurriculumGRPOTrainer, FillSettings
+from curro.lab.model import build_model
+from curro.lab.tokenizer import build_tokenizer
+from curro.storage.checkpoint import load_state
+
+
+class Scripted:
+    """A trainer mixin whose completions are a function of the prompt and the place in the group."""
+
+    def _generate_single_turn(self, prompt_ids: list[list[int]], *_: Any, **__: Any) -> tuple[Any, None]:
+        completions, turn = [], {}
+        for ids in prompt_ids:
+            place = turn[tuple(ids)] = turn.get(tuple(ids), -1) + 1
+            rng = np.random.default_rng([*ids, place])
+            completions.append(rng.integers(5, 40, rng.integers(1, 5)).tolist())
+        return completions, None
+
+
+class ScriptedCurriculum(Scripted, CurriculumGRPOTrainer):
+    pass
+
+
+def scripted(kind: type, folder: Any, **options: Any) -> Any:
+    torch.manual_seed(0)
+    tokenizer = build_tokenizer()
+    settings = {name: options.pop(name) for name in list(options) if name in config(folder).to_dict()}
+    arguments = {"reward_funcs": first_token_is_even, "train_dataset": dataset()} | options
+    model = build_model(tokenizer, width=32, layers=1)
+    return kind(model=model, processing_class=tokenizer, args=config(folder, **settings), **arguments)
+
+
+class Recorded(Diary):
+    """The groups of each batch, admitted ones first come first in."""
+
+    def admitted(self, batch: int = 4) -> list[list[int]]:
+        kept = [
+            prompt
+            for record in self.records
+            for prompt, fine in zip(record.draw.prompts.tolist(), record.verdict.admitted, strict=True)
+            if fine
+        ]
+        return [kept[i : i + batch] for i in range(0, len(kept), batch)]
+
+
+@pytest.mark.parametrize("loss_type", ["dapo", "dr_grpo", "grpo", "bnpo"])
+@pytest.mark.parametrize("kl", [False, True], ids=["plain", "lora with KL"])
+def test_the_same_groups_are_trained_on_as_trl_alone_trains_on_them(tmp_path, loss_type, kl):
+    diary = Recorded()
+    # the reference of a LoRA model is the model without it
+    adapter = {"peft_config": LoraConfig(r=2, target_modules=["q_proj"]), "beta": 0.1}
+    options = {"loss_type": loss_type, "epsilon_high": 0.28} | (adapter if kl else {})
+    ours = scripted(
+        ScriptedCurriculum,
+        tmp_path,
+        curriculum="least-visited",
+        admission="band:0.2,0.8",
+        on_groups=diary,
+        **options,
+    )
+    ours.train()
+    batches = diary.admitted()
+    assert [len(batch) for batch in batches] == [4, 4, 4]
+    assert len(diary.records) > 3  # some were rejected
+
+    class Same(curro.Selection):
+        def select(self, n: int, step: int) -> curro.Choice:
+            return curro.Choice.of(np.array(batches[step]), curro.Reason.UNIFORM)
+
+    plain = scripted(ScriptedCurriculum, tmp_path, curriculum=Same(), **options)
+    plain.train()
+    for mine, theirs in zip(ours.model.parameters(), plain.model.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
+    described = [
+        name
+        for name in plain.state.log_history[0]
+        if name.startswith(("reward", "completions/", "loss", "frac_", "entropy"))
+    ]
+    assert len(described) >= 12
+    for mine, theirs in zip(ours.state.log_history[:3], plain.state.log_history[:3], strict=True):
+        for name in described:
+            assert mine[name] == pytest.approx(theirs[name], rel=1e-4, abs=1e-6), name
+    for name in ("prompt", "completion", "advantages"):
+        np.testing.assert_array_equal(list(ours._logs[name]), list(plain._logs[name]))
+    assert list(ours._logs["rewards"]["first_token_is_even"]) == list(
+        plain._logs["rewards"]["first_token_is_even"]
+    )
+
+
+def test_rejected_work_has_its_own_metrics(tmp_path):
+    diary = Recorded()
+    host = trainer(tmp_path, curriculum="uniform", admission="band:0.4,0.6", on_groups=diary, max_steps=2)
+    host.train()
+    groups = sum(len(record.draw) for record in diary.records)
+    rejected = sum((~record.verdict.admitted).sum() for record in diary.records)
+    history = [entry for entry in host.state.log_history if "fill/draws" in entry]
+    assert sum(entry["fill/given_out"] for entry in history) == groups
+    assert sum(entry["fill/rejected"] for entry in history) == rejected > 0
+    assert sum(entry["fill/draws"] for entry in history) == len(diary.records)
+    assert history[-1]["curriculum/observed"] == groups
+    assert history[-1]["curriculum/admitted"] == groups - rejected == 8
+    # admitted groups of 4 have a rate of 1/2
+    assert [entry["reward"] for entry in history] == [0.5, 0.5]
+    assert all(entry["frac_reward_zero_std"] == 0 for entry in history)
+
+
+def test_never_more_than_what_is_missing_is_generated(tmp_path):
+    diary = Recorded()
+    trainer(tmp_path, curriculum="uniform", admission="band:0.4,0.6", on_groups=diary, max_steps=4).train()
+    missing = 4
+    for record in diary.records:
+        assert len(record.draw) == missing
+        missing = (missing - int(record.verdict.admitted.sum())) or 4
+
+
+def test_at_the_limit_the_most_informative_rejected_groups_top_up(tmp_path):
+    def reward(row: list[int], **_: Any) -> list[float]:
+        # prompts 0..3 succeed in 1 of 4, the others never
+        return [float(prompt < 4 and i % 4 == 0) for i, prompt in enumerate(row)]
+
+    class InOrder(curro.Selection):
+        def select(self, n: int, step: int) -> curro.Choice:
+            first = int(self.table["visits"].sum())
+            return curro.Choice.of(np.arange(first, first + n)[::-1] % PROMPTS, curro.Reason.UNIFORM)
+
+    diary = Recorded()
+    options = {"reward_funcs": reward, "curriculum": InOrder(), "admission": "band:0.5,1", "max_steps": 1}
+    host = trainer(tmp_path, on_groups=diary, fill=FillSettings(limit=3), **options)
+    host.train()
+    assert sum(len(record.draw) for record in diary.records) == 12
+    assert not any(record.verdict.admitted.any() for record in diary.records)
+    history = host.state.log_history[0]
+    assert history["fill/topped_up"] == 4
+    assert history["reward"] == 0.25
+    strict = FillSettings(limit=3, when_short="error")
+    with pytest.raises(
+        curro.CurroError,
+        match="the limit of 3 batches was reached, and 0 of 16 rollouts",
+    ):
+        trainer(tmp_path, fill=strict, **options).train()
+
+
+@pytest.mark.parametrize("selection", ["prioritized-replay:variant=published", "pspo", "uniform"])
+def test_no_prompt_comes_twice_for_a_batch(tmp_path, selection):
+    diary = Recorded()
+    host = trainer(
+        tmp_path, curriculum=selection, admission="band:0.4,0.6", on_groups=diary, max_steps=8,
+        save_strategy="steps", save_steps=8,
+    )  # fmt: skip
+    host.train()
+    for step in range(8):
+        had = [record.draw.prompts for record in diary.records if record.step == step]
+        assert len(had) > 1
+        assert len(np.unique(np.concatenate(had))) == sum(map(len, had))
+    history = [entry for entry in host.state.log_history if "fill/repeats" in entry]
+    repeats = sum(entry["fill/repeats"] for entry in history)
+    assert repeats > 0  # some were drawn again, and given back
+    assert history[-1]["curriculum/dropped"] == repeats
+    assert history[-1]["curriculum/in_flight"] == 0
+    saved = load_state(tmp_path / "checkpoint-8" / "curro" / "curriculum.npz")
+    assert len(saved["ledger"]["tickets"]) == 0
+
+
+def test_a_fill_that_breaks_off_gives_back_what_it_holds(tmp_path):
+    rounds: list[int] = []
+
+    def reward(row: list[int], **_: Any) -> list[float]:
+        rounds.append(len(row))
+        if len(rounds) == 3:
+            raise RuntimeError("broken")
+        return [0.0] * len(row)
+
+    curriculum = curro.Curriculum("prioritized-replay:variant=published", 5, admission="signal", seed=0)
+    host = trainer(
+        tmp_path, curriculum=curriculum, reward_funcs=reward, train_dataset=dataset().select(range(5)),
+        per_device_train_batch_size=8, fill=FillSettings(limit=3),
+    )  # fmt: skip
+    with pytest.raises(RuntimeError, match="broken"):
+        host.train()
+    assert len(curriculum.ledger) == 0
+
+
+@pytest.mark.parametrize("when_short", ["top-up", "error"])
+def test_when_all_prompts_were_tried_it_is_as_at_the_limit(tmp_path, when_short):
+    diary = Recorded()
+    options = {
+        "curriculum": "uniform", "admission": "band:0,1", "on_groups": diary, "max_steps": 1,
+        "reward_funcs": lambda row, **_: [float(prompt == 7 and i % 2) for i, prompt in enumerate(row)],
+        "fill": FillSettings(limit=100, when_short=when_short),
+    }  # fmt: skip
+    host = trainer(tmp_path, **options)
+    if when_short == "error":
+        with pytest.raises(FillError, match=r"all 24 prompts were tried .* 4 of 16 rollouts"):
+            host.train()
+    else:
+        host.train()
+        assert host.state.log_history[0]["fill/topped_up"] == 3
+    tried = np.concatenate([record.draw.prompts for record in diary.records])
+    assert sorted(tried.tolist()) == list(range(PROMPTS))
+
+
+def test_a_selection_that_repeats_prompts_goes_on_to_the_limit(tmp_path):
+    diary = Recorded()
+    nothing = {"reward_funcs": lambda row, **_: [0.0] * len(row), "max_steps": 1}
+    trainer(
+        tmp_path, curriculum="pspo:replacement=true", admission="signal", on_groups=diary, **nothing
+    ).train()
+    assert sum(len(record.draw) for record in diary.records) == 40
+
+
+def test_importance_weights_are_related_to_the_batch_that_is_trained_on(tmp_path):
+    """Not to the largest of each round: a round of one prompt would always have the weight 1."""
+    diary = Recorded()
+    curriculum = curro.Curriculum("pspo", PROMPTS, advantage="smoothed", admission="band:0.4,0.6", seed=1)
+    host = trainer(tmp_path, curriculum=curriculum, on_groups=diary, max_steps=6)
+    given: list[list[float]] = []
+    prepare = host._prepare_inputs
+
+    def keep(batch: Any) -> Any:
+        inputs = prepare(batch)
+        given.append(sorted(inputs["advantages"].tolist()))
+        return inputs
+
+    host._prepare_inputs = keep
+    host.train()
+    largest = []
+    for step in range(6):
+        verdicts = [record.verdict for record in diary.records if record.step == step]
+        verdicts = [verdict.take(verdict.admitted) for verdict in verdicts]
+        weights_P = np.concatenate([verdict.weights for verdict in verdicts])
+        advantages_PG = np.concatenate([verdict.advantages for verdict in verdicts])
+        expected = advantages_PG * (weights_P / weights_P.max())[:, None]
+        np.testing.assert_allclose(given[step], np.sort(expected.ravel()), rtol=1e-5)
+        largest.append(weights_P.max())
+    assert min(largest) < 0.99 * max(largest)
+    logged = np.sort(list(host._logs["advantages"])[-16:])
+    np.testing.assert_allclose(logged, np.sort(expected.ravel()), rtol=1e-5)
+
+
+def test_an_accuracy_decides_where_the_reward_is_a_sum(tmp_path):
+    def accuracy(row: list[int], **_: Any) -> list[float]:
+        return [float(prompt % 2 and i % 4 < 2) for i, prompt in enumerate(row)]
+
+    def style(row: list[int], **_: Any) -> list[float]:
+        return [i % 4 / 4 for i in range(len(row))]
+
+    diary = Recorded()
+    gate = {"name": "band", "low": 0.4, "high": 0.6, "reward": "accuracy"}
+    trainer(
+        tmp_path, reward_funcs=[accuracy, style], curriculum="uniform", admission=gate, on_groups=diary
+    ).train()
+    for record in diary.records:
+        np.testing.assert_array_equal(record.verdict.admitted, record.draw.prompts % 2 == 1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"peft_config": LoraConfig(r=2, target_modules=["q_proj"])},
+        {"train_dataset": dataset(conversational=True)},
+        {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 8},
+        {"num_iterations": 2, "epsilon_high": 0.28, "loss_type": "dapo"},
+        {"steps_per_generation": 2, "per_device_train_batch_size": 8, "max_steps": 4},
+        {"mask_truncated_completions": True},
+    ],
+    ids=["lora", "conversational", "accumulation", "iterations", "split", "truncated"],
+)
+def test_with_the_trainers_other_options(tmp_path, options):
+    diary = Recorded()
+    credit = curro.Curriculum("pspo", PROMPTS, advantage="smoothed:alpha=0.5", admission="signal", seed=1)
+    host = trainer(tmp_path, curriculum=credit, on_groups=diary, **options)
+    before = [p.clone() for p in host.model.parameters()]
+    host.train()
+    assert all(len(batch) == 4 for batch in diary.admitted())
+    longest = [entry.get("completions/max_length", 1) for entry in host.state.log_history]
+    assert min(longest) > 0
+    truncated = host.args.mask_truncated_completions  # all of a random model's are, and none is trained on
+    after = host.model.parameters()
+    assert truncated != any(not torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+def test_what_cannot_be_filled_is_refused(tmp_path):
+    with pytest.raises(curro.ConfigError, match="deviation of rejected groups too"):
+        trainer(tmp_path, curriculum="uniform", admission="signal", scale_rewards="batch")
+    ready = curro.Curriculum("uniform", PROMPTS)
+    with pytest.raises(curro.ConfigError, match="give it to `Curriculum` alone"):
+        trainer(tmp_path, curriculum=ready, admission="signal")
+    with pytest.raises(curro.ConfigError, match="TRL trains on batches of one size"):
+        trainer(tmp_path, curriculum="uniform", admission="signal", fill=FillSettings(when_short="finish"))
+    for options, words in (
+        ({"limit": 0.5}, "from 1"),
+        ({"when_short": "stop"}, "one of error, finish, top-up"),
+    ):
+        with pytest.raises(curro.ConfigError, match=words):
+            FillSettings(**options)

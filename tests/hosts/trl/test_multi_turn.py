@@ -1,0 +1,391 @@
+"""Episodes in TRL: observations are given, never learnt, and every method trains on the rewards."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.hosts.trl.setup import config, dataset
+from tests.hosts.trl.test_fill import Recorded
+from trl import GRPOTrainer
+from typer.testing import CliRunner
+
+import curro
+from curro.cli import make_app
+from curro.data.prompt_set import PromptSet
+from curro.environments.environment import episode_reward
+from curro.evaluation.held_out import evaluate
+from curro.hosts.trl import CurriculumGRPOTrainer
+from curro.hosts.trl.episodes import EpisodeRollouts
+from curro.lab import family
+from curro.lab.model import build_model
+from curro.lab.tokenizer import build_tokenizer
+from curro.reward import trl_reward
+from curro.rollout.engines.sampling_settings import SamplingSettings
+
+TRAIN = make_app(["train"])
+
+REPOSITORY = Path(__file__).parents[3]
+TOKENIZER = build_tokenizer()
+
+
+class Guess:
+    """Answers with the length of the action and a word; the reward is of how often a digit was even."""
+
+    turns, turn_tokens = 3, 4
+
+    def __init__(self) -> None:
+        self.started: list[tuple[str, int]] = []
+
+    def start(self, row: dict[str, Any], seed: int) -> Any:
+        self.started.append(
+            (row["prompt"] if isinstance(row["prompt"], str) else row["prompt"][0]["content"], seed)
+        )
+        return Guessed(seed)
+
+
+class Guessed:
+    def __init__(self, seed: int) -> None:
+        self.rng, self.even = random.Random(seed), []
+
+    def step(self, action: str) -> str:
+        self.even.append(len(action) % 2 == 0)
+        return f" total {self.rng.randrange(10)}"
+
+    def reward(self) -> float:
+        return float(bool(self.even) and sum(self.even) * 2 >= len(self.even))
+
+
+class Scripted:
+    """A trainer mixin whose actions are a function of the context and the place in the batch of alike."""
+
+    def _generate_single_turn(self, contexts: list[list[int]], *_: Any, **__: Any) -> tuple[Any, None]:
+        written, alike = [], defaultdict(int)
+        for ids in contexts:
+            place = alike[tuple(ids)]
+            alike[tuple(ids)] += 1
+            rng = np.random.default_rng([*ids, place])
+            written.append([*rng.integers(10, 40, rng.integers(1, 4)).tolist(), TOKENIZER.eos_token_id])
+        return written, None
+
+
+class ScriptedCurriculum(Scripted, CurriculumGRPOTrainer):
+    pass
+
+
+def scripted(folder: Any, **options: Any) -> Any:
+    torch.manual_seed(0)
+    settings = {name: options.pop(name) for name in list(options) if name in config(folder).to_dict()}
+    settings = {"max_completion_length": 40} | settings
+    arguments = {"train_dataset": dataset_with_keys(), "environment": Guess()} | options
+    model = build_model(TOKENIZER, width=32, layers=1)
+    return ScriptedCurriculum(
+        model=model, processing_class=TOKENIZER, args=config(folder, **settings), **arguments
+    )
+
+
+def dataset_with_keys(conversational: bool = False) -> Any:
+    rows = dataset(conversational).to_list()
+    return PromptSet([{**row, "answer": None, "key": f"row {row['row']}"} for row in rows]).to_hf()
+
+
+@pytest.mark.parametrize("conversational", [False, True], ids=["text", "chat"])
+def test_the_update_is_that_of_the_models_own_tokens(tmp_path, conversational):
+    """One step of plain gradient descent against a direct computation on the tokens that were played."""
+    host = scripted(
+        tmp_path,
+        curriculum="uniform",
+        train_dataset=dataset_with_keys(conversational),
+        max_steps=1,
+        loss_type="dr_grpo",
+        scale_rewards="none",
+        optim="sgd",
+        learning_rate=0.5,
+        max_grad_norm=0.0,
+    )
+    start = {name: value.clone() for name, value in host.model.state_dict().items()}
+    kept: list[dict[str, Any]] = []
+    generate = host._generate_and_score_completions
+    host._generate_and_score_completions = lambda inputs: kept.append(generate(inputs)) or kept[-1]
+    host.train()
+    (batch,) = kept
+    assert batch["tool_mask"].shape == batch["completion_ids"].shape
+
+    def stepped(mask: torch.Tensor) -> dict[str, torch.Tensor]:
+        model = build_model(TOKENIZER, width=32, layers=1)
+        model.load_state_dict(start)
+        total = torch.zeros(())
+        for i in range(16):
+            prompt = batch["prompt_ids"][i][batch["prompt_mask"][i].bool()]
+            completion = batch["completion_ids"][i][batch["completion_mask"][i].bool()]
+            logits = model(input_ids=torch.cat([prompt, completion])[None]).logits[0, len(prompt) - 1 : -1]
+            logps = logits.log_softmax(-1).gather(1, completion[:, None])[:, 0]
+            total = total - batch["advantages"][i] * (logps * mask[i][: len(completion)]).sum()
+        (total / (16 * 40)).backward()
+        return {name: p.detach() - 0.5 * p.grad for name, p in model.named_parameters()}
+
+    own, every = stepped(batch["tool_mask"]), stepped(torch.ones_like(batch["tool_mask"]))
+    moved = dict(host.model.named_parameters())
+    for name, value in own.items():
+        torch.testing.assert_close(moved[name].detach(), value, rtol=1e-4, atol=1e-6)
+    assert any(not torch.allclose(every[name], value, rtol=1e-4, atol=1e-6) for name, value in own.items())
+
+
+def test_what_is_masked_is_what_the_environment_said(tmp_path):
+    host = scripted(tmp_path, curriculum="uniform", max_steps=1)
+    kept: list[dict[str, Any]] = []
+    generate = host._generate_and_score_completions
+    host._generate_and_score_completions = lambda inputs: kept.append(generate(inputs)) or kept[-1]
+    host.train()
+    (batch,) = kept
+    for ids, mask, own in zip(
+        batch["completion_ids"], batch["completion_mask"].bool(), batch["tool_mask"].bool(), strict=True
+    ):
+        said = TOKENIZER.decode(ids[mask & ~own])
+        assert said.split() == ["total", said.split()[1], "total", said.split()[3]]
+        assert (ids[mask & own] == TOKENIZER.eos_token_id).sum() == Guess.turns
+    history = host.state.log_history[0]
+    assert history["completions/mean_length"] == pytest.approx(
+        (batch["completion_mask"] * batch["tool_mask"]).sum(dim=1).double().mean()
+    )
+    assert history["completions/clipped_ratio"] == 0
+
+
+@pytest.mark.parametrize("loss_type", ["dapo", "dr_grpo", "grpo"])
+def test_groups_of_several_rounds_are_trained_on_as_trl_alone_trains_on_them(tmp_path, loss_type):
+    diary = Recorded()
+    environment = Constant()
+    options = {"loss_type": loss_type, "environment": environment, "learning_rate": 1e-3}
+    ours = scripted(tmp_path, curriculum="least-visited", admission="signal", on_groups=diary, **options)
+    ours.train()
+    batches = diary.admitted()
+    assert [len(batch) for batch in batches] == [4, 4, 4]
+    assert len(diary.records) > 3
+
+    class Same(curro.Selection):
+        def select(self, n: int, step: int) -> curro.Choice:
+            return curro.Choice.of(np.array(batches[step]), curro.Reason.UNIFORM)
+
+    plain = scripted(tmp_path, curriculum=Same(), **options)
+    plain.train()
+    for mine, theirs in zip(ours.model.parameters(), plain.model.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
+    described = [name for name in plain.state.log_history[0] if name.startswith(("reward", "completions/"))]
+    assert len(described) >= 8
+    for mine, theirs in zip(ours.state.log_history[:3], plain.state.log_history[:3], strict=True):
+        for name in described:
+            assert mine[name] == pytest.approx(theirs[name], rel=1e-4, abs=1e-6), name
+
+
+class Constant(Guess):
+    """The seed says nothing: what a prompt is answered does not depend on the step."""
+
+    def start(self, row: dict[str, Any], seed: int) -> Any:
+        return super().start(row, row["row"])
+
+
+def test_episodes_of_a_group_start_alike_and_those_of_another_step_do_not(tmp_path):
+    environment = Guess()
+    scripted(tmp_path, curriculum="least-visited", environment=environment, max_steps=12).train()
+    seeds = defaultdict(list)
+    for start in range(0, len(environment.started), 4):
+        group = environment.started[start : start + 4]
+        assert len(set(group)) == 1
+        seeds[group[0][0]].append(group[0][1])
+    assert all(len(set(each)) == len(each) == 2 for each in seeds.values())
+
+
+def test_evaluation_plays_with_seeds_of_its_own_and_leaves_training_alone():
+    model, tokenizer = build_model(TOKENIZER, width=32, layers=1), TOKENIZER
+    prompts = PromptSet([{"prompt": f"{i} =", "answer": None, "key": f"row {i}"} for i in range(4)])
+    options = {"reward": episode_reward("guess"), "samples": 8, "settings": SamplingSettings(20)}
+    before = torch.random.get_rng_state()
+    first, second = Guess(), Guess()
+    found = evaluate(model, tokenizer, prompts, environment=first, **options)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    torch.manual_seed(5)
+    assert evaluate(model, tokenizer, prompts, environment=second, **options) == found
+    assert first.started == second.started
+    assert len(first.started) == 32
+    assert len(set(first.started)) == 4
+    other = evaluate(model, tokenizer, prompts, environment=Guess(), seed=1, **options)
+    assert set(other) == {"eval/pass@1", "eval/pass@8", "eval/reward"}
+
+
+def test_trls_own_evaluation_plays_too(tmp_path):
+    environment = Guess()
+    host = scripted(
+        tmp_path,
+        curriculum="uniform",
+        environment=environment,
+        eval_dataset=dataset_with_keys().select(range(4)),
+        per_device_eval_batch_size=16,
+    )
+    metrics = host.evaluate()
+    assert len(environment.started) == 16
+    assert 0 <= metrics["eval_reward"] <= 1
+
+
+def test_an_environment_that_fails_is_one_error_and_nothing_stays_in_flight(tmp_path):
+    class Broken(Guess):
+        def start(self, row: dict[str, Any], seed: int) -> Any:
+            if row["row"] % 2:
+                raise OSError("the sandbox is gone")
+            return super().start(row, seed)
+
+    host = scripted(tmp_path, curriculum="uniform", environment=Broken())
+    with pytest.raises(
+        curro.CurroError, match=r"environment Broken: start .*sandbox is gone, for the prompt 'row \d+'"
+    ):
+        host.train()
+    metrics = host.curriculum.metrics()
+    assert (metrics["selected"], metrics["dropped"], metrics["in_flight"]) == (4, 4, 0)
+
+
+def test_a_reward_that_is_no_number_is_named_with_its_prompt(tmp_path):
+    class Wild(Guess):
+        def start(self, row: dict[str, Any], seed: int) -> Any:
+            episode = super().start(row, seed)
+            episode.reward = lambda: float("nan")
+            return episode
+
+    host = scripted(tmp_path, curriculum="uniform", environment=Wild())
+    with pytest.raises(curro.RewardError, match=r"gave nan for the prompt 'row \d+'"):
+        host.train()
+    assert host.curriculum.metrics()["in_flight"] == 0
+
+
+def test_reward_functions_of_ones_own_find_the_episodes_reward(tmp_path):
+    def halved(episode_reward: list[float], completions: list[str], **_: Any) -> list[float]:
+        assert all("total" in completion for completion in completions)
+        return [reward / 2 for reward in episode_reward]
+
+    host = scripted(tmp_path, curriculum="uniform", reward_funcs=halved)
+    host.train()
+    assert {entry["reward"] * 2 for entry in host.state.log_history if "reward" in entry} - {0.0}
+    with pytest.raises(curro.ConfigError, match="not both"):
+        scripted(tmp_path, curriculum="uniform", rollout_func=lambda *_: {})
+
+
+def test_plain_trl_takes_the_same_rollouts(tmp_path):
+    """The seam is TRL's own: its trainer with this `rollout_func` gives the mask to its loss."""
+    torch.manual_seed(0)
+
+    class Plain(Scripted, GRPOTrainer):
+        def _generate_and_score_completions(self, inputs: Any) -> Any:
+            self.rows = inputs
+            self.output = super()._generate_and_score_completions(inputs)
+            return self.output
+
+    host = Plain(
+        model=build_model(TOKENIZER, width=32, layers=1),
+        processing_class=TOKENIZER,
+        reward_funcs=trl_reward(episode_reward("guess")),
+        train_dataset=dataset_with_keys(),
+        args=config(tmp_path, max_steps=1, max_completion_length=40),
+    )
+    host.rollout_func = EpisodeRollouts(Guess(), lambda: host.rows)
+    host.train()
+    assert 0 < host.output["tool_mask"].double().mean() < 1
+    assert host.generation_config.max_new_tokens == 40
+
+
+def test_processes_whose_episodes_are_over_wait_for_the_others(tmp_path):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": f"{REPOSITORY / 'src'}:{REPOSITORY}"}
+    script = [str(REPOSITORY / "tests" / "hosts" / "trl" / "two_processes_episodes.py"), str(tmp_path)]
+    done = subprocess.run(
+        command + script, env=environment, capture_output=True, text=True, timeout=300, cwd=REPOSITORY
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    owner, other = (json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(2))
+    for name in ("plain", "filled"):
+        assert owner[name]["weights"] == other[name]["weights"]
+        assert owner[name]["moved"]
+    assert (owner["plain"]["groups"], other["plain"]["groups"]) == (12, 0)
+    assert owner["filled"]["groups"] >= 12
+
+
+METHODS = [
+    "frontier",
+    "pspo --advantage smoothed --admission signal",
+    "metis:template=lab,max_tokens=4,candidates=2 --admission variance:0.01",
+]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_methods_that_choose_admit_credit_and_judge_train_on_locks(tmp_path, method):
+    arguments = ["train", "--data", "lab:locks/easy", "--limit", "60", "--curriculum", *method.split()]
+    arguments += ["--prompts-per-step", "4", "--rollouts", "96", "--eval-prompts", "10", "--eval-every", "0"]
+    result = CliRunner().invoke(TRAIN, [*arguments, "--out", str(tmp_path / "run")])
+    assert result.exit_code == 0, result.output
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert lines[-1]["rollouts"] >= 96
+    assert lines[-1]["in_flight"] == 0
+    assert 0.3 < lines[-1]["reward"] <= 1
+    assert 0.4 < lines[-1]["eval/pass@1"] <= 1
+
+
+def test_an_environment_of_ones_own_by_name(tmp_path, monkeypatch):
+    (tmp_path / "my_locks.py").write_text(
+        "from curro.lab.families.locks import Locks\n\n\nclass Mine(Locks):\n    turns = 3\n\n\n"
+        "def broken():\n    return object()\n"
+    )
+    rows = [
+        row | {"key": f"mine {i}"}
+        for i, row in enumerate(family("locks").problems(40, seed=0, difficulty="easy"))
+    ]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.chdir(tmp_path)
+    arguments = ["train", "--data", "rows.jsonl", "--model", "lab:locks", "--prompts-per-step", "4"]
+    arguments += ["--rollouts", "64", "--eval-every", "0", "--curriculum", "uniform"]
+    result = CliRunner().invoke(
+        TRAIN,
+        [*arguments, "--eval-data", "rows.jsonl", "--environment", "my_locks:Mine", "--out", "run"],
+    )
+    assert result.exit_code == 0, result.output
+    groups = [json.loads(line) for line in (tmp_path / "run" / "groups.jsonl").read_text().splitlines()]
+    mean = {row["key"]: len(row["metadata"]["panels"]) + 1 for row in rows}
+    assert all(group["mean"] == 0 for group in groups if mean[group["key"]] > 3)
+    assert any(group["mean"] > 0 for group in groups)
+    for more, words in (
+        (["--environment", "my_locks:broken"], "its turns is a number from 1, not None"),
+        (["--environment", "my_lock:Mine"], "no module 'my_lock'"),
+        (["--environment", "my_locks:Mine", "--reward", "math"], "leave out the reward 'math'"),
+    ):
+        refused = CliRunner().invoke(TRAIN, [*arguments, *more, "--out", "other"])
+        assert words in str(refused.exception) + refused.output
+        assert not (tmp_path / "other").exists()
+
+
+def test_a_run_that_is_resumed_goes_on_as_one_that_was_not(tmp_path):
+    arguments = [
+        "train",
+        "--data",
+        "lab:locks/easy",
+        "--limit",
+        "60",
+        "--curriculum",
+        "pspo",
+        "--save-every",
+        "2",
+    ]
+    arguments += ["--prompts-per-step", "4", "--eval-every", "0", "--eval-prompts", "5"]
+    whole = CliRunner().invoke(TRAIN, [*arguments, "--rollouts", "128", "--out", str(tmp_path / "whole")])
+    assert whole.exit_code == 0, whole.output
+    shutil.copytree(tmp_path / "whole", tmp_path / "part")
+    shutil.rmtree(tmp_path / "part" / "checkpoints" / "checkpoint-4")
+    resumed = CliRunner().invoke(TRAIN, ["train", "--resume", str(tmp_path / "part")])
+    assert resumed.exit_code == 0, resumed.output
+    groups = [(tmp_path / name / "groups.jsonl").read_text() for name in ("whole", "part")]
+    assert groups[0] == groups[1]

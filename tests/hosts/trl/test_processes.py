@@ -1,0 +1,103 @@
+"""Two processes train on the same choice: one owns the curriculum, both are told."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import curro
+
+REPOSITORY = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("two")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": f"{REPOSITORY / 'src'}:{REPOSITORY}"}
+    script = [str(REPOSITORY / "tests" / "hosts" / "trl" / "two_processes.py"), str(folder)]
+    done = subprocess.run(
+        command + script, env=environment, capture_output=True, text=True, timeout=300, cwd=REPOSITORY
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(2)], folder
+
+
+def test_each_process_rolls_out_its_part_of_one_choice(ranks):
+    (owner, other), _ = ranks
+    assert other["draws"] == []
+    for draw, first_half, second_half in zip(owner["draws"], owner["rows"], other["rows"], strict=True):
+        assert first_half + second_half == [prompt for prompt in draw for _ in range(4)]
+
+
+def test_only_the_owner_learns(ranks):
+    (owner, other), _ = ranks
+    assert (owner["observed"], other["observed"]) == (12, 0)
+
+
+def test_weights_are_equal(ranks):
+    (owner, other), _ = ranks
+    assert owner["weights"] == other["weights"]
+
+
+def test_an_error_of_the_owner_stops_both(ranks):
+    (owner, other), _ = ranks
+    assert owner["error"] == other["error"]
+    assert owner["error"].startswith("RewardError: rollout 0 of prompt")
+
+
+def test_the_curriculum_is_saved_once(ranks):
+    _, folder = ranks
+    assert [path.name for path in (folder / "run" / "checkpoint-3" / "curro").iterdir()] == ["curriculum.npz"]
+
+
+def test_a_filled_batch_is_shared_out_equally(ranks):
+    (owner, other), _ = ranks
+    assert owner["filled_rows"] == other["filled_rows"] == [8, 8, 8]
+    assert owner["filled_weights"] == other["filled_weights"]
+    for entry, also in zip(owner["filled_history"], other["filled_history"], strict=True):
+        assert entry["reward"] == 0.5 == also["reward"]
+    groups = sum(len(prompts) for prompts, _, _ in owner["groups"])
+    assert sum(entry["fill/given_out"] for entry in owner["filled_history"]) == groups
+    assert len(owner["groups"]) > 3
+
+
+def test_groups_go_on_in_two_processes_and_their_rows_are_shared_out_equally(ranks):
+    (owner, other), _ = ranks
+    assert owner["staged_weights"] == other["staged_weights"]
+    assert other["staged_groups"] == []
+    sizes = [size for _, size, _, _ in owner["staged_groups"]]
+    assert {3, 7} & set(sizes)
+    assert len(set(sizes)) > 1
+    for step, (first, second) in enumerate(zip(owner["staged_rows"], other["staged_rows"], strict=True)):
+        credit = [
+            one for at, _, admitted, row in owner["staged_groups"] if at == step and admitted for one in row
+        ]
+        assert len(first) == len(second) == 8
+        np.testing.assert_allclose(sorted(first + second), sorted(credit[:16]), atol=1e-6)
+
+
+def test_smoothed_advantages_are_those_of_one_process_on_the_same_groups(ranks):
+    (owner, _), _ = ranks
+    curriculum = curro.Curriculum("uniform", 24, advantage="smoothed")
+    for prompts, rewards, advantages in owner["groups"]:
+        tickets = {}
+        while set(prompts) - set(tickets):
+            draw = curriculum.select(1, step=0)
+            tickets[int(draw.prompts[0])] = draw.tickets[0]
+        verdict = curriculum.observe([tickets.pop(prompt) for prompt in prompts], rewards)
+        np.testing.assert_array_equal(verdict.advantages, advantages)
+        curriculum.drop(list(tickets.values()))
+
+
+def test_the_owner_asks_the_policy_for_hidden_states_while_the_other_waits(ranks):
+    (owner, other), _ = ranks
+    assert owner["seeing"] > 0
+    assert other["seeing"] is None
+    assert owner["seeing_weights"] == other["seeing_weights"]

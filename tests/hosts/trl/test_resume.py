@@ -1,0 +1,66 @@
+"""An interrupted and resumed run selects the same prompts as an uninterrupted one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tests.hosts.trl.setup import Diary, trainer
+
+import curro
+
+
+@pytest.mark.parametrize(
+    "curriculum", ["prioritized-replay", "prioritized-replay:variant=published", "uniform"]
+)
+def test_resume_draws_and_trains_as_if_nothing_had_happened(tmp_path, curriculum):
+    _same_after_resume(tmp_path, curriculum=curriculum, max_steps=6, save_steps=3)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        {"num_iterations": 2},
+        {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "steps_per_generation": 4},
+        {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "steps_per_generation": 2},
+    ],
+    ids=["two iterations", "two updates a generation", "accumulation"],
+)
+def test_resume_between_a_generation_and_its_last_update(tmp_path, schedule):
+    """Three updates with two a generation: the checkpoint falls into the middle of one."""
+    _same_after_resume(tmp_path, max_steps=6, save_steps=3, **schedule)
+
+
+def _same_after_resume(tmp_path: Any, **options: Any) -> None:
+    whole, first, second = Diary(), Diary(), Diary()
+    uninterrupted = trainer(tmp_path / "whole", on_groups=whole, save_strategy="steps", **options)
+    uninterrupted.train()
+    trainer(tmp_path / "cut", on_groups=first, save_strategy="steps", **(options | {"max_steps": 3})).train()
+    resumed = trainer(tmp_path / "cut", on_groups=second, save_strategy="steps", **options)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "cut" / "checkpoint-3"))
+    assert first.draws() + second.draws() == whole.draws()
+    assert first.rewards() + second.rewards() == whole.rewards()
+    for ours, theirs in zip(resumed.model.parameters(), uninterrupted.model.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_a_checkpoint_of_another_curriculum_is_refused(tmp_path):
+    trainer(tmp_path, save_strategy="steps", save_steps=3).train()
+    other = trainer(tmp_path, curriculum="uniform", max_steps=6)
+    with pytest.raises(curro.CheckpointError, match="another configuration"):
+        other.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
+
+
+def test_a_checkpoint_without_curriculum_is_refused(tmp_path):
+    trainer(tmp_path, save_strategy="steps", save_steps=3).train()
+    (tmp_path / "checkpoint-3" / "curro" / "curriculum.npz").unlink()
+    with pytest.raises(curro.CheckpointError, match="no saved curriculum at"):
+        trainer(tmp_path, max_steps=6).train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
+
+
+def test_rollouts_that_are_left_are_saved_as_plain_tensors(tmp_path):
+    trainer(tmp_path, save_strategy="steps", save_steps=3, num_iterations=2).train()
+    saved = load_file(tmp_path / "checkpoint-3" / "curro" / "rollouts-0.safetensors")
+    assert saved["0/completion_ids"].shape[0] == 16

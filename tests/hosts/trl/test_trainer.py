@@ -1,0 +1,219 @@
+"""The TRL host on a real GRPOTrainer: what is rolled out, what is learnt, what is left alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from datasets import Dataset, IterableDataset
+from peft import LoraConfig
+from tests.hosts.trl.setup import PROMPTS, Diary, config, dataset, first_token_is_even, trainer
+from trl import GRPOTrainer
+
+import curro
+from curro.hosts.trl import CurriculumGRPOTrainer
+
+
+def test_the_rows_rolled_out_are_the_ones_chosen(tmp_path):
+    seen: list[list[int]] = []
+
+    def reward(row: list[int], **_: Any) -> list[float]:
+        seen.append(row)
+        return [float(i % 3 == 0) for i in range(len(row))]
+
+    diary = Diary()
+    trainer(tmp_path, reward_funcs=reward, on_groups=diary).train()
+    assert len(diary.records) == 3
+    for rows, draw in zip(seen, diary.draws(), strict=True):
+        assert rows == [prompt for prompt in draw for _ in range(4)]
+
+
+def test_the_next_choice_has_seen_the_latest_rewards(tmp_path):
+    events: list[str] = []
+
+    class Spy(curro.Selection):
+        def select(self, n: int, step: int) -> curro.Choice:
+            events.append(f"select {step}")
+            return curro.Choice.of(np.arange(n), curro.Reason.UNIFORM)
+
+        def observe(self, outcome: curro.Outcome) -> None:
+            events.append(f"observe {outcome.steps[0]}")
+
+    trainer(tmp_path, curriculum=Spy()).train()
+    assert events == ["select 0", "observe 0", "select 1", "observe 1", "select 2", "observe 2"]
+
+
+def test_the_curriculum_learns_the_rewards_that_were_given(tmp_path):
+    diary = Diary()
+    host = trainer(tmp_path, on_groups=diary)
+    host.train()
+    assert host.curriculum.metrics()["observed"] == 12
+    last = diary.records[-1]
+    np.testing.assert_allclose(
+        host.curriculum.table["reward_mean"][last.draw.prompts], last.rewards.mean(axis=1), rtol=1e-6
+    )
+    np.testing.assert_allclose(last.verdict.informativeness, last.rewards.var(axis=1))
+    logged = [entry for entry in host.state.log_history if "reward" in entry]
+    assert [entry["reward"] for entry in logged] == pytest.approx(
+        [record.rewards.mean() for record in diary.records], rel=1e-5
+    )
+    assert logged[-1]["curriculum/observed"] == 12
+
+
+def test_uniform_without_credit_trains_as_trl_does_on_the_same_groups(tmp_path):
+    """A curriculum that chooses TRL's own order changes nothing: the same losses and weights."""
+    order = _order_of_plain_trl(tmp_path)
+
+    class Same(curro.Selection):
+        def select(self, n: int, step: int) -> curro.Choice:
+            return curro.Choice.of(np.array(order[step]), curro.Reason.UNIFORM)
+
+    ours = trainer(tmp_path, curriculum=Same())
+    ours.train()
+    plain, _ = _plain(tmp_path)
+    plain.train()
+    for mine, theirs in zip(ours.model.parameters(), plain.model.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def _plain(folder: Any) -> tuple[GRPOTrainer, list[list[int]]]:
+    host = trainer(folder)
+    rows: list[list[int]] = []
+
+    def reward(row: list[int], completion_ids: list[list[int]], **_: Any) -> list[float]:
+        rows.append(row[::4])
+        return first_token_is_even(completion_ids)
+
+    torch.manual_seed(0)
+    plain = GRPOTrainer(
+        model=host.model,
+        processing_class=host.processing_class,
+        train_dataset=dataset(),
+        reward_funcs=reward,
+        args=config(folder),
+    )
+    return plain, rows
+
+
+def _order_of_plain_trl(folder: Any) -> list[list[int]]:
+    plain, rows = _plain(folder)
+    plain.train()
+    return rows
+
+
+def test_credit_of_the_curriculum_replaces_that_of_trl(tmp_path):
+    diary = Diary()
+    chosen = curro.Curriculum("uniform", PROMPTS, advantage="group", seed=1)
+    host = trainer(tmp_path, curriculum=chosen, on_groups=diary, max_steps=1, scale_rewards="group")
+    host.train()
+    expected = diary.records[0].verdict.advantages.ravel()
+    trained = torch.cat([part["advantages"] for part in host._buffered_inputs]).numpy()
+    np.testing.assert_allclose(np.sort(trained), np.sort(expected), atol=1e-6)
+    np.testing.assert_allclose(list(host._logs["advantages"]), expected, atol=1e-6)
+
+
+def test_several_rewards_with_weights_and_rollouts_without_reward(tmp_path):
+    def sometimes(row: list[int], **_: Any) -> list[float | None]:
+        return [None if i % 4 == 3 else float(i % 4) for i in range(len(row))]
+
+    def never_for_the_fourth(row: list[int], **_: Any) -> list[float | None]:
+        return [None if i % 4 == 3 else 1.0 for i in range(len(row))]
+
+    diary = Diary()
+    rewards = [sometimes, never_for_the_fourth]
+    trainer(tmp_path, reward_funcs=rewards, reward_weights=[1.0, 0.5], on_groups=diary, max_steps=1).train()
+    record = diary.records[0]
+    np.testing.assert_allclose(record.rewards, np.tile([0.5, 1.5, 2.5, np.nan], (4, 1)))
+    # of 0.5, 1.5, 2.5 the mean is 1.5 and the variance (1 + 0 + 1) / 3
+    np.testing.assert_allclose(record.verdict.informativeness, np.full(4, 2 / 3))
+
+
+@pytest.mark.parametrize("kind", ["conversational", "lora"])
+def test_other_kinds_of_prompt_and_model(tmp_path, kind):
+    options: dict[str, Any] = {
+        "conversational": {"train_dataset": dataset(conversational=True)},
+        "lora": {"peft_config": LoraConfig(r=2, target_modules=["q_proj"])},
+    }[kind]
+    diary = Diary()
+    trainer(tmp_path, on_groups=diary, **options).train()
+    assert len(diary.records) == 3
+
+
+def test_evaluation_is_untouched(tmp_path):
+    def rows_of(evaluator: GRPOTrainer) -> dict[str, float]:
+        torch.manual_seed(5)
+        scores = evaluator.evaluate()
+        return {name: scores[name] for name in ("eval_reward", "eval_completions/mean_length")}
+
+    host = trainer(tmp_path, eval_dataset=dataset(), per_device_eval_batch_size=8)
+    before = host.curriculum.state_dict()
+    ours = rows_of(host)
+    plain = GRPOTrainer(
+        model=host.model,
+        processing_class=host.processing_class,
+        train_dataset=dataset(),
+        eval_dataset=dataset(),
+        reward_funcs=first_token_is_even,
+        args=config(tmp_path, per_device_eval_batch_size=8),
+    )
+    assert ours == rows_of(plain)
+    assert host.curriculum.metrics()["selected"] == 0
+    assert before["rng"] == host.curriculum.state_dict()["rng"]
+
+
+def test_a_batch_larger_than_the_data_is_refused(tmp_path):
+    with pytest.raises(curro.ConfigError, match="a batch takes 32 prompts and the data set has 24"):
+        trainer(tmp_path, per_device_train_batch_size=128)
+
+
+def test_a_curriculum_over_other_data_is_refused(tmp_path):
+    with pytest.raises(curro.ConfigError, match="over 5 prompts, train_dataset has 24"):
+        trainer(tmp_path, curriculum=curro.Curriculum("uniform", 5))
+
+
+def test_a_stream_is_refused(tmp_path):
+    stream = IterableDataset.from_generator(lambda: ({"prompt": str(i)} for i in range(9)))
+    with pytest.raises(curro.ConfigError, match=r"needs a `datasets\.Dataset`"):
+        trainer(tmp_path, train_dataset=stream)
+
+
+def test_a_misspelt_method_lists_the_right_ones(tmp_path):
+    with pytest.raises(curro.ConfigError, match="did you mean 'prioritized-replay'"):
+        trainer(tmp_path, curriculum="prioritised-replay")
+
+
+def test_an_infinite_reward_stops_with_the_prompt_and_frees_it(tmp_path):
+    def broken(row: list[int], **_: Any) -> list[float]:
+        return [float("inf") if i == 0 else 0.0 for i in range(len(row))]
+
+    host = trainer(tmp_path, reward_funcs=broken)
+    with pytest.raises(curro.RewardError, match="has the reward inf"):
+        host.train()
+    assert host.curriculum.free == PROMPTS
+
+
+def test_a_failing_generation_frees_its_prompts(tmp_path):
+    def broken(**_: Any) -> list[float]:
+        raise RuntimeError("the checker crashed")
+
+    host = trainer(tmp_path, reward_funcs=broken)
+    with pytest.raises(RuntimeError, match="the checker crashed"):
+        host.train()
+    assert host.curriculum.metrics()["dropped"] == 4
+    assert host.curriculum.free == PROMPTS
+
+
+def test_keys_of_the_data_set_name_the_prompts(tmp_path):
+    rows = Dataset.from_dict({"prompt": ["a", "b", "c", "d"], "key": ["w", "x", "y", "z"]})
+    host = trainer(tmp_path, train_dataset=rows)
+    assert isinstance(host, CurriculumGRPOTrainer)
+    assert host.curriculum.table.key(2) == "y"
+
+
+def test_texts_reach_the_method_that_looks_at_them(tmp_path):
+    host = trainer(tmp_path, curriculum="frontier", max_steps=2)
+    host.train()
+    assert host.curriculum.table.rows[3]["prompt"] == dataset()[3]["prompt"]
+    assert host.curriculum.metrics()["observed"] == 8

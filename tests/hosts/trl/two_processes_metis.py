@@ -1,0 +1,53 @@
+"""Run by `torchrun`: METIS on two processes, one step with the second loss and one without it."""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+from tests.hosts.trl.judging import copy_of, judge_gradient, judging_trainer, plain_steps, value_of, weights
+from tests.hosts.trl.setup import Diary
+
+from curro.prediction.metis import predictor
+
+torch.set_num_threads(1)
+predictor.read_prediction = value_of
+folder = Path(sys.argv[1])
+report = {}
+SCHEDULES = {
+    "at once": {"per_device_train_batch_size": 8},
+    "accumulated": {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2},
+    "more slots than auxiliary samples": {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4},
+    "filled": {"per_device_train_batch_size": 8, "admission": "band:0.4,0.6"},
+}
+for name, schedule in SCHEDULES.items():
+    for loss_type in ("dr_grpo", "dapo"):
+        moved, diary = {}, Diary()
+        for weight in (0.0, 0.5):
+            diary.records.clear()
+            host = judging_trainer(
+                folder / "run",
+                metis={"exemplars": 0, "weight": weight},
+                on_groups=diary,
+                ddp_backend="gloo",
+                **plain_steps(loss_type=loss_type, **schedule),
+            )
+            model = copy_of(host.model)
+            host.train()
+            moved[weight] = weights(model) - weights(host.model)
+        found = moved[0.5] - moved[0.0]
+        entry = {"weights": float(weights(host.model).abs().sum())}
+        parts = [record.verdict.auxiliary_samples for record in diary.records]
+        entry["auxiliary_samples"] = sum(len(part.advantages) for part in parts)
+        if parts:
+            shares = [len(part.advantages) / entry["auxiliary_samples"] for part in parts]
+            gradients = [judge_gradient(model, part) for part in parts]
+            expected = sum(share * gradient for share, gradient in zip(shares, gradients, strict=True))
+            mean_length = host.state.log_history[0]["completions/mean_length"]
+            expected = expected / {"dr_grpo": host.max_completion_length}.get(loss_type, mean_length)
+            entry["error"] = float((found - 0.5 * expected).abs().max())
+            entry["size"] = float(expected.abs().max())
+        entry["logged"] = "judge/loss" in host.state.log_history[0]
+        report[f"{name}/{loss_type}"] = entry
+rank = host.accelerator.process_index
+(folder / f"rank{rank}.json").write_text(json.dumps(report))

@@ -1,0 +1,208 @@
+"""A run of verl as its `TaskRunnerV1` does it, with the simulated parts, in this process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import datasets
+import ray
+import transfer_queue as tq
+import verl
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+from simulation import Engine, SimulatedParts
+
+from curro.hosts.verl.owner import CurriculumClient, CurriculumOwner, start_owner
+from curro.hosts.verl.trainer import CurriculumTrainerColocateAsync, CurriculumTrainerSync
+
+CONFIG = str(Path(verl.__file__).parent / "trainer" / "config")
+PROMPTS = 24
+BATCH, SIZE = 4, 4
+
+
+class SimulatedSync(SimulatedParts, CurriculumTrainerSync): ...
+
+
+class SimulatedColocateAsync(SimulatedParts, CurriculumTrainerColocateAsync): ...
+
+
+TRAINERS = {"curro_sync": SimulatedSync, "curro_colocate_async": SimulatedColocateAsync}
+
+
+@cache
+def write_data() -> tuple[list[str], str]:
+    """Training rows in two files whose `index` values are equal, and a file of validation rows."""
+    folder = Path(tempfile.mkdtemp())
+
+    def rows(numbers: range) -> datasets.Dataset:
+        return datasets.Dataset.from_list(
+            [
+                {
+                    "data_source": "sums",
+                    "prompt": [{"role": "user", "content": f"problem {number}"}],
+                    "reward_model": {"ground_truth": str(number), "style": "rule"},
+                    "extra_info": {"index": place},
+                    "category": "even" if number % 2 == 0 else "odd",
+                    "pass_rate": 1 - number / PROMPTS,
+                }
+                for place, number in enumerate(numbers)
+            ]
+        )
+
+    half = PROMPTS // 2
+    files = [str(folder / "a.parquet"), str(folder / "b.parquet")]
+    rows(range(half)).to_parquet(files[0])
+    rows(range(half, PROMPTS)).to_parquet(files[1])
+    rows(range(5)).to_parquet(folder / "val.parquet")
+    return files, str(folder / "val.parquet")
+
+
+def overrides_of(folder: Path, *overrides: str, steps: int = 4) -> list[str]:
+    """The command line of a small run in this folder, with some of it given."""
+    files, validation = write_data()
+    base = [
+        f"data.train_files=[{','.join(files)}]",
+        f"data.val_files={validation}",
+        f"data.train_batch_size={BATCH}",
+        "data.dataloader_num_workers=0",
+        f"actor_rollout_ref.rollout.n={SIZE}",
+        "actor_rollout_ref.rollout.name=vllm",
+        "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=4",
+        f"actor_rollout_ref.actor.ppo_mini_batch_size={BATCH}",
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4",
+        "actor_rollout_ref.model.path=/none",
+        "algorithm.adv_estimator=grpo",
+        f"trainer.total_training_steps={steps}",
+        "trainer.logger=[]",
+        "trainer.val_before_train=False",
+        "trainer.n_gpus_per_node=1",
+        "trainer.device=cpu",
+        f"trainer.default_local_dir={folder}",
+        "trainer.v1.trainer_mode=curro_sync",
+        "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
+        "+curro.selection=uniform",
+    ]
+    given = [override.split("=", 1)[0].lstrip("+") for override in overrides]
+    kept = [line for line in base if not _is_given(line.split("=", 1)[0].lstrip("+"), given)]
+    return [*kept, *overrides]
+
+
+def configuration(folder: Path, *overrides: str, steps: int = 4) -> Any:
+    """verl's own configuration with these overrides."""
+    with initialize_config_dir(CONFIG, version_base=None):
+        config = compose("ppo_trainer", overrides_of(folder, *overrides, steps=steps))
+    config.transfer_queue.enable = True
+    OmegaConf.resolve(config)
+    return config
+
+
+def _is_given(name: str, given: list[str]) -> bool:
+    return any(other == name or other.startswith(f"{name}.") for other in given)
+
+
+def python_path() -> str:
+    """For a process that is to find these modules."""
+    return os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+def start_ray() -> None:
+    """Ray, once for all runs of a process."""
+    if not ray.is_initialized():
+        os.environ["PYTHONPATH"] = python_path()
+        ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=200 * 2**20)
+
+
+@cache
+def start_queue() -> None:
+    """The queue, once for all runs of a process; every run leaves it empty."""
+    start_ray()
+    tq.init(configuration(Path(tempfile.mkdtemp()) / "out").transfer_queue)
+
+
+def clear_queue() -> None:
+    for partition, items in (tq.kv_list() or {}).items():
+        if items:
+            tq.kv_clear(keys=list(items), partition_id=partition)
+
+
+class Method:
+    """A method of an actor in this process; what goes in and comes out is copied as Ray does it."""
+
+    def __init__(self, method: Any) -> None:
+        self.method = method
+
+    def remote(self, *arguments: Any) -> ray.ObjectRef:
+        return ray.put(self.method(*ray.get(ray.put(arguments))))
+
+
+class LocalActor:
+    """An owner's handle whose owner is in this process: a worker of Ray takes seconds to start."""
+
+    def __init__(self, owner: CurriculumOwner) -> None:
+        self.owner = owner
+
+    def close(self) -> None:
+        self.owner.durable.close()
+
+    def __getattr__(self, name: str) -> Method:
+        return Method(getattr(self.owner, name))
+
+
+def local_owner(config: Any, prompts: Any, folder: Path, name: str) -> CurriculumClient:
+    """As `start_owner`, which starts an actor."""
+    live = folder.absolute() / "curro-live"
+    shutil.rmtree(live, ignore_errors=True)
+    return CurriculumClient(LocalActor(CurriculumOwner(config, prompts, str(live))))
+
+
+class Run:
+    """A run that has ended: the trainer with its history, and the engine with what it was asked.
+
+    Args:
+        actor: whether the owner is an actor of Ray, as in every real run, or in this process.
+    """
+
+    def __init__(
+        self, config: Any, *, fail: dict[int, int] | None = None, ranks: int = 1, actor: bool = False
+    ) -> None:
+        self.trainer = TRAINERS[config.trainer.v1.trainer_mode](config)
+        start_queue()
+        with mock.patch("curro.hosts.verl.trainer.start_owner", start_owner if actor else local_owner):
+            self.train(config, fail, ranks, actor)
+
+    def train(self, config: Any, fail: dict[int, int] | None, ranks: int, actor: bool) -> None:
+        try:
+            self.trainer.ranks = ranks
+            self.trainer.replay_buffer.poll_interval = 0.01
+            self.trainer.init()
+            self.engine = Engine(self.trainer.policy, config.actor_rollout_ref.rollout.n, fail)
+            self.before(self.engine)
+            self.trainer.fit(self.engine)
+            self.state = self.trainer.owner.state_dict()
+            self.metrics = self.trainer.owner.metrics()
+        finally:
+            if hasattr(self.trainer, "owner"):
+                end = ray.kill if actor else LocalActor.close
+                end(self.trainer.owner.actor)
+            clear_queue()
+
+    def before(self, engine: Engine) -> None: ...
+
+    @property
+    def asked(self) -> list[tuple[int, int]]:
+        """(step, number) of every training prompt, in order."""
+        return [(step, number) for step, number, _ in self.engine.asked]
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        return self.trainer.history
+
+
+def run(folder: Path, *overrides: str, steps: int = 4, **options: Any) -> Run:
+    return Run(configuration(folder, *overrides, steps=steps), **options)

@@ -1,0 +1,295 @@
+"""A policy whose pass rates improve as it is trained, in the places of verl's workers, engine and servers.
+
+Everything else of a run is verl's: trainer loop, data set and data loader, TransferQueue, replay buffer,
+advantages, metrics, checkpoints, client and load balancer of the servers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import types
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import ray
+import torch
+import transfer_queue as tq
+from tensordict import TensorDict
+from verl.utils.tensordict_utils import assign_non_tensor, list_of_dict_to_tensordict
+from verl.workers.engine.utils import prepare_micro_batches
+from verl.workers.rollout.llm_server import LLMServerClient
+from verl.workers.rollout.replica import TokenOutput
+from verl.workers.rollout.router import GlobalRequestLoadBalancer
+
+from curro.hosts.verl.loss import AUXILIARY
+
+RIGHT, WRONG, EOS, WIDTH = 3, 4, 0, 3
+
+
+class Letters:
+    """A tokenizer without a vocabulary: a token is a character."""
+
+    eos_token_id = pad_token_id = EOS
+    chat_template = None
+
+    def __call__(self, text: str) -> dict[str, list[int]]:
+        return {"input_ids": [ord(letter) for letter in text]}
+
+    def decode(self, ids: Any, skip_special_tokens: bool = True) -> str:
+        return "".join(chr(int(token)) for token in ids if int(token) != EOS)
+
+
+def number_of(text: str) -> int:
+    """The prompt's number in its text; of a judgment's the last one's, which is judged."""
+    return int(re.findall(r"problem (\d+)", text)[-1])
+
+
+class Policy:
+    """Right with probability sigmoid(skill - difficulty): difficulties from -3 to 3 by number."""
+
+    def __init__(self, prompts: int) -> None:
+        self.prompts, self.skill, self.rate = prompts, 0.0, 0.5
+        self.taught = 0
+
+    def pass_rate(self, number: int) -> float:
+        difficulty = 6 * number / (self.prompts - 1) - 3
+        return float(1 / (1 + np.exp(difficulty - self.skill)))
+
+
+class Engine:
+    """Stands for the agent loops: all rollouts of a prompt are finished when it is asked for.
+
+    Attributes:
+        asked: (step, number, uid) of every training prompt.
+        rewards: of every training group by its uid; of sessions that did not fail.
+        fail: numbers of prompts of which some sessions fail (1), or all (2).
+        extra: of every session's `reward_extra_info`, besides its own.
+    """
+
+    extra: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, policy: Policy, size: int, fail: dict[int, int] | None = None) -> None:
+        self.policy, self.size, self.fail = policy, size, fail or {}
+        self.asked: list[tuple[int, int, str]] = []
+        self.rewards: dict[str, list[float]] = {}
+        self.validated: list[int] = []
+        self.held: list[Any] | None = None
+
+    def generate_sequences(self, batch: Any) -> None:
+        names = list(batch.keys())
+        step = int(getattr(batch["global_steps"], "data", batch["global_steps"]))
+        validate = "validate" in names
+        for row in range(len(batch)):
+            values = {name: batch[name][row] for name in names if name not in ("global_steps", "validate")}
+            prompt = {name: getattr(value, "data", value) for name, value in values.items()}
+            if self.held is not None and not validate:
+                self.held.append((prompt, step))
+            else:
+                self._answer(prompt, step, validate)
+
+    def release(self) -> None:
+        """Finish what was held back, and hold back what comes."""
+        held, self.held = self.held or [], []
+        for prompt, step in held:
+            self._answer(prompt, step, False)
+
+    def _answer(self, prompt: dict[str, Any], step: int, validate: bool) -> None:
+        uid, number = prompt["uid"], number_of(prompt["raw_prompt"][0]["content"])
+        partition, sessions = ("val", 1) if validate else ("train", self.size)
+        tq.kv_put(key=uid, partition_id=partition, tag={"status": "running"})
+        if validate:
+            self.validated.append(number)
+        else:
+            self.asked.append((step, number, uid))
+        seed = [number, step] if validate else [number, step, int(uid.rpartition("-")[2])]
+        rng = np.random.default_rng(seed)
+        p, failed = self.policy.pass_rate(number), 0 if validate else self.fail.get(number, 0)
+        fields, tags, keys = [], [], []
+        said = {"form": 0.5, "said": "text"}
+        for session in range({0: sessions, 1: sessions - 1, 2: 0}[failed]):
+            right = float(rng.random() < p)
+            scores = torch.zeros(WIDTH)
+            scores[-1] = right
+            answer = [RIGHT if right else WRONG, 5, EOS]
+            fields.append(
+                {
+                    **prompt,
+                    "prompts": torch.tensor([1, 2]),
+                    "responses": torch.tensor(answer),
+                    "response_mask": torch.ones(WIDTH, dtype=torch.int64),
+                    "loss_mask": torch.ones(WIDTH, dtype=torch.int64),
+                    "input_ids": torch.tensor([1, 2, *answer]),
+                    "position_ids": torch.arange(2 + WIDTH),
+                    "rollout_log_probs": torch.full((WIDTH,), -1.0),
+                    "rm_scores": scores,
+                    "num_turns": 2,
+                    "pass_rate": torch.tensor([p]),
+                    "extra_fields": {"reward_extra_info": {"acc": right} | said | self.extra},
+                    "session_id": session,
+                }
+            )
+            if not validate:
+                self.rewards.setdefault(uid, []).append(right)
+            keys.append(f"{uid}_{session}_0")
+            tags.append(
+                {
+                    "status": "success",
+                    "prompt_len": 2,
+                    "response_len": WIDTH,
+                    "seq_len": 2 + WIDTH,
+                    "global_steps": step,
+                    "min_global_steps": step - 1,
+                    "max_global_steps": step - 1,
+                }
+            )
+        if keys:
+            tq.kv_batch_put(
+                keys=keys, fields=list_of_dict_to_tensordict(fields), tags=tags, partition_id=partition
+            )
+        status = "failure" if failed else "finished"
+        tq.kv_put(key=uid, partition_id=partition, tag={"status": status})
+
+
+def cut(rows: int, ranks: int, micro: int) -> None:
+    """Cut a worker's rows into micro-batches as verl's engines do."""
+    assert rows % ranks == 0
+    part = TensorDict({"row": torch.zeros(rows // ranks, 1)}, batch_size=rows // ranks)
+    assign_non_tensor(part, use_dynamic_bsz=False, micro_batch_size_per_gpu=micro)
+    prepare_micro_batches(part)
+
+
+class Workers:
+    """Stands for the actor's workers: policy gradient on the logit of the pass rate, one optimizer step a
+    mini-batch, on the rows that real workers would read from the queue."""
+
+    def __init__(self, policy: Policy, config: Any, ranks: int = 1) -> None:
+        self.policy = policy
+        self.micro = config.actor.ppo_micro_batch_size_per_gpu
+        self.log_prob_micro = config.rollout.log_prob_micro_batch_size_per_gpu
+        self._dispatch_info = {"actor": list(range(ranks))}
+        self.loss = None
+        self.updates: list[dict[str, Any]] = []
+
+    def set_loss_fn(self, loss: Any) -> None:
+        self.loss = loss
+
+    def compute_log_prob(self, batch: Any) -> Any:
+        cut(len(batch), len(self._dispatch_info["actor"]), self.log_prob_micro)
+        data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["input_ids"])
+        zeros = torch.nested.as_nested_tensor([torch.zeros(len(ids)) for ids in data["input_ids"].unbind()],
+                                              layout=torch.jagged)  # fmt: skip
+        fields = TensorDict({"log_probs": zeros, "entropy": zeros.clone()}, batch_size=len(batch))
+        tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+        return batch
+
+    def update_actor(self, batch: Any) -> Any:
+        data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id)
+        size = batch.extra_info["mini_batch_size"]
+        assert len(batch) % size == 0
+        cut(size, len(self._dispatch_info["actor"]), self.micro)
+        names = list(data.keys())
+        rows = [{name: data[name][row] for name in names} for row in range(len(batch))]
+        ranks = len(self._dispatch_info["actor"])
+        part, share = len(rows) // ranks, size // ranks
+        for m in range(len(rows) // size):
+            starts = [rank * part + m * share for rank in range(ranks)]
+            self._update([row for start in starts for row in rows[start : start + share]])
+        return {"metrics": {"mfu": [0.0], "pg_loss": [0.1]}}
+
+    def _update(self, rows: list[dict[str, Any]]) -> None:
+        trained = [row for row in rows if row["response_mask"].sum() > 0]
+        auxiliary_samples = [row for row in rows if AUXILIARY in row and float(row[AUXILIARY])]
+        gradient = 0.0
+        for row in trained:
+            advantage, answer = float(row["advantages"][0]), int(row["responses"][0])
+            gradient += advantage * (float(answer == RIGHT) - float(row["pass_rate"]))
+        self.policy.skill += self.policy.rate * gradient / max(len(trained), 1)
+        self.policy.taught += len(auxiliary_samples)
+        self.updates.append(
+            {
+                "rows": len(rows),
+                "rollouts": [
+                    (getattr(row["uid"], "data", row["uid"]), float(row["advantages"][0])) for row in trained
+                ],
+                "auxiliary_samples": [
+                    (tuple(row["prompts"].tolist()), tuple(row["responses"].tolist()), float(row[AUXILIARY]))
+                    for row in auxiliary_samples
+                ],
+            }
+        )
+
+    def save_checkpoint(self, path: str, *args: Any, **kwargs: Any) -> None:
+        Path(path).mkdir(parents=True, exist_ok=True)
+        (Path(path) / "policy.json").write_text(json.dumps([self.policy.skill, self.policy.taught]))
+
+    def load_checkpoint(self, local_path: str, **kwargs: Any) -> None:
+        self.policy.skill, self.policy.taught = json.loads((Path(local_path) / "policy.json").read_text())
+
+
+@ray.remote
+class Server:
+    """Stands for a vLLM server: judges the last problem of a text by its difficulty, now and then in vain."""
+
+    def __init__(self, prompts: int) -> None:
+        self.policy = Policy(prompts)
+
+    async def generate(
+        self, request_id: str, prompt_ids: list[int], sampling_params: dict, image_data: Any, video_data: Any
+    ) -> TokenOutput:
+        number = number_of(Letters().decode(prompt_ids))
+        p = self.policy.pass_rate(number)
+        text = "I cannot tell" if number % 7 == 6 else rf"\boxed{{{p * (1 - p):.3f}}}"
+        tokens = [*map(ord, text), EOS]
+        assert len(tokens) <= sampling_params["max_tokens"]
+        return TokenOutput(token_ids=tokens, extra_fields={"global_steps": 0})
+
+
+@cache
+def serve(prompts: int) -> Any:
+    """verl's load balancer in front of one server, for all runs of a process."""
+    server = Server.options(num_cpus=0).remote(prompts)
+    return ray.remote(GlobalRequestLoadBalancer).options(num_cpus=0).remote(servers={"one": server})
+
+
+class Quiet(types.SimpleNamespace):
+    """Whatever is called does nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args, **kwargs: None
+
+
+class SimulatedParts:
+    """To be mixed in before one of curro's trainers: everything that needs an accelerator is simulated."""
+
+    policy: Policy
+    ranks = 1
+
+    def _setup(self) -> None:
+        self.tokenizer, self.processor = Letters(), None
+        self._init_dataloader()
+        self._init_dump_executor()
+        self.resource_pool_manager = types.SimpleNamespace(get_n_gpus=lambda: 1)
+        self.policy = Policy(len(self.train_dataset))
+        self.actor_rollout_wg = Workers(self.policy, self.config.actor_rollout_ref, self.ranks)
+        self.reward_loop_manager = types.SimpleNamespace(reward_loop_worker_handles=[1])
+        self.checkpoint_manager, self.llm_server_manager = Quiet(), Quiet()
+        self.teacher_model_manager = self.distillation_config = None
+        self.history: list[dict[str, Any]] = []
+        self._load_checkpoint()
+
+    def get_llm_client(self) -> Any:
+        return LLMServerClient(self.config, serve(len(self.train_dataset)))
+
+    def _start_profiling(self) -> None: ...
+
+    def _stop_profiling(self) -> None: ...
+
+    def _compute_metrics(self, batch: Any, metrics: dict, *args: Any, **kwargs: Any) -> None:
+        super()._compute_metrics(batch, metrics, *args, **kwargs)
+        self.history.append(dict(metrics) | {"policy/skill": self.policy.skill})
+        if os.environ.get("CURRO_TEST_KILL") == str(self.global_steps):
+            os.kill(os.getpid(), 9)

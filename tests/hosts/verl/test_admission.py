@@ -1,0 +1,115 @@
+"""Batches are filled with admitted groups, one for one, and filling comes to an end."""
+
+from __future__ import annotations
+
+import pytest
+from setup_run import BATCH, SIZE, run
+from simulation import Engine
+from twin import Twin
+
+import curro
+from curro.errors import FillError
+
+GATES = {
+    "band": ["+curro.admission.name=band", "+curro.admission.low=0.2", "+curro.admission.high=0.8"],
+    "band of a named reward": [
+        "+curro.admission.name=band", "+curro.admission.low=0", "+curro.admission.high=1",
+        "+curro.admission.reward=acc",
+    ],
+    "variance": ["+curro.admission.name=variance", "+curro.admission.low=0.1"],
+    "signal": ["+curro.admission=signal"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_batches_are_full_of_admitted_groups_and_all_groups_are_observed(tmp_path, gate):
+    done = run(tmp_path / "out", *GATES[gate], "+curro.selection=prioritized-replay", steps=4)
+    twin = Twin(done)
+    for step in range(1, 5):
+        twin.step(step, BATCH)
+    assert done.asked == twin.asked  # replacements too, and none too many
+    updates = done.trainer.actor_rollout_wg.updates
+    assert len(updates) == 4
+    for update in updates:
+        groups = {uid for uid, _ in update["rollouts"]}
+        assert len(update["rollouts"]) == BATCH * SIZE
+        assert len(groups) == BATCH
+        assert all(twin.admitted[uid] for uid in groups)
+    rejected = sum(not admitted for admitted in twin.admitted.values())
+    assert rejected > 0
+    assert done.metrics["observed"] == len(done.asked)
+    assert done.metrics["admitted"] == 4 * BATCH
+    assert sum(entry["fill/rejected"] for entry in done.history) == rejected
+    assert sum(entry["fill/given_out"] for entry in done.history) == len(done.asked)
+    assert all(0 <= entry.get("fill/rejected_reward", 0) <= 1 for entry in done.history)
+    assert not any("rollout_failure/evicted_samples" in name for entry in done.history for name in entry)
+    repeats = sum(entry["fill/repeats"] for entry in done.history)
+    assert done.metrics["dropped"] == twin.repeats == repeats
+    assert done.metrics["in_flight"] == 0
+
+
+@pytest.mark.parametrize("selection", ["prioritized-replay", "'prioritized-replay:variant=published'"])
+def test_no_prompt_comes_twice_for_a_batch(tmp_path, selection):
+    done = run(tmp_path / "out", f"+curro.selection={selection}", *GATES["band"], steps=5)
+    assert len(done.asked) > 5 * BATCH
+    assert len(set(done.asked)) == len(done.asked)
+    assert done.metrics["dropped"] > 0  # some were drawn again
+    assert done.metrics["in_flight"] == 0
+    for step, update in enumerate(done.trainer.actor_rollout_wg.updates):
+        trained = {uid for uid, _ in update["rollouts"]}
+        numbers = [number for s, number, uid in done.engine.asked if s == step + 1 and uid in trained]
+        assert len(set(numbers)) == BATCH
+
+
+def test_a_selection_that_repeats_prompts_may_have_them_twice(tmp_path):
+    few = ["+curro.selection.name=pspo", "+curro.selection.replacement=True", "+curro.selection.exponent=3"]
+    done = run(tmp_path / "out", *few, *GATES["band"], steps=3)
+    assert done.metrics["observed"] == done.metrics["selected"] > 3 * BATCH
+    assert sum(entry["fill/repeats"] for entry in done.history) == 0
+
+
+def test_a_batch_for_which_all_prompts_were_tried_is_an_error(tmp_path):
+    nothing = ["+curro.admission.name=variance", "+curro.admission.low=0.26"]
+    with pytest.raises(FillError, match=r"all 24 prompts were tried .* take more data or smaller batches"):
+        run(tmp_path / "out", *nothing)
+
+
+def test_filling_ends_when_nothing_is_admissible(tmp_path):
+    nothing = ["+curro.admission.name=variance", "+curro.admission.low=0.26"]
+    with pytest.raises(FillError, match=r"\(4 rejected by the gate\): widen curro\.admission, or"):
+        run(tmp_path / "out", *nothing, "+curro.fill_limit=1")
+
+
+def test_verls_own_filter_is_observed_before_it_clears_and_comes_to_an_end(tmp_path):
+    filtered = "algorithm.filter_groups.enable=True"
+    done = run(tmp_path / "one", filtered, "+curro.selection=prioritized-replay", steps=3)
+    assert done.metrics["observed"] == len(done.asked) > 3 * BATCH
+    assert sum(entry.get("training/filter_groups/evicted_samples", 0) for entry in done.history) > 0
+    assert done.metrics["in_flight"] == 0
+    assert int(done.state["table"]["visits"].sum()) == len(done.asked)
+    with pytest.raises(FillError, match=r"own filter\): choose another algorithm.filter_groups.metric"):
+        run(tmp_path / "two", "algorithm.filter_groups.metric=form", filtered, "+curro.fill_limit=3")
+
+
+def test_groups_that_fail_altogether_are_replaced_where_batches_are_filled(tmp_path):
+    done = run(
+        tmp_path / "out", "+curro.admission=everything", steps=4,
+        fail=dict.fromkeys(range(0, 24, 3), 2),
+    )  # fmt: skip
+    assert done.metrics["observed"] == done.metrics["admitted"] == 4 * BATCH
+    repeats = sum(entry["fill/repeats"] for entry in done.history)
+    assert done.metrics["dropped"] - repeats == sum(number % 3 == 0 for _, number in done.asked) > 0
+    assert sum(entry.get("training/rollout_failure/evicted_samples", 0) for entry in done.history) > 0
+
+
+def test_a_gate_by_a_reward_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(curro.RewardError, match=r"decides by 'accuracy', and .* it has: acc, form"):
+        run(tmp_path / "out", *GATES["band"], "+curro.admission.reward=accuracy")
+
+
+def test_a_number_that_a_model_wrote_does_not_end_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(Engine, "extra", {"answer": 1e20, "digits": 10**400, "acc": 1e20})
+    with pytest.raises(FillError):  # none of these is a pass, and nothing is admitted
+        run(tmp_path / "one", *GATES["band of a named reward"])
+    done = run(tmp_path / "two", steps=2)
+    assert done.metrics["observed"] == 2 * BATCH

@@ -1,0 +1,115 @@
+"""verl's mode colocate_async with a curriculum: a window of prompts is in flight over the steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from setup_run import BATCH, Run, configuration, run
+
+from curro.errors import FillError
+
+ASYNC = ["trainer.v1.trainer_mode=curro_colocate_async"]
+
+
+class Slow(Run):
+    """A step's own prompts are finished in the next one, replacements at once."""
+
+    def before(self, engine) -> None:
+        trainer, plain = self.trainer, self.trainer.prepare_step
+        waiting: list = []
+
+        def prepare_step():
+            engine.held = waiting[:]
+            waiting.clear()
+            engine.release()
+            metrics = plain()
+            waiting.extend(engine.held)
+            engine.held = None
+            return metrics
+
+        trainer.prepare_step = prepare_step
+
+
+def test_choices_are_made_when_prompts_are_asked_for_and_all_are_observed(tmp_path):
+    done = Slow(configuration(tmp_path / "out", *ASYNC, "+curro.selection=prioritized-replay", steps=5))
+    assert len(done.trainer.actor_rollout_wg.updates) == 5
+    metrics = done.metrics
+    # a batch of warm-up: one is always ahead
+    assert metrics["selected"] == 6 * BATCH
+    assert metrics["observed"] == 5 * BATCH
+    assert metrics["in_flight"] == BATCH
+    trained = [uid for update in done.trainer.actor_rollout_wg.updates for uid, _ in update["rollouts"]]
+    assert len(set(trained)) == 5 * BATCH
+
+
+def test_filling_is_exact_and_failed_groups_are_replaced(tmp_path):
+    credited = ["+curro.admission=signal", "+curro.advantage=smoothed"]
+    done = run(tmp_path / "out", *ASYNC, *credited, steps=4, fail={5: 1, 9: 2, 12: 1, 14: 2})
+    for update in done.trainer.actor_rollout_wg.updates:
+        for uid in {uid for uid, _ in update["rollouts"]}:
+            rewards = done.engine.rewards[uid]
+            assert np.var(rewards) > 0
+            given = {round(advantage, 6) for name, advantage in update["rollouts"] if name == uid}
+            assert len(given) == 2
+    metrics = done.metrics
+    repeats = sum(entry["fill/repeats"] for entry in done.history)
+    assert metrics["dropped"] - repeats == sum(number in (5, 9, 12, 14) for _, number in done.asked) > 0
+    assert metrics["selected"] == metrics["observed"] + metrics["dropped"] + metrics["in_flight"]
+    assert metrics["in_flight"] == 0
+
+
+def test_stale_groups_are_dropped(tmp_path):
+    done = Slow(
+        configuration(tmp_path / "out", *ASYNC, "trainer.v1.sampler.max_off_policy_threshold=1", steps=2)
+    )
+    assert done.metrics["dropped"] > 0
+    assert done.metrics["observed"] >= 2 * BATCH
+
+
+def test_a_resumed_run_finds_its_tickets_in_the_queue(tmp_path):
+    """verl brings back what was finished and asks again for what was in flight: under the same tickets."""
+    options = [
+        *ASYNC,
+        "+curro.selection=prioritized-replay",
+        "+curro.advantage=smoothed",
+        "trainer.save_freq=3",
+    ]
+    first = Slow(configuration(tmp_path / "out", *options, steps=3))
+    flying = first.metrics["in_flight"]
+    assert flying == BATCH
+    resumed = Slow(configuration(tmp_path / "out", *options, steps=5))
+    metrics = resumed.metrics
+    assert metrics["dropped"] == 0
+    assert metrics["observed"] == 5 * BATCH
+    assert metrics["selected"] == 6 * BATCH
+    trained = [uid for update in resumed.trainer.actor_rollout_wg.updates for uid, _ in update["rollouts"]]
+    assert len(set(trained)) == 2 * BATCH
+    assert min(int(uid.removeprefix("ticket-")) for uid in trained) == 3 * BATCH
+
+
+def test_a_prompt_whose_group_waits_for_a_batch_is_not_drawn_again(tmp_path):
+    """Of two batches in flight one is trained on; the other is observed too, and its prompts are free."""
+    options = [*ASYNC, "+curro.selection='prioritized-replay:variant=published'", "trainer.save_freq=3"]
+    first = run(tmp_path / "out", *options, steps=3)
+    resumed = run(tmp_path / "out", *options, steps=6)
+    asked = [(number, uid) for part in (first, resumed) for _, number, uid in part.engine.asked]
+    trained = [
+        {uid for uid, _ in update["rollouts"]}
+        for part in (first, resumed)
+        for update in part.trainer.actor_rollout_wg.updates
+    ]
+    assert (len(asked), len(trained)) == (7 * BATCH, 6)
+    for update in range(6):
+        begin = (update + 1) * BATCH
+        done = set().union(*trained[:update])
+        waiting = {number for number, uid in asked[:begin] if uid not in done}
+        drawn = {number for number, _ in asked[begin : begin + BATCH]}
+        assert len(waiting) == len(drawn) == BATCH
+        assert not waiting & drawn
+    assert first.metrics["dropped"] + resumed.metrics["dropped"] > 0  # they were drawn, and given back
+    assert resumed.metrics["in_flight"] == 0
+
+
+def test_an_error_of_filling_names_what_groups_were_thrown_away_for(tmp_path):
+    with pytest.raises(FillError, match=r"\(8 failed\): look for their errors in verl's log, or"):
+        run(tmp_path / "out", *ASYNC, "+curro.fill_limit=1", fail=dict.fromkeys(range(24), 2))

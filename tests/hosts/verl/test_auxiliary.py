@@ -1,0 +1,96 @@
+"""METIS in verl: judged by the servers, taught as rows of their own, and left out of everything else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from setup_run import BATCH, PROMPTS, SIZE, run
+from simulation import Letters, Policy, number_of
+
+import curro
+
+METIS = ["+curro.selection.name=metis", "+curro.selection.max_tokens=16"]
+THREE = "+curro.selection.candidates=3"
+
+
+def judged(run_, update: int) -> list[tuple[int, float, float]]:
+    """(number, prediction, weight) of the auxiliary samples of an update."""
+    found = []
+    for prompt, answer, weight in run_.trainer.actor_rollout_wg.updates[update]["auxiliary_samples"]:
+        text = Letters().decode(answer)
+        value = float(text[7:-1]) if text.startswith("\\boxed") else np.nan
+        found.append((number_of(Letters().decode(prompt)), value, weight))
+    return found
+
+
+@pytest.mark.parametrize(("ranks", "mini"), [(1, 4), (2, 2)])
+def test_judgments_of_the_chosen_are_trained_on_with_their_weight(tmp_path, ranks, mini):
+    done = run(
+        tmp_path / "out", *METIS, THREE, "+curro.selection.weight=0.5", f"trainer.n_gpus_per_node={ranks}",
+        f"actor_rollout_ref.actor.ppo_mini_batch_size={mini}", steps=4, ranks=ranks,
+        actor=ranks == 1,
+    )  # fmt: skip
+    mini_batches = BATCH // mini
+    updates = done.trainer.actor_rollout_wg.updates
+    assert len(updates) == 4 * mini_batches  # no optimizer step more than without auxiliary samples
+    assert all(len(update["rollouts"]) == mini * SIZE for update in updates)
+    baseline = 0.0
+    for step in range(4):
+        auxiliary_samples = [
+            entry for m in range(mini_batches) for entry in judged(done, step * mini_batches + m)
+        ]
+        chosen = {number: uid for s, number, uid in done.engine.asked if s == step + 1}
+        assert sorted(number for number, _, _ in auxiliary_samples) == sorted(chosen)
+        rewards = []
+        for number, predicted, weight in auxiliary_samples:
+            realised = np.var(done.engine.rewards[chosen[number]])
+            reward = 0.0 if np.isnan(predicted) else 1 - (4 * (predicted - realised)) ** 2
+            rewards.append(reward)
+            assert weight == pytest.approx(0.5 * (reward - baseline) * mini_batches / BATCH, abs=1e-6)
+        baseline = 0.95 * baseline + 0.05 * np.mean(rewards)
+    assert done.trainer.actor_rollout_wg.loss.func.__name__ == "ppo_loss_with_auxiliary"
+    assert done.metrics["judge/judgments"] == 4 * 3 * BATCH
+
+
+def test_the_judged_best_are_chosen(tmp_path):
+    all_of_them = ["+curro.selection.exemplars=0", "+curro.selection.candidates=6"]
+    done = run(tmp_path / "out", *METIS, *all_of_them, steps=1)
+    rates = [Policy(PROMPTS).pass_rate(number) for number in range(PROMPTS)]
+    value = [0.0 if number % 7 == 6 else round(p * (1 - p), 3) for number, p in enumerate(rates)]
+    best = sorted(value, reverse=True)[:BATCH]
+    assert sorted((value[number] for _, number in done.asked), reverse=True) == best
+
+
+def test_auxiliary_samples_are_kept_out_of_metrics_and_advantages(tmp_path):
+    done = run(tmp_path / "out", *METIS, THREE, steps=3)
+    for entry in done.history:
+        assert entry["response_length/max"] == entry["response_length/min"] == 3
+        assert entry["prompt_length/max"] == 2
+        assert entry["num_turns/min"] == 2
+    for step, update in enumerate(done.trainer.actor_rollout_wg.updates):
+        rewards = [r for s, _, uid in done.engine.asked if s == step + 1 for r in done.engine.rewards[uid]]
+        assert done.history[step]["critic/score/mean"] == pytest.approx(np.mean(rewards))
+        assert {uid.split("-")[0] for uid, _ in update["rollouts"]} == {"ticket"}
+    assert done.history[-1]["curriculum/judge/seconds"] > 0
+    assert done.trainer.policy.taught > 0
+
+
+def test_auxiliary_samples_of_all_rounds_of_a_filled_batch_count_as_one(tmp_path):
+    done = run(
+        tmp_path / "out", *METIS, "+curro.selection.weight=1", "+curro.admission=signal",
+        "+curro.selection.exemplars=0", steps=2,
+    )  # fmt: skip
+    for step, update in enumerate(done.trainer.actor_rollout_wg.updates):
+        asked = [number for s, number in done.asked if s == step + 1]
+        assert sorted(number for number, _, _ in judged(done, step)) == sorted(asked)
+        assert len(update["rollouts"]) == BATCH * SIZE
+
+
+def test_a_judgment_that_does_not_fit_is_refused(tmp_path):
+    with pytest.raises(curro.ConfigError, match=r"max_model_len is 900: raise it, or lower"):
+        run(tmp_path / "out", *METIS, "actor_rollout_ref.rollout.max_model_len=900", steps=2)
+
+
+def test_a_method_that_needs_the_weights_is_refused(tmp_path):
+    with pytest.raises(curro.ConfigError, match="split over the workers"):
+        run(tmp_path / "out", "+curro.selection=pcl", steps=2)

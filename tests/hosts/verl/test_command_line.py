@@ -1,0 +1,128 @@
+"""verl's own command line finds curro, and mistakes are loud there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from setup_run import overrides_of, python_path
+
+import curro
+from curro.hosts.verl import plugin
+
+
+def main_ppo(folder, *overrides, **environment):
+    """`python -m verl.trainer.main_ppo` with these overrides."""
+    ray_options = ["ray_kwargs.ray_init.num_cpus=2", "+ray_kwargs.ray_init.include_dashboard=False"]
+    command = [sys.executable, "-W", "ignore", "-m", "verl.trainer.main_ppo"]
+    return subprocess.run(
+        [*command, *overrides_of(folder, *overrides), *ray_options, f"hydra.run.dir={folder}"],
+        env=os.environ | {"PYTHONPATH": python_path()} | environment,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        cwd=folder.parent,
+    )
+
+
+def test_a_run_by_configuration_alone(tmp_path):
+    done = main_ppo(
+        tmp_path / "out",
+        "+curro.selection='prioritized-replay:variant=published'",
+        "trainer.v1.trainer_mode=simulated",
+        "+actor_rollout_ref.rollout.agent.agent_loop_manager_class=registered.Loops",
+        "trainer.logger=[console]",
+        VERL_USE_EXTERNAL_MODULES="registered",
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "curriculum/selected:16" in done.stdout
+    assert "curriculum/replay/heap_size:" in done.stdout
+
+
+def test_a_mistake_ends_the_run_at_once(tmp_path):
+    done = main_ppo(tmp_path / "out", "trainer.v1.trainer_mode=curro_sync", "+curro.selection=prioritised")
+    assert done.returncode != 0
+    assert "no selection is called 'prioritised' (did you mean 'prioritized-replay'?)" in done.stderr
+
+
+def in_new_process(program, **environment):
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        env=os.environ | {"PYTHONPATH": python_path()} | environment,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+
+
+UNREAD = """
+from omegaconf import OmegaConf
+from verl.trainer.ppo.v1 import get_trainer_cls
+config = OmegaConf.create({"curro": {"selection": "uniform"}})
+for mode in ("sync", "colocate_async"):
+    try:
+        get_trainer_cls(mode)(config)
+    except ValueError as error:
+        print(type(error).__name__, error)
+from verl.trainer.ppo.ray_trainer import RayPPOTrainer
+try:
+    RayPPOTrainer(config, None, {}, None)
+except ValueError as error:
+    print(type(error).__name__, error)
+try:
+    get_trainer_cls("curro_separate_async")(config)
+except ValueError as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_a_trainer_that_does_not_read_the_key_and_a_mode_that_is_not_served_say_so():
+    *unread, refused = in_new_process(UNREAD).stdout.splitlines()[-4:]
+    names = ["PPOTrainerSync", "PPOTrainerColocateAsync", "RayPPOTrainer"]
+    for line, trainer in zip(unread, names, strict=True):
+        assert line == (
+            f"ConfigError the configuration has the key `curro`, which verl's {trainer} does not read: set "
+            "trainer.v1.trainer_mode=curro_sync or curro_colocate_async, and leave trainer.use_v1=True"
+        )
+    assert refused.startswith("ConfigError curro does not serve verl's mode separate_async")
+
+
+BROKEN = """
+import sys
+sys.modules["curro.hosts.verl.replay"] = None
+from omegaconf import OmegaConf
+from verl.trainer.ppo.v1 import get_trainer_cls
+get_trainer_cls("curro_sync")(OmegaConf.create({}))
+"""
+
+
+def test_a_broken_plugin_says_why():
+    done = in_new_process(BROKEN)
+    assert done.returncode != 0
+    assert (
+        "ConfigError: curro's trainers, made for verl 0.9.1, cannot be used: ModuleNotFoundError"
+        in done.stderr
+    )
+    assert (
+        done.stderr.count("curro.hosts.verl.replay") >= 2
+    )  # in the log, when verl loads it, and in the error
+
+
+def test_verl_alone_does_not_import_the_trainers():
+    done = in_new_process(
+        "import sys, verl; print(sorted(name for name in sys.modules if 'curro.hosts' in name))"
+    )
+    assert done.stdout.splitlines()[-1] == "['curro.hosts', 'curro.hosts.verl', 'curro.hosts.verl.plugin']"
+
+
+def test_a_module_that_is_there_already_is_served_at_once():
+    seen = []
+    plugin.AfterImport("curro", seen.append)
+    assert seen == [curro]
+
+
+def test_without_plugins_verl_says_that_the_mode_is_unknown():
+    program = "from verl.trainer.ppo.v1 import get_trainer_cls; get_trainer_cls('curro_sync')"
+    done = in_new_process(program, VERL_USE_EXTERNAL_PLUGINS="none")
+    assert "Unknown trainer 'curro_sync'" in done.stderr

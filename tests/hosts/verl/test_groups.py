@@ -1,0 +1,87 @@
+"""SessionOutcomes put together into groups: property tests."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from curro.errors import RewardError
+from curro.hosts.verl.auxiliary import _dealt
+from curro.hosts.verl.groups import Named, SessionOutcome, assemble
+from curro.hosts.verl.tickets import parts_of, ticket_of, uid_of
+
+ROLLOUTS = st.dictionaries(
+    st.tuples(st.integers(0, 5), st.integers(0, 6)),
+    st.one_of(st.floats(-2, 2), st.just(float("nan"))),
+    min_size=1,
+)
+
+
+@given(ROLLOUTS, st.integers(1, 8), st.randoms())
+def test_every_reward_stands_in_its_place_whatever_the_order(rewards, size, random):
+    sessions = [
+        SessionOutcome(uid_of(group), session, reward, {"acc": reward, "said": "x", "ok": True})
+        for (group, session), reward in rewards.items()
+    ]
+    random.shuffle(sessions)
+    names = sorted({session.group for session in sessions}, key=ticket_of)
+    made = assemble(names, sessions, size, Named("acc", 1e15))
+    assert made.names == names
+    assert made.rewards.shape[1] == max(size, 1 + max(session for _, session in rewards))
+    for (group, session), reward in rewards.items():
+        place = names.index(uid_of(group)), session
+        assert made.scored[place] == (not np.isnan(reward))
+        np.testing.assert_equal(made.rewards[place], 0.0 if np.isnan(reward) else reward)
+        np.testing.assert_equal(made.named["acc"][place], reward)
+    assert made.scored.sum() == sum(not np.isnan(reward) for reward in rewards.values())
+    assert set(made.named) == {"acc"}
+    assert assemble(names, sessions, size).named == {}
+
+
+def test_what_is_no_number_of_a_sensible_size_is_missing():
+    values = [1.0, True, np.float32(0.5), 1e20, -1e20, 10**400, np.inf, np.nan, "1", None, np.bool_(False)]
+    sessions = [SessionOutcome("a", session, 0.0, {"acc": value}) for session, value in enumerate(values)]
+    (part_G,) = assemble(["a"], [*sessions, SessionOutcome("a", 11, 0.0, {})], 12, Named("acc", 1e15)).named[
+        "acc"
+    ]
+    np.testing.assert_array_equal(part_G, [1, 1, 0.5, *[np.nan] * 7, 0, np.nan])
+
+
+def test_a_number_that_no_rollout_has_is_named_with_what_there_is():
+    sessions = [SessionOutcome("a", 0, 1.0, {"score": 1.0, "pred": "x"})]
+    with pytest.raises(RewardError, match=r"decides by 'acc', .* it has: pred, score"):
+        assemble(["a"], sessions, 1, Named("acc", 1e15))
+
+
+@given(st.integers(0, 2**53), st.integers(0, 99), st.integers(0, 9))
+def test_a_ticket_is_found_again_in_a_key(ticket, session, output):
+    uid, *rest = parts_of(f"{uid_of(ticket)}_{session}_{output}")
+    assert (ticket_of(uid), rest) == (ticket, [session, output])
+    assert "_" not in uid
+
+
+class Meta:
+    """What `_dealt` reads of verl's meta data of a batch."""
+
+    partition_id, fields, extra_info = "train", None, None
+
+    def __init__(self, keys):
+        self.keys, self.tags = keys, [{"key": key} for key in keys]
+
+    def __len__(self):
+        return len(self.keys)
+
+
+@given(st.integers(1, 8), st.integers(1, 4), st.integers(1, 5))
+def test_auxiliary_samples_are_dealt_out_evenly_and_tags_go_with_their_keys(places, size, share):
+    batch = Meta([f"r{i}" for i in range(places * size)])
+    keys = [f"l{j}" for j in range(places * share)]
+    made = _dealt(batch, keys, [{"key": key} for key in keys], places)
+    assert [tag["key"] for tag in made.tags] == made.keys
+    assert [key for key in made.keys if key[0] == "r"] == batch.keys
+    for place in range(places):
+        part = made.keys[place * (size + share) : (place + 1) * (size + share)]
+        assert [key[0] for key in part] == ["r"] * size + ["l"] * share
+        assert [int(key[1:]) % places for key in part[size:]] == [place] * share

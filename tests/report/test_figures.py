@@ -1,0 +1,87 @@
+"""The numbers of pictures, worked out by hand, and what a page is sent of them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from curro.report import figures, waste
+from curro.report.charts import Chart, Series
+from curro.report.run_reader import read_history
+from curro.report.sections import sections
+from curro.storage.run_folder import RunFolder
+
+
+@pytest.fixture
+def history(tmp_path):
+    """Four prompts of five, two visited twice; 4 rollouts a group."""
+    run = RunFolder.create(tmp_path / "run", {})
+    run.append_metrics({"step": 4, "rollouts": 24, "table/unseen": 1.0})
+    groups = [
+        (1, 0, 0.5, "a"),
+        (1, 1, 0.0, "b"),
+        (2, 2, 1.0, "a"),
+        (3, 0, 1.0, "a"),
+        (3, 3, 0.25, "b"),
+        (4, 1, 0.5, "b"),
+    ]
+    run.append_groups(
+        {"step": step, "prompt": prompt, "key": "k", "reason": 5, "mean": mean, "variance": mean * (1 - mean),
+         "admitted": step != 3, "rollouts": 4, "tokens": 100, "source": source}
+        for step, prompt, mean, source in groups
+    )  # fmt: skip
+    return read_history(run)
+
+
+def by_name(chart):
+    return {one.name: one.y.tolist() for one in chart.series}
+
+
+def test_outcomes_are_shares_of_each_step(history):
+    found = by_name(figures.outcomes(history))
+    assert found["mixed: these teach"] == [0.5, 0, 0.5, 1]
+    assert found["all right"] == [0, 1, 0.5, 0]
+    assert found["all wrong"] == [0.5, 0, 0, 0]
+
+
+def test_waste_and_what_uniform_sampling_would_have_wasted(history):
+    found = by_name(waste.without_gradient(history))
+    assert found["this curriculum"] == [4, 8, 12, 12]
+    # of the prompts seen, without a signal by their latest groups: 1 of 2, 2 of 3, 3 of 4, 2 of 4
+    uniform = np.cumsum([8 * 1 / 2, 4 * 2 / 3, 8 * 3 / 4, 4 * 2 / 4])
+    np.testing.assert_allclose(found["uniform sampling, estimated"], uniform)
+    assert by_name(waste.tokens_without_gradient(history))["this curriculum"] == [100, 200, 300, 300]
+
+
+def test_coverage_and_visits_are_of_all_prompts(history):
+    found = by_name(waste.coverage(history))
+    assert found["at least once"] == [0.4, 0.6, 0.8, 0.8]
+    assert found["at least twice"] == [0, 0, 0.2, 0.4]
+    assert waste.visits(history).series[0].y.tolist() == [0.2, 0.4, 0.4, 0, 0, 0, 0, 0]
+
+
+def test_the_pool_is_each_prompt_s_latest_group(history):
+    rows = [one.y.tolist() for one in figures.known_rates(history).series]
+    assert rows[0] == pytest.approx([1 / 2, 1 / 3, 1 / 4, 0])
+    assert rows[4] == pytest.approx([1 / 2, 1 / 3, 0, 1 / 4])
+    assert rows[8] == pytest.approx([0, 1 / 3, 1 / 2, 1 / 2])
+    np.testing.assert_allclose(np.sum(rows, axis=0), 1)
+
+
+def test_sources_staleness_and_rejects(history):
+    assert by_name(waste.drawn_sources(history)) == {"a": [0.5, 1, 0.5, 0], "b": [0.5, 0, 0.5, 1]}
+    assert by_name(waste.source_rates(history)) == {"a": [0.5, 1, 1], "b": [0, 0.25, 0.5]}
+    assert by_name(waste.returns(history)) == {"median": [2, 3], "90%": [2, 3]}
+    assert waste.rejected(history).series[0].y.tolist() == [0, 0, 1, 0]
+
+
+def test_what_is_sent_is_json_and_short(history):
+    text = json.dumps(
+        [chart.as_json() for _, charts in sections(history) for chart in charts], allow_nan=False
+    )
+    assert len(text) < 20_000
+    long = np.linspace(0, 1, 100_000)
+    chart = Chart("c", "C", "lines", [Series("", long, long, low=long, high=long)]).as_json()
+    assert {len(chart["series"][0][name]) for name in ("x", "y", "low", "high")} == {300}
+    odd = Chart("c", "C", "bars", [Series("", np.array([np.nan, np.inf, 1 / 3]))]).as_json()
+    assert odd["series"][0]["y"] == [None, None, 0.33333]

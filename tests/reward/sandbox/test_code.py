@@ -1,0 +1,205 @@
+"""The reward for programs: what is read, what passes, and what each share is worth."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from curro.data import PromptSet
+from curro.errors import ConfigError, RewardError
+from curro.reward import resolve_reward
+from curro.reward.code import program_of
+from curro.reward.code_tests import Tests, read_tests, same_output
+from curro.reward.sandbox import landlock
+from curro.reward.sandbox.confinement import LANDLOCK, LIMITS
+
+DOUBLE = {
+    "tests": [{"input": "2", "output": "4\n"}, {"input": "0", "output": ""}, {"input": "5", "output": "10"}]
+}
+PROGRAM = "Here:\n```python\nn = int(input())\nif n: print(2 * n)\n```\nDone."
+
+
+@pytest.fixture(scope="module")
+def code():
+    return resolve_reward("code:sandbox=required")
+
+
+def test_all_or_nothing(code):
+    programs = [PROGRAM, PROGRAM.replace("2 * n", "n + 2"), "n = int(input())\nprint(2 * n)", "no program"]
+    assert code.score(programs, [DOUBLE] * 4) == [1.0, 0.0, 0.0, 0.0]
+
+
+def test_the_share_and_its_exponent():
+    twothirds = PROGRAM.replace("2 * n", "n + 2")  # right for 2 and for 0, wrong for 5
+    assert resolve_reward("code:partial=true").score([twothirds], [DOUBLE]) == [pytest.approx(2 / 3)]
+    assert resolve_reward("code:partial=true,exponent=2").score([twothirds], [DOUBLE]) == [
+        pytest.approx(4 / 9)
+    ]
+
+
+def test_an_error_is_no_empty_output(code):
+    row = {"tests": [{"input": "", "output": ""}]}
+    programs = ["1 / 0", "import sys; sys.exit(1)", "pass", "import os; os.abort()", "syntax error here"]
+    assert code.score(programs, [row] * 5) == [0.0, 0.0, 1.0, 0.0, 0.0]
+
+
+def test_asserts_and_functions_by_name(code):
+    program = (
+        "class Solution:\n    def add(self, a, b):\n        return a + b\n\ndef add(a, b):\n    return (a, b)"
+    )
+    rows = [
+        {"tests": ["assert add(1, 2) == (1, 2)", "assert Solution().add(1, 2) == 3"]},
+        {"tests": "assert add(1, 2) == (1, 2)"},
+        {
+            "answer": json.dumps(
+                {"fn_name": "add", "inputs": [[1, 2], ["a", "b"]], "outputs": [[1, 2], [["a", "b"]]]}
+            )
+        },
+        {"tests": [{"fn_name": "add", "input": "1\n2", "output": "3"}]},
+        {"answer": None},
+    ]
+    assert code.score([program] * 5, rows) == [1.0, 1.0, 1.0, 0.0, None]
+    method = "class Solution:\n    def add(self, a, b):\n        return a + b\n"
+    assert code.score([method], rows[3:4]) == [1.0]
+
+
+def test_many_at_once_while_the_event_loop_goes_on(code):
+    ticks = 0
+
+    async def tick():
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0.01)
+
+    async def both():
+        ticking = asyncio.ensure_future(tick())
+        named = await code.named_async([PROGRAM, "x", PROGRAM], [DOUBLE] * 3)
+        ticking.cancel()
+        return named
+
+    assert asyncio.run(both()) == {"code:sandbox=required": [1.0, 0.0, 1.0]}
+    assert ticks > 3
+
+
+@pytest.mark.parametrize(
+    ("text", "program"),
+    [
+        ("x = 1", "x = 1"),
+        ("```python\na\n```\nand\n```\nb\n  c\n```", "b\n  c"),
+        ("```python\na\n```\nand\n```\nb", "a"),
+        ("<think>```\na\n```</think>b", "b"),
+        ("```\n```", ""),
+    ],
+)
+def test_the_program_of_a_completion(text, program):
+    assert program_of(text) == program
+
+
+@pytest.mark.parametrize(
+    ("row", "tests"),
+    [
+        (
+            {"tests": {"inputs": ["1", ["2", "3"]], "outputs": ["a", "b"]}},
+            Tests(runs=(("1", "a"), ("2\n3", "b"))),
+        ),
+        ({"tests": '["assert x"]', "setup": "x = 1"}, Tests(asserts=("assert x",), setup="x = 1")),
+        ({"tests": None, "answer": None}, None),
+    ],
+)
+def test_shapes_of_tests(row, tests):
+    assert read_tests(row) == tests
+
+
+@pytest.mark.parametrize(
+    "tests", [[], {}, 5, [{"input": "1"}], {"inputs": ["1"], "outputs": []}, [{"input": 1, "output": "1"}],
+              {"fn_name": "f()", "inputs": [[1]], "outputs": [1]}]
+)  # fmt: skip
+def test_tests_that_cannot_be_read(tests):
+    with pytest.raises(RewardError, match=r"prompt 'k' (has no tests|cannot be read)"):
+        read_tests({"tests": tests, "key": "k"})
+
+
+def test_outputs_are_compared_by_words_and_lines():
+    assert same_output(b"1  2\n3 \n\n", "1 2\n3")
+    assert not same_output(b"1\n2", "1 2")
+    assert not same_output(b"1.0", "1")
+    assert not same_output(b"\xff", "")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("code:exponent=2", "goes with partial=true"),
+        ("code:seconds=0", "seconds is a number above 0"),
+        ("code:sandbox=maybe", "sandbox is auto, required, none, not 'maybe'"),
+        ("code:workers=-1", "workers is a number of programs"),
+    ],
+)
+def test_options(spec, message):
+    with pytest.raises(ConfigError, match=message):
+        resolve_reward(spec)
+
+
+def test_prompts_without_tests():
+    with pytest.raises(ConfigError, match="needs a column `tests`"):
+        resolve_reward("code", PromptSet([{"prompt": "p", "answer": None, "key": "k"}]))
+
+
+@pytest.fixture
+def fresh(monkeypatch):
+    """`find_confinement` looks again, on a machine without bubblewrap."""
+    from curro.reward.sandbox import find
+
+    find.find_confinement.cache_clear()
+    monkeypatch.setenv("PATH", "/nowhere")
+    yield find
+    find.find_confinement.cache_clear()
+
+
+def test_landlock_takes_the_place_of_bubblewrap_where_the_kernel_has_it(fresh):
+    if landlock.version() < 3:
+        with pytest.raises(ConfigError, match="Landlock: the kernel has version"):
+            fresh.find_confinement("required")
+        return
+    assert fresh.find_confinement("required").name == fresh.find_confinement().name == "landlock"
+    reward = resolve_reward("code:sandbox=required")
+    assert "no network, no files" in reward.verify.note
+    assert reward.score([PROGRAM], [DOUBLE]) == [1.0]
+
+
+def test_required_without_bubblewrap_and_landlock(fresh, monkeypatch):
+    monkeypatch.setattr("curro.reward.sandbox.landlock.version", lambda: 2)
+    needs = "bubblewrap: it is not installed .*; Landlock: the kernel has version 2 of Landlock, not 3"
+    with pytest.raises(ConfigError, match=rf"^sandbox=required: neither .* works here: {needs}"):
+        resolve_reward("code:sandbox=required")
+    monkeypatch.setattr("os.getuid", lambda: 0)
+    with pytest.raises(ConfigError, match="as root, a program's number of processes cannot be"):
+        resolve_reward("code")
+    monkeypatch.setattr("os.getuid", lambda: 1000)
+    for asked in ("code", "code:sandbox=none", "1*code:sandbox=none + 0.5*format"):
+        fresh.find_confinement.cache_clear()
+        resolve_reward(asked)
+    limits = fresh.find_confinement("auto")
+    assert limits.name == "limits"
+    assert "network and files are OPEN" in limits.sentence
+    assert limits.command(None, False) == []  # type: ignore[arg-type]
+
+
+def test_tests_that_write_files_need_bubblewrap(fresh, code, monkeypatch):
+    monkeypatch.setattr(code.verify, "confinement", LANDLOCK)
+    row = {"tests": {"unittest": "class TestCases(unittest.TestCase): pass"}, "answer": None, "key": "k"}
+    with pytest.raises(RewardError, match="Landlock leaves none: install bubblewrap"):
+        code.score(["pass"], [row])
+
+
+def test_a_confinement_that_confines_nothing_is_not_taken(fresh, monkeypatch):
+    """Such as a kernel that knows Landlock, in a container that answers every call with success."""
+    monkeypatch.setattr(landlock, "why_not", lambda: "")
+    monkeypatch.setattr(fresh, "_TRIAL", "print(False, True)")
+    monkeypatch.setattr(fresh, "LANDLOCK", LIMITS)
+    monkeypatch.setattr("os.getuid", lambda: 1000)  # who starts it as he is
+    with pytest.raises(ConfigError, match="Landlock: a trial could open a file or a connection"):
+        fresh.find_confinement("required")

@@ -1,0 +1,268 @@
+"""Programs that want to do harm: each ends, none leaves anything behind, and the machine goes on.
+
+Every program runs in bubblewrap, and where the kernel has Landlock under that too. A machine on which one of
+them does not work fails here, and runs none.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from curro.reward.sandbox import Limits, Outcome, bubblewrap, landlock, run
+from curro.reward.sandbox.confinement import BUBBLEWRAP, LANDLOCK
+
+LIMITS = Limits(seconds=5.0, memory_mib=256, processes=12, files_mib=4, output_kib=64)
+
+
+@pytest.fixture(params=[BUBBLEWRAP, LANDLOCK][: 1 + bool(landlock.version())], ids=lambda one: one.name)
+def go(request):
+    """Runs a program in a confinement."""
+    why_not = {"bubblewrap": bubblewrap.why_not, "landlock": landlock.why_not}[request.param.name]
+    assert why_not() == ""
+
+    def go(code: str, stdin: bytes = b"", **options: float) -> Outcome:
+        limits = Limits(**{**vars(LIMITS), **options})
+        return run(code, request.param, limits, stdin=stdin)
+
+    go.name = request.param.name
+    return go
+
+
+def alive(marker: str) -> list[str]:
+    """The command lines of processes that hold the marker."""
+    found = []
+    for number in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{number}/cmdline", "rb") as file:
+                line = file.read().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if marker in line:
+            found.append(line)
+    return found
+
+
+def test_a_harmless_one(go):
+    assert go("print(input() + '!')", b"hello\n") == Outcome(0, b"hello!\n")
+    assert go("raise SystemExit(3)").status == 3
+
+
+FORKS = """
+import os, time
+made = 0
+try:
+    for _ in range(50):
+        if os.fork() == 0:
+            time.sleep(60)
+            os._exit(0)
+        made += 1
+except OSError:
+    pass
+print(made)
+"""
+
+
+def test_fifty_forks_stop_at_the_limit(go):
+    done = go(FORKS, seconds=4)
+    assert done.status == 0
+    assert 1 <= int(done.output) <= 11
+
+
+BOMB = """
+import os
+while True:
+    try:
+        os.fork()
+    except OSError:
+        pass
+"""
+
+
+def test_a_fork_bomb_ends_with_its_time(go):
+    """Run only where fifty forks stop at the limit: the test before this one, called again."""
+    test_fifty_forks_stop_at_the_limit(go)
+    started = time.monotonic()
+    done = go(
+        "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass", seconds=2
+    )
+    assert done.status is None
+    assert time.monotonic() - started < 20
+
+
+def test_nothing_outlives_it(go):
+    marker = f"marker{os.getpid()}"
+    code = (
+        "import os\ntry:\n    os.setsid()\nexcept OSError:\n    pass\n"
+        f"if os.fork() == 0:\n    os.execv('/usr/bin/sleep', ['{marker}', '300'])\n"
+    )
+    assert go(code).status == 0
+    assert alive(marker) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x = bytearray(10 << 30)",
+        "x = []\nwhile True: x.append(bytearray(1 << 20))",
+        "def f(): f()\nimport sys\nsys.setrecursionlimit(10**9)\nf()",
+        "open('/tmp/x', 'wb').write(bytes(40 << 20))",
+        "for i in range(40): open(f'/dev/shm/{i}', 'wb').write(bytes(1 << 20))",
+        "for i in range(40): open(f'/tmp/{i}', 'wb').write(bytes(1 << 20))",
+        "open('/tmp/x', 'w').close()\nwith open('/x', 'w'): pass",
+        "import os\nos.mkdir('/usr/x')",
+        "import os\nos.listdir('/home')",
+        "import os\nos.kill(1, 9)\nos.listdir('/root/.ssh')",
+        "files = [open('/dev/null') for _ in range(200)]",
+        "import socket\nsocket.create_connection(('127.0.0.1', 22), 1)",
+        "import socket\nsocket.getaddrinfo('example.org', 80)",
+        "import socket\ns = socket.socket(type=socket.SOCK_DGRAM)\ns.sendto(b'x', ('192.0.2.1', 9))",
+        "import numpy",
+        "import os\nos.setuid(0)",
+        "import ctypes\nassert ctypes.CDLL(None).mount(b'none', b'/tmp', b'tmpfs', 0, None) == 0",
+    ],
+)
+def test_what_is_refused_ends_the_program(go, code):
+    assert go(code).status != 0
+
+
+def test_endless_output_is_cut_and_sleep_is_ended(go):
+    started = time.monotonic()
+    done = go("while True: print('x' * 1000)", seconds=4)
+    assert done.status != 0
+    assert len(done.output) == 64 * 1024
+    assert go("import time\ntime.sleep(60)", seconds=1).status is None
+    assert time.monotonic() - started < 20
+
+
+def test_it_can_kill_nobody_and_sees_nobody(go):
+    code = """
+import os, signal
+try:
+    print(*(name for name in os.listdir('/proc') if name.isdigit() and int(name) >= 10))
+except OSError:
+    print()
+for number in (1, os.getppid(), -1):
+    try:
+        os.kill(number, signal.SIGKILL)
+    except OSError:
+        pass
+print('still here')
+"""
+    assert go(code).output.splitlines()[0] == b""
+
+
+def test_files_of_one_program_are_gone_for_the_next(go, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("42")
+    assert go("open('/tmp/left', 'w').write('x')").status == (go.name == "landlock")
+    assert go("open('/tmp/left')").status == 1
+    assert go(f"open({str(secret)!r})").status == 1
+    known = {
+        "HOME",
+        "LANG",
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "PATH",
+        "PWD",
+        "PYTHONDONTWRITEBYTECODE",
+    }
+    assert {*go("import os\nprint(*os.environ)").output.decode().split(), "PWD"} == known
+
+
+@pytest.fixture
+def open_to_all():
+    """A folder in which everybody may do everything, with a file and a listening socket."""
+    folder = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    folder.chmod(0o777)
+    (folder / "file").write_text("precious")
+    (folder / "file").chmod(0o666)
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(folder / "socket"))
+    (folder / "socket").chmod(0o777)
+    server.listen()
+    yield folder
+    server.close()
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "open(FILE)",
+        "open(FILE, 'w')",
+        "os.open(FILE, os.O_RDONLY | os.O_TRUNC)",
+        "os.truncate(FILE, 0)",
+        "os.chmod(FILE, 0)",
+        "os.chown(FILE, os.getuid(), os.getgid())",
+        "os.utime(FILE, (0, 0))",
+        "os.setxattr(FILE, 'user.x', b'1')",
+        "os.unlink(FILE)",
+        "os.rename(FILE, FILE + '2')",
+        "os.symlink(FILE, FILE + '2')",
+        "os.link(FILE, FILE + '2')",
+        "os.mkdir(FILE + '2')",
+        "os.mkfifo(FILE + '2')",
+        "os.listdir(os.path.dirname(FILE))",
+        "socket.socket(socket.AF_UNIX).connect(os.path.dirname(FILE) + '/socket')",
+        "socket.socketpair(type=socket.SOCK_DGRAM)[0].sendto(b'x', os.path.dirname(FILE) + '/socket')",
+        "socket.socketpair()[0].sendmsg([b'x'], [], 0, os.path.dirname(FILE) + '/socket')",
+        "os.kill(PARENT, 0)",
+        "signal.pidfd_send_signal(os.pidfd_open(PARENT), 0)",
+        "os.setpriority(os.PRIO_PROCESS, PARENT, 19)",
+        "resource.prlimit(PARENT, resource.RLIMIT_NOFILE, (9, 9))",
+        "fcntl.fcntl(0, fcntl.F_SETOWN, PARENT)",
+        "os.open(f'/proc/{PARENT}/mem', os.O_RDWR)",
+        "os.open(f'/proc/{PARENT}/environ', os.O_RDONLY)",
+        "check(libc.ptrace(16, PARENT, 0, 0))",
+        "check(libc.shmget(12345, 4096, 0o1666))",
+        "check(libc.syscall(425, 8, ctypes.create_string_buffer(120)))",  # io_uring_setup
+        "check(libc.unshare(0x10000000))",
+        "check(libc.mount(b'none', b'/var', b'tmpfs', 0, None))",
+        "check(libc.syscall(56, 0x10000011, 0, 0, 0, 0))",  # clone with a namespace of users
+    ],
+)
+def test_what_everybody_may_do_is_closed_to_it(go, open_to_all, code):
+    start = f"""
+import ctypes, fcntl, os, resource, signal, socket
+FILE, PARENT = {str(open_to_all / "file")!r}, {os.getpid()}
+libc = ctypes.CDLL(None)
+def check(result):
+    if result == -1:
+        raise OSError
+    if result == 0:
+        os._exit(0)
+"""
+    if go.name == "bubblewrap" and code in WITHIN_ITS_OWN_WORLD:
+        return
+    assert go(f"{start}try:\n    {code}\nexcept OSError:\n    raise SystemExit(9)").status == 9
+    assert (open_to_all / "file").read_text() == "precious"
+    assert sorted(os.listdir(open_to_all)) == ["file", "socket"]
+
+
+WITHIN_ITS_OWN_WORLD = {
+    "check(libc.shmget(12345, 4096, 0o1666))",
+    "check(libc.syscall(425, 8, ctypes.create_string_buffer(120)))",
+    "check(libc.unshare(0x10000000))",
+    "check(libc.syscall(56, 0x10000011, 0, 0, 0, 0))",
+}
+"""Bubblewrap lets a program have memory, namespaces and io_uring, which end with it."""
+
+
+def test_what_a_program_needs_is_open_to_it(go):
+    code = """
+import asyncio, collections, json, random, subprocess, sys, threading, time, concurrent.futures
+with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    assert list(pool.map(abs, [-1, 2])) == [1, 2]
+assert asyncio.run(asyncio.sleep(0.01, 5)) == 5
+assert subprocess.run([sys.executable, '-c', 'print(3)'], capture_output=True).stdout in (b'3\\n', b'')
+assert subprocess.run(['/usr/bin/env', 'true']).returncode == 0
+print(random.random() < 1, time.time() > 0, json.dumps([1]))
+"""
+    assert go(code, seconds=20).output == b"True True [1]\n"

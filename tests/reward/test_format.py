@@ -1,0 +1,44 @@
+"""The five constraints of the format, one by one."""
+
+from __future__ import annotations
+
+import pytest
+
+from curro.errors import RewardError
+from curro.reward import resolve_reward
+
+FORMAT = resolve_reward("format")
+ENDED, CUT = {"completion_cut": False}, {"completion_cut": True}
+
+
+@pytest.mark.parametrize(
+    ("text", "row", "kept"),
+    [
+        ("<think>so</think>5", ENDED, 5),
+        ("<think>so</think>5", CUT, 4),
+        ("Well <think>so</think>5", ENDED, 4),
+        ("<think> \n</think>5", ENDED, 4),
+        ("<think>so</think> \n", ENDED, 4),
+        ("<think></think>", ENDED, 3),
+        ("<think>so</think>5</think>", ENDED, 4),
+        ("<think>so<think></think>5", ENDED, 4),
+        ("<think>so, and so on", CUT, 1),
+        ("so</think>5", ENDED, 2),
+        ("5", ENDED, 1),
+        ("", CUT, 0),
+    ],
+)
+def test_each_constraint_is_a_fifth(text, row, kept):
+    assert FORMAT.score([text], [row]) == [kept / 5]
+
+
+def test_a_template_that_opens_the_thought_itself():
+    opened = resolve_reward("format:opened=true")
+    assert opened.score(["so</think>5", "<think>so</think>5"], [ENDED] * 2) == [1.0, 0.8]
+
+
+def test_whoever_calls_must_tell_whether_a_completion_was_cut():
+    with pytest.raises(
+        RewardError, match=r"^the reward 'format' must know whether .* 'k' has no 'completion_cut'"
+    ):
+        FORMAT.score(["x"], [{"key": "k"}])

@@ -1,0 +1,153 @@
+"""A reward function in processes of its own: what it does to its process does nothing to this one."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from curro.errors import ConfigError, RewardError
+from curro.reward import resolve_reward
+from curro.reward.user_processes import Limits
+
+SOURCE = """
+import os, sys, time
+calls = 0
+
+def reward(completion, row, add=0.0):
+    global calls
+    calls += 1
+    if completion == "exit": sys.exit(0)
+    if completion == "raise": raise ValueError("no")
+    if completion == "die": os._exit(0)
+    if completion == "kill": os.kill(os.getpid(), 9)
+    if completion == "hang": time.sleep(60)
+    if completion == "fork": os.fork()
+    if completion == "leave": (os.fork() or time.sleep(60))
+    if completion == "big": return float(len(bytearray(8 << 30)))
+    if completion == "print": print('{"score": 7}', flush=True)
+    if completion == "none": return None
+    if completion == "text": return "good"
+    if completion == "count": return calls
+    if completion == "pid": return os.getpid()
+    return row["value"] + add
+"""
+ROW = {"key": "first", "prompt": "?", "value": 0.5, "other": {1, 2}}
+
+
+@pytest.fixture
+def score(tmp_path, monkeypatch):
+    """Score completions of one row, with a limit of one second for each."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(SOURCE)
+
+    def made(spec="mine:reward", **limits):
+        reward = resolve_reward(spec, limits=Limits(**{"seconds": 1.0, "gigabytes": 4.0, **limits}))
+        return lambda *completions: reward.score(completions, [ROW] * len(completions))
+
+    return made
+
+
+def test_scores_come_back_in_order(score):
+    scores = score(workers=2)
+    assert scores("a", "none", "b") == [0.5, None, 0.5]
+    assert score("mine:reward:add=2")("a") == [2.5]
+    assert score("0.5*mine:reward")("a") == [0.25]
+
+
+def test_one_process_keeps_its_state_and_several_share_the_work(score):
+    one = score()
+    assert one("a", "count", "count") == [0.5, 2.0, 3.0]
+    assert one("pid") != [os.getpid()]
+
+
+@pytest.mark.parametrize(
+    ("completion", "why"),
+    [
+        ("die", "its process ended with exit status 0"),
+        ("kill", "its process ended with SIGKILL"),
+        ("hang", "it took longer than 1 s"),
+        ("big", "it needed more than 4 GB of memory"),
+    ],
+)
+def test_a_completion_that_ends_the_process_is_not_scored(score, completion, why):
+    scores = score()
+    with pytest.warns(RuntimeWarning, match=f"reward 'mine:reward' was ended for the prompt 'first': {why}"):
+        assert scores("a", completion, "b") == [0.5, None, 0.5]
+    assert scores("a", completion) == [0.5, None]  # it is said once
+    with pytest.raises(RewardError, match=f"{why}; so it was for all 2 completions"):
+        scores(completion, completion)
+
+
+@pytest.mark.parametrize(
+    ("completion", "why"),
+    [("exit", "SystemExit: 0"), ("raise", "ValueError: no"), ("text", "gave \"'good'\"")],
+)
+def test_errors_of_the_function_are_errors(score, completion, why):
+    with pytest.raises(RewardError, match=f"for the prompt 'first'.*{why}|{why} for the prompt 'first'"):
+        score()(completion)
+
+
+def test_what_is_printed_is_no_score(score):
+    assert score()("print", "a") == [0.5, 0.5]
+
+
+def test_a_forked_child_answers_nothing(score):
+    scores = score()
+    assert scores("fork", "a", "fork", "count") == [0.5, 0.5, 0.5, 4.0]
+
+
+def test_what_the_function_leaves_running_ends_with_its_process(score):
+    scores = score()
+    assert scores("leave") == [0.5]
+    group = int(scores("pid")[0])
+    os.killpg(group, 0)
+    del scores
+    gc.collect()
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.01)
+    raise AssertionError("something still runs")
+
+
+def test_a_process_that_dies_between_two_batches_is_replaced(score):
+    scores = score()
+    first = int(scores("pid")[0])
+    os.kill(first, signal.SIGKILL)
+    while Path(f"/proc/{first}/stat").read_text().split()[2] != "Z":
+        time.sleep(0.01)
+    assert scores("a") == [0.5]
+    assert int(scores("pid")[0]) != first
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("def other(): ...", "has no 'reward'; it has: other"),
+        ("import nowhere", "importing 'wrong' failed: No module named 'nowhere'"),
+        ("import sys; sys.exit(3)", "importing its module failed: SystemExit: 3"),
+        ("import os; os._exit(3)", "ended as it started, with exit status 3"),
+    ],
+)
+def test_a_module_that_cannot_be_used(tmp_path, score, source, why):
+    (tmp_path / "wrong.py").write_text(source)
+    with pytest.raises(ConfigError, match=why):
+        score("wrong:reward")
+
+
+def test_in_this_process_too_nothing_ends_or_doubles_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "here.py").write_text(SOURCE)
+    reward = resolve_reward("here:reward")
+    with pytest.raises(RewardError, match="SystemExit: 0"):
+        reward.score(["exit"], [ROW])
+    assert reward.score(["a"], [ROW]) == [0.5]

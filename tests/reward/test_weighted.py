@@ -1,0 +1,77 @@
+"""Sums of rewards: how they are written, what they give, and their parts."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from curro.data import PromptSet
+from curro.errors import ConfigError
+from curro.reward import group_scorer, resolve_reward
+from curro.rollout.engines.engine import Rollout
+from curro.rollout.scores import read_scores
+
+ROW = {"prompt": "1+1", "answer": "2", "key": "k", "completion_cut": False}
+UNANSWERED = {**ROW, "answer": None}
+TEXTS = [r"<think>so</think>\boxed{2}", "2", "3"]
+
+
+def test_a_weighted_sum_and_its_parts():
+    reward = resolve_reward("exact + 0.2*format + -1*repetition:n=1")
+    assert reward.weights == {"exact": 1.0, "format": 0.2, "repetition": -1.0}
+    assert reward.score(TEXTS, [ROW] * 3) == pytest.approx([1.2, 1.04, 0.04])
+    named = reward.named(TEXTS, [ROW] * 3)
+    assert named == {"exact": [1, 1, 0], "format": [1, 0.2, 0.2], "repetition": [0, 0, 0]}
+    assert asyncio.run(reward.named_async(TEXTS, [ROW] * 3)) == named
+
+
+def test_a_completion_is_scored_where_every_part_scores_it():
+    reward = resolve_reward("exact+format")
+    assert reward.score(["2", "2"], [UNANSWERED, ROW]) == [None, 1.2]
+    assert reward.named(["2", "2"], [UNANSWERED, ROW]) == {"exact": [None, 1.0], "format": [None, 0.2]}
+
+
+def test_a_single_reward_with_a_weight():
+    reward = resolve_reward("2*exact")
+    assert (reward.name, reward.weights, reward.score(["2"], [ROW])) == ("2*exact", {"exact": 2.0}, [2.0])
+    assert resolve_reward("exact").weights == {"exact": 1.0}
+
+
+def test_a_function_of_the_users_own_with_options(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tall.py").write_text("def reward(text, row, at=1):\n    return len(text) >= at\n")
+    monkeypatch.setattr("sys.path", [str(tmp_path), *__import__("sys").path])
+    reward = resolve_reward("exact+0.5*tall:reward:at=2")
+    assert reward.weights == {"exact": 1.0, "tall:reward:at=2": 0.5}
+    assert reward.score(["2", "22"], [ROW] * 2) == [1.0, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("math+", "empty part"),
+        ("2*", "empty part"),
+        ("math+math", "each part stands once"),
+        ("1.2.3*math", "is no weight"),
+        ("math+0.2*fromat", r"no reward is called 'fromat' \(did you mean 'format'\?\)"),
+        ("math:deep=1", "reward 'math' has no option 'deep'"),
+        ("x*math", r"no reward is called 'x\*math'"),
+    ],
+)
+def test_mistakes(spec, message):
+    with pytest.raises(ConfigError, match=message):
+        resolve_reward(spec)
+
+
+def test_a_filler_is_told_the_parts_and_sums_them():
+    prompts = PromptSet([{"prompt": "1+1", "answer": "2", "key": "k"}])
+    reward = resolve_reward("exact+0.5*overlong:limit=4,buffer=2")
+    rollouts = [Rollout("2", (7, 8, 9)), Rollout("3", (7,), finish="length")]
+    scores = asyncio.run(group_scorer(reward, prompts)(0, rollouts))
+    assert scores == {"exact": [1.0, 0.0], "overlong": [-0.5, 0.0]}
+    import numpy as np
+
+    rewards_G, scored_G, _ = read_scores(scores, np.array([True, True]), reward.weights, "k")
+    assert rewards_G.tolist() == [0.75, 0.0]
+    assert scored_G.all()

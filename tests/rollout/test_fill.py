@@ -1,0 +1,209 @@
+"""The fill alone: what it counts, what it keeps, when it gives up and what it says then."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from curro.draws import Draw
+from curro.errors import ConfigError, FillError
+from curro.rollout.fill import Fill, InFlight
+from curro.rollout.fill_settings import FillSettings
+
+
+def draw_of(prompts, first_ticket, step=0):
+    size = len(prompts)
+    return Draw(
+        np.array(prompts), np.arange(first_ticket, first_ticket + size), np.full(size, np.nan),
+        np.ones(size), np.zeros(size, np.uint8), np.zeros(size, np.int64), step,
+    )  # fmt: skip
+
+
+def fill_of(size=20, may_repeat=False, **settings):
+    settings = {"when_short": "error"} | settings
+    return Fill(FillSettings(**settings), size=size, may_repeat=may_repeat)
+
+
+def test_a_batch_is_the_admitted_groups_in_the_order_in_which_they_ended():
+    fill = fill_of()
+    fill.begin(2, 5)
+    fill.give_out(draw_of([7, 3, 9], 0))
+    assert (fill.missing, fill.untried, fill.reason) == (2, 17, "")
+    fill.admit(2, "nine")
+    fill.reject(0, "seven", informativeness=0.0, reward=1.0)
+    fill.admit(1, "three")
+    assert fill.missing == 0
+    assert fill.take() == ["nine", "three"]
+    assert fill.batch_counts.metrics() == {
+        "fill/draws": 1, "fill/given_out": 3, "fill/repeats": 0, "fill/admitted": 2, "fill/rejected": 1,
+        "fill/failed": 0, "fill/stale": 0, "fill/cancelled": 0, "fill/filtered": 0, "fill/expired": 0,
+        "fill/topped_up": 0, "fill/rejected_reward": 1,
+    }  # fmt: skip
+
+
+def test_what_a_batch_leaves_over_comes_into_the_next():
+    fill = fill_of()
+    fill.begin(1, 0)
+    fill.give_out(draw_of([0, 1, 2], 0))
+    fill.admit(0, "a")
+    fill.admit(1, "b")
+    assert fill.take() == ["a"]
+    fill.begin(1, 1)
+    assert fill.missing == 0
+    # prompt 0 is free again; 1 is in the batch already and 2 still in flight
+    assert fill.has_had([0, 1, 2]).tolist() == [False, True, True]
+    assert fill.older_than(0) == [2]
+    assert fill.older_than(1) == []
+    assert fill.take() == ["b"]
+    assert fill.batch_counts.given_out == 0
+
+
+def test_a_host_may_say_which_groups_still_wait():
+    fill = fill_of()
+    fill.begin(1, 0)
+    fill.give_out(draw_of([0, 1, 2], 0))
+    fill.admit(0, "a")
+    fill.admit(1, "b")
+    fill.begin(1, 1, waiting={1, 2})
+    assert (list(fill.admitted), list(fill.in_flight)) == ([1], [2])
+    assert fill.has_had([0, 1, 2]).tolist() == [False, True, True]
+
+
+def test_a_saved_run_goes_on_with_its_groups():
+    fill = fill_of()
+    fill.restore({4: InFlight(8, 3)}, {5: (9, "nine")})
+    fill.begin(2, 4)
+    assert (fill.missing, fill.has_had([8, 9, 10]).tolist()) == (1, [True, True, False])
+    fill.admit(4, "eight")
+    assert fill.take() == ["nine", "eight"]
+
+
+def test_the_most_informative_rejected_groups_top_up_and_of_equal_ones_the_first_drawn():
+    fill = fill_of(when_short="top-up")
+    fill.begin(3, 0)
+    fill.give_out(draw_of(range(6), 0))
+    for ticket, variance in [(5, 0.1), (4, 0.2), (3, 0.2), (2, 0.05), (1, 0.2)]:
+        fill.reject(ticket, ticket, informativeness=variance, reward=0.5)
+    fill.admit(0, 0)
+    assert fill.take() == [0, 1, 3]
+    assert fill.batch_counts.topped_up == 2
+    fill.begin(3, 1)
+    with pytest.raises(FillError, match="0 of 3"):
+        fill.take()  # rejected groups of an earlier batch do not count
+
+
+def test_the_limit_counts_groups_that_ended_not_those_in_flight():
+    fill = fill_of(limit=1.5)
+    assert fill.reason == ""  # before the first batch
+    fill.begin(2, 0)
+    fill.give_out(draw_of(range(8), 0))
+    for ticket in (0, 1):
+        fill.reject(ticket, None, informativeness=0.0, reward=0.0)
+        assert fill.reason == ""
+    fill.lose(2, "failed")
+    assert fill.reason == "limit"
+    fill.begin(2, 1)
+    assert fill.reason == ""
+
+
+def test_cancelled_groups_did_not_end():
+    fill = fill_of(limit=1)
+    fill.begin(1, 0)
+    fill.give_out(draw_of([0, 1], 0))
+    fill.lose(0, "cancelled")
+    assert (fill.reason, fill.batch_counts.ended, fill.batch_counts.dropped) == ("", 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("lost", "reason", "words"),
+    [
+        (
+            {"rejected": 5, "stale": 2}, "limit",
+            "the limit of 1 batches was reached, and 1 of 8 groups are admitted. 8 groups were given out "
+            "(5 rejected by the gate, 2 too old): widen the gate, or raise the limit of the fill, or "
+            "choose another `when_short`",
+        ),
+        (
+            {"failed": 2, "filtered": 3}, "seconds",
+            "the time was over, and 1 of 8 groups are admitted. 6 groups were given out (3 removed by "
+            "the trainer's own filter, 2 failed): turn it off, or allow more seconds, or",
+        ),
+        ({}, "", "no more groups could be had, and 1 of 8"),
+    ],
+)  # fmt: skip
+def test_the_largest_cause_comes_first_and_says_what_to_do(lost, reason, words):
+    fill = Fill(
+        FillSettings(limit=1, when_short="error"),
+        size=99,
+        may_repeat=False,
+        advice={"filtered": "turn it off"},
+    )
+    fill.begin(8, 7)
+    number = sum(lost.values()) + 1
+    fill.give_out(draw_of(range(number), 0))
+    fill.admit(0, None)
+    ticket = 1
+    for why, times in lost.items():
+        for _ in range(times):
+            if why == "rejected":
+                fill.reject(ticket, None, informativeness=0.0, reward=0.0)
+            elif why == "filtered":
+                fill.admit(ticket, None)
+                fill.withdraw(ticket, why)
+            else:
+                fill.lose(ticket, why)
+            ticket += 1
+    with pytest.raises(FillError) as caught:
+        fill.take("" if reason == "limit" else reason)
+    assert str(caught.value).startswith("step 7 cannot be filled: ")
+    assert words in str(caught.value)
+    assert list(fill.admitted) == [0]
+
+
+def test_when_prompts_run_out_it_says_how_many_there_are():
+    fill = fill_of(size=4)
+    fill.begin(3, 0)
+    fill.exhausted = True
+    assert "all 4 prompts were tried or are in flight, and 0 of 3 groups" in fill.explain()
+    assert "take more data or smaller batches" in fill.explain()
+
+
+def test_an_admitted_group_may_be_withdrawn_before_a_batch_takes_it():
+    fill = fill_of()
+    fill.begin(1, 0)
+    fill.give_out(draw_of([0, 1], 0))
+    fill.admit(0, "a")
+    fill.withdraw(0, "expired")
+    assert (fill.missing, fill.batch_counts.admitted, fill.batch_counts.expired) == (1, 1, 1)
+    fill.admit(1, "b")
+    assert fill.take() == ["b"]
+
+
+def test_a_short_batch_may_be_finished_as_it_is():
+    fill = fill_of(when_short="finish")
+    fill.begin(3, 0)
+    fill.give_out(draw_of([0], 0))
+    fill.admit(0, "a")
+    assert fill.take() == ["a"]
+    fill.begin(3, 1)
+    assert fill.take() == []
+
+
+def test_a_group_ends_once():
+    fill = fill_of()
+    fill.begin(1, 0)
+    fill.give_out(draw_of([0], 0))
+    fill.lose(0, "failed")
+    with pytest.raises(KeyError, match="a group ends once"):
+        fill.admit(0, "a")
+
+
+def test_settings_that_cannot_be_are_refused():
+    for options, words in (
+        ({"limit": 0.5}, "a number of batches from 1, not 0.5"),
+        ({"limit": "ten"}, "not 'ten'"),
+        ({"limit": float("nan")}, "not nan"),
+        ({"when_short": "stop"}, "one of error, finish, top-up, not 'stop'"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            FillSettings(**options)

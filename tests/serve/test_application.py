@@ -1,0 +1,189 @@
+"""What the service answers, asked without a network."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import numpy as np
+import pytest
+
+from curro import Curriculum
+from curro.durable import DurableCurriculum
+from curro.serve.application import FRAME, LARGEST, Service
+from curro.storage.frames import decode, encode
+
+SIZE = 20
+
+
+@pytest.fixture
+def service(tmp_path):
+    durable = DurableCurriculum(Curriculum("uniform", SIZE, seed=1), tmp_path / "live")
+    yield Service(durable, "secret", {"address": "here"})
+    durable.close()
+
+
+def exchange(service, method, path, body=b"", *, token="secret", kind="application/json", parts=1):
+    """The status, content type and body of the reply."""
+    pieces = [body[len(body) * at // parts : len(body) * (at + 1) // parts] for at in range(parts)]
+    messages = [
+        {"type": "http.request", "body": piece, "more_body": at + 1 < parts}
+        for at, piece in enumerate(pieces)
+    ]
+    sent = []
+
+    async def receive():
+        return messages.pop(0) if messages else {"type": "http.disconnect"}
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"authorization", f"Bearer {token}".encode()), (b"content-type", kind.encode())]
+    scope = {"type": "http", "method": method, "path": path, "headers": headers}
+    asyncio.run(service(scope, receive, send))
+    return sent[0]["status"], dict(sent[0]["headers"])[b"content-type"].decode(), sent[1]["body"]
+
+
+def post(service, question, **fields):
+    status, kind, body = exchange(service, "POST", f"/{question}", json.dumps(fields).encode(), parts=2)
+    assert kind == "application/json"
+    return status, json.loads(body)
+
+
+def test_json_asks_the_same_as_the_port(service, tmp_path):
+    twin = Curriculum("uniform", SIZE, seed=1)
+    status, draw = post(service, "select", client="a", call=1, n=3, step=2)
+    expected = twin.select(3, step=2)
+    assert status == 200
+    assert draw["prompts"] == expected.prompts.tolist()
+    assert draw["tickets"] == [0, 1, 2]
+    assert draw["step"] == 2
+    rewards = [[1, 0, None], [1.0, 1], [0.5, 0, 0.25]]
+    status, verdict = post(service, "observe", client="a", call=2, tickets=[2, 0, 1], rewards=rewards)
+    padded = np.array([[1, 0, 0], [1, 1, 0], [0.5, 0, 0.25]])
+    scored = np.array([[1, 1, 0], [1, 1, 0], [1, 1, 1]], bool)
+    theirs = twin.observe([2, 0, 1], padded, scored=scored)
+    assert status == 200
+    np.testing.assert_array_equal(verdict["advantages"], theirs.advantages)
+    assert verdict["admitted"] == [True, True, True]
+    assert verdict["auxiliary_samples"] is None
+    status, credit = post(service, "credit", advantages=verdict["advantages"], weights=verdict["weights"])
+    np.testing.assert_array_equal(credit["credit"], twin.credit(theirs))
+    _, flying = post(service, "select", client="a", call=3, n=2, step=2)
+    assert post(service, "more", tickets=flying["tickets"], rewards=[[1], [0]]) == (200, {"rollouts": [0, 0]})
+    assert post(service, "drop", client="a", call=4, tickets=flying["tickets"]) == (200, {})
+    body = exchange(service, "GET", "/metrics")[2]
+    metrics = json.loads(body)
+    assert (metrics["observed"], metrics["dropped"], metrics["in_flight"]) == (3, 2, 0)
+
+
+def test_a_checkpoint_is_saved_and_loaded_by_its_name(service):
+    post(service, "select", client="a", call=1, n=3, step=0)
+    status, saved = post(service, "save", name="step-1")
+    assert status == 200
+    assert saved["path"].endswith("live/checkpoints/step-1.npz")
+    post(service, "select", client="a", call=2, n=4, step=0)
+    assert post(service, "load", name="step-1", kept=[1]) == (200, {})
+    metrics = json.loads(exchange(service, "GET", "/metrics")[2])
+    assert (metrics["selected"], metrics["dropped"], metrics["in_flight"]) == (3, 2, 1)
+    for name in ("../away", "/etc/x", "", ".hidden", 3):
+        status, reply = post(service, "save", name=name)
+        assert status == 400
+        assert "the name of a checkpoint" in reply["error"]["words"]
+    status, reply = post(service, "load", name="never-saved")
+    assert status == 500
+    assert "no saved curriculum" in reply["error"]["words"]
+
+
+def test_frames_give_the_bytes_that_were_written_down(service):
+    asked = encode({"client": "a", "call": 1, "n": 2, "step": 0})
+    first = exchange(service, "POST", "/select", asked, kind=FRAME, parts=3)
+    assert first[:2] == (200, FRAME)
+    assert exchange(service, "POST", "/select", asked, kind=FRAME) == first
+    draw = decode(first[2])["draw"]
+    assert draw["prompts"].dtype == np.int64
+    metrics = decode(exchange(service, "GET", "/metrics", kind=FRAME)[2])
+    assert metrics["selected"] == 2
+
+
+def test_a_repeated_request_counts_once(service):
+    for _ in range(2):
+        status, draw = post(service, "select", client="a", call=1, n=3, step=0)
+        assert (status, draw["tickets"]) == (200, [0, 1, 2])
+    status, reply = post(service, "select", client="a", call=1, n=4, step=0)
+    assert status == 400
+    assert "call 1 of the client 'a' was another one" in reply["error"]["words"]
+
+
+@pytest.mark.parametrize(
+    ("question", "fields", "status", "words"),
+    [
+        ("select", {"n": 21}, 409, "21 prompts were asked for and 20 of 20 are free"),
+        ("select", {"n": "many"}, 400, "whole number as n"),
+        ("select", {"n": 2, "stop": 1}, 400, "select has no field 'stop'; it has: n, step, rollouts"),
+        ("select", {}, 400, "select needs the field 'n'"),
+        ("drop", {"tickets": [5]}, 409, "never given out"),
+        ("drop", {"tickets": [0.5]}, 400, "tickets are a list of whole numbers"),
+        ("drop", {"tickets": [[1], [1, 2]]}, 400, "tickets are a list of whole numbers"),
+        ("observe", {"tickets": [0], "rewards": [["high"]]}, 400, "rewards are finite numbers"),
+        ("observe", {"tickets": [0], "rewards": [1]}, 400, "rewards are a list for each ticket"),
+        ("observe", {"tickets": [0], "rewards": {"a": 1}}, 400, "rewards are a number a rollout"),
+        ("observe", {"tickets": [0], "rewards": [[1]], "named": [1]}, 400, "`named`"),
+    ],
+)
+def test_a_wrong_question_gets_one_sentence_and_changes_nothing(service, question, fields, status, words):
+    draw = post(service, "select", client="a", call=1, n=1, step=0)[1]
+    post(service, "drop", client="a", call=2, tickets=draw["tickets"])
+    if question == "observe":
+        fields = fields | {"tickets": post(service, "select", client="a", call=3, n=1, step=0)[1]["tickets"]}
+    before = service.durable.curriculum.metrics()
+    step = {"step": 0} if question == "select" and fields else {}
+    found, reply = post(service, question, client="b", call=1, **step, **fields)
+    assert found == status
+    assert words in reply["error"]["words"]
+    assert service.durable.curriculum.metrics() == pytest.approx(before, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"call": 1}, "`client` is the caller's own name"),
+        ({"client": "x" * 101, "call": 1}, "`client` is the caller's own name"),
+        ({"client": "a"}, "`call` is the number"),
+        ({"client": "a", "call": True}, "`call` is the number"),
+    ],
+)
+def test_a_call_needs_a_client_and_a_number(service, fields, words):
+    status, reply = post(service, "select", n=1, step=0, **fields)
+    assert status == 400
+    assert words in reply["error"]["words"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "how", "status"),
+    [
+        ("GET", "/metrics", b"", {"token": "wrong"}, 401),
+        ("GET", "/metrics", b"", {"token": "s\u00e9cret"}, 401),
+        ("POST", "/select", b"{}", {"kind": "text/plain"}, 415),
+        ("POST", "/shutdown", b"{}", {}, 404),
+        ("GET", "/select", b"", {}, 405),
+        ("POST", "/select", b"{", {}, 400),
+        ("POST", "/select", b"[1]", {}, 400),
+        ("POST", "/select", b"[" * 100_000, {}, 400),
+        ("POST", "/select", b"no frame", {"kind": FRAME}, 400),
+        ("POST", "/select", b" " * (LARGEST + 1), {"parts": 4}, 413),
+    ],
+)
+def test_what_never_reaches_the_curriculum(service, method, path, body, how, status):
+    found, _, reply = exchange(service, method, path, body, **how)
+    assert found == status
+    error = (decode(reply) if how.get("kind") == FRAME else json.loads(reply))["error"]
+    assert error["words"]
+    assert service.durable.curriculum.ledger.selected == 0
+
+
+def test_the_service_says_what_it_serves(service):
+    about = json.loads(exchange(service, "GET", "/")[2])
+    assert about["prompts"] == SIZE
+    assert about["curriculum"]["selection"] == {"name": "uniform"}
+    assert about["address"] == "here"

@@ -1,0 +1,150 @@
+"""A real server, killed and started again while clients ask."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from curro import Curriculum
+from curro.errors import ConfigError, ExhaustedError
+from curro.serve import ServedCurriculum
+from curro.serve.run import token_of
+from curro.serve.settings import ServeSettings
+
+
+def config_at(folder, **settings):
+    lines = {"folder": str(folder / "live"), "prompts": 400} | settings
+    text = "".join(f"{name} = {value!r}\n" for name, value in lines.items())
+    path = folder / "serve.toml"
+    path.write_text(text + '[curriculum]\nselection = "prioritized-replay"\nseed = 3\n')
+    return path
+
+
+@contextmanager
+def server(config, *options):
+    """A server that answers; ended in order unless the test has killed it."""
+    command = [sys.executable, "-m", "curro", "serve", str(config), *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            said = process.stdout.readline()
+            assert " prompts at " in said, process.stderr.read()
+            yield process, said.split(" prompts at ")[1].split(";")[0]
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def rewards(prompts):
+    return np.array([[float((prompt + place) % 3 == 0) for place in range(4)] for prompt in prompts.tolist()])
+
+
+def test_killed_under_load_no_draw_is_lost_and_none_counts_twice(tmp_path):
+    """Three clients over a socket in the file system; the server is killed three times meanwhile."""
+    config, path = config_at(tmp_path), str(tmp_path / "socket")
+    given: list[list[int]] = [[], [], []]
+    stop, moved = threading.Event(), threading.Semaphore(0)
+
+    def work(tickets):
+        port = ServedCurriculum(f"unix:{path}", token_of(tmp_path / "live"))
+        while not stop.is_set():
+            draw = port.select(3, step=0)
+            tickets.extend(draw.tickets.tolist())
+            if draw.tickets[0] % 4:
+                port.observe(draw.tickets, rewards(draw.prompts))
+            else:
+                port.drop(draw.tickets)
+            moved.release()
+        port.close()
+
+    threads = [threading.Thread(target=work, args=(tickets,)) for tickets in given]
+    (tmp_path / "live").mkdir()
+    try:
+        for kill in range(4):
+            with server(config, "--socket", path) as (process, address):
+                assert address == f"unix:{path}"
+                if not kill:
+                    assert os.stat(path).st_mode & 0o077 == 0
+                    for thread in threads:
+                        thread.start()
+                for _ in range(20):
+                    assert moved.acquire(timeout=60)
+                if kill < 3:
+                    process.send_signal(signal.SIGKILL)
+                    process.wait(30)
+                    continue
+                stop.set()
+                for thread in threads:
+                    thread.join(60)
+                port = ServedCurriculum(address, token_of(tmp_path / "live"))
+                metrics = port.metrics()
+                port.close()
+    finally:
+        stop.set()
+    tickets = sorted(ticket for those in given for ticket in those)
+    assert tickets == list(range(len(tickets)))
+    assert metrics["selected"] == len(tickets)
+    assert metrics["observed"] + metrics["dropped"] == len(tickets)
+    assert metrics["in_flight"] == 0
+
+
+def test_a_served_curriculum_draws_what_one_here_draws(tmp_path):
+    config = config_at(tmp_path)
+    twin = Curriculum("prioritized-replay", 400, seed=3)
+    with server(config, "--port", "0") as (process, address):
+        port = ServedCurriculum(address, token_of(tmp_path / "live"))
+        for step in range(4):
+            draw, expected = port.select(8, step=step), twin.select(8, step=step)
+            np.testing.assert_array_equal(draw.prompts, expected.prompts)
+            ours = port.observe(draw.tickets, rewards(draw.prompts), named={"a": rewards(draw.prompts)})
+            theirs = twin.observe(expected.tickets, rewards(expected.prompts))
+            np.testing.assert_array_equal(port.credit(ours), twin.credit(theirs))
+        with pytest.raises(ExhaustedError, match="401 prompts were asked for"):
+            port.select(401, step=4)
+        draw = port.select(2, step=4)
+        assert port.more(draw.tickets, rewards(draw.prompts)).tolist() == [0, 0]
+        port.save("here")
+        port.drop(draw.tickets)
+        port.load("here", kept=draw.tickets[:1])
+        assert port.metrics()["in_flight"] == 1
+        port.close()
+        process.terminate()
+        assert process.wait(30) == 0
+    assert sorted(item.suffix for item in (tmp_path / "live").glob("0*")) == [".journal", ".npz"]
+
+
+def test_a_client_without_a_server_gives_up_in_time(tmp_path):
+    port = ServedCurriculum(f"unix:{tmp_path / 'nobody'}", "token", patience=0.05)
+    with pytest.raises(FileNotFoundError):
+        port.select(1, step=0)
+    with pytest.raises(ConfigError, match="an address is"):
+        ServedCurriculum("ftp://here", "token")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("= 3", "is no TOML"),
+        ("prompts = 3\n[curriculum]\n", "lacks `folder`"),
+        ("prompts = 3\nfolder = 'x'", r"lacks the table \[curriculum\]"),
+        ("folder = 'x'\n[curriculum]\n", "either `data` or `prompts`"),
+        ("prompts = 3\nfolder = 'x'\nspeed = 2\n[curriculum]\n", "has 'speed', which is none of folder"),
+    ],
+)
+def test_a_wrong_file_gets_one_sentence(tmp_path, text, words):
+    path = tmp_path / "serve.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=words):
+        ServeSettings.read(path)
+
+
+def test_a_file_may_name_data(tmp_path):
+    path = tmp_path / "serve.toml"
+    path.write_text("data = 'lab:chains'\nlimit = 7\nfolder = 'x'\n[curriculum]\nselection = 'uniform'\n")
+    assert ServeSettings.read(path).build().table.size == 7

@@ -1,0 +1,91 @@
+"""Objects by `module:name`: where they are looked for, and what is said where there is none."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import subprocess
+import sys
+
+import pytest
+
+from curro.errors import ConfigError
+from curro.loading import load_callable, load_object
+
+_number = itertools.count()
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Writes a module with a name of its own into a working directory of its own; returns the name."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def write(text: str) -> str:
+        name = f"my_module_{next(_number)}"
+        (tmp_path / f"{name}.py").write_text(text)
+        return name
+
+    return write
+
+
+def test_from_the_working_directory_and_from_what_is_installed(module):
+    name = module("n = 3\n")
+    assert load_object(f"{name}:n", "reward") == load_object(f"{name}.py:n", "reward") == 3
+    assert load_callable("operator:eq", "reward") is operator.eq
+
+
+def test_curro_s_own_are_not_looked_for_in_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    load_object("curro.selection.uniform:Uniform", "selection")
+    assert str(tmp_path) not in sys.path
+
+
+def test_a_name_that_is_not_there(module):
+    name = module(
+        "from math import sqrt\nclass Helper: ...\ndef score_it(c, r): ...\ndef _hidden(c, r): ...\nn = 3\n"
+    )
+    message = (
+        rf"^reward '{name}:scoreit': the module '{name}' has no 'scoreit' \(did you mean 'score_it'\?\); "
+        "it has: Helper, score_it$"
+    )
+    with pytest.raises(ConfigError, match=message):
+        load_object(f"{name}:scoreit", "reward")
+    with pytest.raises(ConfigError, match=r"has no ''; it has: none$"):
+        load_object(f"{module('')}:", "reward")
+    with pytest.raises(ConfigError, match=rf"^reward '{name}:n' is 3, neither a function nor a class$"):
+        load_callable(f"{name}:n", "reward")
+
+
+def test_a_module_that_is_not_there(module):
+    with pytest.raises(
+        ConfigError, match=r"^reward 'no_such_module:f': there is no module 'no_such_module' in /.* nor"
+    ):
+        load_object("no_such_module:f", "reward")
+    with pytest.raises(ConfigError, match=r"there is no module 'no_such_package' in"):
+        load_object("no_such_package.part:f", "reward")
+    with pytest.raises(ConfigError, match=r"^reward ':f': importing '' failed"):
+        load_object(":f", "reward")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("import no_such_library\n", "failed: No module named 'no_such_library'"),
+        ("def f(:\n", "failed: SyntaxError: "),
+        ("1 / 0\n", "failed: ZeroDivisionError: "),
+    ],
+)
+def test_a_module_that_does_not_import(module, text, message):
+    name = module(text)
+    with pytest.raises(ConfigError, match=rf"^environment '{name}:f': importing '{name}' {message}"):
+        load_object(f"{name}:f", "environment")
+
+
+def test_rewards_and_environments_know_no_lab():
+    command = (
+        "import curro.reward, curro.environments, sys; print([n for n in sys.modules if 'curro.lab' in n])"
+    )
+    done = subprocess.run([sys.executable, "-c", command], text=True, capture_output=True, timeout=60)
+    assert done.stdout == "[]\n"

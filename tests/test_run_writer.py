@@ -1,0 +1,106 @@
+"""What hosts write down of a run: groups, kept rollouts, steps; and metrics by source."""
+
+import math
+
+import numpy as np
+import pytest
+
+from curro import Curriculum
+from curro.data import PromptSet
+from curro.errors import ConfigError
+from curro.run_writer import MOST_TEXT, Completion, KeepRollouts, RunWriter, spread
+from curro.storage.run_folder import RunFolder
+
+HOSTILE = "</script>\x1b[31m\u202e"
+ROWS = [
+    {"prompt": HOSTILE, "answer": "1", "key": "a", "data_source": "openai/gsm8k"},
+    {"prompt": [{"role": "user", "content": "Hi"}], "answer": "2", "key": "b", "data_source": "math"},
+]
+
+
+def one_step(folder, keep=KeepRollouts(), rewards=((1.0, 0.0, math.nan), (0.0, 0.0, 0.0))):  # noqa: B008
+    """Both prompts, observed and written down as step 1."""
+    curriculum = Curriculum("uniform", PromptSet(ROWS), seed=0)
+    writer = RunWriter(RunFolder.create(folder, {}), curriculum.table, keep)
+    draw = curriculum.select(2, step=0)
+    rewards_PG = np.array(rewards)[draw.prompts]
+    scored = ~np.isnan(rewards_PG)
+    verdict = curriculum.observe(draw.tickets, np.nan_to_num(rewards_PG), scored=scored)
+    completions = [
+        [Completion(f"{prompt}{HOSTILE}{j}", 10 + j, j == 2) for j in range(3)] for prompt in draw.prompts
+    ]
+    writer.groups(1, draw.reasons, rewards_PG, verdict, np.array([3, 3]), completions)
+    writer.step(1, curriculum.metrics())
+    return writer, curriculum
+
+
+def test_a_group_s_line(tmp_path):
+    writer, _ = one_step(tmp_path / "run")
+    a, b = sorted(writer.folder.groups(), key=lambda row: row["prompt"])
+    assert (a["key"], a["source"], a["mean"], a["variance"]) == ("a", "openai/gsm8k", 0.5, 0.25)
+    assert (a["rollouts"], a["tokens"], a["cut"], a["admitted"]) == (3, 33, 1, True)
+    assert (b["mean"], b["source"]) == (0.0, "math")
+    (step,) = writer.folder.metrics()
+    assert (step["step"], step["rollouts"], step["reward"], step["signal_share"]) == (1, 6, 0.2, 0.5)
+    assert not writer.folder.rollouts_file.exists()
+
+
+def test_a_group_without_a_reward_has_no_mean(tmp_path):
+    writer, _ = one_step(tmp_path / "run", rewards=([math.nan] * 3, [1.0, 0.0, 1.0]))
+    means = {row["key"]: row["mean"] for row in writer.folder.groups()}
+    assert math.isnan(means["a"])
+    assert means["b"] == pytest.approx(2 / 3)
+
+
+def test_metrics_by_source(tmp_path):
+    writer, curriculum = one_step(tmp_path / "run")
+    found = curriculum.metrics()
+    assert (found["openai-gsm8k/share"], found["openai-gsm8k/pass_rate"]) == (0.5, 0.5)
+    assert (found["math/pass_rate"], found["math/signal_share"]) == (0.0, 0.0)
+    assert writer.folder.metrics()[0]["openai-gsm8k/signal_share"] == 1.0
+    assert not any("/pass_rate" in name for name in Curriculum("uniform", 4).metrics())
+
+
+def test_rollouts_are_kept_as_they_are(tmp_path):
+    writer, _ = one_step(tmp_path / "run", KeepRollouts(2))
+    from curro.storage.json_lines import read_rows
+
+    a, b = sorted(read_rows(writer.folder.rollouts_file), key=lambda row: row["prompt"])
+    assert (a["step"], a["text"], b["text"]) == (1, HOSTILE, "user: Hi")
+    # of rewards 1, 0 and none the lowest, and the one that was not scored, which sorts last
+    assert [one["reward"] for one in a["rollouts"]] == [0.0, None]
+    assert [one["text"] for one in a["rollouts"]] == [f"0{HOSTILE}1", f"0{HOSTILE}2"]
+    assert [(one["tokens"], one["cut"]) for one in a["rollouts"]] == [(11, False), (12, True)]
+    assert b"\x1b" not in writer.folder.rollouts_file.read_bytes()
+
+
+def test_no_more_than_so_many_megabytes(tmp_path):
+    assert not one_step(tmp_path / "none", KeepRollouts(8, 0))[0].folder.rollouts_file.exists()
+    with pytest.raises(ConfigError):
+        KeepRollouts(-1)
+
+
+def test_the_lowest_and_the_highest_reward_are_among_the_kept():
+    rewards = np.array([0.5, 1.0, 0.5, 0.0, 0.5])
+    assert spread(rewards, 2) == [1, 3]
+    assert spread(rewards, 3) == [1, 2, 3]
+    assert spread(rewards, 9) == [0, 1, 2, 3, 4]
+    assert MOST_TEXT > 100_000
+
+
+def test_a_host_s_run_keeps_an_earlier_run_and_goes_on_after_a_resume(tmp_path):
+    table = Curriculum("uniform", 4).table
+    for rollouts in (1, 2):
+        writer = RunWriter.of_host(tmp_path, {"run": rollouts}, table, 0)
+        writer.rollouts = rollouts
+        for step in (1, 2, 3):
+            writer.step(step, {})
+    assert RunFolder.open(tmp_path / "curro-1").config == {"run": 1}
+    resumed = RunWriter.of_host(tmp_path, {"run": 3}, table, 2)
+    resumed.step(3, {"more": 1.0})
+    assert RunFolder.open(tmp_path).config == {"run": 2}
+    assert [(row["step"], row["rollouts"]) for row in RunFolder.open(tmp_path).metrics()] == [
+        (1, 2),
+        (2, 2),
+        (3, 2),
+    ]

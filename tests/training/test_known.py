@@ -1,0 +1,64 @@
+"""`--known`: a column, an estimate's folder or a run's folder becomes the column that a selection reads."""
+
+import pytest
+
+from curro import ConfigError, Curriculum
+from curro.data import PromptSet
+from curro.evaluation.estimate_folder import COLUMNS, EstimateFolder
+from curro.registry import parse_curriculum
+from curro.storage.run_folder import RunFolder
+from curro.training.known import COLUMN, with_known
+
+PROMPTS = PromptSet(
+    [
+        {"key": key, "prompt": key, "answer": None, "rate": rate}
+        for key, rate in (("a", 0.1), ("b", 0.5), ("c", 1))
+    ]
+)
+
+
+def config(selection, reward_range=(0.0, 1.0)):
+    return {**parse_curriculum(selection), "reward_range": reward_range, "seed": 0}
+
+
+def test_a_column_is_named_to_the_selection():
+    found, prompts = with_known(config("frontier:candidates=3"), PROMPTS, "rate")
+    assert found["selection"] == {"name": "frontier", "candidates": 3, "known": "rate"}
+    assert prompts is PROMPTS
+    assert Curriculum.from_config(found, prompts).select(1, step=0).prompts.tolist() == [1]
+
+
+def test_an_estimate_is_found_by_its_keys(tmp_path):
+    folder = EstimateFolder.begin(tmp_path / "estimate", {"k": 4})
+    for i, (key, mean) in enumerate((("c", 0.0), ("x", 1.0), ("a", 1.0))):
+        folder.append(dict.fromkeys(COLUMNS, 0) | {"prompt": i, "key": key, "mean": mean})
+    folder.write_table()
+    found, prompts = with_known(config("posterior", (-1.0, 1.0)), PROMPTS, str(tmp_path / "estimate"))
+    assert found["selection"]["known"] == COLUMN
+    # of rewards from -1 to 1: 0 is half way, b is not in the estimate
+    assert [row[COLUMN] for row in prompts.rows] == [1.0, None, 0.5]
+    assert prompts.fingerprint == PROMPTS.fingerprint
+
+
+def test_a_run_is_found_by_its_keys(tmp_path):
+    curriculum = Curriculum("uniform", PROMPTS, seed=0)
+    draw = curriculum.select(2, step=1)
+    curriculum.observe(draw.tickets, [[1.0, 0.0, 0.0, 0.0]] * 2)
+    run = RunFolder.create(tmp_path / "run", {})
+    run.write_table(curriculum.table)
+    _, prompts = with_known(config("frontier"), PROMPTS, str(tmp_path / "run"))
+    seen = set(draw.prompts.tolist())
+    assert [row[COLUMN] for row in prompts.rows] == [0.25 if i in seen else None for i in range(3)]
+
+
+def test_mistakes(tmp_path):
+    with pytest.raises(ConfigError, match="neither a folder nor a column; the columns are key, pro"):
+        with_known(config("frontier"), PROMPTS, "rte")
+    found, prompts = with_known(config("uniform"), PROMPTS, "rate")
+    with pytest.raises(ConfigError, match="has no option 'known'"):
+        Curriculum.from_config(found, prompts)
+    folder = EstimateFolder.begin(tmp_path / "estimate", {"k": 4})
+    folder.append(dict.fromkeys(COLUMNS, 0) | {"key": "x", "mean": 1.0})
+    folder.write_table()
+    with pytest.raises(ConfigError, match="knows none of the prompts"):
+        with_known(config("frontier"), PROMPTS, str(tmp_path / "estimate"))

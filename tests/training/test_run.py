@@ -1,0 +1,296 @@
+"""Whole runs: how they end, what an interrupt or an error leaves behind, and how they go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+
+import pytest
+
+from curro import Curriculum, CurroError, RewardError
+from curro.hosts.trl.trainer import CurriculumGRPOTrainer
+from curro.storage.lock import LockedError
+from curro.storage.run_folder import RunFolder
+from curro.training.run import prepare, train
+from curro.training.settings import TrainSettings
+
+STEP = 4 * 8
+
+
+def settings(**options):
+    """A run of 6 steps of 4 prompts."""
+    small = {
+        "prompts_per_step": 4,
+        "rollouts": 6 * STEP,
+        "eval_prompts": 4,
+        "eval_samples": 2,
+        "eval_every": 0,
+    }
+    return TrainSettings(**({"data": "lab:chains", "limit": 40} | small | options))
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Start a run or go on with it; returns its folder, whether it is complete or its error, what it said."""
+
+    def start(asked, *, resume=False, on_step=lambda line: None):
+        prepared = prepare(asked)
+        path, said = tmp_path / "run", []
+        folder = RunFolder.open(path) if resume else RunFolder.create(path, {"settings": asked.as_dict()})
+        try:
+            complete = train(prepared, folder, resume=resume, on_step=on_step, say=said.append)
+        except (CurroError, ZeroDivisionError, KeyboardInterrupt) as error:
+            complete = error
+        return folder, complete, " ".join(said)
+
+    return start
+
+
+@pytest.fixture
+def reward(tmp_path, monkeypatch):
+    """Write a reward function's source to a module of its own; returns its name for `reward`."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(name, *lines):
+        (tmp_path / f"{name}.py").write_text("\n".join(lines) + "\n")
+        return f"{name}:reward"
+
+    return write
+
+
+def steps(folder):
+    return [line["step"] for line in folder.metrics()]
+
+
+def model(folder):
+    return (folder.model / "model.safetensors").read_bytes()
+
+
+def checkpoints(folder):
+    return sorted(path.name for path in folder.checkpoints.glob("checkpoint-*"))
+
+
+def test_a_complete_run_gains_no_step(run):
+    folder, complete, _ = run(settings())
+    assert complete is True
+    trained, lines = model(folder), folder.metrics()
+    folder, complete, said = run(settings(), resume=True)
+    assert complete is True
+    assert said == "the run is complete: there is nothing left to train"
+    assert model(folder) == trained
+    assert json.dumps(folder.metrics()) == json.dumps(lines)
+
+
+@pytest.mark.parametrize("admission", [None, "signal"], ids=["all groups", "admission"])
+def test_a_run_killed_before_its_model_was_saved_gains_no_step(run, admission):
+    """With an admission the rollouts are spent long before the steps are."""
+    asked = settings(curriculum="uniform", admission=admission)
+    folder, complete, _ = run(asked)
+    assert complete is True
+    assert admission is None or steps(folder)[-1] < 6
+    trained, lines, table = model(folder), folder.metrics(), folder.table()
+    for path in (*folder.model.iterdir(), folder.path / "report.html", folder.path / "table.parquet"):
+        path.unlink()
+    folder.model.rmdir()
+    folder, complete, said = run(asked, resume=True)
+    assert complete is True
+    assert said == "the budget is spent: there is nothing left to train"
+    assert model(folder) == trained
+    assert json.dumps(folder.metrics()) == json.dumps(lines)
+    assert folder.table().to_pandas().equals(table.to_pandas())
+    assert (folder.path / "report.html").is_file()
+
+
+@pytest.fixture
+def failing(reward, tmp_path, monkeypatch):
+    """Settings of a run whose reward fails in step 4, until there is a file `mended`."""
+    monkeypatch.chdir(tmp_path)
+    rows = ({"prompt": f"{i}b=", "answer": "5"} for i in range(40))
+    (tmp_path / "chains.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    spec = reward(
+        f"fails_{tmp_path.name}",
+        "import pathlib",
+        "calls = 0",
+        "def reward(completion, row):",
+        "    global calls",
+        "    calls += 1",
+        f"    fails = calls > {3 * STEP + 5} and not pathlib.Path(__file__).with_name('mended').exists()",
+        "    return float('nan') if fails else float(len(completion) % 2)",
+    )
+    return settings(data="chains.jsonl", model="lab:chains", reward=spec, learning_rate=1e-4)
+
+
+def test_an_error_saves_the_last_finished_step(run, failing, tmp_path):
+    folder, error, said = run(failing)
+    assert isinstance(error, RewardError)
+    assert said == f"the run stopped; curro train --resume {folder.path} goes on after step 3"
+    assert checkpoints(folder) == ["checkpoint-3"]
+    assert sum(folder.table()["visits"].to_pylist()) == 3 * 4
+    (tmp_path / "mended").touch()
+    folder, complete, _ = run(failing, resume=True)
+    assert complete is True
+    assert steps(folder) == list(range(7))
+    assert folder.metrics()[-1]["rollouts"] == 6 * STEP == 8 * folder.metrics()[-1]["observed"]
+
+
+def test_an_error_in_an_update_goes_back_to_the_last_checkpoint(run, monkeypatch):
+    """The curriculum has seen rewards that the policy was not trained on: that is no state to go on from."""
+    compute_loss, calls = CurriculumGRPOTrainer._compute_loss, []
+
+    def fails_in_step_4(self, *args):
+        calls.append(1)
+        return 1 / 0 if len(calls) == 4 else compute_loss(self, *args)
+
+    monkeypatch.setattr(CurriculumGRPOTrainer, "_compute_loss", fails_in_step_4)
+    folder, error, said = run(settings(save_every=2))
+    assert isinstance(error, ZeroDivisionError)
+    assert said.endswith("goes on after step 2")
+    assert checkpoints(folder) == ["checkpoint-2"]
+    assert sum(folder.table()["visits"].to_pylist()) == 4 * 4
+    folder, complete, _ = run(settings(save_every=2), resume=True)
+    assert complete is True
+    assert steps(folder) == list(range(7))
+
+
+def test_what_ends_the_process_is_an_error(run, monkeypatch):
+    monkeypatch.setattr(CurriculumGRPOTrainer, "_compute_loss", lambda *_: sys.exit(0))
+    folder, error, said = run(settings(rollouts=STEP))
+    assert isinstance(error, CurroError)
+    assert str(error) == (
+        "something in the run, such as a reward or an environment, called sys.exit(0): it must return, or "
+        "raise an error"
+    )
+    assert said == f"the run stopped; curro train --resume {folder.path} goes on after step 0"
+
+
+def test_a_second_process_in_a_folder_is_refused(run):
+    folder, complete, _ = run(settings(rollouts=STEP))
+    assert complete is True
+    with folder.locked():
+        _, error, _ = run(settings(rollouts=STEP), resume=True)
+    assert isinstance(error, LockedError)
+
+
+def test_an_error_while_saving_hides_no_other(run, failing, monkeypatch):
+    def full(self, path):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(Curriculum, "save", full)
+    _, error, said = run(failing)
+    assert isinstance(error, RewardError)
+    assert said.startswith("what the run had reached could not be saved: ")
+    assert "checkpoint-3 could not be saved (the disk is full): what was saved before is still there" in said
+    assert said.endswith("goes on after step 0")
+
+
+def test_a_checkpoint_that_was_cut_off_is_passed_over(run, monkeypatch):
+    """The curriculum is written last: without it a checkpoint is not complete."""
+    save, calls = Curriculum.save, []
+
+    def killed_at_the_second(self, path):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        save(self, path)
+
+    monkeypatch.setattr(Curriculum, "save", killed_at_the_second)
+    folder, error, said = run(settings(save_every=2))
+    assert isinstance(error, KeyboardInterrupt)
+    assert said.endswith("goes on after step 2")
+    assert checkpoints(folder) == ["checkpoint-2", "checkpoint-4"]
+    assert (folder.checkpoints / "checkpoint-4" / "trainer_state.json").is_file()
+    begun = []
+    folder, complete, said = run(settings(save_every=2), resume=True, on_step=begun.append)
+    assert complete is True
+    assert said == f"{folder.checkpoints / 'checkpoint-4'} was cut off while it was saved, and is removed"
+    assert begun[0]["step"] == 3
+    assert steps(folder) == list(range(7))
+
+
+def test_a_run_with_no_checkpoint_starts_again(run, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(CurriculumGRPOTrainer, "_compute_loss", lambda *_: 1 / 0)
+        run(settings())
+    folder, complete, _ = run(settings(), resume=True)
+    assert complete is True
+    assert steps(folder) == list(range(7))
+
+
+def test_an_interrupt_finishes_the_step_and_saves(run):
+    def interrupt(line):
+        if line["step"] == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    folder, complete, said = run(settings(), on_step=interrupt)
+    assert complete is False
+    assert said == "stopping after this step; a second Ctrl-C stops at once"
+    assert checkpoints(folder) == ["checkpoint-3"]
+    assert not folder.model.exists()
+    folder, complete, _ = run(settings(), resume=True)
+    assert complete is True
+    assert steps(folder) == list(range(7))
+
+
+def test_a_second_interrupt_stops_at_once(run):
+    def insist(line):
+        if line["step"] == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    folder, error, said = run(settings(save_every=2), on_step=insist)
+    assert isinstance(error, KeyboardInterrupt)
+    assert said.endswith(f"the run stopped; curro train --resume {folder.path} goes on after step 2")
+
+
+@pytest.mark.parametrize(("score", "right"), [("10 - 1e-9", 1.0), ("9.9", 0.0)])
+def test_complete_success_is_the_upper_end_of_the_reward_range(run, reward, score, right):
+    name = f"scores_{int(right)}"
+    spec = reward(name, "def reward(completion, row):", f"    return {score} - len(completion) * 1e-12")
+    folder, _, _ = run(settings(rollouts=STEP, reward=spec, reward_range=(0.0, 10.0)))
+    last = folder.metrics()[-1]
+    assert last["eval/pass@1"] == right
+    assert last["table/solved"] == 4
+
+
+def test_columns_with_names_of_trl_reach_the_reward_as_they_are(run, reward, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    taken = {"completions": [1], "prompts": 2, "completion_ids": 3, "trainer_state": {"a": 4}, "image": "5"}
+    taken |= {"log_extra": None, "completion": "6", "images": [], "prompt_id": "mine"}
+    rows = [{"prompt": f"{i}b=", "answer": "5", "number": i, **taken} for i in range(40)]
+    (tmp_path / "columns.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    spec = reward(
+        "columns",
+        "def reward(completion, row):",
+        "    assert row['prompt'] == str(row['number']) + 'b='",
+        f"    assert {{name: row[name] for name in {list(taken)}}} == {taken}",
+        "    return float(len(completion) % 2)",
+    )
+    _, complete, _ = run(settings(data="columns.jsonl", model="lab:chains", reward=spec, rollouts=STEP))
+    assert complete is True
+
+
+def test_an_environment_refuses_columns_that_trl_would_misread(reward, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "images.jsonl").write_text(json.dumps({"prompt": "1b=", "answer": "5", "image": "x"}) + "\n")
+    reward("plays", "class Game:", "    turns, turn_tokens = 1, 4", "    def start(self, row, seed): ...")
+    with pytest.raises(CurroError, match=r"images.jsonl has the columns image, which mean something else"):
+        prepare(TrainSettings("images.jsonl", model="lab:chains", environment="plays:Game"))
+
+
+def test_an_allocation_divides_the_rollouts_of_each_step(run):
+    folder, complete, _ = run(settings(curriculum="frontier", allocation="knapsack:least=3"))
+    assert complete is True
+    sizes = {}
+    for row in folder.groups():
+        sizes.setdefault(row["step"], []).append(row["rollouts"])
+    assert all(sum(of_step) == STEP and min(of_step) >= 3 for of_step in sizes.values())
+    assert len({size for of_step in sizes.values() for size in of_step}) > 1
+    assert folder.latest()["rollouts"] == 6 * STEP
+
+
+def test_several_processes_are_refused(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(CurroError, match=r"is one process: for several, train with .*CurriculumGRPOTrainer"):
+        prepare(settings())
