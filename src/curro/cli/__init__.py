@@ -27,15 +27,15 @@ COMMANDS = {
     ),
     "bench": (
         "curro.cli.bench:bench",
-        "Train with every method on every task, with several seeds, and compare the rollouts they need.",
+        "Compare all methods on the tasks of the benchmark, with several seeds.",
     ),
     "serve": (
         "curro.cli.serve:serve",
         "Serve a curriculum over HTTP to trainers on this machine.",
     ),
     "methods": ("curro.cli.methods:methods", "List the methods that a curriculum can be made of."),
-    "watch": ("curro.cli.watch:watch", "Show runs on a local page while they go on."),
-    "inspect": ("curro.cli.inspect:inspect", "Show what a run knows of its prompts."),
+    "watch": ("curro.cli.watch:watch", "Show runs on a local page while they train."),
+    "inspect": ("curro.cli.inspect:inspect", "Show what a run knows about its prompts."),
     "report": ("curro.cli.inspect:report", "Write a run's curves and pictures to one HTML page."),
     "estimate": (
         "curro.cli.estimate:estimate",
@@ -43,7 +43,7 @@ COMMANDS = {
     ),
     "evaluate": (
         "curro.cli.evaluate:evaluate",
-        "Measure the accuracy of models on benchmark suites or on a data set.",
+        "Measure models on benchmark suites or on a data set.",
     ),
     "curate": (
         "curro.cli.curate:curate",

@@ -54,7 +54,7 @@ def bench(
     task_file: Annotated[
         Path | None, typer.Option(help="A TOML file of your own tasks, which replace the lab's.")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="With how many seeds each method is trained on each task.")] = 5,
+    seeds: Annotated[int, typer.Option(help="How many seeds to train each method with on each task.")] = 5,
     rollouts: Annotated[
         int | None, typer.Option(help="The budget of each run. [default: the task's]")
     ] = None,
@@ -62,8 +62,8 @@ def bench(
         bool,
         typer.Option(
             "--tune",
-            help="First search the best number of prompts a step and learning rate of each method on each "
-            "task, with two seeds. The runs that are reported have other seeds.",
+            help="First search for the best prompts a step and learning rate of each method on each "
+            "task, with two seeds. The reported runs have other seeds.",
         ),
     ] = False,
     eval_prompts: Annotated[
@@ -89,7 +89,7 @@ def bench(
         ),
     ] = False,
 ) -> None:
-    """Train with every method on every task, with several seeds, and compare the rollouts they need.
+    """Compare all methods on the tasks of the benchmark, with several seeds.
 
     After Ctrl-C, the same command goes on where it stopped.
     """

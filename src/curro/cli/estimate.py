@@ -42,7 +42,10 @@ def estimate(
     server: ServerAddress = None,
     server_model: Annotated[str | None, typer.Option(help="The name of the model on the server.")] = None,
     k: Annotated[
-        int, typer.Option("--rollouts-per-prompt", "-k", min=1, help="How many completions of each prompt.")
+        int,
+        typer.Option(
+            "--rollouts-per-prompt", "-k", min=1, help="How many completions of each prompt to sample."
+        ),
     ] = 16,
     out: Annotated[
         Path | None,

@@ -108,7 +108,7 @@ def evaluate(
     timeout: Timeout = 600.0,
     **given: Any,
 ) -> None:
-    """Measure the accuracy of models on benchmark suites or on a data set.
+    """Measure models on benchmark suites or on a data set.
 
     Prints pass@k with 95% intervals, and writes a page with the same tables. After Ctrl-C, the same command
     goes on where it stopped.

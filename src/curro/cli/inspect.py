@@ -18,7 +18,7 @@ def inspect(
     prompt: Annotated[
         str | None,
         typer.Argument(
-            help="A prompt's key or number: show its history instead, with the rollouts that were kept."
+            help="The key or number of a prompt: show its history instead, and its kept rollouts."
         ),
     ] = None,
     rows: Annotated[int, typer.Option(min=1, help="How many rows of each table to show.")] = 10,
@@ -27,7 +27,7 @@ def inspect(
         typer.Option(help="Write the whole prompt table to this .csv or .parquet file instead."),
     ] = None,
 ) -> None:
-    """Show what a run knows of its prompts.
+    """Show what a run knows about its prompts.
 
     Lists the hardest prompts, the most informative ones, and those that were solved once and now fail. Also
     says how many rollouts the usual difficulty bands would cost.

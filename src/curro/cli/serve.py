@@ -12,21 +12,21 @@ def serve(
     config: Annotated[
         Path,
         typer.Argument(
-            help="A TOML file: `folder`, either `data` or `prompts` (their number), and a table [curriculum] "
-            "with the arguments of `curro.Curriculum`."
+            help="A TOML file with the keys `folder`, either `data` or `prompts` (how many there are), and a "
+            "table [curriculum] with the arguments of `curro.Curriculum`."
         ),
     ],
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="The port on this machine; 0 takes a free one.")
     ] = 8377,
     socket: Annotated[
-        Path | None, typer.Option(help="Listen at a socket in the file system in place of a port.")
+        Path | None, typer.Option(help="Listen at this socket in the file system instead of a port.")
     ] = None,
 ) -> None:
     """Serve a curriculum over HTTP to trainers on this machine.
 
-    It is kept in its folder call by call: after a kill, the same command goes on where it was. Ctrl-C or
-    SIGTERM end it.
+    Every call is saved before it is answered, so after a kill the same command goes on where it stopped.
+    Ctrl-C or SIGTERM ends it.
     """
     from curro.serve.run import serve as run
     from curro.serve.settings import ServeSettings

@@ -28,7 +28,7 @@ def sft(
             help="The column of the worked answers. [default: solution, response, completion or the answer's]"
         ),
     ] = None,
-    epochs: Annotated[float, typer.Option(help="How many passes over the data.")] = 1.0,
+    epochs: Annotated[float, typer.Option(help="How often to pass over the data.")] = 1.0,
     batch: Annotated[int, typer.Option(min=1, help="How many examples form a step.")] = 16,
     learning_rate: Annotated[
         float, typer.Option(help="The learning rate of AdamW, which falls to 0 along a cosine.")

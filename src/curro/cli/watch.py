@@ -19,7 +19,7 @@ def watch(
         list[Path],
         typer.Argument(
             help="The folders of the runs: of curro train, the output_dir of a TRL script, or the "
-            "default_local_dir of a verl run. A run may still be going on, or not have begun."
+            "default_local_dir of a verl run. A run may be finished, still training, or not yet begun."
         ),
     ],
     port: Annotated[
@@ -29,11 +29,11 @@ def watch(
         bool, typer.Option("--open/--no-open", help="Open the page in the browser.")
     ] = False,
 ) -> None:
-    """Show runs on a local page while they go on.
+    """Show runs on a local page while they train.
 
-    The page reads what the runs write and changes nothing, so that a run does not notice whether it is
-    watched. It is served to this machine alone; to look from another one, forward the port
-    (ssh -L 7700:127.0.0.1:7700). Ctrl-C ends it.
+    The page only reads the files of the runs, so watching a run does not affect it. Only this machine
+    reaches the page; to open it on another one, forward the port (ssh -L 7700:127.0.0.1:7700 SERVER).
+    Ctrl-C ends it.
     """
     from curro.watch.server import WatchServer
     from curro.watch.watched import WatchedRun

@@ -53,8 +53,8 @@ class TrainSettings:
     )
     allocation: str | None = setting(
         None,
-        "How the step's rollouts are divided among its prompts; written like --curriculum, for example "
-        "knapsack or screen:first=4,total=16. A step has as many rollouts as without it.",
+        "How a step's rollouts are divided among its prompts; written like --curriculum, for example "
+        "knapsack or screen:first=4,total=16. The number of rollouts per step stays the same.",
         "the same number for every prompt",
     )
     advantage: str | None = setting(
@@ -76,13 +76,13 @@ class TrainSettings:
     )
     fill_limit: float = setting(
         10.0,
-        "With --admission: the most groups to generate for one step, as a multiple of its prompts.",
+        "With a gate: the most groups to generate for one step, as a multiple of its prompts.",
         least=1,
     )
     when_short: str = setting(
         "top-up",
-        "With --admission, what to do at the fill limit: top-up completes the step with the rejected "
-        "groups of the highest reward variance, error ends the run.",
+        "With a gate, what to do at the fill limit: top-up completes the step with the rejected "
+        "groups of the highest reward variance; error ends the run.",
         choices=WHEN_SHORT,
     )
     loss_type: str = setting("dr_grpo", "The loss, by TRL's name for it.", choices=LOSS_TYPES)
@@ -94,15 +94,15 @@ class TrainSettings:
     )
     sandbox: str = setting(
         "auto",
-        "Where the reward code runs programs that the model wrote. required takes bubblewrap or "
-        "Landlock and ends the run where neither works, none uses limits alone, auto takes the best.",
+        "How the reward code confines programs that the model wrote. required uses bubblewrap or Landlock, "
+        "and ends the run if neither works; none sets resource limits only; auto uses the best that works.",
         choices=SANDBOX,
     )
     reward_workers: int = setting(
         1,
-        "Processes in which a reward function of your own scores completions. A completion for which it "
-        "exceeds a limit or crashes is not scored, and training goes on. 0 calls the function in the "
-        "trainer's own process, without limits.",
+        "How many processes run a reward function of your own. If it exceeds a limit or crashes, the "
+        "completion is not scored, and training goes on. 0 calls the function in the trainer's process, "
+        "without limits.",
         least=0,
     )
     reward_seconds: float = setting(
@@ -110,7 +110,7 @@ class TrainSettings:
     )
     reward_memory: float = setting(
         8.0,
-        "Gigabytes of address space that each process of a reward function of your own may take.",
+        "Gigabytes of address space for each process that runs a reward function of your own.",
         above=0,
     )
     reward_range: tuple[float, float] = setting(
@@ -161,22 +161,22 @@ class TrainSettings:
     )
     lora_rank: int | None = setting(
         None,
-        "Train LoRA matrices of this rank beside all linear layers, in place of the weights. They are merged "
-        "into the saved model.",
+        "Train LoRA matrices of this rank on all linear layers instead of the weights. They are merged into "
+        "the saved model.",
         "all weights are trained",
         least=1,
     )
     temperature: float = setting(1.0, "The sampling temperature.", above=0)
     max_completion_length: int | None = setting(
         None,
-        "The most tokens of a completion; those of an episode's observations count.",
+        "The most tokens of a completion. In tasks of several turns it includes the observations.",
         "256, or the lab's recipe",
         least=1,
     )
     eval_every: int = setting(
         25,
-        "How many steps lie between two evaluations. Where rejected groups add rollouts to the steps, an "
-        "evaluation comes after as many rollouts as that many steps have without them. 0 evaluates only "
+        "Evaluate every so many steps. With a gate, evaluate whenever as many rollouts were generated as "
+        "so many steps without rejected groups have, so that runs are compared at equal rollouts. 0: only "
         "before the first step and after the last.",
         least=0,
     )
@@ -187,18 +187,18 @@ class TrainSettings:
     save_every: int = setting(100, "Save a checkpoint every so many steps.", least=1)
     keep_rollouts: int = setting(
         0,
-        "Keep so many rollouts of every group in rollouts.jsonl, those of the lowest and the highest reward "
-        "first, to be read with curro watch and curro inspect.",
+        "How many rollouts of every group to keep in rollouts.jsonl, where curro watch and curro inspect "
+        "read them; those of the lowest and the highest reward come first.",
         least=0,
     )
     keep_megabytes: float = setting(
-        1000.0, "The size of rollouts.jsonl from which no more rollouts are kept.", least=0
+        1000.0, "Stop keeping rollouts when rollouts.jsonl has this size.", least=0
     )
     log: str | None = setting(
         None,
-        "Log every step to this program too, in TRL's way: trackio, wandb or tensorboard, which has to be "
-        "installed. The curriculum's metrics are curriculum/METRIC and curriculum/SOURCE/METRIC.",
-        "the run folder alone",
+        "Also log every step to trackio, wandb or tensorboard, which has to be installed. The curriculum's "
+        "metrics are called curriculum/METRIC and curriculum/SOURCE/METRIC.",
+        "only to the run folder",
         choices=("trackio", "wandb", "tensorboard"),
     )
     prompt_column: str | None = setting(
@@ -208,7 +208,9 @@ class TrainSettings:
     key_column: str | None = setting(
         None, "A column of unique keys that name the prompts.", "found by its name, else a hash"
     )
-    threads: int = setting(1, "CPU threads. Two runs side by side are fastest with one thread each.", least=1)
+    threads: int = setting(
+        1, "How many CPU threads to use. Two runs side by side are fastest with one thread each.", least=1
+    )
     seed: int = setting(
         0,
         "The seed of all random numbers: the choice of prompts, sampling and training.",
