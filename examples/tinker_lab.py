@@ -1,66 +1,49 @@
-"""The lab's chains by a curriculum, trained by a service that speaks Tinker's protocol.
+"""The lab's chains on a service of Tinker's protocol: tinker_lab.py base_url=http://127.0.0.1:8000"""
 
-python examples/tinker_lab.py --base-url http://127.0.0.1:8000 --batches 4
-"""
-
-import argparse
 import asyncio
-from functools import partial
 
 import chz
 import tinker
-from tinker_cookbook.rl import train
-from tinker_cookbook.rl.problem_env import ProblemGroupBuilder
+from tinker_cookbook.rl import problem_env, train
 from tinker_cookbook.rl.types import Env, RLDatasetBuilder, StepResult
 
 from curro import Curriculum, lab
 from curro.data import load_prompts
 from curro.hosts.tinker import CurriculumDataset, FilledGroups
-from curro.lab.model import CHECKPOINTS
+
+prompts, (_, tokenizer) = load_prompts("lab:chains"), lab.load("chains")
 
 
 class Chain(Env):
-    def __init__(self, tokenizer, row):
-        self.tokenizer, self.row = tokenizer, row
+    def __init__(self, row):
+        self.row = row
 
     async def initial_observation(self):
-        return tinker.ModelInput.from_ints(self.tokenizer.encode(self.row["prompt"])), [
-            self.tokenizer.eos_token_id
-        ]
+        return tinker.ModelInput.from_ints(tokenizer.encode(self.row["prompt"])), [tokenizer.eos_token_id]
 
     async def step(self, action, *, extra=None):
-        text = self.tokenizer.decode(action, skip_special_tokens=True)
-        right = float(text.strip() == self.row["answer"])
-        return StepResult(right, True, tinker.ModelInput.empty(), [])
+        right = tokenizer.decode(action, skip_special_tokens=True).strip() == self.row["answer"]
+        return StepResult(float(right), True, tinker.ModelInput.empty(), [])
 
 
 @chz.chz
 class Chains(RLDatasetBuilder):
-    log_path: str
-    batches: int
+    options: dict
 
     async def __call__(self):
-        prompts, (_, tokenizer) = load_prompts("lab:chains"), lab.load("chains")
-
         def build(prompt, rollouts):
-            return ProblemGroupBuilder(partial(Chain, tokenizer, prompts.rows[prompt]), rollouts)
+            return problem_env.ProblemGroupBuilder(lambda: Chain(prompts.rows[prompt]), rollouts)
 
-        curriculum = Curriculum("frontier", prompts)
-        made = CurriculumDataset(
-            curriculum, build, groups_per_batch=8, group_size=8, batches=self.batches, log_path=self.log_path
-        )
-        return made, None
+        return CurriculumDataset(Curriculum("frontier", prompts), build, **self.options), None
 
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--base-url")
-parser.add_argument("--batches", type=int, default=50)
-parser.add_argument("--log-path", default="runs/tinker-lab")
-options = parser.parse_args()
-config = train.Config(
-    dataset_builder=Chains(log_path=options.log_path, batches=options.batches),
-    rollout_error_tolerance=FilledGroups(),
-    model_name=str(CHECKPOINTS / "chains"), recipe_name="curro", base_url=options.base_url,
-    log_path=options.log_path, learning_rate=1e-2, lora_rank=8, max_tokens=16, eval_every=0, save_every=2,
-)  # fmt: skip
-asyncio.run(train.main(config))
+async def main(base_url: str, batches: int = 50, log_path: str = "runs/tinker-lab"):
+    options = {"groups_per_batch": 8, "group_size": 8, "batches": batches, "log_path": log_path}
+    await train.main(train.Config(
+        dataset_builder=Chains(options=options), rollout_error_tolerance=FilledGroups(), base_url=base_url,
+        model_name=str(lab.model.CHECKPOINTS / "chains"), recipe_name="curro", log_path=log_path,
+        learning_rate=1e-2, lora_rank=8, max_tokens=16,
+    ))  # fmt: skip
+
+
+asyncio.run(chz.entrypoint(main))

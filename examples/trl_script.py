@@ -28,29 +28,18 @@ def correct(completions: list[str], answer: list[str], **_: object) -> list[floa
     return [float(text.strip() == right) for text, right in zip(completions, answer, strict=True)]
 
 
+config = GRPOConfig(
+    output_dir=options.output_dir, max_steps=options.max_steps, max_completion_length=16,
+    per_device_train_batch_size=256, num_generations=8, loss_type="dr_grpo", scale_rewards="none",
+    learning_rate=3e-4, warmup_steps=30, lr_scheduler_type="constant_with_warmup", adam_beta2=0.99,
+    logging_steps=10, save_strategy="no", report_to=[], use_cpu=True, bf16=False,
+)  # fmt: skip
 trainer = CurriculumGRPOTrainer(
     model=model,
     processing_class=tokenizer,
     reward_funcs=correct,
     train_dataset=dataset,
     curriculum="frontier",
-    args=GRPOConfig(
-        output_dir=options.output_dir,
-        per_device_train_batch_size=256,
-        num_generations=8,
-        max_completion_length=16,
-        max_steps=options.max_steps,
-        learning_rate=3e-4,
-        warmup_steps=30,
-        lr_scheduler_type="constant_with_warmup",
-        adam_beta2=0.99,
-        loss_type="dr_grpo",
-        scale_rewards="none",
-        logging_steps=10,
-        save_strategy="no",
-        report_to=[],
-        use_cpu=True,
-        bf16=False,
-    ),
+    args=config,
 )
 trainer.train()

@@ -35,6 +35,10 @@ def test_the_bare_loop_is_short():
     assert len((EXAMPLES / "bare_grpo.py").read_text().splitlines()) < 100
 
 
+def test_the_trl_script_is_short():
+    assert len((EXAMPLES / "trl_script.py").read_text().splitlines()) < 50
+
+
 def test_the_trl_script_with_and_without_a_curriculum(run, tmp_path):
     (diff,) = re.findall(r"```diff\n(.*?)```", (REPOSITORY / "docs" / "trl.md").read_text(), re.DOTALL)
     script = (EXAMPLES / "trl_script.py").read_text()
