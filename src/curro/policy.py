@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from curro.errors import ConfigError
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -70,3 +72,16 @@ class AuxiliarySamples:
     completion_ids: tuple[tuple[int, ...], ...]
     advantages: np.ndarray
     weight: float
+
+
+def refuse_policy(needs_policy: bool, host: str) -> None:
+    """For a host without a policy to lend: called with the selection's `needs_policy` before anything starts.
+
+    Raises:
+        ConfigError: the selection asks the policy.
+    """
+    if needs_policy:
+        raise ConfigError(
+            f"this selection asks the policy, and {host} does not lend it: choose another one, or train with "
+            "TRL, or METIS with verl"
+        )

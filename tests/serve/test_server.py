@@ -144,6 +144,13 @@ def test_a_wrong_file_gets_one_sentence(tmp_path, text, words):
         ServeSettings.read(path)
 
 
+@pytest.mark.parametrize("selection", ["metis", "pcl"])
+def test_a_method_that_asks_the_policy_is_not_served(selection):
+    settings = ServeSettings("x", {"selection": selection}, data="lab:chains", limit=70)
+    with pytest.raises(ConfigError, match="asks the policy, and `curro serve` does not lend it"):
+        settings.build()
+
+
 def test_a_file_may_name_data(tmp_path):
     path = tmp_path / "serve.toml"
     path.write_text("data = 'lab:chains'\nlimit = 7\nfolder = 'x'\n[curriculum]\nselection = 'uniform'\n")

@@ -119,6 +119,11 @@ class Selection:
         """Keep the prompt table and the curriculum's random numbers; add columns, build indexes."""
         self.table, self.rng = table, rng
 
+    @property
+    def needs_policy(self) -> bool:
+        """Whether `select` asks the policy, which the host then has to lend with `attach`."""
+        return False
+
     def attach(self, policy: Policy) -> None:
         """A host lends the policy, to methods that ask it something; before the first `select`."""
 

@@ -70,12 +70,16 @@ class Predicted(Selection):
         self.expected_N = table.add(column, np.float32, np.nan)
         self.predictor.bind(table, self._stream)
 
+    @property
+    def needs_policy(self) -> bool:
+        return self.predictor.needs_policy
+
     def attach(self, policy: Policy) -> None:
         self._attached = True
         self.predictor.attach(policy)
 
     def select(self, n: int, step: int) -> Choice:
-        if self.predictor.needs_policy and not self._attached:
+        if self.needs_policy and not self._attached:
             raise ConfigError(
                 f"{type(self.predictor).__name__} asks the policy, and no host has lent it: "
                 "train with a host that does, or call `curriculum.attach(policy)`"

@@ -9,6 +9,7 @@ from typing import Any
 from curro.curriculum import Curriculum
 from curro.data import load_prompts
 from curro.errors import ConfigError
+from curro.policy import refuse_policy
 from curro.storage.toml_file import read_toml
 
 
@@ -58,13 +59,19 @@ class ServeSettings:
         """The curriculum, as new.
 
         Raises:
-            ConfigError, DataError: as `Curriculum.from_config` and `load_prompts` do.
+            ConfigError, DataError: as `Curriculum.from_config` and `load_prompts` do; the selection asks the
+                policy.
         """
+        curriculum = Curriculum.from_config(self.curriculum, self._prompts())
+        refuse_policy(curriculum.selection.needs_policy, "`curro serve`")
+        return curriculum
+
+    def _prompts(self) -> Any:
         if self.data is None:
             if type(self.prompts) is not int:
                 raise ConfigError(f"`prompts` is the number of prompts, not {self.prompts!r}")
-            return Curriculum.from_config(self.curriculum, self.prompts)
-        prompts = load_prompts(
+            return self.prompts
+        return load_prompts(
             self.data,
             prompt_column=self.prompt_column,
             answer_column=self.answer_column,
@@ -72,4 +79,3 @@ class ServeSettings:
             split=self.split,
             limit=self.limit,
         )
-        return Curriculum.from_config(self.curriculum, prompts)

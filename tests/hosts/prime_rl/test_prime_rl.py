@@ -112,6 +112,8 @@ def test_same_draws_as_the_port(prime):
         ({"tasks_per_step": 0}, "tasks_per_step is how many tasks prime-rl trains on"),
         ({"allocation": "knapsack"}, "leave `allocation` and `advantage` out"),
         ({"advantage": "smoothed"}, "leave `allocation` and `advantage` out"),
+        ({"selection": "metis"}, "asks the policy, and prime-rl does not lend it"),
+        ({"selection": "pcl"}, "asks the policy, and prime-rl does not lend it"),
     ],
 )
 def test_wrong_settings(prime, config, message):

@@ -174,6 +174,8 @@ def settings_of(**options):
         (settings_of(allocation="knapsack"), "curro.allocation has no effect"),
         (settings_of(fill_limit=0), "curro.fill_limit is a number of batches from 1"),
         (settings_of(sed=1), "no setting 'sed'"),
+        (settings_of(selection="metis"), "asks the policy, and slime does not lend it"),
+        (settings_of(selection="pcl"), "asks the policy, and slime does not lend it"),
         ({"rollout_shuffle": True}, "leave --rollout-shuffle out"),
         ({"rollout_global_dataset": False}, "give slime its data set"),
         ({"rollout_all_samples_process_path": None}, f"-samples-process-path {HOOKS}.all_samples_process"),

@@ -49,6 +49,12 @@ def test_rewards_that_the_loop_changes_afterwards(monkeypatch, tmp_path):
         run(monkeypatch, tmp_path, dataset(tmp_path, a_curriculum()), service, termination=policy)
 
 
+@pytest.mark.parametrize("selection", ["metis", "pcl"])
+def test_a_method_that_asks_the_policy(tmp_path, selection):
+    with pytest.raises(ConfigError, match="asks the policy, and Tinker's loop does not lend it"):
+        dataset(tmp_path, a_curriculum(selection=selection))
+
+
 def test_a_checkpoint_without_a_curriculum(tmp_path):
     with pytest.raises(CheckpointError, match=r"goes on at batch 4, and .* has no curriculum"):
         dataset(tmp_path, a_curriculum()).get_batch(4)

@@ -13,6 +13,7 @@ from typing import Any
 
 from curro.curriculum import Curriculum
 from curro.errors import ConfigError
+from curro.policy import refuse_policy
 from curro.storage.toml_file import read_toml
 
 TASKS_PER_STEP = "tasks_per_step"
@@ -58,7 +59,7 @@ def install(config: Mapping[str, Any]) -> None:
             f"{TASKS_PER_STEP} is how many tasks prime-rl trains on in a step, a whole number from 1, not "
             f"{tasks_per_step!r}: prime-rl tells its samplers no step"
         )
-    Curriculum.from_config(config, 2)
+    refuse_policy(Curriculum.from_config(config, 2).selection.needs_policy, "prime-rl")
     from prime_rl.orchestrator import curriculum, train_source
 
     from curro.hosts.prime_rl.sampler import CurriculumGate, CurriculumSampler, Tasks

@@ -7,6 +7,7 @@ from typing import Any
 
 from curro import registry
 from curro.errors import ConfigError
+from curro.policy import refuse_policy
 
 HOOKS = "curro.hosts.slime"
 LIMIT = "fill_limit"
@@ -34,6 +35,7 @@ def read(args: Any) -> tuple[dict[str, Any], float]:
     config = {name: value for name, value in section.items() if name != LIMIT}
     _need(args, "rollout_all_samples_process_path", "all_samples_process")
     selection = registry.build("selection", config["selection"])
+    refuse_policy(selection.needs_policy, "slime")
     if config.get("admission") is not None or selection.replaces_uncredited:
         _need(args, "dynamic_sampling_filter_path", "dynamic_filter")
     if config.get("advantage") is not None:

@@ -14,6 +14,7 @@ from curro.hosts.tinker import credit
 from curro.hosts.tinker.group import Build, CurriculumGroup
 from curro.hosts.tinker.places import Places
 from curro.hosts.tinker.saved import SavedCurricula
+from curro.policy import refuse_policy
 from curro.rollout.fill_settings import FillSettings
 
 
@@ -32,6 +33,9 @@ class CurriculumDataset(RLDataset):
             resumes goes on with what belongs to its batch.
         fill: what happens to a place in the batch whose groups are all rejected: at the limit "top-up" trains
             on the place's own most informative one, "finish" gives that no advantages, "error" ends the run.
+
+    Raises:
+        ConfigError: the curriculum asks the policy.
     """
 
     def __init__(
@@ -45,6 +49,7 @@ class CurriculumDataset(RLDataset):
         log_path: str,
         fill: FillSettings = FillSettings(),  # noqa: B008 - frozen
     ) -> None:
+        refuse_policy(curriculum.selection.needs_policy, "Tinker's loop")
         self.curriculum, self.build, self.fill = curriculum, build, fill
         self.groups_per_batch, self.group_size, self.batches = groups_per_batch, group_size, batches
         self.saved = SavedCurricula(Path(log_path).expanduser())

@@ -59,8 +59,7 @@ class VerlSettings:
             if spec is not None:
                 method = registry.build(kind, spec)
                 if kind == "selection":
-                    predictor = getattr(method, "predictor", None)
-                    object.__setattr__(self, "asks_policy", getattr(predictor, "needs_policy", False))
+                    object.__setattr__(self, "asks_policy", method.needs_policy)
                     object.__setattr__(self, "may_repeat", method.repeats)
                     if method.replaces_uncredited and self.admission is None:
                         object.__setattr__(self, "admission", "everything")
