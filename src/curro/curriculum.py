@@ -24,7 +24,7 @@ from curro.one_at_a_time import one_at_a_time
 from curro.policy import Policy
 from curro.prompts import PromptTable
 from curro.saved_state import check_alike, check_origin, require
-from curro.selection.base import Outcome, Selection, checked
+from curro.selection.base import Choice, Outcome, Selection, checked
 from curro.signal_meter import SignalMeter
 from curro.source_meter import SourceMeter
 from curro.storage import checkpoint
@@ -165,7 +165,7 @@ class Curriculum:
             )
         self.step = step
         choice = checked(self.selection.select(n, step), n, self.selection)
-        rollouts_P = self._allocate(choice.prompts, step, rollouts)
+        rollouts_P = self._allocate(choice, step, rollouts)
         if rollouts is not None and not rollouts_P.all():
             self.selection.release(choice.prompts[rollouts_P == 0])
             choice, rollouts_P = choice.take(rollouts_P > 0), rollouts_P[rollouts_P > 0]
@@ -174,10 +174,11 @@ class Curriculum:
         )
         return Draw(**vars(choice), tickets=tickets, rollouts=rollouts_P, step=step)
 
-    def _allocate(self, prompts: np.ndarray, step: int, budget: int | None) -> np.ndarray:
-        """How many rollouts each of these prompts gets, int64 (P,); 0 without a budget."""
+    def _allocate(self, choice: Choice, step: int, budget: int | None) -> np.ndarray:
+        """How many rollouts each prompt gets, int64 (P,); 0 where the host decides."""
         if budget is None:
-            return np.full(len(prompts), self.allocation.first, np.int64)
+            return self.allocation.initial(choice.reasons)
+        prompts = choice.prompts
         belief = (np.empty(0), np.empty(0)) if self.beliefs is None else self.beliefs.of(prompts, step)
         found = self.allocation(len(prompts), budget, *belief)
         return checked_allocation(found, len(prompts), budget, self.allocation)

@@ -39,6 +39,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "equal": "curro.allocation.equal:Equal",
         "knapsack": "curro.allocation.knapsack:Knapsack",
         "hit": "curro.allocation.hit:Hit",
+        "estimates": "curro.allocation.estimates:Estimates",
         "screen": "curro.allocation.screen:Screen",
         "until": "curro.allocation.until:Until",
     },

@@ -49,6 +49,23 @@ def test_until_by_hand():
     assert more("balanced", [wrong] * 10) == 2
 
 
+def test_estimates_by_hand():
+    """ADCL's estimates have 4 rollouts (table 5 of METIS), what is trained on has 8."""
+    curriculum = Curriculum("adcl:chunks=2", 4, allocation="estimates")
+    draw = curriculum.select(4, step=0)
+    assert draw.rollouts.tolist() == [4] * 4
+    rewards = np.arange(4) < draw.prompts[:, None]
+    assert curriculum.more(draw.tickets, rewards).tolist() == [0] * 4
+    assert not curriculum.observe(draw.tickets, rewards).admitted.any()
+    draw = curriculum.select(4, step=1)  # the easy chunk, then the estimates of the other one
+    assert draw.prompts.tolist() in ([3, 2, 0, 1], [3, 2, 1, 0])
+    assert draw.rollouts.tolist() == [8, 8, 4, 4]
+    assert Curriculum("uniform", 4, allocation="estimates:train=6").select(2, step=0).rollouts.tolist() == [
+        6,
+        6,
+    ]
+
+
 @pytest.mark.parametrize(
     "spec",
     [
@@ -58,6 +75,8 @@ def test_until_by_hand():
         "until:rounds=0",
         "until:end=never",
         "until:keep=1",
+        "estimates:estimate=0",
+        "estimates:estimate=5,train=4",
     ],
 )
 def test_options_that_are_none(spec):

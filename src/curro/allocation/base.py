@@ -15,9 +15,9 @@ class Allocation:
     """Base of all rules: override `__call__`, or `more`. A rule decides, and remembers nothing.
 
     Attributes:
-        needs_budget: whether `__call__` divides a budget. False: every prompt gets `first` rollouts, and
+        needs_budget: whether `__call__` divides a budget. False: every prompt gets what `initial` says, and
             `more` says which groups go on.
-        first: rollouts of every prompt, where there is no budget.
+        first: the most rollouts that a prompt gets at first, where there is no budget.
         keep: how many rollouts of a group are trained on at most; None: all. See `kept`.
         needs_belief: whether `__call__` looks at `successes` and `failures`; else they are empty.
     """
@@ -46,6 +46,14 @@ class Allocation:
                 scale of the reward range is the distribution Beta(successes, failures).
         """
         raise NotImplementedError
+
+    def initial(self, reasons: np.ndarray) -> np.ndarray:
+        """How many rollouts each prompt gets at first where there is no budget, int64 (P,).
+
+        Args:
+            reasons: uint8 (P,), why each was chosen (`curro.Reason`).
+        """
+        return np.full(len(reasons), self.first, np.int64)
 
     def more(self, groups: Groups, table: PromptTable) -> np.ndarray:
         """How many further rollouts each of these unfinished groups is to get, int64 (P,); 0: it is finished.

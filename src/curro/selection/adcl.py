@@ -31,8 +31,8 @@ class ADCL(Selection):
 
     Difficulty is that of the latest group. Estimates are not trained on, as published: their advantages are 0
     and they are rejected, so that a host fills its batch with others, and its limit of a fill has to allow
-    for an estimate of the whole data set. The host rolls out as many completions as for any other group
-    (table 5 has 4). `train_estimates` trains on them instead.
+    for an estimate of the whole data set. With the allocation `estimates` they have 4 rollouts, as in table
+    5, without it as many as any other group. `train_estimates` trains on them instead.
 
     A batch is never short. Where the last estimates of a chunk do not fill it, it is completed from what is
     known by then, and an estimate that is still out does not count: the latest difficulty does, and a

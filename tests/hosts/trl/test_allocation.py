@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.hosts.trl.setup import PROMPTS, Diary, trainer
+from tests.hosts.trl.setup import PROMPTS, Diary, dataset, trainer
 
 import curro
+from curro.hosts.trl import FillSettings
 
 
 class TwoOrSix(curro.Allocation):
@@ -100,6 +101,28 @@ def test_groups_of_different_size_fill_the_rows_of_a_generation(tmp_path, alloca
         assert host.state.log_history[step]["reward"] == pytest.approx(np.mean(rewards[:16]))
     assert len({size for record in diary.records for size in record.sizes}) > 1
     assert curriculum.metrics()["in_flight"] == 0
+
+
+def test_estimates_have_rollouts_of_their_own_and_are_not_trained_on(tmp_path):
+    diary = Diary()
+    curriculum = curro.Curriculum(
+        "adcl:chunks=2", 6, allocation="estimates", advantage="leave-one-out", seed=0
+    )
+    host = trainer(
+        tmp_path, curriculum=curriculum, on_groups=diary, max_steps=2,
+        train_dataset=dataset().select(range(6)), fill=FillSettings(when_short="top-up"),
+    )  # fmt: skip
+    given = rows_of(host)
+    host.train()
+    sizes = [
+        (size, bool(fine))
+        for record in diary.records
+        for size, fine in zip(record.sizes, record.verdict.admitted, strict=True)
+    ]
+    assert sorted(sizes) == [(4, False)] * 6 + [(8, True)] * 2
+    assert given[0] == [0.0] * 16  # all prompts are estimated, so that four of the estimates fill the batch
+    assert len(given[1]) == 16
+    assert any(given[1])
 
 
 def test_what_an_allocation_does_not_go_with_is_refused(tmp_path):
