@@ -230,7 +230,7 @@ def by_rounds(rng: np.random.Generator) -> None:
 
 
 def by_polling(rng: np.random.Generator) -> None:
-    from tests.hosts.test_polled_fill import SELECTIONS, the_fill_knows_the_queue
+    from tests.rollout.test_polled_fill import SELECTIONS, the_fill_knows_the_queue
 
     the_fill_knows_the_queue(
         str(rng.choice(SELECTIONS)), str(rng.choice(GATES)), int(rng.integers(10**6)),
