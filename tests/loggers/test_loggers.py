@@ -6,6 +6,8 @@ import sqlite3
 import subprocess
 import sys
 
+PNG = b"\x89PNG"
+PICTURES = ("curriculum/pictures/outcomes", "curriculum/pictures/reward-streaks")
 NAMES = ("curriculum/table/learnable", "curriculum/easy/pass_rate", "curriculum/a-b/share")
 
 
@@ -36,12 +38,21 @@ def test_tensorboard(tmp_path):
         assert len(found.Scalars(f"train/{name}")) == 3
     shares = [one.value for one in found.Scalars("train/curriculum/a-b/share")]
     assert all(0 < share < 1 for share in shares)
+    for name in PICTURES:
+        image = found.Images(name)[-1]
+        assert image.step == 3
+        assert image.encoded_image_string.startswith(PNG)
+        assert 200 < image.height < image.width
 
 
 def test_wandb(tmp_path):
     (written,) = trained(tmp_path, "wandb").rglob("run-*.wandb")
     for name in NAMES:
         assert name.encode() in written.read_bytes()
+    for name in PICTURES:
+        images = list(written.parent.glob(f"files/media/images/{name}_*.png"))
+        assert images
+        assert all(image.read_bytes().startswith(PNG) for image in images)
 
 
 def test_trackio(tmp_path):
@@ -52,3 +63,8 @@ def test_trackio(tmp_path):
     connection.close()
     for name in NAMES:
         assert sum(f"train/{name}" in line for line in lines) == 3
+    for name in PICTURES:
+        (found, *_) = [line[name] for line in lines if name in line]
+        assert found["_type"] == "trackio.image"
+        (image,) = (tmp_path / "trackio").rglob(found["file_path"].rpartition("/")[2])
+        assert image.read_bytes().startswith(PNG)

@@ -4,8 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from curro.report import figures, waste
+from curro.report import by_source, figures, waste
 from curro.report.charts import Chart, Series
 from curro.report.run_reader import read_history
 from curro.report.sections import sections
@@ -69,10 +71,32 @@ def test_the_pool_is_each_prompt_s_latest_group(history):
 
 
 def test_sources_staleness_and_rejects(history):
-    assert by_name(waste.drawn_sources(history)) == {"a": [0.5, 1, 0.5, 0], "b": [0.5, 0, 0.5, 1]}
-    assert by_name(waste.source_rates(history)) == {"a": [0.5, 1, 1], "b": [0, 0.25, 0.5]}
+    assert by_name(by_source.drawn_sources(history)) == {"a": [0.5, 1, 0.5, 0], "b": [0.5, 0, 0.5, 1]}
+    assert by_name(by_source.source_rates(history)) == {"a": [0.5, 1, 1], "b": [0, 0.25, 0.5]}
     assert by_name(waste.returns(history)) == {"median": [2, 3], "90%": [2, 3]}
     assert waste.rejected(history).series[0].y.tolist() == [0, 0, 1, 0]
+
+
+def test_reward_streaks_are_the_longest_of_each_step(tmp_path):
+    run = RunFolder.create(tmp_path / "run", {})
+    run.append_metrics({"step": 4, "rollouts": 1})
+    outcomes = {"math": [0, 0, 0.5, 0, 0, 0], "code": [0, 0, 0, 0, 0.25, 0]}
+    run.append_groups(
+        {"step": 1 + i // 2, "prompt": i, "key": "k", "reason": 5, "mean": means[i], "source": source}
+        for i in range(6)
+        for source, means in outcomes.items()
+    )
+    found = by_name(by_source.reward_streaks(read_history(run)))
+    assert found == {"math": [2, 1, 3], "code": [2, 4, 1]}
+
+
+@given(st.lists(st.booleans()))
+def test_a_streak_counts_up_and_starts_again(happened):
+    count, expected = 0, []
+    for one in happened:
+        count = count + 1 if one else 0
+        expected.append(count)
+    assert by_source.streaks(np.array(happened, bool)).tolist() == expected
 
 
 def test_what_is_sent_is_json_and_short(history):

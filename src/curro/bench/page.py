@@ -13,8 +13,9 @@ from curro.bench.plan import BASELINE, CEILING, FLOOR, METHODS
 from curro.bench.results import WINDOWS
 from curro.bench.summary import POINTS, Runs, curves
 from curro.bench.tables import Sheet, chosen_by
-from curro.report.drawing import COLOURS, Key, Picture, draw, line
+from curro.report.drawing import Picture, draw, line
 from curro.report.html import write_page
+from curro.report.painters import COLOURS, Key
 
 
 def write_benchmark(tasks: Mapping[str, Mapping[str, Runs]], sheets: Sequence[Sheet], out: Path) -> Path:

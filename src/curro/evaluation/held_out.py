@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from curro.data.prompt_set import PromptSet
 from curro.environments.environment import Environment
-from curro.evaluation.pass_at_k import pass_at_k
+from curro.evaluation.pass_at_k import held_out_scores
 from curro.evaluation.pass_rates import sampled_rewards
 from curro.evaluation.sampling import beside_training
 from curro.reward import Reward
@@ -24,7 +22,7 @@ def evaluate(
     samples: int,
     settings: SamplingSettings,
     environment: Environment | None = None,
-    success: float = 1.0,
+    reward_range: tuple[float, float] = (0.0, 1.0),
     seed: int = 0,
 ) -> dict[str, float]:
     """Sample, score and count.
@@ -33,16 +31,10 @@ def evaluate(
 
     Args:
         samples, settings, environment: as `sampled_rewards` takes them.
-        success: a completion is right from this reward on.
-
-    Returns:
-        `eval/pass@1`, `eval/pass@N` for N samples, and `eval/reward`, the mean reward.
+        reward_range: as `held_out_scores` takes it, which makes what is returned.
     """
     with beside_training(model, seed):
         rewards_PG = sampled_rewards(
             model, tokenizer, prompts, reward, environment=environment, samples=samples, settings=settings
         )
-    rewards_PG = np.nan_to_num(rewards_PG)
-    correct_P = (rewards_PG >= success).sum(axis=1)
-    accuracy = {f"eval/pass@{k}": pass_at_k(correct_P, samples, k) for k in {1, samples}}
-    return accuracy | {"eval/reward": float(rewards_PG.mean())}
+    return held_out_scores(rewards_PG, reward_range)

@@ -1,10 +1,33 @@
-"""pass@k: the chance that one of k samples is right."""
+"""pass@k: the chance that one of k samples is right; and the scores of an evaluation made of it."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from curro.errors import ConfigError
+
+ROUNDING = 1e-6
+"""Of the reward range: so far below complete success an attempt still counts as right."""
+
+
+def held_out_scores(rewards_PG: np.ndarray, reward_range: tuple[float, float]) -> dict[str, float]:
+    """What run folders have of an evaluation.
+
+    Args:
+        rewards_PG: of G samples of each prompt; NaN, which is as wrong as 0, where there is none.
+        reward_range: the rewards of complete failure and of complete success.
+
+    Returns:
+        `eval/pass@1`, `eval/pass@G`, and `eval/reward`, the mean reward.
+
+    Raises:
+        ConfigError: no prompts, or no samples.
+    """
+    low, high = reward_range
+    rewards, samples = np.nan_to_num(rewards_PG), rewards_PG.shape[1]
+    correct_P = (rewards >= high - ROUNDING * (high - low)).sum(axis=1)
+    accuracy = {f"eval/pass@{k}": pass_at_k(correct_P, samples, k) for k in {1, samples}}
+    return accuracy | {"eval/reward": float(rewards.mean())}
 
 
 def pass_at_k_of_each(correct_P: np.ndarray, samples: int, k: int) -> np.ndarray:

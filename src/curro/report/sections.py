@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from curro.report import figures, waste
+from curro.report import by_source, figures, waste
 from curro.report.charts import Chart
 from curro.report.history import History
 from curro.report.learnability import learnability
@@ -33,8 +33,9 @@ def sections(history: History) -> list[tuple[str, list[Chart]]]:
         ],
         "What was chosen": [
             figures.chosen_reasons(history),
-            waste.drawn_sources(history),
-            waste.source_rates(history),
+            by_source.drawn_sources(history),
+            by_source.source_rates(history),
+            by_source.reward_streaks(history),
             figures.signal_ratio(history),
             waste.returns(history),
             figures.metric(

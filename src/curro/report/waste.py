@@ -1,4 +1,4 @@
-"""Pictures of what a run spent: rollouts and tokens without a gradient, fills, coverage, sources."""
+"""Pictures of what a run spent: rollouts and tokens without a gradient, fills, coverage."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ import numpy as np
 from curro.report.charts import Chart, Series, time_bins, trailing_mean
 from curro.report.figures import GREY, SPANS, STEP, latest_by_span, lines
 from curro.report.history import LEARNABLE, Groups, History
-
-MOST_SOURCES = 6
-"""Of a picture; the others are drawn together."""
 
 
 def without_gradient(history: History) -> Chart | None:
@@ -110,47 +107,6 @@ def rejected(history: History) -> Chart | None:
         "rejected", "Groups that the gate rejected", "lines", series, STEP,
         caption="As a share of the groups that were rolled out; others took their places.", y_range=(0, 1),
     )  # fmt: skip
-
-
-def drawn_sources(history: History) -> Chart | None:
-    """From which sources the groups came, as shares of neighbouring steps."""
-    groups = history.groups
-    if len(groups.sources) < 2:
-        return None
-    edges, bins = time_bins(groups.step, SPANS)
-    total = np.maximum(np.bincount(bins, minlength=len(edges) - 1), 1)
-    series = [
-        Series(name, np.bincount(bins[rows], minlength=len(edges) - 1) / total, colour=i)
-        for i, (name, rows) in enumerate(by_source(groups))
-    ]
-    return Chart(
-        "drawn-sources", "Where the prompts came from", "stack", series, STEP, "share of groups",
-        edges=edges, y_range=(0, 1),
-    )  # fmt: skip
-
-
-def source_rates(history: History) -> Chart | None:
-    """The success rates of the groups of each source."""
-    groups = history.groups
-    if len(groups.sources) < 2:
-        return None
-    edges, bins = time_bins(groups.step, SPANS)
-    middle, curves = (edges[:-1] + edges[1:]) / 2, []
-    for name, rows in by_source(groups):
-        total = np.bincount(bins[rows], minlength=len(middle))
-        mean = np.bincount(bins[rows], groups.rate[rows], len(middle)) / np.maximum(total, 1)
-        curves.append((name, middle[total > 0], mean[total > 0]))
-    chart = lines("source-rates", "Success rates by source", curves)
-    return chart and _described(chart, "Of the groups that were rolled out.", (0, 1))
-
-
-def by_source(groups: Groups) -> list[tuple[str, np.ndarray]]:
-    """Of each source its name and its groups, bool (F,), the most drawn first; the rest together."""
-    count = np.bincount(groups.source[groups.source >= 0], minlength=len(groups.sources))
-    order = np.argsort(-count, kind="stable")
-    found = [(groups.sources[i], groups.source == i) for i in order[:MOST_SOURCES]]
-    rest = ~np.isin(groups.source, order[:MOST_SOURCES])
-    return [*found, ("others", rest)] if rest.any() else found
 
 
 def _sizes(history: History) -> np.ndarray | None:

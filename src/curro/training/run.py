@@ -38,9 +38,6 @@ from curro.training.recorder import Recorder
 from curro.training.rows import check_columns, row_rewards, training_set
 from curro.training.settings import TrainSettings
 
-ROUNDING = 1e-6
-"""Of the reward range: so far below complete success an attempt still counts as right."""
-
 
 @dataclass(frozen=True)
 class Prepared:
@@ -194,12 +191,16 @@ def _trainer(prepared: Prepared, recorder: Recorder) -> CurriculumGRPOTrainer:
     )
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
+    if prepared.settings.log is not None:
+        from curro.training.logged_pictures import LoggedPictures  # matplotlib takes a while to load
+
+        log, handler = prepared.settings.log, trainer.callback_handler
+        trainer.add_callback(LoggedPictures(recorder.folder, log, handler))
     return trainer
 
 
 def _accuracy(prepared: Prepared, trainer: CurriculumGRPOTrainer) -> dict[str, float]:
     settings = prepared.settings
-    low, high = prepared.curriculum.table.reward_range
     return evaluate(
         trainer.accelerator.unwrap_model(trainer.model),
         prepared.tokenizer,
@@ -208,7 +209,7 @@ def _accuracy(prepared: Prepared, trainer: CurriculumGRPOTrainer) -> dict[str, f
         environment=prepared.environment,
         samples=settings.eval_samples,
         settings=SamplingSettings(settings.max_completion_length or 1, settings.temperature),
-        success=high - ROUNDING * (high - low),
+        reward_range=prepared.curriculum.table.reward_range,
         seed=settings.seed,
     )
 

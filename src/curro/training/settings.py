@@ -197,7 +197,8 @@ class TrainSettings:
     log: str | None = setting(
         None,
         "Also log every step to trackio, wandb or tensorboard, which has to be installed. The curriculum's "
-        "metrics are called curriculum/METRIC and curriculum/SOURCE/METRIC.",
+        "metrics are called curriculum/METRIC and curriculum/SOURCE/METRIC, and the report's pictures, which "
+        "are logged with the checkpoints, curriculum/pictures/NAME.",
         "only to the run folder",
         choices=("trackio", "wandb", "tensorboard"),
     )
