@@ -17,7 +17,7 @@ ORDER = (
     "data", "port_kernels", "prompts", "groups",
     "tickets", "signal_meter", "source_meter", "storage", "admission", "advantage", "prediction", "selection",
     "allocation", "draws", "verdicts", "method_specs", "one_at_a_time", "curriculum", "durable", "curro",
-    "run_writer",
+    "run_writer", "ticket_writer",
     "method_summaries", "reward", "environments", "rollout",
     "evaluation", "lab", "theory", "report", "watch", "serve", "hosts", "training", "bench", "cli",
     "__main__",

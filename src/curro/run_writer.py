@@ -38,14 +38,15 @@ class KeepRollouts:
         megabytes: of the file in which they are kept; when it is full, no more are kept.
 
     Raises:
-        ConfigError: a negative number.
+        ConfigError: a negative number, or none.
     """
 
     per_group: int = 0
     megabytes: float = 1000.0
 
     def __post_init__(self) -> None:
-        if self.per_group < 0 or not self.megabytes >= 0:
+        is_size = isinstance(self.megabytes, int | float) and self.megabytes >= 0
+        if type(self.per_group) is not int or self.per_group < 0 or not is_size:
             raise ConfigError("the rollouts to keep are 0 or more a group, in 0 or more megabytes")
 
 
@@ -155,6 +156,18 @@ class RunWriter:
         self.folder.append_metrics(
             {"step": step, "rollouts": self.rollouts, "seconds": self.seconds, **self.take_means(), **metrics}
         )
+
+    def evaluated(self, step: int, scores: Mapping[str, float], seconds: float) -> None:
+        """Write down held-out scores, in a line of their own.
+
+        Args:
+            step: the last finished training step.
+            scores: by the names `eval/...`.
+            seconds: what the evaluation took, which does not count as training.
+        """
+        self._since += seconds
+        line = {"step": step, "rollouts": self.rollouts, "seconds": self.seconds}
+        self.folder.append_metrics(line | dict(scores))
 
     def take_means(self) -> dict[str, float]:
         """The mean reward and the share of groups with a signal since the last call."""

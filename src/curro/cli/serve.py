@@ -38,4 +38,5 @@ def serve(
         port=port,
         path=socket,
         say=lambda words: print(words, flush=True),
+        run_folder=None if settings.run_folder is None else Path(settings.run_folder),
     )

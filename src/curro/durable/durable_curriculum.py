@@ -174,6 +174,11 @@ class DurableCurriculum:
                 self.snapshot()
             return reply
 
+    def knows(self, client: str, number: int) -> bool:
+        """Whether this call of the client, or a later one, was carried out."""
+        with self._lock:
+            return self._replies.has(client, number)
+
     def _perform(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
         try:
             return pack(CALLS[name](self.curriculum, given))

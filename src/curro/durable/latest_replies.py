@@ -42,6 +42,10 @@ class LatestReplies:
             )
         return latest.reply
 
+    def has(self, client: str, number: int) -> bool:
+        """Whether the client's latest call has this number, or a later one."""
+        return client in self._of and number <= self._of[client].number
+
     def keep(self, client: str, number: int, asked: bytes, reply: bytes) -> None:
         """Note the reply to the client's call."""
         self._of.pop(client, None)

@@ -176,7 +176,9 @@ def lines(
     if not curves:
         return None
     several = len(curves) > 1
-    series = [Series(label if several else "", ys, xs, i, style) for i, (label, xs, ys) in enumerate(curves)]
+    series = [
+        Series(label if several else "", ys, xs, i % 7, style) for i, (label, xs, ys) in enumerate(curves)
+    ]
     return Chart(name, title, "lines", series, x, y_range=(0 if from_zero else None, None))
 
 

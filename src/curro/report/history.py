@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,8 +113,8 @@ class History:
 
     @property
     def evaluations(self) -> list[str]:
-        """The names of the held-out pass@k, by k."""
-        names = [name for name in self.metrics if name.startswith("eval/pass@")]
+        """The names of the held-out pass@k, by k; `eval/NAME/pass@k` where there are several data sets."""
+        names = [name for name in self.metrics if re.fullmatch(r"eval/(.+/)?pass@\d+", name)]
         return sorted(names, key=lambda name: (len(name), name))
 
     @property

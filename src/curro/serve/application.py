@@ -13,9 +13,10 @@ import numpy as np
 
 from curro.durable import DurableCurriculum
 from curro.durable.durable_curriculum import CALLS
-from curro.durable.replies import is_error, pack
+from curro.durable.replies import is_error, pack, unpack
 from curro.errors import CheckpointError, ConfigError, CurroError, ExhaustedError, TicketError
 from curro.serve.questions import FIELDS, as_json, read_fields
+from curro.serve.written_run import ServedRun
 from curro.storage.frames import decode, encode
 
 JSON, FRAME = "application/json", "application/vnd.curro.frame"
@@ -54,10 +55,13 @@ class Service:
         durable: the curriculum.
         token: that every request has to carry, as `Authorization: Bearer TOKEN`.
         about: what `GET /` tells besides.
+        run: writes down what is reported; None where nothing does.
     """
 
-    def __init__(self, durable: DurableCurriculum, token: str, about: Mapping[str, Any]) -> None:
-        self.durable, self.about = durable, dict(about)
+    def __init__(
+        self, durable: DurableCurriculum, token: str, about: Mapping[str, Any], run: ServedRun | None = None
+    ) -> None:
+        self.durable, self.about, self.run = durable, dict(about), run
         self._expected = f"Bearer {token}".encode()
         self._checkpoints = durable.folder / "checkpoints"
 
@@ -105,7 +109,10 @@ class Service:
             raise ConfigError("`client` is the caller's own name, of 1 to 100 characters")
         if type(number) is not int or not 0 <= number < 2**53:
             raise ConfigError("`call` is the number of the client's call, which it counts up")
-        reply = self.durable.call(client, number, question, read_fields(question, asked))
+        given, is_new = read_fields(question, asked), not self.durable.knows(client, number)
+        reply = self.durable.call(client, number, question, given)
+        if self.run is not None and is_new and not is_error(reply):
+            self.run.heard(question, given, unpack(decode(reply)))
         status = 200
         if is_error(reply):
             kind = decode(reply)["error"]["kind"]
@@ -142,6 +149,8 @@ class Service:
 
     def _load(self, name: Any, kept: np.ndarray | tuple[()] = ()) -> dict[str, Any]:
         self.durable.load(self._checkpoint(name), kept=kept)
+        if self.run is not None:
+            self.run.resume()
         return {}
 
     def _checkpoint(self, name: Any) -> Any:

@@ -13,10 +13,17 @@ from curro.curriculum import Curriculum
 from curro.durable import DurableCurriculum
 from curro.errors import ConfigError
 from curro.serve.application import Service
+from curro.serve.written_run import ServedRun
 
 
 def serve(
-    curriculum: Curriculum, folder: Path, *, port: int, path: Path | None, say: Callable[[str], None]
+    curriculum: Curriculum,
+    folder: Path,
+    *,
+    port: int,
+    path: Path | None,
+    say: Callable[[str], None],
+    run_folder: Path | None = None,
 ) -> None:
     """Answer until SIGTERM or Ctrl-C; then take a snapshot.
 
@@ -26,6 +33,7 @@ def serve(
         port: on the loopback interface; 0 takes a free one. Nobody outside this machine reaches it.
         path: of a socket in the file system, in place of a port.
         say: is told the address, once requests are answered.
+        run_folder: where groups and metrics are written to, for `curro watch`; None for nowhere.
 
     Raises:
         ConfigError: uvicorn is not installed, or the address is taken.
@@ -36,9 +44,10 @@ def serve(
         raise ConfigError("the service needs uvicorn: pip install 'curro[server]'") from None
     durable = DurableCurriculum(curriculum, folder)
     try:
+        run = None if run_folder is None else ServedRun(durable.curriculum, run_folder)
         with _listening(port, path) as listening:
             address = f"unix:{path}" if path else f"http://127.0.0.1:{listening.getsockname()[1]}"
-            app = Service(durable, token_of(folder), {"address": address})
+            app = Service(durable, token_of(folder), {"address": address}, run)
             config = uvicorn.Config(
                 app, interface="asgi3", lifespan="off", ws="none", access_log=False, log_level="warning",
                 server_header=False, date_header=False, timeout_graceful_shutdown=5,
@@ -48,6 +57,8 @@ def serve(
                 # uvicorn ends at a signal, and then sends it once more to the handler of before
                 signal.signal(number, lambda *_: None)
             uvicorn.Server(config).run(sockets=[listening])
+            if run is not None:
+                run.end_step()
     finally:
         durable.close()
         if path is not None:

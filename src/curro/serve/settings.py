@@ -22,6 +22,7 @@ class ServeSettings:
         curriculum: the arguments of `Curriculum`, by name.
         data: the prompts, as `load_prompts` takes them; in their place may stand
         prompts: the number of prompts, where no method looks at them.
+        run_folder: where groups and metrics are written to, for `curro watch`.
         prompt_column, answer_column, key_column, split, limit: as `load_prompts` takes them.
     """
 
@@ -29,6 +30,7 @@ class ServeSettings:
     curriculum: dict[str, Any]
     data: str | None = None
     prompts: int | None = None
+    run_folder: str | None = None
     prompt_column: str | None = None
     answer_column: str | None = None
     key_column: str | None = None
@@ -47,6 +49,8 @@ class ServeSettings:
         for name in table:
             if name not in known:
                 raise ConfigError(f"{path} has {name!r}, which is none of {', '.join(known)}")
+        if not isinstance(table.get("run_folder", ""), str):
+            raise ConfigError(f"{path}: `run_folder` is a path, not {table['run_folder']!r}")
         for name, kind in (("folder", str), ("curriculum", dict)):
             if not isinstance(table.get(name), kind):
                 what = "the table [curriculum]" if kind is dict else "`folder`, the service's folder"

@@ -13,6 +13,7 @@ from types import ModuleType, SimpleNamespace
 class Status(Enum):
     PENDING = "pending"
     COMPLETED = "completed"
+    TRUNCATED = "truncated"
     ABORTED = "aborted"
     FAILED = "failed"
 
@@ -23,6 +24,8 @@ class Sample:
     index: int | None = None
     prompt: str = ""
     label: str | None = None
+    response: str = ""
+    response_length: int = 0
     reward: float | dict | None = None
     status: Status = Status.PENDING
     metadata: dict = field(default_factory=dict)

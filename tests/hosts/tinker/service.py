@@ -157,7 +157,7 @@ class Prompts(RLDatasetBuilder):
         return self.made(), None
 
 
-def dataset(folder, curriculum, *, batches=4, groups=3, size=4, fill=FillSettings()):  # noqa: B008
+def dataset(folder, curriculum, *, batches=4, groups=3, size=4, **options):
     return CurriculumDataset(
         curriculum,
         Answers,
@@ -165,7 +165,7 @@ def dataset(folder, curriculum, *, batches=4, groups=3, size=4, fill=FillSetting
         group_size=size,
         batches=batches,
         log_path=str(folder),
-        fill=fill,
+        **options,
     )
 
 

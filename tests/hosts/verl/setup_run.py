@@ -20,6 +20,7 @@ from simulation import Engine, SimulatedParts
 
 from curro.hosts.verl.owner import CurriculumClient, CurriculumOwner, start_owner
 from curro.hosts.verl.trainer import CurriculumTrainerColocateAsync, CurriculumTrainerSync
+from curro.run_writer import KeepRollouts
 
 CONFIG = str(Path(verl.__file__).parent / "trainer" / "config")
 PROMPTS = 24
@@ -154,11 +155,11 @@ class LocalActor:
         return Method(getattr(self.owner, name))
 
 
-def local_owner(config: Any, prompts: Any, folder: Path, name: str) -> CurriculumClient:
+def local_owner(config: Any, prompts: Any, folder: Path, name: str, keep: KeepRollouts) -> CurriculumClient:
     """As `start_owner`, which starts an actor."""
     live = folder.absolute() / "curro-live"
     shutil.rmtree(live, ignore_errors=True)
-    return CurriculumClient(LocalActor(CurriculumOwner(config, prompts, str(live))))
+    return CurriculumClient(LocalActor(CurriculumOwner(config, prompts, str(live), keep)))
 
 
 class Run:

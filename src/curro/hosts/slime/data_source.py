@@ -13,6 +13,7 @@ from curro.errors import CheckpointError, ConfigError
 from curro.hosts.slime import framework, groups, settings
 from curro.hosts.slime.groups import Group
 from curro.rollout.polled_fill import PolledFill
+from curro.ticket_writer import TicketWriter
 from curro.verdicts import Verdict
 
 SOURCES: dict[int, CurriculumDataSource] = {}
@@ -44,7 +45,7 @@ class CurriculumDataSource(framework.load("rollout.data_source:RolloutDataSource
 
     Args:
         args: slime's; `args.curro`, from the file of `--custom-config-path`, has the settings of
-            `Curriculum.from_config`, and `fill_limit`, the most groups for one batch in batches.
+            `Curriculum.from_config`, and those of `SlimeSettings`.
 
     Attributes:
         step: how many rollouts, in slime's sense of a whole batch, have ended.
@@ -55,20 +56,22 @@ class CurriculumDataSource(framework.load("rollout.data_source:RolloutDataSource
     """
 
     def __init__(self, args: Any) -> None:
-        config, limit = settings.read(args)
+        self.settings = settings.read(args)
         super().__init__(args)
         if self.dataset is None:
             raise ConfigError("a curriculum chooses among the rows of --prompt-data: give slime its data set")
         self.samples = list(self.dataset.samples)
-        self.curriculum = Curriculum.from_config(config, Rows(self.samples))
+        self.curriculum = Curriculum.from_config(self.settings.curriculum, Rows(self.samples))
         repeats = self.curriculum.selection.repeats
         self.fill = PolledFill(
-            self.curriculum, limit, size=len(self.samples), may_repeat=repeats, advice=ADVICE
-        )
+            self.curriculum, self.settings.fill_limit, size=len(self.samples), may_repeat=repeats,
+            advice=ADVICE,
+        )  # fmt: skip
         self.step = 0
         self.buffer: list[Group] = []
         self.verdicts: dict[int, Verdict] = {}
         self.is_filling = False
+        self._writer: TicketWriter | None = None
         SOURCES[id(args)] = self
 
     def __len__(self) -> int:
@@ -87,6 +90,8 @@ class CurriculumDataSource(framework.load("rollout.data_source:RolloutDataSource
         if missing := num_samples - len(found):
             self.fill.check()
             draw = self.fill.draw(missing, step=self.step)
+            if self.writer is not None:
+                self.writer.drawn(draw)
             # the base class makes groups of the next rows of its data set: these are they
             self.dataset.samples, self.sample_offset = [self.samples[prompt] for prompt in draw.prompts], 0
             new = super().get_samples(missing)
@@ -118,6 +123,9 @@ class CurriculumDataSource(framework.load("rollout.data_source:RolloutDataSource
         else:
             self.fill.dropped([ticket], stale=())
         self.verdicts[ticket] = verdict
+        if self.writer is not None:
+            sizes, texts = np.array([len(rewards_G)]), [groups.completions_of(group)]
+            self.writer.observed(self.step + 1, [ticket], rewards_G[None], verdict, sizes, texts)
         return verdict
 
     def end_rollout(self, finished: list[Group]) -> None:
@@ -128,7 +136,18 @@ class CurriculumDataSource(framework.load("rollout.data_source:RolloutDataSource
             self.fill.cancel()
         self.fill.end()
         self.step += 1
+        if self.writer is not None:
+            self.writer.step(self.step, self.curriculum.metrics() | self.fill.metrics())
         self.is_filling = False
+
+    @property
+    def writer(self) -> TicketWriter | None:
+        """Of the run folder, where the settings name one."""
+        folder, keep = self.settings.run_folder, self.settings.keep
+        if self._writer is None and folder is not None:
+            config = {"curriculum": self.curriculum.config}
+            self._writer = TicketWriter.of_host(folder, config, self.curriculum.table, self.step, keep)
+        return self._writer
 
     def save(self, rollout_id: int) -> None:
         """Write the curriculum beside the base class's own state."""

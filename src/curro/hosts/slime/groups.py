@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from curro.run_writer import Completion
+
 TICKET, ROLLOUT = "curro_ticket", "curro_rollout"
 """Where a sample's metadata have the ticket of its group, and its place in it."""
 
@@ -46,6 +48,19 @@ def rewards_of(args: Any, group: Group) -> tuple[np.ndarray, dict[str, np.ndarra
         for name in names
     }
     return rewards_G, parts
+
+
+def completions_of(group: Group) -> list[Completion]:
+    """What was generated in each rollout; of one that was divided, the samples' texts one after the other."""
+    divided = [rollout if isinstance(rollout, list) else [rollout] for rollout in group]
+    return [
+        Completion(
+            "".join(sample.response for sample in rollout),
+            sum(sample.response_length for sample in rollout),
+            rollout[-1].status.value == "truncated",
+        )
+        for rollout in divided
+    ]
 
 
 def _reward(args: Any, sample: Any) -> float:

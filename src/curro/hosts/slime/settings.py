@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from curro import registry
 from curro.errors import ConfigError
 from curro.policy import refuse_policy
+from curro.run_writer import KeepRollouts
 
 HOOKS = "curro.hosts.slime"
 LIMIT = "fill_limit"
+FOLDER, KEEP, MEGABYTES = "run_folder", "keep_rollouts", "keep_megabytes"
 
 
-def read(args: Any) -> tuple[dict[str, Any], float]:
-    """What `Curriculum.from_config` takes, and the limit of the fill in batches.
+@dataclass(frozen=True)
+class SlimeSettings:
+    """What stands under `curro`.
+
+    Attributes:
+        curriculum: what `Curriculum.from_config` takes.
+        fill_limit: the most groups for one batch, in batches.
+        run_folder: where the run is written to, for `curro watch`; None for nowhere.
+        keep: how many rollouts of each group are kept there.
+    """
+
+    curriculum: dict[str, Any]
+    fill_limit: float
+    run_folder: Path | None
+    keep: KeepRollouts
+
+
+def read(args: Any) -> SlimeSettings:
+    """The settings of slime's `args`.
 
     Raises:
         ConfigError: a setting is missing, or one that cannot go with a curriculum is there.
@@ -32,7 +53,7 @@ def read(args: Any) -> tuple[dict[str, Any], float]:
         )
     if getattr(args, "rollout_shuffle", False):
         raise ConfigError("the curriculum chooses the order: leave --rollout-shuffle out")
-    config = {name: value for name, value in section.items() if name != LIMIT}
+    config = {name: value for name, value in section.items() if name not in (LIMIT, FOLDER, KEEP, MEGABYTES)}
     _need(args, "rollout_all_samples_process_path", "all_samples_process")
     selection = registry.build("selection", config["selection"])
     refuse_policy(selection.needs_policy, "slime")
@@ -43,7 +64,11 @@ def read(args: Any) -> tuple[dict[str, Any], float]:
     limit = section.get(LIMIT, 10.0)
     if not isinstance(limit, int | float) or not limit >= 1:
         raise ConfigError(f"curro.{LIMIT} is a number of batches from 1, not {limit!r}")
-    return config, float(limit)
+    folder = section.get(FOLDER)
+    if folder is not None and not isinstance(folder, str):
+        raise ConfigError(f"curro.{FOLDER} is a path, not {folder!r}")
+    keep = KeepRollouts(section.get(KEEP, 0), section.get(MEGABYTES, 1000.0))
+    return SlimeSettings(config, float(limit), None if folder is None else Path(folder), keep)
 
 
 def _need(args: Any, setting: str, hook: str) -> None:

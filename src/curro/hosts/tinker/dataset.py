@@ -16,6 +16,7 @@ from curro.hosts.tinker.places import Places
 from curro.hosts.tinker.saved import SavedCurricula
 from curro.policy import refuse_policy
 from curro.rollout.fill_settings import FillSettings
+from curro.ticket_writer import TicketWriter
 
 
 class CurriculumDataset(RLDataset):
@@ -33,6 +34,7 @@ class CurriculumDataset(RLDataset):
             resumes goes on with what belongs to its batch.
         fill: what happens to a place in the batch whose groups are all rejected: at the limit "top-up" trains
             on the place's own most informative one, "finish" gives that no advantages, "error" ends the run.
+        run_folder: where groups and metrics are written to, for `curro watch`; None for nowhere.
 
     Raises:
         ConfigError: the curriculum asks the policy.
@@ -48,11 +50,14 @@ class CurriculumDataset(RLDataset):
         batches: int,
         log_path: str,
         fill: FillSettings = FillSettings(),  # noqa: B008 - frozen
+        run_folder: str | None = None,
     ) -> None:
         refuse_policy(curriculum.selection.needs_policy, "Tinker's loop")
         self.curriculum, self.build, self.fill = curriculum, build, fill
         self.groups_per_batch, self.group_size, self.batches = groups_per_batch, group_size, batches
         self.saved = SavedCurricula(Path(log_path).expanduser())
+        self._run_folder = None if run_folder is None else Path(run_folder).expanduser()
+        self._writer: TicketWriter | None = None
         self._is_started = False
         self._latest: Places | None = None
         self._errors: list[CurroError] = []
@@ -78,6 +83,9 @@ class CurriculumDataset(RLDataset):
             )
         if not self._is_started:
             self.saved.restore(self.curriculum, index)
+            if self._run_folder is not None:
+                config, table = {"curriculum": self.curriculum.config}, self.curriculum.table
+                self._writer = TicketWriter.of_host(self._run_folder, config, table, index)
             self._is_started = True
         places = self._latest = self._places(self.groups_per_batch, index, is_batch=True)
         given = places.draw(self.groups_per_batch, self.groups_per_batch * self.group_size)
@@ -93,9 +101,13 @@ class CurriculumDataset(RLDataset):
         def end() -> None:
             if is_batch:
                 self.saved.save(self.curriculum, step + 1)
+                if self._writer is not None:
+                    self._writer.step(step + 1, self.metrics())
 
         metrics = {f"curro/{name}": number for name, number in self.metrics().items()}
-        return Places(self.curriculum, self.fill, n, step, self.group_size, metrics, self._errors, end)
+        return Places(
+            self.curriculum, self.fill, n, step, self.group_size, metrics, self._errors, end, self._writer
+        )
 
     def _again(self) -> Places:
         """For a place that the loop runs a second time: a batch of one."""

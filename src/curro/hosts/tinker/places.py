@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +12,8 @@ from curro.errors import CurroError, ExhaustedError, FillError
 from curro.rollout.fill import Fill
 from curro.rollout.fill_settings import FillSettings
 from curro.rollout.fresh_draws import draw_fresh
+from curro.run_writer import Completion
+from curro.ticket_writer import TicketWriter
 from curro.verdicts import Verdict
 
 ADVICE = {"stale": "", "filtered": "", "expired": "", "failed": "look for their errors in the loop's log"}
@@ -36,6 +38,7 @@ class Places:
         metrics: what the loop logs with each rollout.
         errors: where errors go that end the run, whatever the loop makes of them.
         on_end: called when every place has ended.
+        writer: of the run folder; None where there is none.
 
     Attributes:
         open: places that have not ended.
@@ -51,8 +54,10 @@ class Places:
         metrics: Mapping[str, float],
         errors: list[CurroError],
         on_end: Callable[[], None],
+        writer: TicketWriter | None = None,
     ) -> None:
         self.curriculum, self.group_size, self.on_end = curriculum, group_size, on_end
+        self.writer = writer
         self.metrics, self.errors = metrics, errors
         self.fill: Fill[int] = Fill(
             settings, size=curriculum.table.size, may_repeat=curriculum.selection.repeats, advice=ADVICE
@@ -65,6 +70,8 @@ class Places:
         has_budget = self.curriculum.has_allocation and self.curriculum.allocation.needs_budget
         step = max(self.fill.step, self.curriculum.step)  # the asynchronous loop has begun a later batch
         draw = draw_fresh(self.curriculum, self.fill, n, step=step, rollouts=budget if has_budget else None)
+        if self.writer is not None:
+            self.writer.drawn(draw)
         sizes_P = np.where(draw.rollouts > 0, draw.rollouts, self.group_size)
         return [
             Given(*row)
@@ -89,16 +96,28 @@ class Places:
             ]
         )
 
-    def observe(self, given: Given, rewards: np.ndarray, named: Mapping[str, np.ndarray]) -> Verdict:
+    def observe(
+        self,
+        given: Given,
+        rewards: np.ndarray,
+        named: Mapping[str, np.ndarray],
+        completions: Sequence[Completion],
+    ) -> Verdict:
         """Settle a finished group.
 
         Args:
             rewards: float64 (G,), NaN where a rollout has none.
             named: their parts, (G,) each.
+            completions: G, what was generated.
         """
         scored = ~np.isnan(rewards)
         parts = {name: part[None] for name, part in named.items()}
         verdict = self.curriculum.observe([given.ticket], rewards[None], scored=scored[None], named=parts)
+        if self.writer is not None:
+            size = np.array([len(rewards)])
+            self.writer.observed(
+                self.fill.step + 1, [given.ticket], rewards[None], verdict, size, [completions]
+            )
         if not scored.any():
             self.fill.lose(given.ticket, "failed")
         elif verdict.admitted[0]:
@@ -112,6 +131,8 @@ class Places:
         """Drop the ticket of a group that has no rewards: "failed" or "cancelled"."""
         self.fill.lose(given.ticket, why)
         self.curriculum.drop([given.ticket])
+        if self.writer is not None:
+            self.writer.dropped([given.ticket])
 
     def short(self, verdict: Verdict) -> Verdict:
         """The verdict on the most informative group of a place that has none that was admitted.

@@ -15,6 +15,7 @@ from tinker_cookbook.rl.types import EnvGroupBuilder, Trajectory, TrajectoryGrou
 from curro.hosts.tinker.credit import CreditedTrajectories
 from curro.hosts.tinker.group import CurriculumGroup
 from curro.hosts.tinker.places import Given
+from curro.run_writer import Completion
 from curro.verdicts import Verdict
 
 
@@ -97,7 +98,7 @@ class FilledGroups(RolloutStrategy):
                 group = part if group is None else _joined(group, part)
                 rewards_G, named = np.array(group.get_total_rewards()), _named(group)
                 number = places.more(given, rewards_G, named)
-            verdict = places.observe(given, rewards_G, named)
+            verdict = places.observe(given, rewards_G, named, list(map(_completion, group.trajectories_G)))
         except Exception:
             places.lose(given, "failed")
             raise
@@ -124,6 +125,13 @@ def _named(group: TrajectoryGroup) -> dict[str, np.ndarray]:
     ]
     names = {name: None for numbers in numbers_G for name in numbers}
     return {name: np.array([numbers.get(name, np.nan) for numbers in numbers_G], float) for name in names}
+
+
+def _completion(trajectory: Trajectory) -> Completion:
+    """How many tokens the policy wrote, and whether the limit cut its last turn; without its text."""
+    actions = [turn.ac for turn in trajectory.transitions]
+    is_cut = bool(actions) and actions[-1].stop_reason == "length"
+    return Completion("", sum(len(action.tokens) for action in actions), is_cut)
 
 
 def _numbers(trajectory: Trajectory) -> dict[str, Any]:

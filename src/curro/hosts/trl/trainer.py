@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from curro.curriculum import Curriculum
 from curro.draws import Draw
 from curro.environments.environment import Environment, episode_reward
 from curro.errors import ConfigError, ExhaustedError
+from curro.evaluation.pass_at_k import held_out_scores
 from curro.hosts.trl.arguments import check_admission, check_allocation, check_batch
 from curro.hosts.trl.auxiliary_trainer import AuxiliaryLossTrainer
 from curro.hosts.trl.books import Metrics, apart, describe_completions, describe_rewards, write
@@ -117,6 +119,7 @@ class CurriculumGRPOTrainer(AuxiliaryLossTrainer):
         self.on_groups = on_groups
         self._writes_run, self._keep = write_run and self.accelerator.is_main_process, keep
         self._writer: RunWriter | None = None
+        self._held_out: list[np.ndarray] = []
         if not isinstance(self.train_dataset, Dataset):
             raise ConfigError(
                 "a curriculum needs a `datasets.Dataset` to choose from: "
@@ -173,7 +176,11 @@ class CurriculumGRPOTrainer(AuxiliaryLossTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         if not self.model.training:  # type: ignore[union-attr]
             self.rows = inputs
-            return super()._generate_and_score_completions(inputs)
+            output = super()._generate_and_score_completions(inputs)
+            size = cast(Any, self).num_generations_eval
+            sizes = np.full(len(self._rewards) // size, size)
+            self._held_out.append(self._report(self._rewards, sizes).rewards)
+            return output
         self._auxiliary, self.policy.seconds = [], 0.0
         fill = self._filled if self._needs_rounds else self._drawn
         output = fill(len(inputs))
@@ -246,6 +253,20 @@ class CurriculumGRPOTrainer(AuxiliaryLossTrainer):
         described = self._described(batch) | self._fill.batch_counts.metrics()
         write(self._metrics["train"], self._logs, self._written, described, batch)
         return output
+
+    def evaluate(
+        self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """TRL's; its rewards while training goes on also reach the run folder, as pass@k."""
+        begun, self._held_out = time.perf_counter(), []
+        metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+        rewards, self._held_out = self._held_out, []
+        if rewards and self._writes_run and self.is_in_train:
+            scores = held_out_scores(np.concatenate(rewards), self.curriculum.table.reward_range)
+            name = metric_key_prefix.replace("eval_", "eval/", 1)  # TRL's of one of several data sets
+            named = {key.replace("eval", name, 1): value for key, value in scores.items()}
+            self._run_writer().evaluated(self.state.global_step, named, time.perf_counter() - begun)
+        return metrics
 
     # ------------------------------ what the rounds ask for ------------------------------
 
@@ -357,11 +378,15 @@ class CurriculumGRPOTrainer(AuxiliaryLossTrainer):
         if self.on_groups is not None:
             self.on_groups(GroupRecord(step, draw, report.rewards, verdict, groups))
         if self._writes_run:
-            if self._writer is None:
-                output, config = Path(cast(str, self.args.output_dir)), {"curriculum": self.curriculum.config}
-                self._writer = RunWriter.of_host(output, config, self.curriculum.table, step, self._keep)
-            self._writer.groups(step + 1, draw.reasons, report.rewards, verdict, sizes, groups)
+            self._run_writer().groups(step + 1, draw.reasons, report.rewards, verdict, sizes, groups)
         return verdict
+
+    def _run_writer(self) -> RunWriter:
+        if self._writer is None:
+            output, config = Path(cast(str, self.args.output_dir)), {"curriculum": self.curriculum.config}
+            step, table = self.state.global_step, self.curriculum.table
+            self._writer = RunWriter.of_host(output, config, table, step, self._keep)
+        return self._writer
 
     def _replace_statistics(self, verdict: Verdict) -> None:
         """TRL takes every `num_generations` rows for a group: write down the true groups instead."""

@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 
 from curro.errors import RewardError
+from curro.run_writer import Completion
 
 
 @dataclass(frozen=True)
 class SessionOutcome:
-    """A session that has ended: its group, its reward and what the reward was made of."""
+    """A session that has ended: its group, its reward and what that was made of, and what was generated."""
 
     group: str
     session: int
     reward: float
     extra: Mapping[str, Any]
+    completion: Completion = Completion("", 0, False)  # noqa: RUF009 - frozen
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,14 @@ class FinishedGroups:
         scored: bool (P, G).
         named: float64 (P, G), the number that the gate decides by, under its name; NaN where a session has
             none. Nothing else of `reward_extra_info` is read: it may be what a model has written.
+        completions: what was generated, of each group by session.
     """
 
     names: list[str]
     rewards: np.ndarray
     scored: np.ndarray
     named: dict[str, np.ndarray]
+    completions: list[dict[int, Completion]]
 
     def __len__(self) -> int:
         return len(self.names)
@@ -83,9 +87,11 @@ def assemble(
     width = max([size, *(outcome.session + 1 for outcome in known)])
     rewards_PG = np.full((len(order), width), np.nan)
     part_PG = np.full_like(rewards_PG, np.nan)
+    completions: list[dict[int, Completion]] = [{} for _ in order]
     for outcome in known:
         place = row_of[outcome.group], outcome.session
         rewards_PG[place] = outcome.reward
+        completions[place[0]][place[1]] = outcome.completion
         if named is not None:
             part_PG[place] = named.of(outcome.extra)
     if named is not None and not any(named.name in outcome.extra for outcome in known):
@@ -95,4 +101,4 @@ def assemble(
         )
     scored_PG = ~np.isnan(rewards_PG)
     parts = {} if named is None else {named.name: part_PG}
-    return FinishedGroups(order, np.where(scored_PG, rewards_PG, 0.0), scored_PG, parts)
+    return FinishedGroups(order, np.where(scored_PG, rewards_PG, 0.0), scored_PG, parts, completions)

@@ -18,9 +18,10 @@ from curro.draws import Draw
 from curro.durable import DurableCurriculum, Reply, unpack
 from curro.hosts.verl.identity import RowIdentity
 from curro.hosts.verl.policy import ServedPolicy
-from curro.run_writer import RunWriter
-from curro.selection.base import Reason
+from curro.hosts.verl.sessions import generated
+from curro.run_writer import Completion, KeepRollouts
 from curro.storage.frames import decode
+from curro.ticket_writer import TicketWriter
 from curro.verdicts import Credited, Verdict
 
 
@@ -35,16 +36,22 @@ class CurriculumOwner:
         config: as `Curriculum.from_config` takes it.
         prompts: the data set.
         folder: on this machine.
+        keep: how many rollouts of each group are kept to be read.
     """
 
-    def __init__(self, config: Mapping[str, Any], prompts: RowIdentity, folder: str) -> None:
-        self.prompts = prompts
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        prompts: RowIdentity,
+        folder: str,
+        keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
+    ) -> None:
+        self.prompts, self.keep = prompts, keep
         self.durable = DurableCurriculum(Curriculum.from_config(config, prompts), Path(folder))
         self.curriculum = self.durable.curriculum
         self.policy: ServedPolicy | None = None
-        self.reasons: dict[int, int] = {}
         self.output, self.is_resumed = Path(folder).parent, self.curriculum.step > 0
-        self.writer: RunWriter | None = None
+        self.writer: TicketWriter | None = None
 
     def select(
         self, client: str, call: int, n: int, step: int, serving: Sequence[Any], rollouts: int | None = None
@@ -55,7 +62,7 @@ class CurriculumOwner:
             self.durable.lend(self.policy)
         draw = self._call(client, call, "select", n=n, step=step, rollouts=rollouts)
         assert isinstance(draw, Draw)
-        self.reasons |= dict(zip(draw.tickets.tolist(), draw.reasons.tolist(), strict=True))
+        self._writer().drawn(draw)
         return draw
 
     def observe(
@@ -66,20 +73,23 @@ class CurriculumOwner:
         rewards: np.ndarray,
         scored: np.ndarray,
         named: Mapping[str, np.ndarray],
+        completions: Sequence[Mapping[int, Completion]] = (),
     ) -> Reply:
-        """`Curriculum.observe`."""
+        """`Curriculum.observe`; `completions` has what was generated, of each group by session."""
         given = {"tickets": tickets, "rewards": rewards, "scored": scored, "named": named}
+        is_new = not self.durable.knows(client, call)
         verdict = self._call(client, call, "observe", **given)
         assert isinstance(verdict, Verdict)
-        reasons_P = np.array([self.reasons.pop(int(ticket), Reason.PRIORITY) for ticket in tickets])
-        rewards_PG = np.where(scored, rewards, np.nan)
-        self._writer().groups(self.curriculum.step, reasons_P, rewards_PG, verdict, scored.sum(axis=1))
+        if is_new:
+            groups = generated(np.where(scored, rewards, np.nan), completions)
+            self._writer().observed(
+                self.curriculum.step, tickets, groups.rewards, verdict, groups.sizes, groups.completions
+            )
         return verdict
 
     def drop(self, client: str, call: int, tickets: Sequence[int]) -> Reply:
         """`Curriculum.drop`."""
-        for ticket in tickets:
-            self.reasons.pop(int(ticket), None)
+        self._writer().dropped(tickets)
         return self._call(client, call, "drop", tickets=np.asarray(tickets, np.int64))
 
     def credit(self, groups: Credited) -> np.ndarray:
@@ -99,6 +109,10 @@ class CurriculumOwner:
         """Write a training step into the run's folder, for `curro watch`."""
         self._writer().step(step, metrics)
 
+    def write_evaluation(self, step: int, scores: Mapping[str, float], seconds: float) -> None:
+        """Write held-out scores into the run's folder; `seconds` are what they took."""
+        self._writer().evaluated(step, scores, seconds)
+
     def metrics(self) -> dict[str, float]:
         """`Curriculum.metrics`, and the seconds spent on judging since they were asked for last."""
         found = self.curriculum.metrics()
@@ -110,14 +124,14 @@ class CurriculumOwner:
         """`Curriculum.state_dict`."""
         return self.curriculum.state_dict()
 
-    def _writer(self) -> RunWriter:
+    def _writer(self) -> TicketWriter:
         """Of the folder `curro` in the trainer's own."""
         if self.writer is None:
             step, config = (
                 self.curriculum.step if self.is_resumed else 0,
                 {"curriculum": self.curriculum.config},
             )
-            self.writer = RunWriter.of_host(self.output, config, self.curriculum.table, step)
+            self.writer = TicketWriter.of_host(self.output, config, self.curriculum.table, step, self.keep)
         return self.writer
 
     def _call(self, client: str, call: int, name: str, **given: Any) -> Reply:
@@ -150,8 +164,9 @@ class CurriculumClient:
         *,
         scored: np.ndarray,
         named: Mapping[str, np.ndarray],
+        completions: Sequence[Mapping[int, Completion]] = (),
     ) -> Verdict:
-        return self._change("observe", list(tickets), rewards, scored, dict(named))
+        return self._change("observe", list(tickets), rewards, scored, dict(named), list(completions))
 
     def drop(self, tickets: Sequence[int]) -> None:
         if len(tickets):
@@ -172,6 +187,9 @@ class CurriculumClient:
     def write_step(self, step: int, metrics: Mapping[str, float]) -> None:
         self._ask("write_step", step, dict(metrics))
 
+    def write_evaluation(self, step: int, scores: Mapping[str, float], seconds: float) -> None:
+        self._ask("write_evaluation", step, dict(scores), seconds)
+
     def state_dict(self) -> dict[str, Any]:
         return self._ask("state_dict")
 
@@ -186,11 +204,17 @@ class CurriculumClient:
             raise error.cause from None
 
 
-def start_owner(config: Mapping[str, Any], prompts: RowIdentity, folder: Path, name: str) -> CurriculumClient:
+def start_owner(
+    config: Mapping[str, Any],
+    prompts: RowIdentity,
+    folder: Path,
+    name: str,
+    keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
+) -> CurriculumClient:
     """Start the owner on this machine, under a name by which others find it.
 
     Args:
-        config, prompts: as `CurriculumOwner` takes them.
+        config, prompts, keep: as `CurriculumOwner` takes them.
         folder: where the curriculum is written down, in `curro-live`; that of an earlier run is removed.
         name: of the actor, in the cluster's current namespace.
 
@@ -204,4 +228,4 @@ def start_owner(config: Mapping[str, Any], prompts: RowIdentity, folder: Path, n
     options = ray.remote(CurriculumOwner).options(
         name=name, num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=here
     )
-    return CurriculumClient(options.remote(config, prompts, str(live)))
+    return CurriculumClient(options.remote(config, prompts, str(live), keep))

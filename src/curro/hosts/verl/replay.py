@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from curro.hosts.verl.owner import CurriculumClient
 from curro.hosts.verl.tickets import parts_of, ticket_of
 from curro.policy import AuxiliarySamples
 from curro.rollout.polled_fill import PolledFill
+from curro.run_writer import Completion
 from curro.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class ReportingBuffer(Host):
         owner: of the curriculum; set before training.
         fill: is told what becomes of every group; set with the owner.
         named: the number of verl's `reward_extra_info` that the gate decides by.
+        longest: the length in tokens at which a response is cut.
+        decode: the text of a response's tokens; None where no rollouts are kept.
         auxiliary_samples: what the curriculum wants the policy trained on in this step.
     """
 
@@ -51,6 +54,8 @@ class ReportingBuffer(Host):
     fill: PolledFill
     group_size: int
     named: Named | None = None
+    longest: int
+    decode: Callable[[Any], str] | None = None
     has_admission: bool
     has_advantage: bool
     finished_keys: dict[str, set[str]]
@@ -111,7 +116,13 @@ class ReportingBuffer(Host):
             names = sorted(answered, key=ticket_of)
             groups = assemble(names, outcomes, self.group_size, self.named)
             tickets = [ticket_of(uid) for uid in names]
-            verdict = self.owner.observe(tickets, groups.rewards, scored=groups.scored, named=groups.named)
+            verdict = self.owner.observe(
+                tickets,
+                groups.rewards,
+                scored=groups.scored,
+                named=groups.named,
+                completions=groups.completions,
+            )
             self._take_in(groups, verdict)
             means_P = groups.rewards.sum(axis=1) / np.maximum(groups.scored.sum(axis=1), 1)
             self.fill.observed(tickets, verdict, means_P, filtered={ticket_of(uid) for uid in flat})
@@ -124,18 +135,31 @@ class ReportingBuffer(Host):
     def _outcomes(self, uids: set[str]) -> list[SessionOutcome]:
         """The last output of every session of these groups."""
         last: dict[tuple[str, int], tuple[int, str]] = {}
-        for key in self.partitions["train"]:
+        tokens: Counter[tuple[str, int]] = Counter()
+        for key, tag in self.partitions["train"].items():
             uid, session, output = parts_of(key)
-            if uid in uids and last.get((uid, session), (-1, ""))[0] < output:
-                last[uid, session] = output, key
+            if uid in uids:
+                tokens[uid, session] += tag.get("response_len", 0)
+                if last.get((uid, session), (-1, ""))[0] < output:
+                    last[uid, session] = output, key
         if not last:
             return []
         keys = [key for _, key in last.values()]
-        data = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=["rm_scores", "extra_fields"])
+        wanted = ["rm_scores", "extra_fields", *(["responses"] if self.decode else [])]
+        data = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=wanted)
         extras = [getattr(extra, "data", extra) for extra in data["extra_fields"]]
+        texts = [self.decode(ids) for ids in data["responses"]] if self.decode else [""] * len(keys)
+        lengths = [self.partitions["train"][key].get("response_len", 0) for key in keys]
         return [
-            SessionOutcome(uid, session, float(scores.sum()), extra.get("reward_extra_info", {}))
-            for (uid, session), scores, extra in zip(last, data["rm_scores"], extras, strict=True)
+            SessionOutcome(
+                *place,
+                float(scores.sum()),
+                extra.get("reward_extra_info", {}),
+                Completion(text, tokens[place], length >= self.longest),
+            )
+            for place, scores, extra, text, length in zip(
+                last, data["rm_scores"], extras, texts, lengths, strict=True
+            )
         ]
 
     def _take_in(self, groups: FinishedGroups, verdict: Verdict) -> None:

@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 from curro import registry
 from curro.errors import ConfigError
 from curro.messages import did_you_mean
+from curro.run_writer import KeepRollouts
 
 KEY = "curro"
 KINDS = ("selection", "advantage", "admission")
@@ -36,11 +37,14 @@ class VerlSettings:
             replaces groups without credit has the admission "everything" where none is named.
         reward_range, seed: likewise.
         fill_limit: how many groups may end for a batch, in batches, before the run ends with an error.
+        keep_rollouts, keep_megabytes: how many rollouts of each group are kept to be read, and in how much.
         asks_policy, may_repeat: of the selection.
         named: the named reward that the gate decides by, its option `reward`.
+        keep: the rollouts to keep, of both settings.
 
     Raises:
-        ConfigError: no selection, a name or option that no method has, a limit below 1.
+        ConfigError: no selection, a name or option that no method has, a limit below 1, a negative number of
+            rollouts to keep.
     """
 
     selection: str | dict[str, Any]
@@ -49,9 +53,12 @@ class VerlSettings:
     reward_range: tuple[float, float] = (0.0, 1.0)
     seed: int = 0
     fill_limit: float = 10.0
+    keep_rollouts: int = 0
+    keep_megabytes: float = 1000.0
     asks_policy: bool = field(init=False, default=False)
     may_repeat: bool = field(init=False, default=False)
     named: str | None = field(init=False, default=None)
+    keep: KeepRollouts = field(init=False, default=KeepRollouts())
 
     def __post_init__(self) -> None:
         for kind in KINDS:
@@ -67,6 +74,8 @@ class VerlSettings:
                     object.__setattr__(self, "named", getattr(method, "reward", None))
         if isinstance(self.fill_limit, str) or not self.fill_limit >= 1:
             raise ConfigError(f"{KEY}.fill_limit is a number of batches from 1, not {self.fill_limit!r}")
+
+        object.__setattr__(self, "keep", KeepRollouts(self.keep_rollouts, self.keep_megabytes))
 
     @classmethod
     def read(cls, section: Any, where: str = KEY) -> VerlSettings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 import uuid
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 
 from curro.errors import ConfigError
+from curro.evaluation.pass_at_k import held_out_scores
 from curro.groups import largest_reward
 from curro.hosts.verl.auxiliary import AuxiliaryWorkers, add_auxiliary
 from curro.hosts.verl.conflicts import refuse_conflicts
@@ -36,6 +38,7 @@ from curro.hosts.verl.replay import (
     ReportingReplayBufferAsync,
 )
 from curro.hosts.verl.sampler import DrawnRows
+from curro.hosts.verl.sessions import held_out_rewards
 from curro.hosts.verl.settings import FILL_ADVICE, VerlSettings
 from curro.hosts.verl.tickets import ticket_of, uid_of
 from curro.rollout.polled_fill import PolledFill
@@ -95,6 +98,7 @@ class CurriculumTrainer(Host):
         buffer.group_size = self.config.actor_rollout_ref.rollout.n
         buffer.has_admission = self.settings.admission is not None
         buffer.has_advantage = self.settings.advantage is not None
+        buffer.longest = self.config.data.max_response_length
         return buffer
 
     def _init_dataloader(self) -> None:
@@ -112,7 +116,10 @@ class CurriculumTrainer(Host):
         )
         rows = RowIdentity(self.train_dataset, self.config.data.get("prompt_key", "prompt"))
         folder = Path(self.config.trainer.default_local_dir)
-        self.owner = start_owner(self.settings.curriculum, rows, folder, self.config.curro_owner)
+        keep = self.settings.keep
+        self.owner = start_owner(self.settings.curriculum, rows, folder, self.config.curro_owner, keep)
+        if keep.per_group:
+            self.replay_buffer.decode = lambda ids: self.tokenizer.decode(ids, skip_special_tokens=True)
         self.replay_buffer.owner = self.owner
         if self.settings.named is not None:
             limit = largest_reward(self.settings.reward_range)
@@ -176,6 +183,19 @@ class CurriculumTrainer(Host):
         metrics.update({f"curriculum/{name}": value for name, value in curriculum.items()} | fill)
         self.owner.write_step(self.global_steps, curriculum | fill)
         return batch
+
+    # ------------------------------ held-out scores ------------------------------
+
+    def _validate(self) -> dict[str, float]:
+        begun = time.perf_counter()
+        metrics = super()._validate()
+        scores = held_out_scores(self._held_out, self.settings.reward_range)
+        self.owner.write_evaluation(self.global_steps, scores, time.perf_counter() - begun)
+        return metrics
+
+    def _val_metrics_update(self, sources: Any, uids: Any, infos: Any, *rest: Any, **given: Any) -> Any:
+        self._held_out = held_out_rewards(uids, infos["reward"], given.get("expected_acc_counts"))
+        return super()._val_metrics_update(sources, uids, infos, *rest, **given)
 
     # ------------------------------ which credit ------------------------------
 

@@ -1,0 +1,89 @@
+"""What a run of verl writes down, for `curro watch`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from setup_run import BATCH, SIZE, run
+from simulation import RIGHT, WIDTH, WRONG, number_of
+
+from curro.errors import ConfigError
+from curro.hosts.verl.sessions import generated, held_out_rewards
+from curro.hosts.verl.settings import VerlSettings
+from curro.report.run_reader import read_history
+from curro.run_writer import Completion
+from curro.storage.json_lines import read_rows
+from curro.storage.run_folder import RunFolder
+
+
+@pytest.mark.parametrize("mode", ["curro_sync", "curro_colocate_async"])
+def test_groups_tokens_rollouts_predictions_and_held_out_scores(tmp_path, mode):
+    done = run(
+        tmp_path / "out",
+        f"trainer.v1.trainer_mode={mode}",
+        "+curro.selection=posterior",
+        "+curro.keep_rollouts=2",
+        f"data.max_response_length={WIDTH}",
+        "trainer.val_before_train=True",
+        "trainer.test_freq=2",
+        fail={5: 1},
+    )
+    folder = RunFolder.open(tmp_path / "out")
+    history = read_history(folder)
+    groups = history.groups
+    assert len(groups.prompt) == done.metrics["observed"] >= 4 * BATCH
+    sizes = np.where(groups.prompt == 5, SIZE - 1, SIZE)
+    assert groups.rollouts.tolist() == sizes.tolist()
+    assert groups.tokens.tolist() == (WIDTH * sizes).tolist()
+    assert groups.cut.tolist() == sizes.tolist()
+    assert set(groups.sources) == {"sums"}
+    assert np.isfinite(groups.predicted["predicted_rate" if "predicted_rate" in groups.predicted
+                                        else "predicted_variance"]).any()  # fmt: skip
+
+    kept = list(read_rows(folder.rollouts_file))
+    assert [row["prompt"] for row in kept] == groups.prompt.tolist()
+    for row in kept:
+        assert number_of(row["text"]) == row["prompt"]
+        assert len(row["rollouts"]) == 2
+        for one in row["rollouts"]:
+            assert one["text"] == chr(RIGHT if one["reward"] else WRONG) + chr(5)
+            assert one["tokens"] == WIDTH
+
+    assert history.evaluations == ["eval/pass@1"]
+    steps, rates = history.series("eval/pass@1")
+    assert steps.tolist() == [0, 2, 4]
+    logged = [row["val-core/sums/acc/mean@1"] for row in done.history if "val-core/sums/acc/mean@1" in row]
+    assert set(logged) <= set(rates.tolist())
+    assert history.series("reward")[0].tolist() == [1, 2, 3, 4]
+
+
+def test_without_the_setting_no_rollout_is_kept(tmp_path):
+    run(tmp_path / "out", steps=2)
+    folder = RunFolder.open(tmp_path / "out")
+    assert not folder.rollouts_file.exists()
+    assert {row["tokens"] for row in folder.groups()} == {WIDTH * SIZE}
+
+
+def test_a_setting_that_is_no_number_of_rollouts():
+    with pytest.raises(ConfigError, match="rollouts to keep"):
+        VerlSettings(selection="uniform", keep_rollouts=-1)
+    with pytest.raises(ConfigError, match="rollouts to keep"):
+        VerlSettings(selection="uniform", keep_rollouts="two")
+
+
+def test_sessions_that_failed_leave_no_hole():
+    rewards = np.array([[np.nan, 1.0, 0.0], [0.5, np.nan, np.nan]])
+    texts = [{2: Completion("c", 3, True), 1: Completion("b", 2, False)}, {0: Completion("a", 1, False)}]
+    found = generated(rewards, texts)
+    assert found.sizes.tolist() == [2, 1]
+    np.testing.assert_array_equal(found.rewards, [[1.0, 0.0], [0.5, np.nan]])
+    assert [[one.text for one in group] for group in found.completions] == [["b", "c"], ["a"]]
+    assert generated(rewards, []).sizes.tolist() == [2, 1]
+    assert generated(rewards, []).completions == []
+
+
+def test_held_out_sessions_that_failed_have_no_reward():
+    expected = {("a", "x"): 2, ("a", "y"): 2, ("b", "z"): 3}
+    found = held_out_rewards(["x", "z", "x", "z", "z"], [1.0, 0.0, 0.5, 1.0, 1.0], expected)
+    np.testing.assert_array_equal(found, [[1.0, 0.5], [np.nan, np.nan], [0.0, 1.0]])
+    np.testing.assert_array_equal(held_out_rewards(["x", "y"], [1.0, 0.0], None), [[1.0], [0.0]])

@@ -1,0 +1,106 @@
+"""What the service writes down of a run, for `curro watch`."""
+
+from __future__ import annotations
+
+import pytest
+from tests.serve.asking import post
+
+from curro import Curriculum
+from curro.durable import DurableCurriculum
+from curro.errors import ConfigError
+from curro.report.run_reader import read_history
+from curro.serve.application import Service
+from curro.serve.settings import ServeSettings
+from curro.serve.written_run import ServedRun
+from curro.storage.run_folder import RunFolder
+
+
+class Client:
+    """A trainer that asks a service in a folder; every call is sent twice."""
+
+    def __init__(self, folder, name="a"):
+        self.name, self.calls = name, 0
+        self.durable = DurableCurriculum(Curriculum("prioritized-replay", 20, seed=1), folder / "live")
+        self.run = ServedRun(self.durable.curriculum, folder / "run")
+        self.service = Service(self.durable, "secret", {}, self.run)
+
+    def call(self, question, **fields):
+        self.calls += 1
+        first, again = (
+            post(self.service, question, client=self.name, call=self.calls, **fields) for _ in range(2)
+        )
+        assert first == again
+        assert first[0] == 200
+        return first[1]
+
+    def train(self, step, rewards):
+        """A step; the first prompt that was drawn is dropped."""
+        draw = self.call("select", n=len(rewards) + 1, step=step)
+        self.call("drop", tickets=draw["tickets"][:1])
+        self.call("observe", tickets=draw["tickets"][1:], rewards=rewards)
+        return draw["prompts"][1:], draw["reasons"][1:]
+
+
+def test_groups_and_steps_are_written_once(tmp_path):
+    client = Client(tmp_path)
+    first, first_reasons = client.train(0, [[1, 0, None], [0, 0, 0, 0]])
+    second, second_reasons = client.train(1, [[1, 1]])
+    history = read_history(RunFolder.open(tmp_path / "run"))
+    assert history.series("step")[0].tolist() == [1]
+    client.run.end_step()
+    client.run.end_step()
+    client.durable.close()
+    history = read_history(RunFolder.open(tmp_path / "run"))
+    groups = history.groups
+    assert groups.prompt.tolist() == first + second
+    assert groups.reason.tolist() == first_reasons + second_reasons
+    assert groups.step.tolist() == [1, 1, 2]
+    assert groups.rate.tolist() == [0.5, 0, 1]
+    assert groups.rollouts.tolist() == [2, 4, 2]
+    assert history.series("step")[0].tolist() == [1, 2]
+    assert history.series("rollouts")[1].tolist() == [6, 8]
+    assert history.last("dropped") == 2
+
+
+def test_a_service_that_was_killed_goes_on_with_its_lines(tmp_path):
+    client = Client(tmp_path)
+    prompts = client.train(0, [[1, 0]])[0]
+    client.durable.close()
+    client = Client(tmp_path, "b")
+    prompts += client.train(1, [[1, 0]])[0]
+    client.durable.close()
+    assert [row["prompt"] for row in RunFolder.open(tmp_path / "run").groups()] == prompts
+    assert not (tmp_path / "run" / "curro-1").exists()
+
+
+def test_a_checkpoint_that_is_loaded_takes_later_lines_back(tmp_path):
+    client = Client(tmp_path)
+    kept = client.train(0, [[1, 0]])[0]
+    assert post(client.service, "save", name="one")[0] == 200
+    client.train(1, [[1, 0]])
+    client.train(2, [[1, 0]])
+    assert post(client.service, "load", name="one") == (200, {})
+    kept += client.train(1, [[0, 0]])[0]
+    client.run.end_step()
+    client.durable.close()
+    run = RunFolder.open(tmp_path / "run")
+    assert [row["prompt"] for row in run.groups()] == kept
+    assert [row["step"] for row in run.metrics()] == [1, 2]
+
+
+def test_a_mistake_writes_nothing(tmp_path):
+    client = Client(tmp_path)
+    status, _ = post(client.service, "observe", client="b", call=1, tickets=[9], rewards=[[1.0]])
+    client.durable.close()
+    assert status == 409
+    assert RunFolder.open(tmp_path / "run").groups() == []
+
+
+def test_the_folder_is_a_setting(tmp_path):
+    path = tmp_path / "serve.toml"
+    text = 'prompts = 4\nfolder = "service"\nrun_folder = {}\n[curriculum]\nselection = "uniform"\n'
+    path.write_text(text.format('"runs/one"'))
+    assert ServeSettings.read(path).run_folder == "runs/one"
+    path.write_text(text.format("3"))
+    with pytest.raises(ConfigError, match="`run_folder` is a path"):
+        ServeSettings.read(path)
