@@ -13,7 +13,6 @@ from tinker_cookbook.rl.types import Env, EnvGroupBuilder, RLDatasetBuilder, Ste
 
 from curro import Curriculum
 from curro.hosts.tinker import CurriculumDataset, FilledGroups
-from curro.rollout.fill_settings import FillSettings
 
 PROMPTS = 16
 RIGHT, WRONG = 101, 102

@@ -37,7 +37,7 @@ def test_groups_steps_and_rollouts(tmp_path, admission):
 
 
 @pytest.mark.parametrize("names", [[""], ["easy/", "hard/"]])
-def test_held_out_scores_of_evaluations_while_training(tmp_path, names):
+def test_held_out_scores_of_evaluations(tmp_path, names):
     rows = Dataset.from_dict({"prompt": ["1 =", "2 ="]})
     held_out = rows if names == [""] else {name[:-1]: rows for name in names}
     rewards = {"1 =": [1.0, 0.0, 0.0, 0.0], "2 =": [0.0] * 4}
@@ -48,16 +48,18 @@ def test_held_out_scores_of_evaluations_while_training(tmp_path, names):
 
     options = {"eval_strategy": "steps", "eval_steps": 2, "per_device_eval_batch_size": 8}
     host = trainer(tmp_path, reward_funcs=reward, eval_dataset=held_out, eval_on_start=True, **options)
+    host.evaluate()
+    assert not (tmp_path / "curro").exists()
     host.train()
     host.evaluate()
     history = read_history(RunFolder.open(tmp_path))
     assert set(history.evaluations) == {f"eval/{name}pass@{k}" for name in names for k in (1, 4)}
     for name in names:
         steps, rates = history.series(f"eval/{name}pass@1")
-        assert steps.tolist() == [0, 2]
-        assert rates.tolist() == [0.125, 0.125]
-        assert history.series(f"eval/{name}pass@4")[1].tolist() == [0.5, 0.5]
-        assert history.series(f"eval/{name}reward")[1].tolist() == [0.125, 0.125]
+        assert steps.tolist() == [0, 2, 3]
+        assert rates.tolist() == [0.125] * 3
+        assert history.series(f"eval/{name}pass@4")[1].tolist() == [0.5] * 3
+        assert history.series(f"eval/{name}reward")[1].tolist() == [0.125] * 3
     assert history.series("reward")[0].tolist() == [1, 2, 3]
 
 

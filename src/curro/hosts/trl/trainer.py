@@ -257,11 +257,11 @@ class CurriculumGRPOTrainer(AuxiliaryLossTrainer):
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
-        """TRL's; its rewards while training goes on also reach the run folder, as pass@k."""
+        """TRL's; once training has begun, its rewards also reach the run folder, as pass@k."""
         begun, self._held_out = time.perf_counter(), []
         metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
         rewards, self._held_out = self._held_out, []
-        if rewards and self._writes_run and self.is_in_train:
+        if rewards and self._writes_run and (self.is_in_train or self._writer is not None):
             scores = held_out_scores(np.concatenate(rewards), self.curriculum.table.reward_range)
             name = metric_key_prefix.replace("eval_", "eval/", 1)  # TRL's of one of several data sets
             named = {key.replace("eval", name, 1): value for key, value in scores.items()}
