@@ -56,10 +56,10 @@ def test_held_out_scores_of_evaluations(tmp_path, names):
     assert set(history.evaluations) == {f"eval/{name}pass@{k}" for name in names for k in (1, 4)}
     for name in names:
         steps, rates = history.series(f"eval/{name}pass@1")
-        assert steps.tolist() == [0, 2, 3]
-        assert rates.tolist() == [0.125] * 3
-        assert history.series(f"eval/{name}pass@4")[1].tolist() == [0.5] * 3
-        assert history.series(f"eval/{name}reward")[1].tolist() == [0.125] * 3
+        assert steps.tolist() == [0, 2, 3, 3]  # TRL evaluates after the last step too
+        assert rates.tolist() == [0.125] * 4
+        assert history.series(f"eval/{name}pass@4")[1].tolist() == [0.5] * 4
+        assert history.series(f"eval/{name}reward")[1].tolist() == [0.125] * 4
     assert history.series("reward")[0].tolist() == [1, 2, 3]
 
 
