@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -73,7 +73,7 @@ class RunWriter:
         table: PromptTable,
         step: int,
         keep: KeepRollouts = KeepRollouts(),
-    ) -> RunWriter:
+    ) -> Self:
         """The writer of a host adapter's run in its trainer's output folder.
 
         A run that begins leaves the lines of an earlier run there under another name; one that resumes goes

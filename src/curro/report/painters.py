@@ -102,9 +102,8 @@ def _heat(axes: Axes, chart: Chart) -> None:
     left, right, low = chart.edges[column], chart.edges[column + 1], row - 0.5
     corners = np.stack([[left, left, right, right], [low, low + 1, low + 1, low]], axis=-1)
     colours = [COLOURS[chart.series[i].colour] for i in row]
-    cells = PolyCollection(corners.swapaxes(0, 1), linewidths=0)
-    cells.set_facecolor(to_rgba_array(colours, share[row, column] ** 0.5))
-    axes.add_collection(cells)
+    shades = to_rgba_array(colours, share[row, column] ** 0.5)
+    axes.add_collection(PolyCollection(list(corners.swapaxes(0, 1)), facecolors=shades, linewidths=0))
     if chart.ticks is not None:
         shown = [(place, label) for place, label in enumerate(chart.ticks) if label is not None]
         axes.set_yticks(*zip(*shown, strict=True))

@@ -97,8 +97,9 @@ class FilledGroups(RolloutStrategy):
                 )
                 group = part if group is None else _joined(group, part)
                 rewards_G, named = np.array(group.get_total_rewards()), _named(group)
+                completions = list(map(_completion, group.trajectories_G))
                 number = places.more(given, rewards_G, named)
-            verdict = places.observe(given, rewards_G, named, list(map(_completion, group.trajectories_G)))
+            verdict = places.observe(given, rewards_G, named, completions)
         except Exception:
             places.lose(given, "failed")
             raise
