@@ -18,7 +18,7 @@ FAST := tests/admission tests/advantage tests/index tests/storage $(filter-out %
 	tests/test_curriculum.py tests/test_groups.py tests/test_port_order.py tests/test_prompts.py \
 	tests/test_registry.py tests/test_tickets.py
 
-.PHONY: demo fast pretrained test sandbox lint docs docs-blocks browser loggers verl tinker bfcl wheel lock
+.PHONY: demo fast pretrained test sandbox lint docs docs-blocks browser loggers verl tinker skyrl bfcl wheel lock
 
 demo: .venv/train
 	$(BIN)/$(DEMO)
@@ -70,6 +70,10 @@ verl: .venv-verl/verl
 # the cookbook wants other versions of transformers than the rest
 tinker: .venv-tinker/tinker
 	.venv-tinker/bin/python -m pytest -c tests/hosts/tinker/pytest.ini tests/hosts/tinker
+
+# SkyRL's server on the processor, and the latest cookbook whose client it can answer
+skyrl: .venv-skyrl/skyrl
+	.venv-skyrl/bin/python -m pytest -c tests/hosts/skyrl/pytest.ini tests/hosts/skyrl
 
 # bfcl-eval asks for old versions of packages that its data and simulated APIs do not need
 bfcl: .venv-bfcl/bfcl
@@ -133,6 +137,15 @@ lock:
 	test -d .venv-tinker || $(PYTHON) -m venv .venv-tinker
 	.venv-tinker/bin/python -m pip install --quiet --constraint constraints-tinker.txt torch
 	.venv-tinker/bin/python -m pip install --quiet --constraint constraints-tinker.txt --editable '.[tinker]' pytest
+	touch $@
+
+# the cookbook wants older transformers than SkyRL; its loops run with either
+.venv-skyrl/skyrl: constraints-skyrl.txt pyproject.toml
+	test -d .venv-skyrl || $(PYTHON) -m venv .venv-skyrl
+	.venv-skyrl/bin/python -m pip install --quiet --constraint constraints-skyrl.txt torch
+	.venv-skyrl/bin/python -m pip install --quiet --constraint constraints-skyrl.txt 'skyrl[tinker,jax]' uv pytest \
+		blobfile chz termcolor tiktoken tml-renderers --editable .
+	.venv-skyrl/bin/python -m pip install --quiet --no-deps tinker-cookbook==0.5.7
 	touch $@
 
 .venv-bfcl/bfcl: constraints.txt pyproject.toml

@@ -1,0 +1,56 @@
+"""SkyRL's Tinker server in processes of its own, with the lab's model on this machine's processor."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from curro.lab.model import CHECKPOINTS
+
+TYPED_DICT = "import typing, typing_extensions; typing.TypedDict = typing_extensions.TypedDict\n"
+"""SkyRL 0.3.0 has a class that pydantic refuses before Python 3.12 unless it is of the other `TypedDict`."""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """Of the server, once it answers; the server ends with the tests of the module."""
+    folder = tmp_path_factory.mktemp("skyrl")
+    (folder / "sitecustomize.py").write_text(TYPED_DICT if sys.version_info < (3, 12) else "")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [
+        "uv", "run", "--no-project", "--offline", "-m", "skyrl.tinker.api", "--host", "127.0.0.1",
+        "--port", str(port), "--base-model", str(CHECKPOINTS / "chains"), "--backend", "jax",
+        "--backend-config", json.dumps({"max_lora_adapters": 3, "max_lora_rank": 8}),
+        "--checkpoints-base", str(folder / "checkpoints"), "--database-url", f"sqlite:///{folder}/server.db",
+    ]  # fmt: skip
+    path = f"{Path(sys.prefix) / 'bin'}:{os.environ['PATH']}"
+    own = {"VIRTUAL_ENV": sys.prefix, "PATH": path, "PYTHONPATH": str(folder), "JAX_PLATFORMS": "cpu"}
+    with open(folder / "server.log", "w+") as log:
+        server = subprocess.Popen(
+            command, cwd=folder, env=os.environ | own, stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            _wait(server, port, folder / "server.log")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            os.killpg(server.pid, signal.SIGTERM)
+            server.wait(60)
+
+
+def _wait(server, port, log, patience=300):
+    until = time.monotonic() + patience
+    while time.monotonic() < until and server.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.2)
+    raise RuntimeError(f"SkyRL's server does not answer:\n{log.read_text()[-2000:]}")
