@@ -16,10 +16,14 @@ import transfer_queue as tq
 import verl
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
-from simulation import Engine, SimulatedParts
+from simulation import Engine, SimulatedParts, StandaloneServers
 
 from curro.hosts.verl.owner import CurriculumClient, CurriculumOwner, start_owner
-from curro.hosts.verl.trainer import CurriculumTrainerColocateAsync, CurriculumTrainerSync
+from curro.hosts.verl.trainer import (
+    CurriculumTrainerColocateAsync,
+    CurriculumTrainerSeparateAsync,
+    CurriculumTrainerSync,
+)
 from curro.run_writer import KeepRollouts
 
 CONFIG = str(Path(verl.__file__).parent / "trainer" / "config")
@@ -33,7 +37,14 @@ class SimulatedSync(SimulatedParts, CurriculumTrainerSync): ...
 class SimulatedColocateAsync(SimulatedParts, CurriculumTrainerColocateAsync): ...
 
 
-TRAINERS = {"curro_sync": SimulatedSync, "curro_colocate_async": SimulatedColocateAsync}
+class SimulatedSeparateAsync(StandaloneServers, SimulatedParts, CurriculumTrainerSeparateAsync): ...
+
+
+TRAINERS = {
+    "curro_sync": SimulatedSync,
+    "curro_colocate_async": SimulatedColocateAsync,
+    "curro_separate_async": SimulatedSeparateAsync,
+}
 
 
 @cache

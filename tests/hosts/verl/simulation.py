@@ -19,6 +19,7 @@ import ray
 import torch
 import transfer_queue as tq
 from tensordict import TensorDict
+from verl.trainer.ppo.v1.trainer_separate_async import HybridEngineMode
 from verl.utils.tensordict_utils import assign_non_tensor, list_of_dict_to_tensordict
 from verl.workers.engine.utils import prepare_micro_batches
 from verl.workers.rollout.llm_server import LLMServerClient
@@ -171,8 +172,17 @@ class Workers:
         self.micro = config.actor.ppo_micro_batch_size_per_gpu
         self.log_prob_micro = config.rollout.log_prob_micro_batch_size_per_gpu
         self._dispatch_info = {"actor": list(range(ranks))}
-        self.loss = None
+        self.loss, self.saved = None, {}
         self.updates: list[dict[str, Any]] = []
+
+    def save_model_to_cpu(self, number: int) -> None:
+        self.saved[number] = self.policy.skill
+
+    def restore_model_from_cpu(self, number: int) -> None:
+        self.policy.skill = self.saved[number]
+
+    def clear_cpu_model(self, number: int) -> None:
+        del self.saved[number]
 
     def set_loss_fn(self, loss: Any) -> None:
         self.loss = loss
@@ -293,3 +303,23 @@ class SimulatedParts:
         self.history.append(dict(metrics) | {"policy/skill": self.policy.skill})
         if os.environ.get("CURRO_TEST_KILL") == str(self.global_steps):
             os.kill(os.getpid(), 9)
+
+
+class StandaloneServers:
+    """To be mixed in before `SimulatedParts` in the mode separate_async: servers on machines of their own."""
+
+    def _setup(self) -> None:
+        super()._setup()
+        self.current_mode, self._enable_hybrid_replicas = HybridEngineMode.TRAINER, False
+        self.standalone_checkpoint_manager = Synchronized()
+
+
+class Synchronized:
+    """Keeps the steps after which the servers were given the weights."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+
+    def update_weights(self, step: int) -> dict[str, float]:
+        self.steps.append(step)
+        return {}

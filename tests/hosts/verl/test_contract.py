@@ -8,7 +8,13 @@ from importlib.metadata import entry_points
 import pytest
 import verl
 from verl.trainer.ppo import padding_utils, ray_trainer
-from verl.trainer.ppo.v1 import replay_buffer, trainer_base, trainer_colocate_async, trainer_sync
+from verl.trainer.ppo.v1 import (
+    replay_buffer,
+    trainer_base,
+    trainer_colocate_async,
+    trainer_separate_async,
+    trainer_sync,
+)
 from verl.utils import tensordict_utils
 from verl.workers.rollout.llm_server import LLMServerClient
 from verl.workers.utils import losses, padding
@@ -32,6 +38,8 @@ SEAMS = {
     (TRAINER, "_load_checkpoint"): ["self"],
     (trainer_sync.PPOTrainerSync, "on_init_end"): ["self"],
     (trainer_colocate_async.PPOTrainerColocateAsync, "on_init_end"): ["self"],
+    (trainer_separate_async.PPOTrainerSeparateAsync, "on_init_end"): ["self"],
+    (trainer_separate_async.PPOTrainerSeparateAsync, "prepare_step"): ["self"],
     (ray_trainer.RayPPOTrainer, "__init__"): None,
     (BUFFER, "_terminal_eviction_reasons"): ["self", "global_steps", "partition_id"],
     (replay_buffer.ReplayBufferAsync, "_terminal_eviction_reasons"): ["self", "global_steps", "partition_id"],
@@ -113,4 +121,6 @@ def test_what_the_host_relies_on_between_its_seams(method):
 def test_verl_finds_the_plugin():
     (found,) = [entry for entry in entry_points(group="verl.plugins") if entry.name == "curro"]
     assert found.value == "curro.hosts.verl.plugin"
-    assert {"curro_sync", "curro_colocate_async"} <= set(trainer_base.TRAINER_REGISTRY)
+    assert {"curro_sync", "curro_colocate_async", "curro_separate_async"} <= set(
+        trainer_base.TRAINER_REGISTRY
+    )

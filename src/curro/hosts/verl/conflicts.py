@@ -38,6 +38,11 @@ def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
             "set reward.reward_model.enable_resource_pool=True",
         ),
         (
+            v1.trainer_mode == "curro_separate_async" and v1.separate_async.hybrid_rollout.enable_switch,
+            "verl lends the trainer's GPUs out by a count of finished groups, in which those that the "
+            "curriculum rejects are too: set trainer.v1.separate_async.hybrid_rollout.enable_switch=False",
+        ),
+        (
             config.skip.rollout_tq.enable,
             "skip.rollout_tq replays rollouts of prompts that the curriculum did not choose: leave it out",
         ),

@@ -12,8 +12,7 @@ from typing import Any
 
 from curro.errors import ConfigError
 
-MODES = ("curro_sync", "curro_colocate_async")
-REFUSED = "curro_separate_async"
+MODES = ("curro_sync", "curro_colocate_async", "curro_separate_async")
 
 
 def register_modes(package: Any) -> None:
@@ -31,13 +30,6 @@ def register_modes(package: Any) -> None:
         logging.getLogger(__name__).exception(why)
         for mode in MODES:
             register_trainer(mode)(_refusing(PPOTrainer, why))
-    register_trainer(REFUSED)(
-        _refusing(
-            PPOTrainer,
-            "curro does not serve verl's mode separate_async, which trains and generates on machines of "
-            f"their own: choose trainer.v1.trainer_mode={' or '.join(MODES)}",
-        )
-    )
     _refuse_unread_key(PPOTrainer)
 
 
@@ -69,7 +61,7 @@ def _refuse_unread_key(trainer: type) -> None:
         if config.get("curro", None) is not None and not getattr(self, "reads_curro", False):
             raise ConfigError(
                 f"the configuration has the key `curro`, which verl's {type(self).__name__} does not read: "
-                f"set trainer.v1.trainer_mode={' or '.join(MODES)}, and leave trainer.use_v1=True"
+                f"set trainer.v1.trainer_mode to one of {', '.join(MODES)}, and leave trainer.use_v1=True"
             )
         plain(self, config, *args, **kwargs)
 

@@ -15,6 +15,7 @@ from omegaconf import open_dict
 from torchdata.stateful_dataloader import StatefulDataLoader
 from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
+from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
@@ -286,4 +287,15 @@ class CurriculumTrainerColocateAsync(CurriculumTrainer, PPOTrainerColocateAsync)
     """verl's mode "colocate_async" with a curriculum: `trainer.v1.trainer_mode=curro_colocate_async`."""
 
     mode = "colocate_async"
+    buffer = ReportingReplayBufferAsync
+
+
+@register_trainer("curro_separate_async")
+class CurriculumTrainerSeparateAsync(CurriculumTrainer, PPOTrainerSeparateAsync):
+    """verl's mode "separate_async" with a curriculum: `trainer.v1.trainer_mode=curro_separate_async`.
+
+    A step is `parameter_sync_step` updates on a part of its batch each; the fill is of the whole batch.
+    """
+
+    mode = "separate_async"
     buffer = ReportingReplayBufferAsync
