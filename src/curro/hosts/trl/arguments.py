@@ -70,11 +70,6 @@ def check_allocation(curriculum: Curriculum, args: GRPOConfig) -> None:
             "TRL's own advantages need groups of one size: give the curriculum an advantage beside its "
             'allocation ("leave-one-out")'
         )
-    if args.use_vllm and args.vllm_mode == "server":
-        raise ConfigError(
-            "TRL asks a vLLM server for num_generations rollouts of every prompt, whatever the "
-            'allocation says: choose vllm_mode="colocate", or leave the allocation out'
-        )
     rows, first = cast(int, args.generation_batch_size), curriculum.allocation.first
     if first > rows:
         raise ConfigError(

@@ -340,6 +340,21 @@ class CurriculumGRPOTrainer(AuxiliaryLossTrainer):
         finally:
             self.num_generations = usual
 
+    def _generate_single_turn(
+        self,
+        prompt_ids: Any,
+        images: Any,
+        multimodal_fields: Any,
+        num_generations: int,
+        has_tool_images: bool = False,
+    ) -> Any:
+        """TRL's; of groups of different sizes, a vLLM server is asked for each rollout by itself."""
+        if self.curriculum.has_allocation and self.model.training:  # type: ignore[union-attr]
+            num_generations = 1
+        return super()._generate_single_turn(
+            prompt_ids, images, multimodal_fields, num_generations, has_tool_images
+        )
+
     def _calculate_rewards(
         self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
     ) -> torch.Tensor:
