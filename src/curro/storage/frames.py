@@ -67,13 +67,5 @@ def decode(frame: bytes) -> dict[str, Any]:
         if not isinstance(head["values"], dict):
             raise ValueError(f"the values are {type(head['values']).__name__}, not an object")
         return join(head["values"], arrays)
-    except (
-        KeyError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        OverflowError,
-        RecursionError,
-        struct.error,
-    ) as error:
+    except _NO_STATE as error:
         raise CheckpointError(f"these bytes are no state: {error}") from error
