@@ -49,6 +49,17 @@ def test_filling_is_exact_and_failed_groups_are_replaced(tmp_path):
     assert metrics["selected"] == metrics["observed"] + metrics["dropped"] + metrics["in_flight"]
 
 
+def test_metis_judgments_are_trained_on_once(tmp_path):
+    metis = ["+curro.selection.name=metis", "+curro.selection.max_tokens=16", "+curro.selection.candidates=3"]
+    done = run(tmp_path / "out", *SEPARATE, *metis, steps=3)
+    taught = [
+        prompt
+        for update in done.trainer.actor_rollout_wg.updates
+        for prompt, *_ in update["auxiliary_samples"]
+    ]
+    assert len(taught) == done.metrics["observed"] >= 3 * BATCH
+
+
 def test_gpus_that_are_lent_out_between_the_steps(tmp_path):
     switch = "trainer.v1.separate_async.hybrid_rollout.enable_switch"
     with pytest.raises(ConfigError, match=f"set {switch}=False"):
