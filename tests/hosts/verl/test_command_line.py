@@ -60,7 +60,7 @@ UNREAD = """
 from omegaconf import OmegaConf
 from verl.trainer.ppo.v1 import get_trainer_cls
 config = OmegaConf.create({"curro": {"selection": "uniform"}})
-for mode in ("sync", "colocate_async", "separate_async"):
+for mode in ("sync", "colocate_async"):
     try:
         get_trainer_cls(mode)(config)
     except ValueError as error:
@@ -74,8 +74,8 @@ except ValueError as error:
 
 
 def test_a_trainer_that_does_not_read_the_key_says_so():
-    unread = in_new_process(UNREAD).stdout.splitlines()[-4:]
-    names = ["PPOTrainerSync", "PPOTrainerColocateAsync", "PPOTrainerSeparateAsync", "RayPPOTrainer"]
+    unread = in_new_process(UNREAD).stdout.splitlines()[-3:]
+    names = ["PPOTrainerSync", "PPOTrainerColocateAsync", "RayPPOTrainer"]
     for line, trainer in zip(unread, names, strict=True):
         assert line == (
             f"ConfigError the configuration has the key `curro`, which verl's {trainer} does not read: set "
