@@ -133,13 +133,14 @@ def nudged(value: Any, rng: np.random.Generator) -> Any:
 
 def bent(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """The array with another value in some places, cut, doubled, of another type or shape."""
-    way = int(rng.integers(6))
+    way = int(rng.integers(6)) if array.ndim else 4
     if way == 0:
         return array[: len(array) // 2]
     if way == 1:
         return np.concatenate([array, array])
     if way == 2:
-        return array.astype(rng.choice(["int8", "int64", "float32", "float64", "bool", "U8"]))
+        other = rng.choice(["int8", "int64", "float32", "float64", "bool", "U8"])
+        return array.astype("U8" if array.dtype.kind in "SU" else other)
     if way == 3:
         return array.reshape(1, *array.shape)
     changed = array.copy()

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 FORMAT = 3
 _LARGEST = 2**62
+_LAST_STEP = 2**31 - 2
+"""The table keeps steps as int32, and -1 for none."""
 
 
 class Curriculum:
@@ -138,8 +140,8 @@ class Curriculum:
 
         Raises:
             ExhaustedError: fewer than n prompts are free; nothing was selected.
-            ConfigError: n < 1, a step that goes back, a method that did not choose n free prompts, no budget
-                for the curriculum's allocation, or one that it cannot spend.
+            ConfigError: n < 1, a step that goes back or is beyond 2,147,483,646, a method that did not choose
+                n free prompts, no budget for the curriculum's allocation, or one that it cannot spend.
         """
         n, step = _whole("n", n), _whole("step", step)
         rollouts = None if rollouts is None else _whole("rollouts", rollouts)
@@ -149,6 +151,8 @@ class Curriculum:
             raise ConfigError(
                 f"step {step} is before step {self.step}: report the training step, which only grows"
             )
+        if step > _LAST_STEP:
+            raise ConfigError(f"step {step} is beyond {_LAST_STEP}, the last step that can be counted")
         if not self.selection.repeats and n > self.free:
             raise ExhaustedError(
                 f"{n} prompts were asked for and {self.free} of {self.table.size} are free, "
@@ -362,7 +366,7 @@ class Curriculum:
         require(self.table["last_step"].max() <= state["step"], "table/last_step", "is after the last step")
         self.ledger.load_state_dict(state["ledger"], repeats=self.selection.repeats)
         require(self.ledger.steps.max(initial=0) <= state["step"], "ledger/steps", "is after the last step")
-        require(0 <= state["step"] < _LARGEST, "step", "is no training step")
+        require(0 <= state["step"] <= _LAST_STEP, "step", "is no training step")
         require(0 <= state["admitted"] <= self.ledger.observed, "admitted", "is not from 0 to the observed")
         self.step, self.admitted = state["step"], state["admitted"]
         self.signal.load_state_dict(state["signal"])

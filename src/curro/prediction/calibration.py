@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from curro.saved_state import require
+
 WINDOW = 512
 """Groups that the line remembers."""
 PRIOR = 64
@@ -50,4 +52,7 @@ class Calibration:
         return {"sums": self.sums.copy()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.sums = state["sums"].copy()
+        sums = state["sums"]
+        fine = sums.shape == self.sums.shape and np.isfinite(sums).all() and sums[0] > 0
+        require(fine, "calibration/sums", "is not of groups")
+        self.sums = sums.copy()

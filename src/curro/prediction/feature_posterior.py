@@ -13,6 +13,7 @@ from curro.prediction.logistic_regression import LogisticRegression
 from curro.prediction.posterior import FadedPosterior
 from curro.prediction.sparse import SparseRows
 from curro.prompts import PromptTable
+from curro.saved_state import require, require_prompts
 
 STRENGTHS = 2.0 ** np.arange(-1, 8)
 """Candidate strengths of the prior, in rollouts."""
@@ -139,6 +140,12 @@ class FeaturePosterior(FadedPosterior):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict({name: value for name, value in state.items() if name not in _PARTS})
         self.calibration.load_state_dict(state["calibration"])
+        recent, surprises = state["recent"], state["surprises"]
+        fine = len(recent) == 3 and recent.shape[1] <= WINDOW and np.isfinite(recent).all()
+        require(fine and recent[1].min(initial=1) >= 1, "posterior/recent", "is not of groups")
+        require_prompts(recent[0], self.table.size, "posterior/recent")
+        fine = surprises.shape == STRENGTHS.shape and np.isfinite(surprises).all()
+        require(fine, "posterior/surprises", "is not of the strengths")
         self.regression = None
         if "regression" in state:
             self.regression = self._new_regression(len(state["regression"]["weight"]))

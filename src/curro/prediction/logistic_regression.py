@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from curro.errors import CheckpointError
 from curro.prediction.logistic_kernels import centre_and_live, newton_step, predict
 from curro.prediction.sparse import SparseRows
+from curro.saved_state import require
 
 ROUNDS = 3
 """Conjugate gradients of a Newton step."""
@@ -62,7 +64,16 @@ class LogisticRegression:
         self.penalty_B[told_B] = np.clip(evidence_B, _LOOSEST, _TIGHTEST)[told_B]
 
     def predict(self, features: SparseRows) -> np.ndarray:
-        """Success rates (P,)."""
+        """Success rates (P,).
+
+        Raises:
+            CheckpointError: the rows have another number of features: the state was of other ones.
+        """
+        size = len(self.weight_D)
+        if features.width != size:
+            raise CheckpointError(
+                f"the saved regression is of {size} features, the prompts have {features.width}"
+            )
         found_P = np.empty(features.rows)
         rows = features.start, features.slot, features.value
         predict(*rows, self.centre_D, self.bias, self.weight_D, found_P)
@@ -77,5 +88,11 @@ class LogisticRegression:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        shapes = [state[name].shape for name in ("centre", "weight", "penalty")]
+        fine = shapes == [self.centre_D.shape, self.weight_D.shape, self.penalty_B.shape]
+        require(fine, "regression", "is of another number of features")
+        numbers = np.concatenate([state["centre"], state["weight"], [state["bias"]]])
+        fine = np.isfinite(numbers).all() and (state["penalty"] > 0).all()
+        require(fine, "regression", "has numbers that are not finite, or penalties that are not above 0")
         self.centre_D, self.weight_D = state["centre"].copy(), state["weight"].copy()
-        self.bias, self.penalty_B = state["bias"], state["penalty"].copy()
+        self.bias, self.penalty_B = float(state["bias"]), state["penalty"].copy()

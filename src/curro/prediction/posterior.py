@@ -253,7 +253,9 @@ class FadedPosterior:
             np.isfinite([*numbers, *state["losses"]]).all(), "posterior", "has numbers that are not finite"
         )
         ranges = -1e15 <= state["low"] < state["high"] <= 1e15 and state["prior_visits"] > 0
-        require(ranges and state["prior_within"] >= 0, "posterior", "has moments that no rewards have")
+        moments = max(abs(state["prior_mean"]), abs(state["prior_square"]) ** 0.5) <= 1e15
+        fine = ranges and moments and 0 <= state["prior_within"] <= 1e30
+        require(fine, "posterior", "has moments that no rewards have")
         fine = (self.count >= 0).all() and (self.variance >= 0).all() and np.isfinite(self.mean).all()
         require(fine and np.isfinite(self.count).all(), "table/evidence", "is none")
         for name, value in state.items():

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from curro.index import SumTree
+from curro.saved_state import require
 
 
 class ProportionalStore:
@@ -71,6 +72,9 @@ class ProportionalStore:
         return {"inside": self.inside.copy(), "tree": self.tree.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        require(state["inside"].shape == self.inside.shape, "store/inside", "is not of all prompts")
+        self.tree.load_state_dict(state["tree"])
+        outside = np.flatnonzero(~state["inside"])
+        require(not self.tree.weights(outside).any(), "store/tree", "draws prompts that are not in it")
         self.inside = state["inside"].copy()
         self._size = int(np.count_nonzero(self.inside))
-        self.tree.load_state_dict(state["tree"])

@@ -18,7 +18,7 @@ from curro.storage.nested import Place, join, plain, split
 
 _VALUES = "values.json"
 _DAMAGED = (
-    *(KeyError, ValueError, TypeError, OSError, EOFError, NotImplementedError),
+    *(KeyError, ValueError, TypeError, OSError, EOFError, RuntimeError),
     *(zipfile.BadZipFile, zlib.error, struct.error, RecursionError, MemoryError),
 )
 """What reading a file that is cut off, overwritten or of another kind raises."""
