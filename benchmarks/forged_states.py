@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from curro import Curriculum, Reply
+from curro.data import PromptSet
 from curro.errors import CheckpointError, CurroError
 
 SIZE, BATCH, GROUP = 24, 4, 4
+TEXTS = PromptSet([{"prompt": f"{i} + {i * i} =", "answer": "", "key": str(i)} for i in range(SIZE)])
 CURRICULA: dict[str, dict[str, Any]] = {
     "uniform": {"selection": "uniform"},
     "uniform, with replacement": {"selection": "uniform:replacement=true", "admission": "band:0,1"},
@@ -30,6 +32,7 @@ CURRICULA: dict[str, dict[str, Any]] = {
     "pspo, smoothed": {"selection": "pspo", "advantage": "smoothed", "admission": "signal"},
     "posterior": {"selection": "posterior"},
     "frontier": {"selection": "frontier"},
+    "frontier, texts": {"selection": "frontier", "prompts": TEXTS},
     "adcl": {"selection": "adcl:chunks=3"},
     "sec": {"selection": "sec:categories=3"},
     "metis": {"selection": "metis:candidates=2", "advantage": "leave-one-out"},
@@ -68,7 +71,7 @@ def tiny_model() -> tuple[Any, Any]:
 
 
 def make(kind: str) -> Curriculum:
-    curriculum = Curriculum(prompts=SIZE, **CURRICULA[kind])
+    curriculum = Curriculum(**{"prompts": SIZE, **CURRICULA[kind]})
     curriculum.attach(Policy())
     return curriculum
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from benchmarks import forged_states as faults
 
-from curro import CheckpointError, Curriculum
+from curro import CheckpointError, ConfigError, Curriculum
 
 KINDS = [kind for kind in faults.CURRICULA if kind != "pcl"]
 """Without torch; PCL's value model is tried in tests/prediction."""
@@ -43,6 +43,86 @@ def test_judgments_of_prompts_that_there_are_not_are_refused():
         state["selection"]["predictor"][name][values][0] = 99
         with pytest.raises(CheckpointError, match=f"metis/{name}.* not of the table"):
             faults.make("metis").load_state_dict(state)
+
+
+REGRESSION = ("selection", "predictor", "regression")
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "bend", "words"),
+    [
+        ("frontier, texts", (*REGRESSION, "weight"), lambda array: array[:9], "another number of features"),
+        ("frontier, texts", (*REGRESSION, "centre"), lambda array: array * np.nan, "not finite"),
+        ("frontier, texts", (*REGRESSION, "penalty"), lambda array: -array, "not above 0"),
+        (
+            "frontier",
+            ("selection", "predictor", "calibration", "sums"),
+            lambda array: array[:4],
+            "calibration",
+        ),
+        (
+            "frontier, texts",
+            ("selection", "predictor", "recent"),
+            lambda array: -1 - array,
+            "posterior/recent",
+        ),
+        (
+            "frontier",
+            ("selection", "predictor", "surprises"),
+            lambda array: array[:1],
+            "not of the strengths",
+        ),
+        (
+            "posterior",
+            ("selection", "predictor", "prior_mean"),
+            lambda value: 1e200,
+            "moments that no rewards",
+        ),
+        ("published replay, sum tree", ("selection", "heap", "inside"), np.atleast_2d, "bool with 1 dim"),
+        (
+            "published replay, sum tree",
+            ("selection", "heap", "inside"),
+            lambda array: array[:5],
+            "not of all",
+        ),
+        ("published replay, sum tree", ("selection", "heap", "inside"), np.zeros_like, "not in it"),
+        ("published replay", ("table", "smoothed_size"), np.negative, "table/smoothed is not of groups"),
+        ("published replay", ("table", "smoothed_variance"), lambda array: array - 1, "table/smoothed"),
+        ("uniform", ("step",), lambda value: 2**31, "no training step"),
+    ],
+)
+def test_what_a_method_keeps_is_checked(kind, place, bend, words):
+    curriculum = faults.make(kind)
+    faults.train(curriculum, 4, seed=0)
+    state = inside = curriculum.state_dict()
+    for name in place[:-1]:
+        inside = inside[name]
+    inside[place[-1]] = bend(inside[place[-1]])
+    with pytest.raises(CheckpointError, match=words):
+        faults.make(kind).load_state_dict(state)
+
+
+def test_an_archive_that_asks_for_a_password_is_refused(tmp_path):
+    path = tmp_path / "saved.npz"
+    Curriculum("uniform", 5).save(path)
+    whole = bytearray(path.read_bytes())
+    for signature, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        start = -1
+        while (start := whole.find(signature, start + 1)) >= 0:
+            whole[start + flags] |= 1
+    path.write_bytes(whole)
+    with pytest.raises(CheckpointError, match="encrypted"):
+        Curriculum("uniform", 5).load(path)
+
+
+def test_a_step_that_cannot_be_counted_is_refused():
+    curriculum = Curriculum("posterior", 5)
+    with pytest.raises(ConfigError, match="step 2147483647 is beyond 2147483646"):
+        curriculum.select(1, step=2**31 - 1)
+    draw = curriculum.select(1, step=2**31 - 2)
+    curriculum.observe(draw.tickets, [[1, 0]])
+    assert curriculum.table["last_step"].max() == 2**31 - 2
+    assert len(curriculum.select(2, step=2**31 - 2)) == 2
 
 
 @pytest.mark.parametrize("error", [MemoryError, RecursionError, OverflowError, IndexError, AssertionError])

@@ -89,7 +89,7 @@ class LogisticRegression:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         shapes = [state[name].shape for name in ("centre", "weight", "penalty")]
-        fine = shapes == [self.centre_D.shape, self.weight_D.shape, self.penalty_B.shape]
+        fine = shapes == [self.block_D.shape, self.block_D.shape, self.penalty_B.shape]
         require(fine, "regression", "is of another number of features")
         numbers = np.concatenate([state["centre"], state["weight"], [state["bias"]]])
         fine = np.isfinite(numbers).all() and (state["penalty"] > 0).all()

@@ -262,6 +262,9 @@ class PublishedReplay(Selection):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         require(set(np.unique(self.place)) <= {HEAP, SOLVED, UNSOLVED}, "table/pool", "is none of the pools")
+        mean, variance, size = (self.table[f"smoothed_{name}"] for name in ("mean", "variance", "size"))
+        fine = np.isfinite(variance) & (variance >= 0) & np.isfinite(size) & (np.isnan(mean) | (size >= 1))
+        require(fine.all() and not np.isinf(mean).any(), "table/smoothed", "is not of groups")
         require(len(state["due"]) == 2 and min(state["due"]) >= 0, "replay/due", "is not of two pools")
         require(set(state["moves"]) == set(self.moves), "replay/moves", "has other counts")
         self.planned, self.exploring = state["planned"], state["exploring"]
