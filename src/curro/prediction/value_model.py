@@ -171,6 +171,7 @@ class ValueModel(Predictor):
         """
         require(len(state["fresh"]) == 2, "pcl/fresh", "is not of pairs")
         require_prompts(state["fresh"][0], self.table.size, "pcl/fresh")
+        require(0 <= state["updates"] < 2**53, "pcl/updates", "is not a number of updates")
         self.fresh = state["fresh"].copy()
         self.step, self.updates, self.loss = state["step"], state["updates"], state["loss"]
         if "weights" not in state:
