@@ -27,7 +27,7 @@ COMMANDS = {
     ),
     "bench": (
         "curro.cli.bench:bench",
-        "Compare all methods on the tasks of the benchmark, with several seeds.",
+        "Compare all methods on the benchmark's tasks, with several seeds.",
     ),
     "serve": (
         "curro.cli.serve:serve",
@@ -56,7 +56,7 @@ COMMANDS = {
 def make_app(commands: Collection[str]) -> typer.Typer:
     """The command line, with these commands ready to run and the others known by name and first line."""
     app = typer.Typer(
-        help="A curriculum engine for RL post-training: it chooses the prompts that a policy practises on "
+        help="A curriculum engine for RL post-training: it chooses the prompts that a policy is trained on "
         "next.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,

@@ -89,9 +89,9 @@ def bench(
         ),
     ] = False,
 ) -> None:
-    """Compare all methods on the tasks of the benchmark, with several seeds.
+    """Compare all methods on the benchmark's tasks, with several seeds.
 
-    After Ctrl-C, the same command goes on where it stopped.
+    After Ctrl-C, the same command continues.
     """
     quiet()
     from curro.bench.results import Results

@@ -33,7 +33,7 @@ def compare(
         ),
     ] = None,
     seeds: Annotated[
-        int, typer.Option(min=1, help="Train with each curriculum so many times, with seeds 0, 1, ...")
+        int, typer.Option(min=1, help="How many seeds (0, 1, ...) to train each curriculum with.")
     ] = 1,
     jobs: Jobs = None,
     out: Annotated[Path, typer.Option(help="The folder for all runs and for the comparison's page.")] = Path(
@@ -46,7 +46,7 @@ def compare(
 
     All runs have the same settings, the same budget of rollouts and the same seeds. A table shows how many
     rollouts each curriculum needs to reach the final accuracy of the first. If a run fails, the others go on.
-    After Ctrl-C, the same command goes on where it stopped.
+    After Ctrl-C, the same command continues.
     """
     quiet()
     from curro.report import comparison_table, render_comparison, write_comparison

@@ -60,7 +60,7 @@ def estimate(
     """Measure how often a model solves each prompt of a data set.
 
     The estimate's folder holds a line for each prompt and, at the end, a table of pass rates. After
-    Ctrl-C, the same command goes on where it stopped.
+    Ctrl-C, the same command continues.
     """
     quiet()
     from curro.data import load_prompts

@@ -111,7 +111,7 @@ def evaluate(
     """Measure models on benchmark suites or on a data set.
 
     Prints pass@k with 95% intervals, and writes a page with the same tables. After Ctrl-C, the same command
-    goes on where it stopped.
+    continues.
     """
     quiet()
     from curro.environments import resolve_environment

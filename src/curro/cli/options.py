@@ -21,7 +21,9 @@ Config = Annotated[
 ]
 Jobs = Annotated[
     int | None,
-    typer.Option(help="How many runs go side by side. [default: one for each CPU core; one on a GPU]"),
+    typer.Option(
+        help="How many runs to train at the same time. [default: one for each CPU core; one on a GPU]"
+    ),
 ]
 
 

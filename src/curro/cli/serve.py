@@ -25,7 +25,7 @@ def serve(
 ) -> None:
     """Serve a curriculum over HTTP to trainers on this machine.
 
-    Every call is saved before it is answered, so after a kill the same command goes on where it stopped.
+    Every call is saved before it is answered, so after a kill the same command continues.
     Ctrl-C or SIGTERM ends it.
     """
     from curro.serve.run import serve as run

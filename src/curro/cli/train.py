@@ -34,7 +34,7 @@ def train(
     resume: Annotated[
         Path | None,
         typer.Option(
-            help="Go on with the run in this folder, with the settings that it was started with. No other "
+            help="Continue the run in this folder, with the settings that it was started with. No other "
             "option can be given."
         ),
     ] = None,
@@ -43,7 +43,7 @@ def train(
     """Train a model on the prompts that a curriculum chooses.
 
     The run's folder holds the metrics, the prompt table, checkpoints, the trained model and a report.
-    Ctrl-C ends the run after the current step and saves it; --resume goes on.
+    Ctrl-C ends the run after the current step and saves it; --resume continues it.
     """
     quiet()
     from curro.report.advice import advise

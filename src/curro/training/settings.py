@@ -70,7 +70,7 @@ class TrainSettings:
     )
     known: str | None = setting(
         None,
-        "Pass rates known before the first rollout, for selections that keep evidence (frontier, posterior): "
+        "Pass rates known before the first rollout, for the selections frontier and posterior: "
         "a column of the data, the folder of a curro estimate, or the folder of an earlier run.",
         "nothing is known",
     )
@@ -100,8 +100,8 @@ class TrainSettings:
     )
     reward_workers: int = setting(
         1,
-        "How many processes run a reward function of your own. If it exceeds a limit or crashes, the "
-        "completion is not scored, and training goes on. 0 calls the function in the trainer's process, "
+        "How many processes run a reward function of your own. If the function exceeds a limit or crashes, "
+        "the completion is not scored, and the run goes on. 0 calls it in the trainer's process, "
         "without limits.",
         least=0,
     )
@@ -175,8 +175,8 @@ class TrainSettings:
     )
     eval_every: int = setting(
         25,
-        "Evaluate every so many steps. With a gate, evaluate whenever as many rollouts were generated as "
-        "so many steps without rejected groups have, so that runs are compared at equal rollouts. 0: only "
+        "The number of steps, N, between evaluations. With a gate, the model is evaluated after every N P G "
+        "rollouts instead, including rejected groups, so that runs are compared at equal rollouts. 0: only "
         "before the first step and after the last.",
         least=0,
     )
@@ -184,7 +184,7 @@ class TrainSettings:
         None, "How many held-out prompts to evaluate on.", "500, or the lab's recipe", least=1
     )
     eval_samples: int = setting(4, "How many completions of each held-out prompt to sample.", least=1)
-    save_every: int = setting(100, "Save a checkpoint every so many steps.", least=1)
+    save_every: int = setting(100, "The number of steps between checkpoints.", least=1)
     keep_rollouts: int = setting(
         0,
         "How many rollouts of every group to keep in rollouts.jsonl, where curro watch and curro inspect "
@@ -197,8 +197,8 @@ class TrainSettings:
     log: str | None = setting(
         None,
         "Also log every step to trackio, wandb or tensorboard, which has to be installed. The curriculum's "
-        "metrics are called curriculum/METRIC and curriculum/SOURCE/METRIC, and the report's pictures, which "
-        "are logged with the checkpoints, curriculum/pictures/NAME.",
+        "metrics are called curriculum/METRIC and curriculum/SOURCE/METRIC. The report's pictures are logged "
+        "at every checkpoint, as curriculum/pictures/NAME.",
         "only to the run folder",
         choices=("trackio", "wandb", "tensorboard"),
     )
