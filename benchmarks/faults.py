@@ -1,8 +1,8 @@
 """What is wrong ends in one sentence, and nothing is lost: faults put in by the thousand.
 
-    python benchmarks/faults.py states                    # 10^5 forged states of all methods: 40 minutes
-    python benchmarks/faults.py schedules                 # 10^5 fills with faults: 10 minutes
-    python benchmarks/faults.py texts                     # 10^4 hostile texts: 5 minutes
+    python benchmarks/faults.py states                    # 10^5 forged states of all methods: 30 minutes
+    python benchmarks/faults.py schedules                 # 10^5 fills with faults: 15 minutes
+    python benchmarks/faults.py texts                     # 10^4 hostile texts a place: 25 minutes
 
 `forged_states.py`, `fault_schedules.py` and `hostile_texts.py` say what is tried and what has to be true; the
 tests try a few of each. Every part runs in processes of its own, so that a crash or a hang is
