@@ -1,7 +1,7 @@
-"""Fills in which everything goes wrong that can; `benchmarks/faults.py schedules` tries more."""
+"""Fills in which everything goes wrong that can; `python -m tests.rollout.fault_schedules` tries more."""
 
 import pytest
-from benchmarks import fault_schedules
+from tests.rollout import fault_schedules
 
 
 @pytest.mark.parametrize("selection", fault_schedules.SELECTIONS)

@@ -4,26 +4,26 @@ filtered, end twice or are unknown, prompts run out, and the run is killed and r
 After every call the fill's counts agree with each other and with the curriculum's ledger, no prompt comes
 twice into a batch, and every admitted group was trained on once, waits, or was taken away by name.
 `schedules` calls the state machine itself; `driven` goes through its three drivers, with the engine, the
-queue and the processes that the tests have. `faults.py schedules` makes many.
+queue and the processes that the tests have.
+
+    python -m tests.rollout.fault_schedules               # 10^5 fills with faults: 15 minutes
 """
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
+from benchmarks.watched_parts import Seed, all_of
 
 import curro
 from curro.errors import FillError
 from curro.rollout.fill import Fill, InFlight
 from curro.rollout.fill_settings import WHEN_SHORT, FillSettings
 from curro.rollout.fresh_draws import draw_fresh
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # for the tests' engine, queue and processes
 
 SIZE, CALLS = 8, 24
 SELECTIONS = dict.fromkeys(
@@ -252,3 +252,22 @@ def driven(driver: str, cases: int, seed: int, done: Any = None) -> dict[str, in
         if done is not None:
             done.value = case + 1
     return {"kept": cases}
+
+
+def main(
+    cases: Annotated[int, typer.Option(help="Fills of each kind of selection, without a driver.")] = 20_000,
+    drivers: Annotated[int, typer.Option(help="Runs of several fills through each driver.")] = 2_000,
+    seed: Seed = 0,
+) -> None:
+    """Fill batches while everything goes wrong that can."""
+    ended = 0
+    for part, names, number in ((schedules, SELECTIONS, cases), (driven, DRIVERS, drivers)):
+        try:
+            all_of(part, names, number, seed)
+        except SystemExit as end:
+            ended |= bool(end.code)
+    raise SystemExit(ended)
+
+
+if __name__ == "__main__":
+    typer.run(main)
