@@ -7,10 +7,12 @@ Needs Chromium and its driver (Debian's chromium-driver).
 
 from __future__ import annotations
 
-import runpy
 import tempfile
 import threading
 from pathlib import Path
+
+from browser import Browser
+from simulated_runs import simulated_run
 
 from curro.watch.server import WatchServer
 from curro.watch.watched import WatchedRun
@@ -35,14 +37,13 @@ class Page:
 
 
 def main() -> None:
-    simulated = runpy.run_path(str(ROOT / "tests" / "report" / "simulated.py"))["simulated_run"]
-    browser_class = runpy.run_path(str(ROOT / "tests" / "browser" / "browser.py"))["Browser"]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         folder = Path(scratch)
         runs = [
-            WatchedRun(simulated(folder / name, spec, steps=240).path, name) for name, spec in RUNS.items()
+            WatchedRun(simulated_run(folder / name, spec, steps=240).path, name)
+            for name, spec in RUNS.items()
         ]
-        browser = browser_class(folder / "profile")
+        browser = Browser(folder / "profile")
         try:
             with WatchServer(runs) as server:
                 threading.Thread(target=server.serve_forever, daemon=True).start()

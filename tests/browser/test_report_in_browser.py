@@ -1,15 +1,10 @@
 """The pages in a real browser, on a phone and a desk, in light and dark; needs Debian's chromium-driver."""
 
-import runpy
-from pathlib import Path
-
 import pytest
+from benchmarks.browser import Browser
+from benchmarks.simulated_runs import HOSTILE, simulated_run
 
 from curro.report import write_comparison, write_report
-
-HERE = Path(__file__).parent
-Browser = runpy.run_path(str(HERE / "browser.py"))["Browser"]
-simulated = runpy.run_path(str(HERE.parent / "report" / "simulated.py"))
 
 PUBLISHED = "prioritized-replay:variant=published"
 SCREENS = [(width, dark) for width in (360, 1280) for dark in (False, True)]
@@ -25,16 +20,14 @@ def browser(tmp_path_factory):
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    run = simulated["simulated_run"]
-    published = run(folder / "a", PUBLISHED, hostile=True)
-    default = run(folder / "b", "prioritized-replay")
-    predicting = run(folder / "p", "posterior:exploration=0.25")
-    hostile = simulated["HOSTILE"]
+    published = simulated_run(folder / "a", PUBLISHED, hostile=True)
+    default = simulated_run(folder / "b", "prioritized-replay")
+    predicting = simulated_run(folder / "p", "posterior:exploration=0.25")
     return {
         "published": write_report(published),
         "default": write_report(default),
         "predicting": write_report(predicting),
-        "comparison": write_comparison({hostile: [published], "b": [default]}, folder / "c.html"),
+        "comparison": write_comparison({HOSTILE: [published], "b": [default]}, folder / "c.html"),
     }
 
 

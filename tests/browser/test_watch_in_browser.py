@@ -2,21 +2,17 @@
 
 import os
 import re
-import runpy
 import subprocess
 import sys
 import threading
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
+from benchmarks.browser import Browser
+from benchmarks.simulated_runs import simulated_run
+from tests.browser.test_report_in_browser import LEAST_CONTRAST, OUTSIDE, SCREENS
 
 from curro.storage.run_folder import RunFolder
-
-HERE = Path(__file__).parent
-Browser = runpy.run_path(str(HERE / "browser.py"))["Browser"]
-simulated = runpy.run_path(str(HERE.parent / "report" / "simulated.py"))
-checks = runpy.run_path(str(HERE / "test_report_in_browser.py"))
 
 HOSTILE = (
     '</pre><script>window.hurt = 1</script><img src=x onerror="window.hurt = 2">\x1b[31m\u202eabc'
@@ -136,7 +132,7 @@ def test_a_real_run_is_watched_while_it_trains(browser, tmp_path):
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("watched")
-    hostile = simulated["simulated_run"](folder / "hostile", "posterior:exploration=0.25", hostile=True)
+    hostile = simulated_run(folder / "hostile", "posterior:exploration=0.25", hostile=True)
     hostile.append_rollouts(
         {
             "step": row["step"],
@@ -149,10 +145,10 @@ def runs(tmp_path_factory):
         }
         for row in hostile.groups()[-8:]
     )
-    return [hostile.path, simulated["simulated_run"](folder / "plain", "uniform").path]
+    return [hostile.path, simulated_run(folder / "plain", "uniform").path]
 
 
-@pytest.mark.parametrize(("width", "dark"), checks["SCREENS"])
+@pytest.mark.parametrize(("width", "dark"), SCREENS)
 def test_the_page_is_readable(browser, runs, width, dark):
     with watching(*runs) as page:
         browser.console()
@@ -160,7 +156,7 @@ def test_the_page_is_readable(browser, runs, width, dark):
         eventually(browser, "return document.querySelectorAll('figure > svg text').length > 100")
         assert browser.run("return document.documentElement.scrollWidth") <= width
         assert browser.run("return document.querySelectorAll('figure > svg').length") >= 20
-        assert browser.run(checks["LEAST_CONTRAST"]) >= 4.5
+        assert browser.run(LEAST_CONTRAST) >= 4.5
         assert browser.run(OUTSIDE) == []
         assert browser.run("return document.getElementById('verdict').className") in (
             "works",
@@ -211,4 +207,4 @@ def test_runs_are_chosen_by_their_tabs(browser, runs):
         assert browser.run("return !document.querySelector('figure[data-chart=calibration]')")
 
 
-OUTSIDE = checks["OUTSIDE"].replace("'.table'", "'.scroll, pre, dialog, #tip'")
+OUTSIDE_LIVE = OUTSIDE.replace("'.table'", "'.scroll, pre, dialog, #tip'")

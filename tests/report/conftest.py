@@ -1,13 +1,10 @@
 """A simulated run of each kind, made once."""
 
-import runpy
-from pathlib import Path
-
 import pytest
+from benchmarks import simulated_runs
 
 from curro.report import write_report
 
-_SIMULATED = runpy.run_path(str(Path(__file__).with_name("simulated.py")))
 SPECS = {
     "published": "prioritized-replay:variant=published",
     "default": "prioritized-replay",
@@ -18,12 +15,12 @@ SPECS = {
 
 @pytest.fixture(scope="session")
 def hostile_key():
-    return _SIMULATED["HOSTILE"]
+    return simulated_runs.HOSTILE
 
 
 @pytest.fixture(scope="session")
 def simulated_run():
-    return _SIMULATED["simulated_run"]
+    return simulated_runs.simulated_run
 
 
 @pytest.fixture(scope="session")
