@@ -51,7 +51,7 @@ def watching(*runs):
             server.terminate()
 
 
-def eventually(browser, script, seconds=60):
+def eventually(browser, script, seconds=180):
     """What a script returns as soon as it is true."""
     for _ in range(seconds * 5):
         if found := browser.run(script):
