@@ -56,7 +56,7 @@ def cells(found: list[Sheet], title: str) -> dict[str, dict[str, str]]:
 
 
 def summary(found: list[Sheet], results: Results) -> str:
-    """For methods.md: every method over all pools, and its accuracy and signal in each hard one."""
+    """For methods.md: every method that ran on hard and easy pools, and what it did in each hard one."""
     hard, easy = cells(found, HARD), cells(found, EASY)
     columns = ["method", "hard: pass@1", "better than uniform", "rollouts to uniform's level", "easy: pass@1"]
     rows = [
@@ -66,6 +66,7 @@ def summary(found: list[Sheet], results: Results) -> str:
             easy[method]["pass@1"],
         ]
         for method, row in hard.items()
+        if method in easy
     ]
     devices = ", ".join(sorted({row["device"] for row in results.rows.values()}))
     versions = ", ".join(sorted({row["version"] for row in results.rows.values()}))
@@ -82,7 +83,9 @@ def by_pool(found: list[Sheet]) -> str:
     pools = [one.title for one in found if one.title.endswith("/hard")]
     scores = {pool: cells(found, pool) for pool in pools}
     rows = [
-        [method, *(two_numbers(scores[pool].get(method)) for pool in pools)] for method in cells(found, HARD)
+        [method, *(two_numbers(scores[pool].get(method)) for pool in pools)]
+        for method in cells(found, HARD)
+        if method in cells(found, EASY)
     ]
     return markdown(["method", *(pool.removesuffix("/hard") for pool in pools)], rows)
 
