@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -14,7 +16,7 @@ import pytest
 
 from curro import Curriculum
 from curro.errors import ConfigError, ExhaustedError
-from curro.serve import ServedCurriculum
+from curro.serve import ServedCurriculum, run
 from curro.serve.run import token_of
 from curro.serve.settings import ServeSettings
 
@@ -155,3 +157,21 @@ def test_a_file_may_name_data(tmp_path):
     path = tmp_path / "serve.toml"
     path.write_text("data = 'lab:chains'\nlimit = 7\nfolder = 'x'\n[curriculum]\nselection = 'uniform'\n")
     assert ServeSettings.read(path).build().table.size == 7
+
+
+def test_small_replies_are_sent_at_once():
+    """Without TCP_NODELAY a reply of two packets waits 40 ms for the acknowledgement of the first."""
+
+    async def accepted():
+        found = asyncio.Queue()
+        listening = run._listening(0, None)
+        async with await asyncio.start_server(lambda _, writer: found.put_nowait(writer), sock=listening):
+            _, writer = await asyncio.open_connection(*listening.getsockname())
+            other = await found.get()
+            nodelay = other.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            for one in (writer, other):
+                one.close()
+                await one.wait_closed()
+            return nodelay
+
+    assert asyncio.run(accepted())

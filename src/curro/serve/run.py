@@ -80,8 +80,9 @@ def token_of(folder: Path) -> str:
 
 def _listening(port: int, path: Path | None) -> socket.socket:
     """A socket that listens; connections wait in it until the service has started."""
-    family = socket.AF_INET if path is None else socket.AF_UNIX
-    made = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio sends small replies at once (TCP_NODELAY) where a socket says that it is of TCP
+    family, protocol = (socket.AF_INET, socket.IPPROTO_TCP) if path is None else (socket.AF_UNIX, 0)
+    made = socket.socket(family, socket.SOCK_STREAM, protocol)
     try:
         if path is None:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
