@@ -12,12 +12,27 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+
+@contextmanager
+def on_loopback(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """The address of a server in a thread, while it runs."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def save_models(folder: Path) -> tuple[Path, Path]:
@@ -102,19 +117,9 @@ class FakeServer:
         self._lock = threading.Lock()
         self.hung_up = threading.Event()
 
-    @contextmanager
-    def running(self) -> Iterator[str]:
+    def running(self) -> AbstractContextManager[str]:
         """The address while it runs."""
-        server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            server.server_close()
-            thread.join()
+        return on_loopback(_handler(self))
 
     def chunks(self, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
         chat = "messages" in body

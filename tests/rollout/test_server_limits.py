@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from http.server import BaseHTTPRequestHandler
 
 import pytest
+from tests.rollout.server_setup import on_loopback
 
 from curro.errors import EngineError, PromptError
 from curro.rollout.engines import server_limits
@@ -34,18 +34,8 @@ class Hostile:
     def __init__(self, answer: Callable[[Handler], None], good: int = 1) -> None:
         self.answer, self.good, self.requests, self.sent = answer, good, 0, 0
 
-    @contextmanager
-    def running(self) -> Iterator[str]:
-        server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"hostile": self}))
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            server.server_close()
-            thread.join()
+    def running(self) -> AbstractContextManager[str]:
+        return on_loopback(type("Bound", (Handler,), {"hostile": self}))
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
-import subprocess
-import sys
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tests.hosts.trl.launch import in_two_processes
 from tests.hosts.trl.setup import config, dataset
 from tests.hosts.trl.test_fill import Recorded
 from trl import GRPOTrainer
@@ -35,7 +32,6 @@ from curro.rollout.engines.sampling_settings import SamplingSettings
 
 TRAIN = make_app(["train"])
 
-REPOSITORY = Path(__file__).parents[3]
 TOKENIZER = build_tokenizer()
 
 
@@ -301,14 +297,7 @@ def test_plain_trl_takes_the_same_rollouts(tmp_path):
 
 
 def test_processes_whose_episodes_are_over_wait_for_the_others(tmp_path):
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": f"{REPOSITORY / 'src'}:{REPOSITORY}"}
-    script = [str(REPOSITORY / "tests" / "hosts" / "trl" / "two_processes_episodes.py"), str(tmp_path)]
-    done = subprocess.run(
-        command + script, env=environment, capture_output=True, text=True, timeout=300, cwd=REPOSITORY
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    owner, other = (json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(2))
+    owner, other = in_two_processes("two_processes_episodes.py", tmp_path)
     for name in ("plain", "filled"):
         assert owner[name]["weights"] == other[name]["weights"]
         assert owner[name]["moved"]

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+from tests.hosts.trl.launch import in_two_processes
 
 import curro
-
-REPOSITORY = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("two")
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": f"{REPOSITORY / 'src'}:{REPOSITORY}"}
-    script = [str(REPOSITORY / "tests" / "hosts" / "trl" / "two_processes.py"), str(folder)]
-    done = subprocess.run(
-        command + script, env=environment, capture_output=True, text=True, timeout=300, cwd=REPOSITORY
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(2)], folder
+    return in_two_processes("two_processes.py", folder), folder
 
 
 def test_each_process_rolls_out_its_part_of_one_choice(ranks):
