@@ -14,9 +14,10 @@ SOURCE = Path(__file__).parents[1] / "src"
 
 ORDER = (
     "errors", "messages", "html_table", "saved_state", "index", "policy", "loading", "providers", "registry",
-    "data", "port_kernels", "prompts", "groups",
+    "data", "port_kernels", "prompt_checks", "prompts", "groups",
     "tickets", "signal_meter", "source_meter", "storage", "admission", "advantage", "prediction", "selection",
-    "allocation", "draws", "verdicts", "method_specs", "one_at_a_time", "curriculum", "durable", "curro",
+    "allocation", "draws", "draw_requests", "verdicts", "method_specs", "one_at_a_time", "curriculum",
+    "durable", "curro",
     "run_writer", "ticket_writer",
     "method_summaries", "reward", "environments", "rollout",
     "evaluation", "lab", "theory", "report", "watch", "serve", "hosts", "training", "bench", "cli",

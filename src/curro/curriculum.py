@@ -15,8 +15,9 @@ from curro.admission.gate import Gate
 from curro.advantage.base import Advantage
 from curro.allocation.base import Allocation
 from curro.allocation.base import checked as checked_allocation
+from curro.draw_requests import LAST_STEP, check_budget, read_request
 from curro.draws import Draw
-from curro.errors import CheckpointError, ConfigError, ExhaustedError
+from curro.errors import CheckpointError, ExhaustedError
 from curro.groups import read_groups
 from curro.html_table import html_table
 from curro.method_specs import build_method, check_names, describe_method
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     from curro.allocation.beliefs import Beliefs
 
 FORMAT = 3
-_LARGEST = 2**62
-_LAST_STEP = 2**31 - 2
-"""The table keeps steps as int32, and -1 for none."""
 
 
 class Curriculum:
@@ -143,30 +141,13 @@ class Curriculum:
             ConfigError: n < 1, a step that goes back or is beyond 2,147,483,646, a method that did not choose
                 n free prompts, no budget for the curriculum's allocation, or one that it cannot spend.
         """
-        n, step = _whole("n", n), _whole("step", step)
-        rollouts = None if rollouts is None else _whole("rollouts", rollouts)
-        if n < 1:
-            raise ConfigError(f"select needs n >= 1, not {n}")
-        if step < self.step:
-            raise ConfigError(
-                f"step {step} is before step {self.step}: report the training step, which only grows"
-            )
-        if step > _LAST_STEP:
-            raise ConfigError(f"step {step} is beyond {_LAST_STEP}, the last step that can be counted")
+        n, step, rollouts = read_request(n, step, rollouts, latest=self.step)
         if not self.selection.repeats and n > self.free:
             raise ExhaustedError(
                 f"{n} prompts were asked for and {self.free} of {self.table.size} are free, "
                 f"{len(self.ledger)} are in flight: observe or drop some, or ask for fewer"
             )
-        if rollouts is not None and not self.allocation.needs_budget:
-            raise ConfigError(f"{type(self.allocation).__name__} divides no budget: leave `rollouts` out")
-        if rollouts is not None:
-            self.allocation.check(n, rollouts)
-        elif self.has_allocation and self.allocation.needs_budget:
-            raise ConfigError(
-                "the curriculum has an allocation and was asked for no rollouts: pass the budget of these "
-                "prompts as `rollouts`, or leave the allocation out with a host that does not"
-            )
+        check_budget(n, rollouts, self.allocation, is_required=self.has_allocation)
         self.step = step
         choice = checked(self.selection.select(n, step), n, self.selection)
         rollouts_P = self._allocate(choice, step, rollouts)
@@ -366,7 +347,7 @@ class Curriculum:
         require(self.table["last_step"].max() <= state["step"], "table/last_step", "is after the last step")
         self.ledger.load_state_dict(state["ledger"], repeats=self.selection.repeats)
         require(self.ledger.steps.max(initial=0) <= state["step"], "ledger/steps", "is after the last step")
-        require(0 <= state["step"] <= _LAST_STEP, "step", "is no training step")
+        require(0 <= state["step"] <= LAST_STEP, "step", "is no training step")
         require(0 <= state["admitted"] <= self.ledger.observed, "admitted", "is not from 0 to the observed")
         self.step, self.admitted = state["step"], state["admitted"]
         self.signal.load_state_dict(state["signal"])
@@ -388,13 +369,3 @@ def _beliefs(selection: Selection, table: PromptTable) -> Beliefs:
     from curro.allocation.beliefs import Beliefs  # its kernels take a second to import
 
     return Beliefs(selection, table)
-
-
-def _whole(name: str, value: Any) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = _LARGEST
-    if not abs(number) < _LARGEST:
-        raise ConfigError(f"select needs a whole number as {name}, not {value!r:.50}")
-    return number

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from curro.errors import CheckpointError, ConfigError
+from curro.errors import ConfigError
 from curro.html_table import html_table
-from curro.saved_state import require
+from curro.prompt_checks import check_keys, check_range, check_saved
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,9 +63,9 @@ class PromptTable:
         if self.keys is None:
             self.fingerprint = fingerprint or f"{self.size} prompts"
         else:
-            _check_keys(self.keys)
+            check_keys(self.keys)
             self.fingerprint = fingerprint or _fingerprint(self.keys)
-        self.reward_range = _check_range(reward_range)
+        self.reward_range = check_range(reward_range)
         self.prompts_in_flight = np.empty(0, np.int64)
         self.columns: dict[str, np.ndarray] = {}
         self._visited = self.add_together(
@@ -211,25 +211,7 @@ class PromptTable:
         Raises:
             CheckpointError: columns of other names, types or lengths than this table's.
         """
-        if set(state) != set(self.columns):
-            raise CheckpointError(
-                f"the saved prompt table has the columns {sorted(state)}, this one {sorted(self.columns)}: "
-                "load it with the curriculum that saved it"
-            )
-        for name, column in self.columns.items():
-            saved = state[name]
-            if saved.shape != column.shape or saved.dtype != column.dtype:
-                raise CheckpointError(
-                    f"saved column {name!r} is {saved.dtype}{saved.shape}, "
-                    f"this table needs {column.dtype}{column.shape}"
-                )
-        visits, mean, variance = (state[name] for name in ("visits", "reward_mean", "reward_variance"))
-        seen_N = visits > 0
-        require((visits >= 0).all(), "table/visits", "is below 0")
-        require((state["last_step"] >= -1).all(), "table/last_step", "is below -1")
-        require(np.isfinite(mean[seen_N]).all(), "table/reward_mean", "is not finite")
-        fine = np.isfinite(variance[seen_N]).all() and (variance[seen_N] >= 0).all()
-        require(fine, "table/reward_variance", "is not finite and from 0")
+        check_saved(state, self.columns)
         for name, column in self.columns.items():
             column[:] = state[name]
 
@@ -264,41 +246,7 @@ def flat_variance(tolerance: float, reward_range: tuple[float, float] = (0.0, 1.
     return max(tolerance * (1 - tolerance), 1e-12) * (high - low) ** 2 * (1 + 1e-9)
 
 
-def _check_keys(keys: Sequence[str]) -> None:
-    from curro.data.keys import UniqueKeys
-
-    if isinstance(keys, UniqueKeys):
-        return
-    seen: dict[str, int] = {}
-    for row, key in enumerate(keys):
-        if isinstance(key, str) and not key.isascii():
-            _refuse_surrogates(key, row)
-        first = seen.setdefault(key, row)
-        if first != row:
-            raise ConfigError(f"prompts {first} and {row} have the same key {key!r}: keys must be unique")
-
-
-def _refuse_surrogates(key: str, row: int) -> None:
-    try:
-        key.encode()
-    except UnicodeEncodeError as error:
-        raise ConfigError(
-            f"the key of prompt {row} holds half a character ({key[error.start]!a}), which no file can "
-            "store: mend the key"
-        ) from None
-
-
 def _fingerprint(keys: Sequence[str]) -> str:
     from curro.data.identity import fingerprint
 
     return fingerprint(keys)
-
-
-def _check_range(reward_range: tuple[float, float]) -> tuple[float, float]:
-    try:
-        low, high = (float(bound) for bound in reward_range)
-    except (TypeError, ValueError):
-        low = high = np.nan
-    if not (np.isfinite(high - low) and low < high):
-        raise ConfigError(f"reward_range is (failure, success) with failure < success, not {reward_range}")
-    return low, high
