@@ -1,15 +1,20 @@
-"""A GRPOTrainer that also trains on what the curriculum wants trained on besides the rollouts."""
+"""A GRPOTrainer whose policy a curriculum may ask, and that also trains on what comes of the answers."""
 
 from __future__ import annotations
 
 from typing import Any, cast
 
 import torch
+from datasets import Dataset
 
+from curro.environments.environment import Environment
 from curro.hosts.trl.auxiliary import auxiliary_loss, share_out, tokens_divisor
 from curro.hosts.trl.checkpointed import CheckpointedTrainer
-from curro.hosts.trl.policy import TrainedPolicy
+from curro.hosts.trl.policy import ModelAccess, TrainedPolicy
 from curro.policy import AuxiliarySamples
+
+SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+"""Of the rollouts, and of the answers of a policy that is asked something."""
 
 
 class AuxiliaryLossTrainer(CheckpointedTrainer):
@@ -17,9 +22,12 @@ class AuxiliaryLossTrainer(CheckpointedTrainer):
 
     Attributes:
         policy: what the curriculum asks; its seconds are logged.
+        environment: plays the rollouts, where they have several turns.
     """
 
+    train_dataset: Dataset
     policy: TrainedPolicy
+    environment: Environment | None
     _auxiliary: list[AuxiliarySamples]
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
@@ -68,3 +76,29 @@ class AuxiliaryLossTrainer(CheckpointedTrainer):
         weighted, plain = auxiliary_loss(inputs, log_probs)
         self._metrics["train"]["judge/loss"].append(self.accelerator.gather(plain).mean().item())
         return loss + weighted / self.current_gradient_accumulation_steps
+
+    def _model_access(self) -> ModelAccess:
+        """What a policy needs of this trainer."""
+        host = cast(Any, self)
+        return ModelAccess(
+            accelerator=self.accelerator,
+            model=lambda: self.model,
+            wrapped=lambda: self.model_wrapped,
+            is_split=lambda: self.is_fsdp_enabled or self.is_deepspeed_enabled,
+            prompts=lambda number: self.train_dataset[number],
+            tokenizer=host._tokenizer,
+            template=host.chat_template,
+            template_options=host.chat_template_kwargs,
+            tokenize_prompts=lambda prompts: host._tokenize_prompts(prompts),
+            sampling={name: getattr(host, name) for name in SAMPLING}
+            | {
+                "pad_token_id": host._tokenizer.pad_token_id,
+                "bos_token_id": host._tokenizer.bos_token_id,
+                "eos_token_id": host.eos_token_ids,
+            },
+            environment=self.environment,
+            max_completion_length=cast(int, self.max_completion_length),
+            reward_functions=host.reward_funcs,
+            rows=cast(int, self.args.generation_batch_size) // self.accelerator.num_processes,
+            gradient_checkpointing_kwargs=self.args.gradient_checkpointing_kwargs,
+        )

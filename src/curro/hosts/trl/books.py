@@ -64,6 +64,33 @@ def write(
             (logs[name] if inner is None else logs[name][inner]).extend(column)
 
 
+def replace_latest(logged: Any, values: Sequence[float]) -> None:
+    """Put these values in the place of as many that TRL has just logged."""
+    for _ in range(min(len(values), len(logged))):
+        logged.pop()
+    logged.extend(values)
+
+
+def describe_batch(
+    batch: Sequence[KeptGroup],
+    names: Sequence[str],
+    weights: torch.Tensor,
+    is_flat: np.ndarray,
+    *,
+    pad_token: int,
+    ends: Collection[int],
+) -> dict[str, float]:
+    """TRL's metrics of generation, under TRL's names, of the groups that are trained on.
+
+    Args: as `describe_rewards` and `describe_completions` take them.
+    """
+    rewards = torch.cat([group.rewards for group in batch]).double()
+    rows = [part for group in batch for part in group.rows]
+    return describe_rewards(rewards, names, weights, is_flat) | describe_completions(
+        rows, pad_token=pad_token, ends=ends
+    )
+
+
 def describe_rewards(
     rewards: torch.Tensor, names: Sequence[str], weights: torch.Tensor, is_flat: np.ndarray
 ) -> dict[str, float]:

@@ -1,9 +1,9 @@
-"""One process owns the curriculum; the others are told what it decided, errors included."""
+"""One process owns the curriculum and tells the others what it decided; each rolls out an equal share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list
@@ -26,3 +26,9 @@ def on_owner(accelerator: Accelerator, decide: Callable[[], T]) -> T:
     if isinstance(outcome[1], Exception):
         raise outcome[1]
     return outcome[0]  # type: ignore[return-value]
+
+
+def own_share(accelerator: Accelerator, everyone: Any) -> Any:
+    """This process's part of what all processes have in equal parts, one after the other."""
+    rank, rows = accelerator.process_index, len(everyone) // accelerator.num_processes
+    return everyone[rank * rows : (rank + 1) * rows]

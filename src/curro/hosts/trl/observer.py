@@ -1,0 +1,79 @@
+"""Reports finished groups to the curriculum on its owner, and the verdicts to every process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+
+from curro.curriculum import Curriculum
+from curro.draws import Draw
+from curro.hosts.trl.owner import on_owner
+from curro.hosts.trl.records import GroupRecord
+from curro.hosts.trl.reward_groups import Report
+from curro.policy import AuxiliarySamples
+from curro.run_writer import Completion
+from curro.verdicts import Verdict
+
+
+class GroupObserver:
+    """What stands between TRL's rows of rewards and the curriculum's groups.
+
+    Args:
+        accelerator, curriculum: the trainer's.
+        weights, names: of the reward functions.
+        listeners: are called on the main process with every `GroupRecord`.
+
+    Attributes:
+        auxiliary_samples: what the verdicts of a generation want the policy trained on besides the rollouts.
+    """
+
+    def __init__(
+        self,
+        accelerator: Accelerator,
+        curriculum: Curriculum,
+        weights: torch.Tensor,
+        names: Sequence[str],
+        listeners: Sequence[Callable[[GroupRecord], None]],
+    ) -> None:
+        self.accelerator, self.curriculum = accelerator, curriculum
+        self.weights, self.names, self.listeners = weights, names, listeners
+        self.auxiliary_samples: list[AuxiliarySamples] = []
+
+    def report(self, rewards: torch.Tensor, sizes_P: np.ndarray) -> Report:
+        """The rewards of groups of these sizes as the port takes them."""
+        return Report.of(rewards, self.weights, self.names, sizes_P)
+
+    def more(self, tickets: Sequence[int], rewards: torch.Tensor, sizes_P: np.ndarray) -> Sequence[int]:
+        """How many further rollouts each of these open tickets is to get."""
+        arguments = self.report(rewards, sizes_P).arguments()
+        return on_owner(self.accelerator, lambda: self.curriculum.more(tickets, **arguments).tolist())
+
+    def observe(
+        self, draw: Draw, rewards: torch.Tensor, completions: Sequence[Completion], step: int
+    ) -> Verdict:
+        """The verdict on groups with these rollouts of all processes, one after the other.
+
+        Where the curriculum refuses the rewards, the tickets are dropped.
+        """
+        verdict = on_owner(self.accelerator, lambda: self._observe(draw, rewards, completions, step))
+        if verdict.auxiliary_samples is not None:
+            self.auxiliary_samples.append(verdict.auxiliary_samples)
+        return verdict
+
+    def _observe(
+        self, draw: Draw, rewards: torch.Tensor, completions: Sequence[Completion], step: int
+    ) -> Verdict:
+        report, sizes_P = self.report(rewards, draw.rollouts), draw.rollouts
+        try:
+            verdict = self.curriculum.observe(draw.tickets, **report.arguments())
+        except BaseException:
+            self.curriculum.drop(draw.tickets)
+            raise
+        ends = np.cumsum(sizes_P).tolist()
+        groups = [completions[end - size : end] for end, size in zip(ends, sizes_P.tolist(), strict=True)]
+        for listener in self.listeners:
+            listener(GroupRecord(step, draw, report.rewards, verdict, groups))
+        return verdict
