@@ -41,7 +41,7 @@ class World:
             score_timeout=5.0, **options,
         )  # fmt: skip
         self.admitted, self.trained, self.topped = [], [], []
-        settle = self.filler._settle
+        settle = self.filler._settler.settle
 
         def watched(group):
             settle(group)
@@ -49,7 +49,7 @@ class World:
                 self.admitted.append(group.ticket)
             self.check()
 
-        self.filler._settle = watched
+        self.filler._settler.settle = watched
 
     def pick(self, kinds):
         weights = np.array(list(kinds.values()))

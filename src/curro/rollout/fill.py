@@ -6,10 +6,9 @@ The state machine does no I/O. Three drivers feed it: `curro.rollout.filler` fro
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -18,31 +17,10 @@ from curro.draws import Draw
 from curro.errors import FillError
 from curro.rollout.fill_counts import FillCounts
 from curro.rollout.fill_settings import FillSettings
+from curro.rollout.rejected_groups import RejectedGroups
+from curro.rollout.short_batch import explain
 
 GroupT = TypeVar("GroupT")
-FoundT = TypeVar("FoundT")
-
-LOSSES = {
-    "rejected": "rejected by the gate",
-    "failed": "failed",
-    "stale": "too old",
-    "filtered": "removed by the trainer's own filter",
-    "expired": "too old before they were trained on",
-}
-"""Why a group that ended is not in the batch, in words for messages."""
-
-ADVICE = {
-    "rejected": "widen the gate",
-    "failed": "look for the errors of the engine and of the reward",
-    "stale": "allow older groups",
-    "filtered": "turn the trainer's own filter off",
-    "expired": "allow older groups",
-    "limit": "raise the limit of the fill",
-    "prompts": "take more data or smaller batches",
-    "seconds": "allow more seconds",
-    "short": "choose another `when_short`",
-}
-"""What to do about each loss, and about what ran out."""
 
 
 @dataclass(frozen=True)
@@ -51,15 +29,6 @@ class InFlight:
 
     prompt: int
     step: int
-
-
-@dataclass(order=True)
-class _Rejected(Generic[GroupT]):
-    """A rejected group in a heap whose first entry is the least informative, of equal ones the last drawn."""
-
-    informativeness: float
-    minus_ticket: int
-    group: GroupT = field(compare=False)
 
 
 class Fill(Generic[GroupT]):
@@ -79,8 +48,8 @@ class Fill(Generic[GroupT]):
             numbers of groups; where it counts for its rows, sizes and the limit are numbers of rows.
         unit: what sizes are numbers of, for messages.
         counts: where to count.
-        advice: what to do about a loss or about what ran out, in place of entries of `ADVICE`, where a
-            driver's settings have names of their own.
+        advice: what to do about a loss or about what ran out, in place of entries of
+            `curro.rollout.short_batch.ADVICE`, where a driver's settings have names of their own.
 
     Attributes:
         n, step: the size of the batch that is being filled, as `weigh` counts, and its training step.
@@ -108,7 +77,7 @@ class Fill(Generic[GroupT]):
         self.settings, self.size, self.may_repeat = settings, size, may_repeat
         self.weigh, self.unit = weigh, unit
         self.counts = FillCounts() if counts is None else counts
-        self.advice = ADVICE | dict(advice or {})
+        self.advice = dict(advice or {})
         self.n, self.step = 0, 0
         self.in_flight: dict[int, InFlight] = {}
         self.admitted: dict[int, GroupT] = {}
@@ -116,9 +85,9 @@ class Fill(Generic[GroupT]):
         self.held: list[int] = []
         self.exhausted = False
         self.failures = 0
-        self._have = self._ended = self._spare = 0  # admitted, ended and kept rejected groups, as weighed
+        self._have = self._ended = 0  # admitted groups and groups that ended, as weighed
         self._given_prompts: set[int] = set()
-        self._rejected: list[_Rejected[GroupT]] = []
+        self._rejected = RejectedGroups(weigh)
         self._before = replace(self.counts)
 
     # ------------------------------ one batch ------------------------------
@@ -130,10 +99,10 @@ class Fill(Generic[GroupT]):
             waiting: the tickets, of those, that are still to be had. None: all of them.
         """
         self.n, self.step, self.exhausted, self.failures = n, step, False, 0
-        self._rejected, self._before = [], replace(self.counts)
+        self._rejected, self._before = RejectedGroups(self.weigh), replace(self.counts)
         if waiting is not None:
             self.admitted = {ticket: self.admitted[ticket] for ticket in self.admitted if ticket in waiting}
-        self._ended = self._spare = 0
+        self._ended = 0
         self._recount()
         carried = self.in_flight.keys() | self.admitted.keys()
         self._give({ticket: prompt for ticket, prompt in self.given.items() if ticket in carried})
@@ -179,33 +148,26 @@ class Fill(Generic[GroupT]):
         Raises:
             FillError: the batch is short. The admitted groups stay for the next one.
         """
-        taken, size = self._until_full(self.admitted, 0, lambda ticket: self.admitted[ticket])
-        ranked = sorted(self._rejected, reverse=True)
-        best, size = self._until_full(ranked, size, lambda one: one.group)
+        taken, size = self._until_full(self.admitted.values(), 0)
+        best, size = self._until_full(self._rejected.best(), size)
         if size < self.n and self.settings.when_short != "finish":
             raise FillError(self.explain(reason))
-        groups = [self.admitted.pop(ticket) for ticket in taken]
+        for ticket in list(self.admitted)[: len(taken)]:
+            del self.admitted[ticket]
         self._recount()
         self.counts.topped_up += len(best)
-        return groups + [one.group for one in best]
+        return taken + best
 
     def explain(self, reason: str = "") -> str:
         """The sentence that says why the batch is short and what to do."""
-        reason, done = reason or self.reason, self.batch_counts
-        losses = sorted((-getattr(done, name), name) for name in LOSSES if getattr(done, name))
-        said = ", ".join(f"{-number} {LOSSES[name]}" for number, name in losses)
-        todo = [name for _, name in losses[:1]] + [reason] * bool(reason)
-        todo += ["short"] * (self.settings.when_short == "error")
-        advice = [self.advice[name] for name in todo if self.advice[name]]
-        ran_out = {
-            "limit": f"the limit of {self.settings.limit:g} batches was reached",
-            "prompts": f"all {self.size} prompts were tried or are in flight",
-            "seconds": "the time was over",
-        }.get(reason, "no more groups could be had")
-        return (
-            f"step {self.step} cannot be filled: {ran_out}, and {self._have} of {self.n} {self.unit} "
-            f"are admitted. {done.given_out} groups were given out{f' ({said})' if said else ''}: "
-            f"{', or '.join(advice) or 'ask for smaller batches'}"
+        return explain(
+            self.step,
+            f"{self._have} of {self.n} {self.unit} are admitted",
+            reason or self.reason,
+            self.batch_counts,
+            settings=self.settings,
+            prompts=self.size,
+            advice=self.advice,
         )
 
     # ------------------------------ what is given out ------------------------------
@@ -263,10 +225,7 @@ class Fill(Generic[GroupT]):
         self.failures = 0
         self._ended += self.weigh(group)
         if self.settings.when_short == "top-up":
-            heapq.heappush(self._rejected, _Rejected(informativeness, -ticket, group))
-            self._spare += self.weigh(group)
-            while self._rejected and self._spare - self.weigh(self._rejected[0].group) >= self.missing:
-                self._spare -= self.weigh(heapq.heappop(self._rejected).group)
+            self._rejected.add(ticket, group, informativeness, self.missing)
 
     def withdraw(self, ticket: int, why: str) -> None:
         """An admitted group is gone before a batch took it: "filtered" or "expired"."""
@@ -289,16 +248,14 @@ class Fill(Generic[GroupT]):
     def _recount(self) -> None:
         self._have = sum(map(self.weigh, self.admitted.values()))
 
-    def _until_full(
-        self, found: Iterable[FoundT], size: int, group_of: Callable[[FoundT], GroupT]
-    ) -> tuple[list[FoundT], int]:
-        """The first ones of `found` whose groups, with `size`, fill the batch; and the size then."""
-        taken: list[FoundT] = []
-        for one in found:
+    def _until_full(self, groups: Iterable[GroupT], size: int) -> tuple[list[GroupT], int]:
+        """The first groups that, with `size`, fill the batch; and the size then."""
+        taken: list[GroupT] = []
+        for group in groups:
             if size >= self.n:
                 break
-            taken.append(one)
-            size += self.weigh(group_of(one))
+            taken.append(group)
+            size += self.weigh(group)
         return taken, size
 
     def _give(self, given: dict[int, int]) -> None:

@@ -5,22 +5,21 @@ from __future__ import annotations
 import asyncio
 import math
 import operator
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from typing import Self, cast
 
 from curro.curriculum import Curriculum
-from curro.errors import ConfigError, EngineError, ExhaustedError, FillError, RewardError
-from curro.policy import AuxiliarySamples
-from curro.rollout import settle
+from curro.errors import ConfigError, EngineError, FillError
 from curro.rollout.batch import Batch
+from curro.rollout.drawn_groups import DrawnGroups
 from curro.rollout.engines.engine import Engine, Prompt
 from curro.rollout.fill import Fill, FillSettings
-from curro.rollout.fresh_draws import draw_fresh
 from curro.rollout.group import Counts, Group
 from curro.rollout.group_tasks import GroupTasks, wait_for_all
+from curro.rollout.option_checks import check_ends, check_from, check_least_rollouts, check_seconds
 from curro.rollout.scoring import Score, Scorer
+from curro.rollout.settle import Settler, release
 
 
 class Filler:
@@ -80,21 +79,16 @@ class Filler:
         max_failures: int = 32,
         max_seconds: float = math.inf,
     ) -> None:
-        _check_from(1, rollouts_per_prompt=rollouts_per_prompt, max_in_flight=max_in_flight)
-        _check_from(1, least_rollouts=least_rollouts or 1, max_failures=max_failures)
-        _check_from(0, workers=workers, max_staleness=max_staleness, retries=retries)
-        _check_seconds(timeout=timeout, score_timeout=score_timeout, max_seconds=max_seconds)
-        if least_rollouts is not None and least_rollouts > rollouts_per_prompt:
-            raise ConfigError(f"least_rollouts is at most {rollouts_per_prompt}, not {least_rollouts}")
+        check_from(1, rollouts_per_prompt=rollouts_per_prompt, max_in_flight=max_in_flight)
+        check_from(1, max_failures=max_failures)
+        check_from(0, workers=workers, max_staleness=max_staleness, retries=retries)
+        check_seconds(timeout=timeout, score_timeout=score_timeout, max_seconds=max_seconds)
+        check_least_rollouts(least_rollouts, rollouts_per_prompt)
         repeats = curriculum.selection.repeats
-        if repeats and math.isinf(fill.limit) and math.isinf(max_seconds):
-            raise ConfigError(
-                "a selection that repeats prompts never runs out of them: set max_seconds or the fill's "
-                "limit, or a fill whose groups are all rejected would not end"
-            )
+        check_ends(repeats=repeats, limit=fill.limit, max_seconds=max_seconds)
         self.curriculum, self.prompts = curriculum, prompts
         self.rollouts_per_prompt, self.max_in_flight = rollouts_per_prompt, max_in_flight
-        self.max_staleness, self.max_failures, self.max_seconds = max_staleness, max_failures, max_seconds
+        self.max_staleness, self.max_seconds = max_staleness, max_seconds
         self.counts = Counts()
         self._fill: Fill[Group] = Fill(
             fill, size=curriculum.table.size, may_repeat=repeats, counts=self.counts
@@ -104,8 +98,8 @@ class Filler:
             engine, self._scorer, weights, self.counts, self._more,
             slots=max_in_flight, least=least_rollouts, retries=retries, timeout=timeout,
         )  # fmt: skip
-        self._queued: deque[Group] = deque()
-        self._auxiliary_samples: list[AuxiliarySamples] = []
+        self._settler = Settler(curriculum, self._fill, self.counts, max_failures=max_failures)
+        self._drawn = DrawnGroups(curriculum, self._fill, rollouts_per_prompt)
         self._is_filling = self._is_closed = False
 
     async def __aenter__(self) -> Self:
@@ -171,9 +165,9 @@ class Filler:
         finally:
             self._tasks.count_seconds(False)
             try:
-                settle.release(self.curriculum, self._fill.release())
-                while self._queued:
-                    self._drop(self._queued.popleft(), "cancelled")
+                release(self.curriculum, self._fill.release())
+                for group in self._drawn.take_rest():
+                    self._settler.drop(group, "cancelled")
                 if not carry:
                     await self._cancel(self._all())
             finally:
@@ -210,7 +204,7 @@ class Filler:
         tasks, loop = self._tasks, asyncio.get_running_loop()
         while self._fill.missing:
             if tasks.ended:
-                self._settle(tasks.ended.popleft())
+                self._settler.settle(tasks.ended.popleft())
             elif loop.time() >= until:
                 return "seconds"
             else:
@@ -223,61 +217,21 @@ class Filler:
     def _start_groups(self) -> None:
         """Start a group in every free slot, as long as the fill allows."""
         while len(self._tasks.running) < self.max_in_flight and not self._fill.reason:
-            if not self._queued and not self._draw():
+            group = self._drawn.next()
+            if group is None:
                 return
-            group = self._queued.popleft()
             try:
                 text = self.prompts(group.prompt)
             except BaseException:
-                self._drop(group, "failed")
+                self._settler.drop(group, "failed")
                 raise
             self._tasks.start(group, text, self.curriculum.table.key(group.prompt))
 
-    def _draw(self) -> bool:
-        """Queue the next prompt, or with a budget to divide those of a batch; whether there are any."""
-        fill, size, curriculum = self._fill, self.rollouts_per_prompt, self.curriculum
-        try:
-            if curriculum.has_allocation and curriculum.allocation.needs_budget:
-                n = int(max(1, min(fill.n, fill.untried)))
-                draw = draw_fresh(curriculum, fill, n, step=fill.step, rollouts=n * size)
-            else:
-                draw = draw_fresh(curriculum, fill, 1, step=fill.step)
-        except ExhaustedError:
-            return False
-        sizes = draw.rollouts.tolist() if curriculum.has_allocation else [size]
-        rows = zip(draw.prompts.tolist(), draw.tickets.tolist(), sizes, strict=True)
-        self._queued += [Group(prompt, ticket, fill.step, number) for prompt, ticket, number in rows]
-        return True
-
     def _more(self, group: Group) -> int:
         """How many further rollouts a group gets: as many as the allocation wants, within the limit."""
-        wanted = settle.more(self.curriculum, group)
+        wanted = self._settler.more(group)
         most = self._fill.settings.limit * max(self._fill.n, 1) * self.rollouts_per_prompt
         return int(max(0, min(wanted, most - self._batch_counts.rollouts)))
-
-    def _settle(self, group: Group) -> None:
-        """Observe or drop a group that has ended.
-
-        Raises:
-            EngineError, RewardError, ConfigError: this ended the group.
-            FillError: too many groups in a row failed.
-        """
-        error, kept = group.error, f"{self.kept} admitted groups are kept for the next fill"
-        if error is None:
-            samples = settle.observe(self.curriculum, self._fill, self.counts, group)
-            if samples is not None:
-                self._auxiliary_samples.append(samples)
-            return
-        self._drop(group, "failed")
-        if isinstance(error, EngineError | RewardError | ConfigError):
-            error.add_note(kept)
-            raise error
-        if self._fill.failures >= self.max_failures:
-            key = self.curriculum.table.key(group.prompt)
-            raise FillError(
-                f"step {self._fill.step} cannot be filled: {self._fill.failures} groups in a row failed; the "
-                f"last, prompt {key!r}: {error}. {kept}"
-            ) from error
 
     def _batch(self, reason: str) -> Batch:
         try:
@@ -285,7 +239,7 @@ class Filler:
         except FillError as error:
             error.add_note(f"{self.kept} admitted groups are kept for the next fill")
             raise
-        samples, self._auxiliary_samples = tuple(self._auxiliary_samples), []
+        samples = self._settler.take_auxiliary()
         return Batch.of(groups, samples, self.rollouts_per_prompt, self._batch_counts, self.curriculum.credit)
 
     async def _drop_stale(self) -> None:
@@ -295,25 +249,10 @@ class Filler:
     def _all(self) -> list[Group]:
         return [*self._tasks.running, *self._tasks.ended]
 
-    def _drop(self, group: Group, why: str) -> None:
-        settle.drop(self.curriculum, self._fill, self.counts, group, why)
-
     async def _cancel(self, groups: Iterable[Group], why: str = "cancelled") -> None:
         """Drop groups at once, and wait until the engine has stopped generating them."""
         groups = list(groups)
         tasks = self._tasks.cancel(groups)
         for group in groups:
-            self._drop(group, why)
+            self._settler.drop(group, why)
         await wait_for_all(tasks)
-
-
-def _check_from(lowest: int, **options: float) -> None:
-    for name, value in options.items():
-        if not value >= lowest:
-            raise ConfigError(f"{name} is a number from {lowest}, not {value}")
-
-
-def _check_seconds(**options: float | None) -> None:
-    for name, seconds in options.items():
-        if seconds is not None and not seconds > 0:
-            raise ConfigError(f"{name} is a number of seconds above 0, not {seconds}")

@@ -25,7 +25,7 @@ FILL_ADVICE = {
     "limit": "raise curro.fill_limit",
     "short": "",
 }
-"""What to do about a short batch, in verl's settings (`curro.rollout.fill.ADVICE`)."""
+"""What to do about a short batch, in verl's settings (`curro.rollout.short_batch.ADVICE`)."""
 
 
 @dataclass(frozen=True)
