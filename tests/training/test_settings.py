@@ -8,7 +8,8 @@ import math
 import pytest
 
 from curro import ConfigError
-from curro.training.settings import MAX_SEED, TrainSettings, known_settings
+from curro.training.declared import MAX_SEED, known_settings
+from curro.training.settings import TrainSettings
 
 
 @pytest.mark.parametrize(

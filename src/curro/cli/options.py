@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from curro.training.declared import known_settings
 from curro.training.setting import Setting, plain_type
-from curro.training.settings import TrainSettings, known_settings
+from curro.training.settings import TrainSettings
 
 Config = Annotated[
     Path | None,

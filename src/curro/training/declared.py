@@ -1,0 +1,225 @@
+"""Every setting of `curro train`, declared once: the options and the documentation are made from this."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, fields
+from typing import Any, get_type_hints
+
+from curro.reward.sandbox.confinement import SANDBOX
+from curro.training.reward_range import parse_reward_range, reward_range_of
+from curro.training.setting import Setting, setting, setting_of
+
+LOSS_TYPES = ("dr_grpo", "dapo", "grpo", "bnpo", "cispo", "sapo", "luspo", "vespo")
+"""TRL's."""
+
+WHEN_SHORT = ("top-up", "error")
+
+MAX_SEED = 2**32 - 1
+"""NumPy's."""
+
+
+@dataclass(frozen=True)
+class DeclaredSettings:
+    """The settings of a run; what is None comes from the recipe of the lab's task, else from a default.
+
+    Raises:
+        ConfigError: a value that no run could use.
+    """
+
+    data: str = setting(
+        "lab:spell_backward",
+        "The training prompts: lab:NAME, a JSONL or Parquet file, a folder, or a data set's id on the "
+        "Hugging Face Hub.",
+    )
+    limit: int | None = setting(None, "Use only the first LIMIT prompts of the data.", "all", least=1)
+    model: str | None = setting(
+        None,
+        "The model: lab:NAME, a folder, or a model's id on the Hugging Face Hub.",
+        "the lab's own model, for data of the lab",
+    )
+    curriculum: str = setting(
+        "frontier",
+        "The selection method, which chooses the prompts of every step: NAME, NAME:OPTION=VALUE,... or "
+        "your own as MODULE:CLASS or MODULE:CLASS:OPTION=VALUE,... `curro methods` lists them. The text "
+        "'SELECTION allocation=... advantage=... admission=...' gives several parts at once.",
+    )
+    allocation: str | None = setting(
+        None,
+        "How a step's rollouts are divided among its prompts; written like --curriculum, for example "
+        "knapsack or screen:first=4,total=16. The number of rollouts per step stays the same.",
+        "the same number for every prompt",
+    )
+    advantage: str | None = setting(
+        None,
+        "The advantage estimator, which credits each rollout; written like --curriculum.",
+        "TRL's; leave-one-out with --allocation",
+    )
+    admission: str | None = setting(
+        None,
+        "The gate, which decides which finished groups enter the update; written like --curriculum, for "
+        "example band:0.3,0.7. Rejected groups are replaced with new ones.",
+        "all groups enter",
+    )
+    known: str | None = setting(
+        None,
+        "Pass rates known before the first rollout, for the selections frontier and posterior: "
+        "a column of the data, the folder of a curro estimate, or the folder of an earlier run.",
+        "nothing is known",
+    )
+    fill_limit: float = setting(
+        10.0,
+        "With a gate: the most groups to generate for one step, as a multiple of its prompts.",
+        least=1,
+    )
+    when_short: str = setting(
+        "top-up",
+        "With a gate, what to do at the fill limit: top-up completes the step with the rejected "
+        "groups of the highest reward variance; error ends the run.",
+        choices=WHEN_SHORT,
+    )
+    loss_type: str = setting("dr_grpo", "The loss, by TRL's name for it.", choices=LOSS_TYPES)
+    reward: str = setting(
+        "auto",
+        "How completions are scored: math, exact, code, function-calls, format, language, cosine, overlong, "
+        "repetition, reasoning-gym, lab, a function of your own as MODULE:FUNCTION, or auto, which decides "
+        "by the data. NAME:OPTION=VALUE sets an option; math+0.2*format adds rewards up.",
+    )
+    sandbox: str = setting(
+        "auto",
+        "How the reward code confines programs that the model wrote. required uses bubblewrap or Landlock, "
+        "and ends the run if neither works; none sets resource limits only; auto uses the best that works.",
+        choices=SANDBOX,
+    )
+    reward_workers: int = setting(
+        1,
+        "How many processes run a reward function of your own. If the function exceeds a limit or crashes, "
+        "the completion is not scored, and the run goes on. 0 calls it in the trainer's process, "
+        "without limits.",
+        least=0,
+    )
+    reward_seconds: float = setting(
+        60.0, "Seconds that a reward function of your own may take for one completion.", above=0
+    )
+    reward_memory: float = setting(
+        8.0,
+        "Gigabytes of address space for each process that runs a reward function of your own.",
+        above=0,
+    )
+    reward_range: tuple[float, float] = setting(
+        (0.0, 1.0),
+        "LOW,HIGH: the rewards of complete failure and of complete success.",
+        parse=parse_reward_range,
+    )
+    environment: str | None = setting(
+        None,
+        "For tasks of several turns: MODULE:FUNCTION that makes the environment, which also scores its "
+        "episodes.",
+        "the lab's own, for its tasks of several turns",
+    )
+    rollouts: int = setting(
+        25_600,
+        "The budget of the run, rounded up to whole steps. Rejected groups count.",
+        least=1,
+    )
+    eval_data: str | None = setting(
+        None,
+        "Held-out prompts to evaluate on; written like --data.",
+        "the lab's test split, for data of the lab; else no evaluation",
+    )
+    prompts_per_step: int | None = setting(
+        None, "P, the prompts of a training step.", "16, or the lab's recipe", least=1
+    )
+    rollouts_per_prompt: int | None = setting(
+        None,
+        "G, the rollouts of each prompt, which form a group. A group needs 2 or more to have a signal.",
+        "8, or the lab's recipe",
+        least=2,
+    )
+    device_batch: int | None = setting(
+        None,
+        "How many completions go through the model at once; gradients are accumulated over the rest of "
+        "the step.",
+        "the whole step",
+        least=1,
+    )
+    learning_rate: float | None = setting(
+        None,
+        "The learning rate of AdamW, constant after the warm-up.",
+        "1e-6, or the lab's recipe",
+        above=0,
+    )
+    warmup_steps: int | None = setting(
+        None, "Steps over which the learning rate rises to its value.", "10, or the lab's recipe", least=0
+    )
+    lora_rank: int | None = setting(
+        None,
+        "Train LoRA matrices of this rank on all linear layers instead of the weights. They are merged into "
+        "the saved model.",
+        "all weights are trained",
+        least=1,
+    )
+    temperature: float = setting(1.0, "The sampling temperature.", above=0)
+    max_completion_length: int | None = setting(
+        None,
+        "The most tokens of a completion. In tasks of several turns it includes the observations.",
+        "256, or the lab's recipe",
+        least=1,
+    )
+    eval_every: int = setting(
+        25,
+        "The number of steps, N, between evaluations. With a gate, the model is evaluated after every N P G "
+        "rollouts instead, including rejected groups, so that runs are compared at equal rollouts. 0: only "
+        "before the first step and after the last.",
+        least=0,
+    )
+    eval_prompts: int | None = setting(
+        None, "How many held-out prompts to evaluate on.", "500, or the lab's recipe", least=1
+    )
+    eval_samples: int = setting(4, "How many completions of each held-out prompt to sample.", least=1)
+    save_every: int = setting(100, "The number of steps between checkpoints.", least=1)
+    keep_rollouts: int = setting(
+        0,
+        "How many rollouts of every group to keep in rollouts.jsonl, where curro watch and curro inspect "
+        "read them; those of the lowest and the highest reward come first.",
+        least=0,
+    )
+    keep_megabytes: float = setting(
+        1000.0, "Stop keeping rollouts when rollouts.jsonl has this size.", least=0
+    )
+    log: str | None = setting(
+        None,
+        "Also log every step to trackio, wandb or tensorboard, which has to be installed. The curriculum's "
+        "metrics are called curriculum/METRIC and curriculum/SOURCE/METRIC. The report's pictures are logged "
+        "at every checkpoint, as curriculum/pictures/NAME.",
+        "only to the run folder",
+        choices=("trackio", "wandb", "tensorboard"),
+    )
+    prompt_column: str | None = setting(
+        None, "The column that holds the prompts; dots reach into nested columns.", "found by its name"
+    )
+    answer_column: str | None = setting(None, "The column that holds the answers.", "found by its name")
+    key_column: str | None = setting(
+        None, "A column of unique keys that name the prompts.", "found by its name, else a hash"
+    )
+    threads: int = setting(
+        1, "How many CPU threads to use. Two runs side by side are fastest with one thread each.", least=1
+    )
+    seed: int = setting(
+        0,
+        "The seed of all random numbers: the choice of prompts, sampling and training.",
+        least=0,
+        most=MAX_SEED,
+    )
+
+    def __post_init__(self) -> None:
+        for name, (item, annotation) in known_settings().items():
+            item.check(name, getattr(self, name), annotation)
+        object.__setattr__(self, "reward_range", reward_range_of(self.reward_range))
+
+
+@functools.cache
+def known_settings() -> dict[str, tuple[Setting, Any]]:
+    """Of every setting by name, in order: the `Setting` and the annotation."""
+    annotations = get_type_hints(DeclaredSettings)
+    return {item.name: (setting_of(item), annotations[item.name]) for item in fields(DeclaredSettings)}
