@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from curro.errors import ConfigError
@@ -65,6 +66,25 @@ def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
     for wrong, message in found:
         if wrong:
             raise ConfigError(message)
+
+
+def refuse_large_batch(config: Any, settings: VerlSettings, mode: str, prompts: int) -> None:
+    """Look for more prompts in flight together than the data set has.
+
+    Args:
+        mode: verl's, whose warm-up keeps prompts in flight ahead of the batch.
+
+    Raises:
+        ConfigError: naming the settings of verl that are to be lowered.
+    """
+    batch = config.data.train_batch_size
+    ahead = math.floor(config.trainer.v1.get(mode, {}).get("num_warmup_batches", 0) * batch)
+    if batch + ahead > prompts and not settings.may_repeat:
+        window = f", and trainer.v1.{mode}.num_warmup_batches keeps {ahead} more in flight"
+        raise ConfigError(
+            f"a batch takes {batch} prompts{window if ahead else ''}; the data set has {prompts}: lower "
+            f"data.train_batch_size{' or num_warmup_batches' if ahead else ''}"
+        )
 
 
 def _for_auxiliary(config: Any) -> list[tuple[bool, str]]:

@@ -27,6 +27,14 @@ def rows_divisor(config: Any, *, ranks: int, mini_batches: int, ref_ranks: int |
     return divisor
 
 
+def ranks_of(workers: Any, role: str) -> int:
+    """How many parts verl splits a batch into for these workers."""
+    ranks = workers._dispatch_info
+    if role not in ranks:
+        ranks[role] = workers._query_dispatch_info(role)
+    return max(ranks[role]) + 1
+
+
 def _share(divisor: int, places: int) -> int:
     """What equal parts are to be divisible by, so that so many of them are divisible by `divisor`."""
     return divisor // math.gcd(divisor, places)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 import uuid
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import transfer_queue as tq
 from omegaconf import open_dict
@@ -18,18 +16,14 @@ from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils as tu
-from verl.utils.config import omega_conf_to_dataclass
 
-from curro.errors import ConfigError
 from curro.evaluation.pass_at_k import held_out_scores
 from curro.groups import largest_reward
-from curro.hosts.verl.auxiliary import AuxiliaryWorkers, add_auxiliary
-from curro.hosts.verl.conflicts import refuse_conflicts
+from curro.hosts.verl.auxiliary_trainer import AuxiliaryTrainer
+from curro.hosts.verl.conflicts import refuse_conflicts, refuse_large_batch
 from curro.hosts.verl.credit import write_credit
 from curro.hosts.verl.groups import Named
 from curro.hosts.verl.identity import RowIdentity
-from curro.hosts.verl.loss import ppo_loss_with_auxiliary
-from curro.hosts.verl.micro_batches import rows_divisor
 from curro.hosts.verl.owner import CurriculumClient, start_owner
 from curro.hosts.verl.policy import Serving
 from curro.hosts.verl.replay import (
@@ -44,16 +38,11 @@ from curro.hosts.verl.settings import FILL_ADVICE, VerlSettings
 from curro.hosts.verl.tickets import ticket_of, uid_of
 from curro.rollout.polled_fill import PolledFill
 
-if TYPE_CHECKING:
-    from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Host
-else:
-    Host = object
-
 FILE = Path("curro") / "curriculum.npz"
 """Of a checkpoint's folder."""
 
 
-class CurriculumTrainer(Host):
+class CurriculumTrainer(AuxiliaryTrainer):
     """What a curriculum adds to verl's trainers, as a class to be mixed in before one of them.
 
     Attributes:
@@ -72,15 +61,9 @@ class CurriculumTrainer(Host):
     buffer: type[ReportingBuffer]
 
     owner: CurriculumClient
-    config: Any
     global_steps: int
-    replay_buffer: Any
     train_dataset: Any
     train_dataloader: Any
-    actor_rollout_wg: Any
-    ref_policy_wg: Any
-    use_reference_policy: bool
-    ref_in_actor: bool
 
     def __init__(self, config: Any) -> None:
         self.settings = VerlSettings.read(config.get("curro", None))
@@ -91,7 +74,6 @@ class CurriculumTrainer(Host):
             config.trainer.v1.sampler.sync_refill_failed_groups = True
         with open_dict(config):
             config.curro_owner = f"curro-{uuid.uuid4().hex[:8]}"
-        self._auxiliary_rows = 0
         super().__init__(config)
 
     def _build_replay_buffer(self) -> Any:
@@ -105,7 +87,7 @@ class CurriculumTrainer(Host):
     def _init_dataloader(self) -> None:
         super()._init_dataloader()
         size = len(self.train_dataset)
-        self._check_size(size)
+        refuse_large_batch(self.config, self.settings, self.mode, size)
         self.prompt_rows = DrawnRows(size)
         self.train_dataloader = StatefulDataLoader(
             dataset=self.train_dataset,
@@ -131,23 +113,12 @@ class CurriculumTrainer(Host):
         )  # fmt: skip
         self.replay_buffer.fill = self.fill
 
-    def _check_size(self, size: int) -> None:
-        batch = self.config.data.train_batch_size
-        ahead = math.floor(self.config.trainer.v1.get(self.mode, {}).get("num_warmup_batches", 0) * batch)
-        if batch + ahead > size and not self.settings.may_repeat:
-            window = f", and trainer.v1.{self.mode}.num_warmup_batches keeps {ahead} more in flight"
-            raise ConfigError(
-                f"a batch takes {batch} prompts{window if ahead else ''}; the data set has {size}: lower "
-                f"data.train_batch_size{' or num_warmup_batches' if ahead else ''}"
-            )
-
     def on_init_end(self) -> None:
         super().on_init_end()
         if self.settings.asks_policy:
             client = self.get_llm_client()
             self.owner.lend(Serving.of(client, self.tokenizer, self.config))
-            actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
-            self.actor_rollout_wg.set_loss_fn(partial(ppo_loss_with_auxiliary, actor))
+            self._train_on_auxiliary()
 
     # ------------------------------ which prompts ------------------------------
 
@@ -206,39 +177,6 @@ class CurriculumTrainer(Host):
             write_credit(batch, self.owner.credit)
         return batch
 
-    def _balance_batch(self, batch: Any, metrics: dict, *args: Any, **kwargs: Any) -> Any:
-        """verl's, and the auxiliary samples of this step dealt out over the balanced parts."""
-        batch = super()._balance_batch(batch, metrics, *args, **kwargs)
-        auxiliary_samples, self.replay_buffer.auxiliary_samples = self.replay_buffer.auxiliary_samples, []
-        self._auxiliary_rows = 0
-        if auxiliary_samples:
-            before = len(batch)
-            self._mini_batches = before // self._mini_batch
-            split = {"ranks": _ranks(self.actor_rollout_wg, "actor"), "mini_batches": self._mini_batches}
-            own_reference = self.use_reference_policy and not self.ref_in_actor
-            ref_ranks = _ranks(self.ref_policy_wg, "ref") if own_reference else None
-            divisor = rows_divisor(self.config, **split, ref_ranks=ref_ranks)
-            end = self.tokenizer.eos_token_id
-            batch = add_auxiliary(batch, auxiliary_samples, **split, divisor=divisor, end=end)
-            self._auxiliary_rows = len(batch) - before
-        return batch
-
-    @property
-    def _mini_batch(self) -> int:
-        """Rollouts of an optimizer step."""
-        rollout = self.config.actor_rollout_ref
-        return rollout.actor.ppo_mini_batch_size * rollout.rollout.n
-
-    def _update_actor(self, batch: Any, metrics: dict) -> Any:
-        plain = self.actor_rollout_wg
-        if self._auxiliary_rows:
-            longer = self._mini_batch + self._auxiliary_rows // self._mini_batches
-            self.actor_rollout_wg = AuxiliaryWorkers(plain, longer)
-        try:
-            return super()._update_actor(batch, metrics)
-        finally:
-            self.actor_rollout_wg = plain
-
     # ------------------------------ checkpoints ------------------------------
 
     def _save_checkpoint(self) -> None:
@@ -264,14 +202,6 @@ class CurriculumTrainer(Host):
         """The tags of the groups in verl's queue, by their names."""
         queue = (tq.kv_list("train") or {}).get("train", {})
         return {uid: tag for uid, tag in queue.items() if tag.get("is_prompt", False)}
-
-
-def _ranks(workers: Any, role: str) -> int:
-    """How many parts verl splits a batch into for these workers."""
-    ranks = workers._dispatch_info
-    if role not in ranks:
-        ranks[role] = workers._query_dispatch_info(role)
-    return max(ranks[role]) + 1
 
 
 @register_trainer("curro_sync")
