@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import operator
 import subprocess
 import sys
@@ -12,25 +11,9 @@ import pytest
 from curro.errors import ConfigError
 from curro.loading import load_callable, load_object
 
-_number = itertools.count()
 
-
-@pytest.fixture
-def module(tmp_path, monkeypatch):
-    """Writes a module with a name of its own into a working directory of its own; returns the name."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-
-    def write(text: str) -> str:
-        name = f"my_module_{next(_number)}"
-        (tmp_path / f"{name}.py").write_text(text)
-        return name
-
-    return write
-
-
-def test_from_the_working_directory_and_from_what_is_installed(module):
-    name = module("n = 3\n")
+def test_from_the_working_directory_and_from_what_is_installed(user_module):
+    name = user_module("n = 3\n")
     assert load_object(f"{name}:n", "reward") == load_object(f"{name}.py:n", "reward") == 3
     assert load_callable("operator:eq", "reward") is operator.eq
 
@@ -42,8 +25,8 @@ def test_curro_s_own_are_not_looked_for_in_the_working_directory(tmp_path, monke
     assert str(tmp_path) not in sys.path
 
 
-def test_a_name_that_is_not_there(module):
-    name = module(
+def test_a_name_that_is_not_there(user_module):
+    name = user_module(
         "from math import sqrt\nclass Helper: ...\ndef score_it(c, r): ...\ndef _hidden(c, r): ...\nn = 3\n"
     )
     message = (
@@ -53,12 +36,12 @@ def test_a_name_that_is_not_there(module):
     with pytest.raises(ConfigError, match=message):
         load_object(f"{name}:scoreit", "reward")
     with pytest.raises(ConfigError, match=r"has no ''; it has: none$"):
-        load_object(f"{module('')}:", "reward")
+        load_object(f"{user_module('')}:", "reward")
     with pytest.raises(ConfigError, match=rf"^reward '{name}:n' is 3, neither a function nor a class$"):
         load_callable(f"{name}:n", "reward")
 
 
-def test_a_module_that_is_not_there(module):
+def test_a_module_that_is_not_there(user_module):
     with pytest.raises(
         ConfigError, match=r"^reward 'no_such_module:f': there is no module 'no_such_module' in /.* nor"
     ):
@@ -77,8 +60,8 @@ def test_a_module_that_is_not_there(module):
         ("1 / 0\n", "failed: ZeroDivisionError: "),
     ],
 )
-def test_a_module_that_does_not_import(module, text, message):
-    name = module(text)
+def test_a_module_that_does_not_import(user_module, text, message):
+    name = user_module(text)
     with pytest.raises(ConfigError, match=rf"^environment '{name}:f': importing '{name}' {message}"):
         load_object(f"{name}:f", "environment")
 

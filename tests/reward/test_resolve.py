@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import sys
-
 import pytest
 
 from curro.data import PromptSet, load_prompts
@@ -12,25 +9,10 @@ from curro.errors import ConfigError, RewardError
 from curro.reward import resolve_reward
 
 ROW = {"prompt": "1+1", "answer": "2", "key": "k0"}
-_number = itertools.count()
 
 
-@pytest.fixture
-def module(tmp_path, monkeypatch):
-    """Writes a module with a name of its own into a working directory of its own; returns the name."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-
-    def write(text: str) -> str:
-        name = f"my_reward_{next(_number)}"
-        (tmp_path / f"{name}.py").write_text(text)
-        return name
-
-    return write
-
-
-def test_a_function_of_the_users_own(module):
-    name = module(
+def test_a_function_of_the_users_own(user_module):
+    name = user_module(
         "def f(completion, row):\n    return None if not completion else float(completion == row['answer'])\n"
     )
     for spec in (f"{name}:f", f"{name}.py:f"):
@@ -43,16 +25,16 @@ def test_a_function_of_an_installed_module():
     assert resolve_reward("operator:eq").score(["2"], [ROW]) == [0.0]
 
 
-def test_a_function_that_fails_names_the_prompt(module):
-    name = module("def f(completion, row):\n    return 1 / 0\n")
+def test_a_function_that_fails_names_the_prompt(user_module):
+    name = user_module("def f(completion, row):\n    return 1 / 0\n")
     with pytest.raises(
         RewardError, match=rf"^reward '{name}:f' failed for the prompt 'k0': ZeroDivisionError: division"
     ):
         resolve_reward(f"{name}:f").score(["2"], [ROW])
 
 
-def test_nan_of_the_users_names_the_prompt(module):
-    name = module("def f(completion, row):\n    return float('nan')\n")
+def test_nan_of_the_users_names_the_prompt(user_module):
+    name = user_module("def f(completion, row):\n    return float('nan')\n")
     with pytest.raises(RewardError, match=r"gave nan for the prompt 'k0'"):
         resolve_reward(f"{name}:f").score(["2"], [ROW])
 

@@ -18,9 +18,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from benchmarks.watched_parts import Seed, all_of
+from tests.rollout.fill_promises import check, drop_held, end_batch
 
 import curro
-from curro.errors import FillError
 from curro.rollout.fill import Fill, InFlight
 from curro.rollout.fill_settings import WHEN_SHORT, FillSettings
 from curro.rollout.fresh_draws import draw_fresh
@@ -111,26 +111,9 @@ class Schedule:
         raise AssertionError("a group that is not there came to an end")
 
     def finish(self) -> None:
-        fill, short = self.fill, self.fill.n
-        if self.rng.random() < 0.5 and fill.in_flight:
-            self.curriculum.drop(np.array(list(fill.in_flight)))
-            for ticket in list(fill.in_flight):
-                fill.lose(ticket, "cancelled")
-        self.release()
-        try:
-            groups = fill.take()
-        except FillError:
-            assert fill.settings.when_short != "finish"
-            assert len(fill.admitted) < short
-        else:
-            assert len(groups) == short or fill.settings.when_short == "finish"
-            assert fill.settings.when_short == "top-up" or set(groups) <= set(self.admitted)
-            self.trained += groups
+        cancel = bool(self.rng.random() < 0.5)
+        self.trained += end_batch(self.fill, self.curriculum, self.admitted, cancel=cancel)
         self.begin()
-
-    def release(self) -> None:
-        if held := self.fill.release():
-            self.curriculum.drop(np.array(held))
 
     def begin(self) -> None:
         self.step += 1
@@ -139,7 +122,7 @@ class Schedule:
 
     def restore(self) -> None:
         """The run is killed, and goes on from the state that the curriculum and the fill had."""
-        self.release()
+        drop_held(self.fill, self.curriculum)
         curriculum = self.fresh()
         curriculum.load_state_dict(self.curriculum.state_dict())
         fill = self.fresh_fill()
@@ -159,8 +142,6 @@ class Schedule:
         self.begin()
 
     def check(self) -> None:
-        from tests.rollout.fill_promises import check
-
         check(self.fill, self.curriculum)
         assert len(set(self.trained)) == len(self.trained), "a group was trained on twice"
         waiting = set(self.fill.admitted)

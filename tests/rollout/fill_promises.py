@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
+import numpy as np
+
 import curro
+from curro.errors import FillError
 from curro.rollout.fill import Fill
 
 
@@ -25,3 +29,34 @@ def check(fill: Fill[Any], curriculum: curro.Curriculum, *, shared: bool = False
     assert waiting <= fill.given.keys()
     if not fill.may_repeat:
         assert len(set(fill.given.values())) == len(fill.given)
+
+
+def end_batch(
+    fill: Fill[int], curriculum: curro.Curriculum, admitted: Collection[int], *, cancel: bool
+) -> list[int]:
+    """The groups of a batch that is ended now, none where it stays short, and what is promised of them.
+
+    Args:
+        admitted: all groups that were admitted so far.
+        cancel: groups in flight are cancelled; else they go on for the next batch.
+    """
+    if cancel and fill.in_flight:
+        curriculum.drop(np.array(list(fill.in_flight)))
+        for ticket in list(fill.in_flight):
+            fill.lose(ticket, "cancelled")
+    drop_held(fill, curriculum)
+    try:
+        groups = fill.take()
+    except FillError:
+        assert fill.settings.when_short != "finish"
+        assert len(fill.admitted) < fill.n
+        return []
+    assert len(groups) == fill.n or fill.settings.when_short == "finish"
+    assert fill.settings.when_short == "top-up" or set(groups) <= set(admitted)
+    return groups
+
+
+def drop_held(fill: Fill[Any], curriculum: curro.Curriculum) -> None:
+    """Settle the tickets that the fill has held."""
+    if held := fill.release():
+        curriculum.drop(np.array(held))

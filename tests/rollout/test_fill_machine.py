@@ -6,10 +6,9 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.rollout.fill_promises import check
+from tests.rollout.fill_promises import check, end_batch
 
 import curro
-from curro.errors import FillError
 from curro.rollout.fill import Fill
 from curro.rollout.fill_settings import WHEN_SHORT, FillSettings
 from curro.rollout.fresh_draws import draw_fresh
@@ -72,26 +71,12 @@ class Machine(RuleBasedStateMachine):
 
     @rule(n=st.integers(1, 5), cancel=st.booleans())
     def finish(self, n, cancel):
-        fill, short = self.fill, self.fill.n
-        if cancel and fill.in_flight:
-            self.curriculum.drop(np.array(list(fill.in_flight)))
-            for ticket in list(fill.in_flight):
-                fill.lose(ticket, "cancelled")
-        if held := fill.release():
-            self.curriculum.drop(np.array(held))
-        try:
-            groups = fill.take()
-        except FillError:
-            assert fill.settings.when_short != "finish"
-            assert len(fill.admitted) < short
-        else:
-            assert len(groups) == short or fill.settings.when_short == "finish"
-            assert fill.settings.when_short == "top-up" or set(groups) <= set(self.admitted)
-            self.trained += [ticket for ticket in groups if ticket in self.admitted]
-            self.topped += [ticket for ticket in groups if ticket not in self.admitted]
+        groups = end_batch(self.fill, self.curriculum, self.admitted, cancel=cancel)
+        self.trained += [ticket for ticket in groups if ticket in self.admitted]
+        self.topped += [ticket for ticket in groups if ticket not in self.admitted]
         self.step += 1
-        fill.begin(n, self.step)
-        self.had = list(fill.given.values())
+        self.fill.begin(n, self.step)
+        self.had = list(self.fill.given.values())
 
     @invariant()
     def promises(self):
