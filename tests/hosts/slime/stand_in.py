@@ -4,10 +4,14 @@ After THUDM/slime 624b824a and radixark/miles 31f1ca96.
 """
 
 import copy
+import json
 import sys
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
+
+import checkout
 
 
 class Status(Enum):
@@ -75,10 +79,24 @@ class RolloutDataSource:
         return samples
 
     def save(self, rollout_id):
-        self.saved = rollout_id
+        path = self._state(self.args.save, rollout_id)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps([self.sample_offset, self.sample_group_index, self.sample_index]))
 
     def load(self, rollout_id=None):
-        self.loaded = rollout_id
+        path = self._state(self.args.load, rollout_id)
+        if path.exists():
+            state = json.loads(path.read_text())
+            self.sample_offset, self.sample_group_index, self.sample_index = state
+
+    def _state(self, folder, rollout_id):
+        return Path(folder) / "rollout" / f"global_dataset_state_dict_{rollout_id}.pt"
+
+
+if checkout.NAME:
+    Sample = checkout.own("utils.types:Sample")
+    Status = Sample.Status
+    DynamicFilterOutput = checkout.own("rollout.filter_hub.base_types:DynamicFilterOutput")
 
 
 def install(name):
@@ -110,6 +128,7 @@ def arguments(folder, **options):
             "custom_rollout_log_function_path": f"{HOOKS}.log_rollout",
             "save": str(folder), "load": str(folder), "curro": {"selection": "uniform", "seed": 7},
         }
+        | (checkout.options(folder, options.get("prompts", 24)) if checkout.NAME else {})
         | options
     )  # fmt: skip
 

@@ -88,6 +88,8 @@ def test_the_curriculum_credits(load, tmp_path):
     assert any(abs(sum(credited[start : start + 4])) > 1e-6 for start in (0, 4, 8))
     with pytest.raises(ConfigError, match="did not give out"):
         load(args.custom_reward_post_process_path)(args, [*flat, Sample(reward=1.0)])
+    with pytest.raises(ConfigError, match=f"--data-source-path {HOOKS}.CurriculumDataSource"):
+        load(args.custom_reward_post_process_path)(copy.copy(args), flat)
 
 
 def test_failed_rollouts_have_no_reward(load, tmp_path):
@@ -126,7 +128,7 @@ def test_a_resumed_run_draws_what_an_uninterrupted_one_draws(load, tmp_path, par
     other = copy.copy(args)
     again = source_of(other, load)
     again.load(2)
-    assert (source.saved, again.loaded) == (2, 2)
+    assert again.sample_index == source.sample_index > 0
     assert again.curriculum.metrics()["in_flight"] == 0
     assert again.step == 3
     assert balanced(again)

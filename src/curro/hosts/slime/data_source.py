@@ -160,7 +160,6 @@ class CurriculumDataSource(framework.load("rollout.data_source:RolloutDataSource
         Raises:
             CheckpointError: the folder has a checkpoint, and no curriculum in it.
         """
-        super().load(rollout_id)
         if self.args.load is None or rollout_id is None or rollout_id < 0:
             return
         file = _file(self.args.load, rollout_id)
@@ -168,6 +167,7 @@ class CurriculumDataSource(framework.load("rollout.data_source:RolloutDataSource
             if not list(file.parent.glob("*.pt")):
                 return
             raise CheckpointError(f"{file.parent} is of a run without a curriculum: start a new one")
+        super().load(rollout_id)
         self.curriculum.load(file)
         self.curriculum.drop(self.curriculum.ledger.tickets)
         self.step, self.buffer = rollout_id + 1, []

@@ -31,9 +31,15 @@ def reward_post_process(args: Any, samples: list[Any]) -> tuple[list[float], lis
     """`--custom-reward-post-process-path`: the rewards, and what the curriculum credits for them.
 
     Raises:
-        ConfigError: a sample that the curriculum did not give out.
+        ConfigError: a sample that the curriculum did not give out, or no curriculum.
     """
-    source = SOURCES[id(args)]
+    source = SOURCES.get(id(args))
+    if source is None:
+        raise ConfigError(
+            "no curriculum credits these samples: "
+            "--custom-reward-post-process-path curro.hosts.slime.reward_post_process goes with "
+            "--data-source-path curro.hosts.slime.CurriculumDataSource"
+        )
     tickets: list[Any] = list(dict.fromkeys((sample.metadata or {}).get(TICKET) for sample in samples))
     if any(ticket not in source.verdicts for ticket in tickets):
         raise ConfigError(
