@@ -85,12 +85,21 @@ class Smoothed(Advantage):
             self.variance_N = table["ers_variance"]
 
     def __call__(self, groups: Groups) -> np.ndarray:
+        visits_P = self.table["visits"][groups.prompts] + 1
+        rounds = list(_once_each(groups.prompts, np.flatnonzero(groups.count)))
+        if len(rounds) == 1 and len(rounds[0]) == len(groups.prompts):
+            return self._advantages(groups, visits_P)
         advantages_PG = np.zeros(groups.rewards.shape)
-        for turn, rows in enumerate(_once_each(groups.prompts, np.flatnonzero(groups.scored.any(axis=1)))):
-            some = groups if len(rows) == len(groups.prompts) else groups.take(rows)
-            scale_P = self._smooth(some, self.table["visits"][some.prompts] + 1 + turn)
-            centred_PG = some.rewards - self.mean_N[some.prompts][:, None]
-            advantages_PG[rows] = np.where(some.scored, centred_PG / scale_P[:, None], 0.0)
+        for turn, rows in enumerate(rounds):
+            advantages_PG[rows] = self._advantages(groups.take(rows), visits_P[rows] + turn)
+        return advantages_PG
+
+    def _advantages(self, groups: Groups, visits_P: np.ndarray) -> np.ndarray:
+        """(6), for distinct prompts at these visits."""
+        scale_P = self._smooth(groups, visits_P)
+        advantages_PG = groups.rewards - self.mean_N[groups.prompts, None]
+        advantages_PG /= scale_P[:, None]
+        advantages_PG[~groups.scored] = 0.0
         return advantages_PG
 
     def _smooth(self, groups: Groups, visits_P: np.ndarray) -> np.ndarray:
@@ -122,6 +131,10 @@ class Smoothed(Advantage):
 
 def _once_each(prompts: np.ndarray, left: np.ndarray) -> Iterator[np.ndarray]:
     """The rows `left` in rounds in which no prompt stands twice, first occurrences first."""
+    ascending = np.sort(prompts[left])
+    if (ascending[1:] > ascending[:-1]).all():
+        yield left
+        return
     while len(left):
         first = np.sort(np.unique(prompts[left], return_index=True)[1])
         yield left[first]

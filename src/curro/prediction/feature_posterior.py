@@ -10,7 +10,7 @@ import numpy as np
 from curro.prediction.calibration import Calibration
 from curro.prediction.features import Features
 from curro.prediction.logistic_regression import LogisticRegression
-from curro.prediction.posterior import FadedPosterior
+from curro.prediction.posterior import FadedPosterior, prior_rows
 from curro.prediction.sparse import SparseRows
 from curro.prompts import PromptTable
 from curro.saved_state import require, require_prompts
@@ -97,11 +97,11 @@ class FeaturePosterior(FadedPosterior):
             return
         features = self.features.of(prompts)
         if self.regression is not None:
-            mu_P, t_P, _ = self._told(features)
-            believed = self._mix((mu_P, t_P, STRENGTHS[:, None]), prompts, age)
-            self._calibrate(believed, size, variance)
-            kept = (1 - 1 / WINDOW) ** len(prompts)
-            self.surprises = kept * self.surprises + self._surprise(believed, size, mean)
+            prior = prior_rows(*self._told(features))
+            self._calibrate(self._mix(prior, prompts, age), size, variance)
+            self.surprises *= (1 - 1 / WINDOW) ** len(prompts)
+            half_lives = np.full(len(STRENGTHS), self.half_life)
+            self.surprises += self._surprise(prior, STRENGTHS, half_lives, prompts, age, size, mean)
         self.recent = np.concatenate([self.recent, [prompts, size, mean]], axis=1)[:, -WINDOW:]
         if self.features.lasting:
             before = self.lasting if self.lasting.rows else SparseRows.empty(features.width)
@@ -110,8 +110,8 @@ class FeaturePosterior(FadedPosterior):
         if self.new >= REFIT:
             self._fit()
 
-    def _calibrate(self, believed: tuple[np.ndarray, ...], size: np.ndarray, variance: np.ndarray) -> None:
-        concentration, _, one = (array[np.argmin(self.surprises)] for array in believed)
+    def _calibrate(self, believed: np.ndarray, size: np.ndarray, variance: np.ndarray) -> None:
+        concentration, _, one = believed
         several = size > 1
         predicted_P = one * concentration / (concentration + 1)
         self.calibration.learn(predicted_P[several], (variance * size / np.maximum(size - 1, 1))[several])

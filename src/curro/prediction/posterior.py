@@ -9,7 +9,7 @@ import numpy as np
 
 from curro.errors import ConfigError
 from curro.groups import Groups
-from curro.prediction.posterior_kernels import extremes, move_prior
+from curro.prediction.posterior_kernels import extremes, mix, move_prior, surprise
 from curro.prompts import PromptTable
 from curro.saved_state import require
 
@@ -100,25 +100,14 @@ class FadedPosterior:
         age = step - self.table["last_step"][prompts]
         return np.where(self.count[prompts] > 0, 0.5 ** (age / self.half_life), 0.0)
 
-    def combine(
-        self, prompts: np.ndarray, age: np.ndarray, half_life: float | np.ndarray | None = None
-    ) -> tuple[np.ndarray, ...]:
-        """Concentration K, mean M and variance of one reward T after `age` steps; arrays like `prompts`."""
-        return self._mix(self.prior_of(prompts), prompts, age, half_life)
+    def combine(self, prompts: np.ndarray, age: np.ndarray) -> np.ndarray:
+        """Concentration K, mean M and variance of one reward T, the rows (3, P), after `age` steps."""
+        return self._mix(prior_rows(*self.prior_of(prompts)), prompts, age)
 
-    def _mix(
-        self,
-        prior: tuple[Any, Any, Any],
-        prompts: np.ndarray,
-        age: np.ndarray,
-        half_life: float | np.ndarray | None = None,
-    ) -> tuple[np.ndarray, ...]:
-        mu, t, k = prior
-        n = self.count[prompts] * 0.5 ** (age / (self.half_life if half_life is None else half_life))
-        m, s = self.mean[prompts].astype(np.float64), self.variance[prompts]
-        total = k + n
-        mean = (k * mu + n * m) / total
-        return total, mean, (k * t + n * s + k * n / total * (m - mu) ** 2) / total
+    def _mix(self, prior: np.ndarray, prompts: np.ndarray, age: np.ndarray) -> np.ndarray:
+        mixed = np.empty((3, len(prompts)))
+        mix(prior, self.count, self.mean, self.variance, prompts, 0.5 ** (age / self.half_life), mixed)
+        return mixed
 
     def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
         """Successes and failures of the Beta distribution of each prompt's success rate, in rewards seen."""
@@ -202,15 +191,27 @@ class FadedPosterior:
     def _learn_half_life(
         self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray
     ) -> None:
-        believed = self.combine(prompts, age, HALF_LIVES[:, None])
-        self.losses = self.losses + self._surprise(believed, size, mean)
+        prior = prior_rows(*self.prior_of(prompts))
+        strengths = np.full(HALF_LIVES.shape, prior[2, 0])
+        self.losses += self._surprise(prior, strengths, HALF_LIVES, prompts, age, size, mean)
 
-    def _surprise(self, believed: tuple[np.ndarray, ...], size: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """Minus the log likelihood of group means (P,) under each row of K, M and T."""
+    def _surprise(
+        self,
+        prior: np.ndarray,
+        strengths_R: np.ndarray,
+        half_lives_R: np.ndarray,
+        prompts: np.ndarray,
+        age: np.ndarray,
+        size: np.ndarray,
+        mean: np.ndarray,
+    ) -> np.ndarray:
+        """Minus the log likelihood (R,) of group means (P,) under each pair of a strength and a half-life."""
         floor = 1e-4 * (self.high - self.low) ** 2
-        concentration, expected, variance = believed
-        spread = variance * (concentration / size + 1) / (concentration + 1) + floor
-        return (np.log(spread) + (mean - expected) ** 2 / spread).sum(axis=1) / 2
+        decay_PR = np.exp2(-age[:, None] / half_lives_R)
+        spread_PR, misfit_PR = np.empty((2, *decay_PR.shape))
+        evidence = self.count, self.mean, self.variance
+        surprise(prior, strengths_R, *evidence, prompts, decay_PR, size, mean, floor, spread_PR, misfit_PR)
+        return (np.log(spread_PR) + misfit_PR).sum(axis=0) / 2
 
     def _learn_more(
         self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray
@@ -260,3 +261,10 @@ class FadedPosterior:
         require(fine and np.isfinite(self.count).all(), "table/evidence", "is none")
         for name, value in state.items():
             setattr(self, name, value.copy() if isinstance(value, np.ndarray) else value)
+
+
+def prior_rows(mu: Any, t: Any, k: float) -> np.ndarray:
+    """The prior as kernels take it: rows mu, t and k, a column for all prompts or one for each."""
+    rows = np.empty((3, np.size(mu)))
+    rows[0], rows[1], rows[2] = mu, t, k
+    return rows

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from curro.index.compiled import kernel
+from curro.index.compiled import kernel, part
 
 
 @kernel
@@ -32,3 +32,44 @@ def extremes(rewards, scored, lowest, highest):  # type: ignore[no-untyped-def]
             if scored[p, g]:
                 low, high = min(low, rewards[p, g]), max(high, rewards[p, g])
         lowest[p], highest[p] = low, high
+
+
+@part
+def mixture(mu, t, k, n, m, s):  # type: ignore[no-untyped-def]
+    """K, M and T of `FadedPosterior`: a prior mu, t, k and n rollouts of mean m and variance s."""
+    total = k + n
+    gap = m - mu
+    return total, (k * mu + n * m) / total, (k * t + n * s + k * n / total * (gap * gap)) / total
+
+
+@kernel
+def mix(prior, count, mean, variance, prompts, decay, mixed):  # type: ignore[no-untyped-def]
+    """`mixture` of each prompt, the columns of `mixed`, for evidence that has faded to `decay`.
+
+    The rows of `prior` are mu, t and k, in one column for all prompts or one for each.
+    """
+    # the waits for memory overlap where nothing is computed between them
+    for a in range(prompts.size):
+        mixed[0, a] = count[prompts[a]]
+    for a in range(prompts.size):
+        prompt, own = prompts[a], a if prior.shape[1] > 1 else 0
+        mixed[0, a], mixed[1, a], mixed[2, a] = mixture(
+            prior[0, own], prior[1, own], prior[2, own],
+            mixed[0, a] * decay[a], np.float64(mean[prompt]), np.float64(variance[prompt]),
+        )  # fmt: skip
+
+
+@kernel
+def surprise(prior, strengths, counted, means, variances, prompts, decay, size, mean, floor, spread, misfit):  # type: ignore[no-untyped-def]
+    """Variance and squared standardized error, (P, R) each, of group means under R beliefs.
+
+    A belief has a prior, `prior` as in `mix` with the strength in place of k, and a column of `decay`, what
+    is left of the evidence `counted`, `means` and `variances`.
+    """
+    for a in range(prompts.size):
+        prompt, own = prompts[a], a if prior.shape[1] > 1 else 0
+        n, m, s = counted[prompt], np.float64(means[prompt]), np.float64(variances[prompt])
+        for r in range(strengths.size):
+            total, centre, one = mixture(prior[0, own], prior[1, own], strengths[r], n * decay[a, r], m, s)
+            spread[a, r] = one * (total / size[a] + 1) / (total + 1) + floor
+            misfit[a, r] = (mean[a] - centre) * (mean[a] - centre) / spread[a, r]

@@ -23,12 +23,21 @@ class PredictionQuality:
     def __init__(self) -> None:
         self.pairs = np.empty((2, 0))
         self.unlearned = np.empty((3, 0))
-        self.spread_kept = float("nan")
+        self.chosen: tuple[np.ndarray, np.ndarray] | None = None
+        self._spread_kept = float("nan")
 
     def choose(self, predicted_P: np.ndarray, best: np.ndarray) -> None:
-        """Keep how much narrower the predictions of the best are than those of all candidates (P,)."""
-        spread = predicted_P.std()
-        self.spread_kept = float(best.std() / spread) if len(best) and spread > 0 else float("nan")
+        """Keep what was predicted of all candidates (P,), and of the best of them, for `spread_kept`."""
+        self.chosen = predicted_P, best
+
+    @property
+    def spread_kept(self) -> float:
+        """How much narrower the predictions of the best are than those of all candidates."""
+        if self.chosen is not None:
+            (predicted_P, best), self.chosen = self.chosen, None
+            spread = predicted_P.std()
+            self._spread_kept = float(best.std() / spread) if len(best) and spread > 0 else float("nan")
+        return self._spread_kept
 
     def observe(self, prompts: np.ndarray, predicted_P: np.ndarray, realised_P: np.ndarray) -> None:
         """Keep pairs of prompts (P,) for `learn`; those without a prediction (NaN) are passed over."""
@@ -40,7 +49,10 @@ class PredictionQuality:
         self.pairs, self.unlearned = self._latest(), self.unlearned[:, :0]
 
     def _latest(self) -> np.ndarray:
-        new = self.unlearned[1:, np.lexsort(self.unlearned[::-1])]
+        order = self.unlearned[0].argsort(kind="stable")
+        if (np.diff(self.unlearned[0, order]) == 0).any():
+            order = np.lexsort(self.unlearned[::-1])
+        new = self.unlearned[1:, order]
         return np.concatenate([self.pairs, new], axis=1)[:, -WINDOW:]
 
     def metrics(self) -> dict[str, float]:
@@ -68,7 +80,7 @@ class PredictionQuality:
         fine = len(state["pairs"]) == 2 and len(state["unlearned"]) == 3
         require(fine, "quality", "is not of pairs")
         self.pairs, self.unlearned = state["pairs"].copy(), state["unlearned"].copy()
-        self.spread_kept = state["spread_kept"]
+        self.chosen, self._spread_kept = None, state["spread_kept"]
 
 
 def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:

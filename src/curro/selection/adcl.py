@@ -12,6 +12,7 @@ from curro.groups import Groups
 from curro.prompts import PromptTable
 from curro.saved_state import require
 from curro.selection.base import Choice, Outcome, Reason, Selection
+from curro.selection.turns import Turns
 
 DIFFICULTIES = ("failure", "variance")
 _IDLE, _ESTIMATE, _TRAIN = 0, 1, 2
@@ -82,6 +83,10 @@ class ADCL(Selection):
 
     def _shuffle(self) -> None:
         self.tie_N = np.random.default_rng(self.seed).permutation(self.table.size)
+        # queues are made when they are asked for, and anew with every chunk
+        self.to_estimate: Turns | None = None
+        self.to_train: Turns | None = None
+        self.returned: list[np.ndarray] = []
 
     def difficulty_of(self, prompts: np.ndarray) -> np.ndarray:
         """Difficulty (P,) as last seen; that of the column, or infinite, where a prompt was never seen."""
@@ -98,45 +103,80 @@ class ADCL(Selection):
         self.chunk_N[order] = everything * self.count // self.table.size
         self.due_N[:] = np.where(self.chunk_N == 0, _TRAIN, _IDLE)
         self.chunk = 0
+        self.to_train = None
 
     def _open_next(self) -> None:
         self.chunk = (self.chunk + 1) % self.count
         opened = np.flatnonzero(self.chunk_N == self.chunk)
         self.due_N[opened], self.asked_N[opened] = _ESTIMATE, 0
+        self.to_estimate = self.to_train = None
 
     def select(self, n: int, step: int) -> Choice:
-        parts, free_N, missing = [], ~self.table["in_flight"], n
-        while missing:
-            part = self._due(missing, free_N)
-            parts.append(part)
-            free_N[part.prompts] = False
-            missing -= len(part.prompts)
+        self._queue_returned()
+        parts: list[Choice] = []
+        missing, in_flight = n, self.table["in_flight"]
+        try:
+            while missing:
+                parts.append(self._due(missing))
+                # what the rest of this call must not choose again; the port marks it anew
+                in_flight[parts[-1].prompts] = True
+                missing -= len(parts[-1].prompts)
+        finally:
+            for part in parts:
+                in_flight[part.prompts] = False
         return Choice.join(parts)
 
-    def _due(self, most: int, free_N: np.ndarray) -> Choice:
+    def _due(self, most: int) -> Choice:
         """What comes next of the free prompts, `most` at most; none where the next chunk had to be opened."""
-        if len(ask := np.flatnonzero((self.due_N == _ESTIMATE) & free_N)):
-            turn = self.asked_N[ask] * np.int64(self.table.size) + self.tie_N[ask]
-            ask = ask[_lowest(most, turn)]
+        if self.to_estimate is None:
+            self.to_estimate = self._waiting(_ESTIMATE)
+        if len(ask := self.to_estimate.take(most, self._is_to_estimate)):
             self.asked_N[ask] += 1
             return Choice.of(ask, Reason.ESTIMATE)
         if self.chunk < 0:
             self._cut()
-        train = np.flatnonzero((self.due_N == _TRAIN) & free_N)
+        if self.to_train is None:
+            self.to_train = self._waiting(_TRAIN)
+        train = self.to_train.take(most, self._is_to_train)
         if not len(train):
             self._open_next()
-        train = train[_lowest(most, self.tie_N[train], self.difficulty_of(train))]
         self.due_N[train] = _IDLE
         return Choice.of(train, Reason.PRIORITY)
+
+    def _waiting(self, due: int) -> Turns:
+        """All free prompts that are due for this."""
+        prompts = np.flatnonzero((self.due_N == due) & ~self.table["in_flight"])
+        keys = self.asked_N[prompts] if due == _ESTIMATE else self.difficulty_of(prompts)
+        return Turns(prompts, keys, self.tie_N)
+
+    def _is_to_estimate(self, prompts: np.ndarray, asked: np.ndarray) -> np.ndarray:
+        return (self.due_N[prompts] == _ESTIMATE) & ~self.table["in_flight"][prompts]
+
+    def _is_to_train(self, prompts: np.ndarray, difficulty: np.ndarray) -> np.ndarray:
+        due = (self.due_N[prompts] == _TRAIN) & ~self.table["in_flight"][prompts]
+        return due & (self.difficulty_of(prompts) == difficulty)
+
+    def _queue_returned(self) -> None:
+        """Prompts that came back since the last choice wait again where they are due."""
+        returned = np.unique(np.concatenate([np.empty(0, np.int64), *self.returned]))
+        self.returned.clear()
+        if self.to_estimate is not None:
+            again = returned[self.due_N[returned] == _ESTIMATE]
+            self.to_estimate.add(again, self.asked_N[again])
+        if self.to_train is not None:
+            again = returned[self.due_N[returned] == _TRAIN]
+            self.to_train.add(again, self.difficulty_of(again))
 
     def uncredited(self, groups: Groups) -> np.ndarray | None:
         return self.due_N[groups.prompts] == _ESTIMATE if self.replaces_uncredited else None
 
     def observe(self, outcome: Outcome) -> None:
         self._measured(outcome.prompts)
+        self.returned.append(outcome.prompts)
 
     def release(self, prompts: np.ndarray) -> None:
         self._measured(prompts[self.asked_N[prompts] >= _ATTEMPTS])
+        self.returned.append(prompts)
 
     def _measured(self, prompts: np.ndarray) -> None:
         self.due_N[prompts[self.due_N[prompts] == _ESTIMATE]] = _TRAIN
@@ -168,12 +208,3 @@ def _pass_rates(column: str, values: list[Any]) -> np.ndarray:
     if not ((rates_N >= 0) & (rates_N <= 1)).all():
         raise ConfigError(f"the column {column!r} is not of pass rates: they are in [0, 1]")
     return rates_N
-
-
-def _lowest(k: int, *keys: np.ndarray) -> np.ndarray:
-    """Where the k lowest are, ascending by the last key and then by those before it."""
-    *_, first = keys
-    rows = np.arange(len(first))
-    if k < len(first):
-        rows = np.flatnonzero(first <= np.partition(first, k - 1)[k - 1])
-    return rows[np.lexsort([key[rows] for key in keys])[:k]]

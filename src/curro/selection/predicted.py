@@ -92,10 +92,8 @@ class Predicted(Selection):
         else:
             value = self.predictor.success_rate(candidates, step)
             score = -np.abs(value - self.target)
-        # candidates stand in a random order, and a stable sort keeps it among ties
-        order = np.argsort(-score, kind="stable")
         explored = int(self.rng.binomial(n, self.exploration)) if self.exploration else 0
-        best = order[: n - explored]
+        best = _highest(score, n - explored)
         others = np.delete(np.arange(len(candidates)), best)[:explored]
         chosen = np.concatenate([best, others])
         prompts = candidates[chosen]
@@ -152,3 +150,12 @@ class Predicted(Selection):
         self.predictor.load_state_dict(state["predictor"])
         self.quality.load_state_dict(state["quality"])
         self._stream.bit_generator.state = state["stream"]
+
+
+def _highest(score: np.ndarray, k: int) -> np.ndarray:
+    """Where the k highest are, descending; equals in their order, which is random among candidates."""
+    loss = -score
+    rows = np.arange(len(loss))
+    if 0 < k < len(loss):
+        rows = np.flatnonzero(~(loss > np.partition(loss, k - 1)[k - 1]))
+    return rows[np.argsort(loss[rows], kind="stable")[:k]]

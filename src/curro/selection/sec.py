@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect, bisect_right, insort
 from collections.abc import Mapping
-from itertools import accumulate
 from math import isfinite
 from numbers import Real
 from typing import Any
@@ -15,6 +13,7 @@ from curro.errors import ConfigError
 from curro.prompts import PromptTable
 from curro.saved_state import require
 from curro.selection.base import Choice, Outcome, Reason, Selection
+from curro.selection.sec_kernels import draw
 
 _STANDARD = 1e-4
 _MOST = 1000
@@ -112,25 +111,27 @@ class SelfEvolvingCurriculum(Selection):
         if step > self.step:
             self._learn()
             self.step = step
+        length_C, held, start_C = self._held(n)
+        category_P, place_P, probability_P = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n)
+        free_C, uniforms = self.size_C - length_C, self.rng.random((n, 2))
+        draw(
+            uniforms, self._weights(), free_C, held, start_C, length_C, category_P, place_P, probability_P
+        )  # fmt: skip
+        prompts = self.order[self.start_C[category_P] + place_P]
+        return Choice.of(prompts, Reason.PRIORITY, probability_P)
+
+    def _held(self, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Places in flight by category: how many; all, ascending, with room for n more; from where."""
         busy = self.table.prompts_in_flight
-        taken = [
-            sorted(self.place_N[busy[self.category_N[busy] == c]].tolist()) for c in range(len(self.names))
-        ]
-        free = [size - len(places) for size, places in zip(self.size_C.tolist(), taken, strict=True)]
-        weight, start = self._weights().tolist(), self.start_C.tolist()
-        cumulative = _cumulative(weight, free)
-        rows, probabilities = [], []
-        for which, where in self.rng.random((n, 2)).tolist():
-            c = bisect_right(cumulative, which * cumulative[-1])
-            place = _free_place(int(where * free[c]), taken[c])
-            insort(taken[c], place)
-            rows.append(start[c] + place)
-            probabilities.append(weight[c] / cumulative[-1] / free[c])
-            free[c] -= 1
-            if not free[c]:
-                cumulative = _cumulative(weight, free)
-        prompts = self.order[rows]
-        return Choice.of(prompts, Reason.PRIORITY, np.array(probabilities))
+        category_B, place_B = self.category_N[busy], self.place_N[busy]
+        length_C = np.bincount(category_B, minlength=len(self.names))
+        room_C = length_C + np.minimum(n, self.size_C - length_C)
+        start_C = np.cumsum(room_C) - room_C
+        held = np.empty(room_C.sum(), np.int64)
+        order_B = np.lexsort((place_B, category_B))
+        before_C = np.cumsum(length_C) - length_C
+        held[np.arange(len(busy)) + np.repeat(start_C - before_C, length_C)] = place_B[order_B]
+        return length_C, held, start_C
 
     def _weights(self) -> np.ndarray:
         # not below 1e-300: where all other prompts are in flight, the last category is drawn from
@@ -186,13 +187,3 @@ class SelfEvolvingCurriculum(Selection):
         )
         self.names = list(state["names"])
         self._group()
-
-
-def _free_place(k: int, taken: list[int]) -> int:
-    """The k-th (from 0) of the places 0, 1, ... that are not in `taken`, ascending."""
-    return k + bisect(range(len(taken)), k, key=lambda i: taken[i] - i)
-
-
-def _cumulative(weight: list[float], free: list[int]) -> list[float]:
-    """The sums of the weights of the categories up to each; those without a free prompt count nothing."""
-    return list(accumulate(w if left else 0.0 for w, left in zip(weight, free, strict=True)))
