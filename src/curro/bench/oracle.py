@@ -17,6 +17,7 @@ class Oracle(Predictor):
     """
 
     needs_policy = True
+    has_belief = True
 
     def __init__(self, *, samples: int = 8, inverted: bool = False) -> None:
         self.samples, self.inverted = samples, inverted
@@ -26,7 +27,14 @@ class Oracle(Predictor):
         rewards_PG = self.policy.uncounted_rewards(prompts.tolist(), self.samples, seed)
         low, high = self.table.reward_range
         variance_P = rewards_PG.var(axis=1) / (high - low) ** 2
+        self.tried_P, self.rate_P = prompts, self.table.success_rate(rewards_PG.mean(axis=1))
         return -variance_P if self.inverted else variance_P
+
+    def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
+        """What the uncounted rollouts said of prompts that were candidates of the latest choice."""
+        order = np.argsort(self.tried_P)
+        rate_P = self.rate_P[order[np.searchsorted(self.tried_P, prompts, sorter=order)]]
+        return self.samples * rate_P + 0.5, self.samples * (1 - rate_P) + 0.5
 
 
 def oracle(candidates: int = 8, samples: int = 8) -> Predicted:

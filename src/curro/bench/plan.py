@@ -61,6 +61,10 @@ METHODS = {
             for rule in ("knapsack", "hit", "screen", "until")
         ),
         Method(CEILING, "curro.bench.oracle:oracle"),
+        *(
+            Method(f"{CEILING}, {rule}", f"curro.bench.oracle:oracle allocation={rule}", "allocation")
+            for rule in ("knapsack", "screen")
+        ),
         Method(FLOOR, "curro.bench.oracle:inverted"),
     )
 }
