@@ -208,16 +208,18 @@ class Filler:
             elif loop.time() >= until:
                 return "seconds"
             else:
-                self._start_groups()
-                if not tasks.running:
+                await self._start_groups()
+                if not tasks.running and not tasks.ended:
                     break
-                await tasks.wait(until)
+                if not tasks.ended:
+                    await tasks.wait(until)
         return ""
 
-    def _start_groups(self) -> None:
-        """Start a group in every free slot, as long as the fill allows."""
-        while len(self._tasks.running) < self.max_in_flight and not self._fill.reason:
-            group = self._drawn.next()
+    async def _start_groups(self) -> None:
+        """Start a group in every free slot, as long as the fill allows and none has ended meanwhile."""
+        tasks = self._tasks
+        while len(tasks.running) < self.max_in_flight and not tasks.ended and not self._fill.reason:
+            group = await self._drawn.next()
             if group is None:
                 return
             try:
@@ -225,7 +227,7 @@ class Filler:
             except BaseException:
                 self._settler.drop(group, "failed")
                 raise
-            self._tasks.start(group, text, self.curriculum.table.key(group.prompt))
+            tasks.start(group, text, self.curriculum.table.key(group.prompt))
 
     def _more(self, group: Group) -> int:
         """How many further rollouts a group gets: as many as the allocation wants, within the limit."""

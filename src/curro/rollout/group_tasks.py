@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -185,7 +186,7 @@ class GroupTasks:
         return rollouts + [Rollout("", error=why)] * (n - len(rollouts))
 
 
-async def wait_for_all(tasks: Collection[asyncio.Task[None]]) -> None:
+async def wait_for_all(tasks: Collection[asyncio.Task[Any]]) -> None:
     """Wait until all tasks have ended, also where the wait itself is cancelled, once or more often.
 
     An engine that is still generating must not meet a model that is already being trained.
