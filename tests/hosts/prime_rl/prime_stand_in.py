@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
 
+import prime_checkout as checkout
+
 
 class TaskSampler(Iterator):
     def state_dict(self):
@@ -40,14 +42,19 @@ class Curriculum:
 
 @dataclass
 class Task:
-    key: str | None
+    key: str
+    data: SimpleNamespace
 
 
 @dataclass
 class Trace:
     reward: float
-    has_error: bool = False
+    ok: bool = True
     agent: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(trainable=True))
+
+    @property
+    def has_error(self):
+        return not self.ok
 
 
 @dataclass
@@ -56,8 +63,20 @@ class Episode:
     traces: list
 
 
+def task_of(number):
+    if checkout.IS_THERE:
+        return checkout.task_of(number)
+    return Task(f"task-{number}", SimpleNamespace(prompt=f"p{number}"))
+
+
+def number_of(task):
+    return int(task.data.prompt[1:])
+
+
 def group_of(task, rewards):
     """One episode a rollout; a judge's trace beside it is not trained on."""
+    if checkout.IS_THERE:
+        return checkout.group_of(task, rewards)
     judge = Trace(9.0, agent=SimpleNamespace(trainable=False))
     return [Episode(task, [Trace(reward), judge]) for reward in rewards]
 
@@ -68,8 +87,6 @@ def modules():
     source = ModuleType("prime_rl.orchestrator.train_source")
     source.Curriculum = Curriculum
     entry = ModuleType("prime_rl.entrypoints.orchestrator")
-    entry.started = []
-    entry.main = lambda: entry.started.append(__import__("sys").argv[1:])
     found = {
         "prime_rl": ModuleType("prime_rl"),
         "prime_rl.orchestrator": ModuleType("prime_rl.orchestrator"),

@@ -3,14 +3,15 @@
 import copy
 import sys
 from importlib import import_module
+from types import SimpleNamespace
 
 import pytest
-from prime_stand_in import Task, group_of
+from prime_stand_in import group_of, number_of, task_of
 from tests.hosts import same_draws
 
 from curro.errors import ConfigError
 
-TASKS = [Task(f"task-{number}") for number in range(24)]
+TASKS = [task_of(number) for number in range(24)]
 
 
 def launcher():
@@ -36,6 +37,11 @@ def test_the_launcher_starts_the_orchestrator(prime, tmp_path):
     assert one.sampler.curriculum.config["admission"] == {"name": "signal"}
 
 
+def test_a_method_reads_the_texts_of_the_tasks(prime):
+    one = installed(prime)
+    assert [row["prompt"] for row in one.sampler.curriculum.table.rows[:2]] == ["p0", "p1"]
+
+
 def test_groups_are_learnt_from_and_admitted(prime):
     one = installed(prime, admission="signal")
     admitted = [
@@ -49,10 +55,10 @@ def test_traces_with_errors_have_no_reward(prime):
     one = installed(prime, admission="signal")
     group = group_of(next(one.sampler), [0, 1, 1])
     for episode in group:
-        episode.traces[0].has_error = True
+        episode.traces[0].ok = False
     assert not one.on_result(group)
     group = group_of(next(one.sampler), [0, 1, 1])
-    group[0].traces[0].has_error = True
+    group[0].traces[0].ok = False
     assert not one.on_result(group)
     assert counts(one) == (2, 1, 1, 0)
 
@@ -77,8 +83,8 @@ def test_a_resumed_run_draws_what_an_uninterrupted_one_draws(prime):
     def step(one):
         tasks = [next(one.sampler) for _ in range(3)]
         for task in tasks:
-            number = int(task.key.partition("-")[2])
-            one.on_result(group_of(task, [same_draws.reward(number, rollout) for rollout in range(4)]))
+            rewards = [same_draws.reward(number_of(task), rollout) for rollout in range(4)]
+            one.on_result(group_of(task, rewards))
         return [task.key for task in tasks]
 
     one = installed(prime, selection="prioritized-replay", admission="signal")
@@ -98,7 +104,7 @@ def test_same_draws_as_the_port(prime):
     drawn = []
     for _ in range(same_draws.STEPS):
         tasks = [next(one.sampler) for _ in range(same_draws.GROUPS)]
-        numbers = [int(task.key.partition("-")[2]) for task in tasks]
+        numbers = [number_of(task) for task in tasks]
         for number, task in zip(numbers, tasks, strict=True):
             one.on_result(group_of(task, [same_draws.reward(number, i) for i in range(same_draws.SIZE)]))
         drawn.append(numbers)
@@ -128,7 +134,7 @@ def test_what_cannot_work_is_refused(prime, tmp_path):
     with pytest.raises(ConfigError, match="limit the taskset"):
         prime.Curriculum(None, iter(TASKS))
     with pytest.raises(ConfigError, match="task 1 of the taskset has no key"):
-        prime.Curriculum(None, [Task("a"), Task(None)])
+        prime.Curriculum(None, [TASKS[0], SimpleNamespace(key=None)])
     with pytest.raises(ConfigError, match="builds its curriculum elsewhere"):
         installed(prime)
     for arguments in ([], ["@", "orch.toml"], [str(tmp_path / "none.toml")]):

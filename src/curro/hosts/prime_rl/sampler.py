@@ -28,7 +28,7 @@ class Tasks:
         if None in self.keys:
             raise ConfigError(f"task {self.keys.index(None)} of the taskset has no key: give every task one")
         self.fingerprint = fingerprint(self.keys)
-        self.rows = [{"prompt": getattr(task, "prompt", None)} for task in tasks]
+        self.rows = [{"prompt": task.data.prompt} for task in tasks]
 
 
 class CurriculumSampler(TaskSampler):
