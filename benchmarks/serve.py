@@ -3,9 +3,10 @@
     python benchmarks/serve.py                  # the rate: 1,000 selects of 64 with their observes a second?
     python benchmarks/serve.py --kills 10       # the server is killed (SIGKILL) again and again meanwhile
 
-A server of its own process on loopback, and clients in processes of their own. Each client selects prompts
-and observes the draw before, as fast as it is answered. At the end the books are compared: every draw that a
-client was given was given once, every outcome counted once, and the metrics add up.
+A server of its own process on loopback, and clients in processes of their own. Each client observes a draw
+and selects the next in one request, or in two (`--apart`), as fast as it is answered. At the end the books
+are compared: every draw that a client was given was given once, every outcome counted once, and the metrics
+add up.
 """
 
 from __future__ import annotations
@@ -44,22 +45,31 @@ def start(config: Path, port: int) -> tuple[subprocess.Popen[str], int]:
     return server, int(line.split("127.0.0.1:")[1].split(";")[0])
 
 
-def ask(address: str, token: str, seconds: float, batch: int, out: Path) -> None:
+def ask(address: str, token: str, seconds: float, batch: int, is_apart: bool, out: Path) -> None:
     """A client's process: what it was given and what it reported, as JSON."""
     curriculum = ServedCurriculum(address, token, patience=120)
     rng = np.random.default_rng(os.getpid())
     tickets: list[int] = []
-    calls, step, until = 0, 0, time.monotonic() + seconds
+    calls, until = 0, time.monotonic() + seconds
     began, worked = time.monotonic(), time.process_time()
+    draw = curriculum.select(batch, step=0)
     while time.monotonic() < until:
-        draw = curriculum.select(batch, step=0)
-        curriculum.observe(draw.tickets, rng.integers(0, 2, (batch, 8)))
         tickets += draw.tickets.tolist()
-        calls, step = calls + 1, step + 1
+        rewards = rng.integers(0, 2, (batch, 8))
+        if is_apart:
+            curriculum.observe(draw.tickets, rewards)
+            draw = curriculum.select(batch, step=0)
+        else:
+            _, found = curriculum.observe_and_select(draw.tickets, rewards, n=batch, step=0)
+            assert found is not None
+            draw = found
+        calls += 1
     spent = time.monotonic() - began
+    tickets += draw.tickets.tolist()
+    curriculum.observe(draw.tickets, np.zeros((batch, 8)))
     curriculum.close()
-    found = {"tickets": tickets, "calls": calls, "seconds": spent, "cpu": time.process_time() - worked}
-    out.write_text(json.dumps(found))
+    books = {"tickets": tickets, "calls": calls, "seconds": spent, "cpu": time.process_time() - worked}
+    out.write_text(json.dumps(books))
 
 
 def cpu_seconds(pid: int) -> float:
@@ -75,6 +85,7 @@ def main(
     seconds: Annotated[float, typer.Option(help="how long they ask")] = 10.0,
     kills: Annotated[int, typer.Option(help="of the server, meanwhile")] = 0,
     selection: Annotated[str, typer.Option(help="the method")] = "prioritized-replay",
+    apart: Annotated[bool, typer.Option(help="a request for the observe, and one for the select")] = False,
 ) -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -93,7 +104,17 @@ def main(
         outs = [folder / f"client-{number}.json" for number in range(clients)]
         asking = [
             subprocess.Popen(
-                [sys.executable, __file__, CLIENT, address, token, str(seconds), str(batch), str(out)]
+                [
+                    sys.executable,
+                    __file__,
+                    CLIENT,
+                    address,
+                    token,
+                    f"{seconds}",
+                    f"{batch}",
+                    f"{apart:d}",
+                    out,
+                ]
             )
             for out in outs
         ]
@@ -122,8 +143,8 @@ def main(
         calls = sum(one["calls"] for one in found)
         rate = calls / max(one["seconds"] for one in found)
         print(
-            f"{rate:,.0f} selects of {batch} with observes a second, {clients} clients, {prompts:,} prompts, "
-            f"{kills} kills: {len(given):,} draws, each given once and counted once"
+            f"{rate:,.0f} selects of {batch} with observes a second{', apart' * apart}, {clients} clients, "
+            f"{prompts:,} prompts, {kills} kills: {len(given):,} draws, each given once and counted once"
         )
         if not kills:
             each = sum(one["cpu"] for one in found) / calls
@@ -134,6 +155,7 @@ def main(
 
 if __name__ == "__main__":
     if sys.argv[1:2] == [CLIENT]:
-        ask(sys.argv[2], sys.argv[3], float(sys.argv[4]), int(sys.argv[5]), Path(sys.argv[6]))
+        address, token, seconds, batch, is_apart, out = sys.argv[2:]
+        ask(address, token, float(seconds), int(batch), is_apart == "1", Path(out))
     else:
         typer.run(main)

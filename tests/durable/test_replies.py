@@ -31,6 +31,16 @@ def test_replies_survive_being_written():
             np.testing.assert_array_equal(back.auxiliary_samples.advantages, auxiliary_samples.advantages)
 
 
+def test_a_verdict_and_a_draw_come_back_together():
+    curriculum = Curriculum("uniform", 8)
+    verdict = curriculum.observe(curriculum.select(3, step=4).tickets, np.eye(3, 4))
+    draw = curriculum.select(2, step=5)
+    again, drawn = unpack(decode(encode(pack((verdict, draw)))))
+    np.testing.assert_array_equal(again.advantages, verdict.advantages)
+    np.testing.assert_array_equal(drawn.tickets, draw.tickets)
+    assert unpack(decode(encode(pack((verdict, None)))))[1] is None
+
+
 def test_errors_come_back_as_what_they_were_and_nothing_else_is_made_of_a_name():
     with pytest.raises(TicketError, match="no such ticket"):
         unpack(decode(encode(pack(TicketError("no such ticket")))))

@@ -50,6 +50,24 @@ def test_json_asks_the_same_as_the_port(service, tmp_path):
     assert (metrics["observed"], metrics["dropped"], metrics["in_flight"]) == (3, 2, 0)
 
 
+def test_an_observe_and_a_select_in_one_request(service):
+    twin = Curriculum("uniform", SIZE, seed=1)
+    draw = post(service, "select", client="a", call=1, n=3, step=0)[1]
+    expected = twin.select(3, step=0)
+    ended = {"tickets": draw["tickets"], "rewards": [[1, 0], [1, 1], [0, None]]}
+    both = post(service, "observe_and_select", client="a", call=2, n=SIZE, step=1, **ended)
+    assert both == post(service, "observe_and_select", client="a", call=2, n=SIZE, step=1, **ended)
+    scored = np.array([[1, 1], [1, 1], [1, 0]], bool)
+    theirs = twin.observe(expected.tickets, np.array([[1, 0], [1, 1], [0, 0]]), scored=scored)
+    np.testing.assert_array_equal(both[1]["verdict"]["advantages"], theirs.advantages)
+    assert both[1]["draw"]["prompts"] == twin.select(SIZE, step=1).prompts.tolist()
+    ended = {"tickets": both[1]["draw"]["tickets"][:2], "rewards": [[1], [0]]}
+    status, too_many = post(service, "observe_and_select", client="a", call=3, n=3, step=2, **ended)
+    assert (status, too_many["draw"], len(too_many["verdict"]["prompts"])) == (200, None, 2)
+    metrics = json.loads(exchange(service, "GET", "/metrics")[2])
+    assert (metrics["selected"], metrics["observed"], metrics["in_flight"]) == (3 + SIZE, 5, SIZE - 2)
+
+
 def test_a_checkpoint_is_saved_and_loaded_by_its_name(service):
     post(service, "select", client="a", call=1, n=3, step=0)
     status, saved = post(service, "save", name="step-1")
@@ -98,6 +116,7 @@ def test_a_repeated_request_counts_once(service):
         ("drop", {"tickets": [5]}, 409, "never given out"),
         ("drop", {"tickets": [0.5]}, 400, "tickets are a list of whole numbers"),
         ("drop", {"tickets": [[1], [1, 2]]}, 400, "tickets are a list of whole numbers"),
+        ("observe_and_select", {"tickets": [9], "rewards": [[1]], "n": 2}, 409, "never given out"),
         ("observe", {"tickets": [0], "rewards": [["high"]]}, 400, "rewards are finite numbers"),
         ("observe", {"tickets": [0], "rewards": [1]}, 400, "rewards are a list for each ticket"),
         ("observe", {"tickets": [0], "rewards": {"a": 1}}, 400, "rewards are a number a rollout"),
@@ -110,7 +129,7 @@ def test_a_wrong_question_gets_one_sentence_and_changes_nothing(service, questio
     if question == "observe":
         fields = fields | {"tickets": post(service, "select", client="a", call=3, n=1, step=0)[1]["tickets"]}
     before = service.durable.curriculum.metrics()
-    step = {"step": 0} if question == "select" and fields else {}
+    step = {"step": 0} if "n" in fields else {}
     found, reply = post(service, question, client="b", call=1, **step, **fields)
     assert found == status
     assert words in reply["error"]["words"]

@@ -55,14 +55,17 @@ def test_killed_under_load_no_draw_is_lost_and_none_counts_twice(tmp_path):
 
     def work(tickets):
         port = ServedCurriculum(f"unix:{path}", token_of(tmp_path / "live"))
+        draw = port.select(3, step=0)
         while not stop.is_set():
-            draw = port.select(3, step=0)
             tickets.extend(draw.tickets.tolist())
             if draw.tickets[0] % 4:
-                port.observe(draw.tickets, rewards(draw.prompts))
+                _, draw = port.observe_and_select(draw.tickets, rewards(draw.prompts), n=3, step=0)
             else:
                 port.drop(draw.tickets)
+                draw = port.select(3, step=0)
             moved.release()
+        tickets.extend(draw.tickets.tolist())
+        port.observe(draw.tickets, rewards(draw.prompts))
         port.close()
 
     threads = [threading.Thread(target=work, args=(tickets,)) for tickets in given]
@@ -107,6 +110,12 @@ def test_a_served_curriculum_draws_what_one_here_draws(tmp_path):
             ours = port.observe(draw.tickets, rewards(draw.prompts), named={"a": rewards(draw.prompts)})
             theirs = twin.observe(expected.tickets, rewards(expected.prompts))
             np.testing.assert_array_equal(port.credit(ours), twin.credit(theirs))
+        draw, expected = port.select(8, step=4), twin.select(8, step=4)
+        ended = draw.tickets, rewards(draw.prompts)
+        verdict, draw = port.observe_and_select(*ended, n=8, step=4, rollouts=16)
+        np.testing.assert_array_equal(verdict.advantages, twin.observe(*ended).advantages)
+        np.testing.assert_array_equal(draw.prompts, twin.select(8, step=4, rollouts=16).prompts)
+        assert port.observe_and_select(draw.tickets, rewards(draw.prompts), n=401, step=4)[1] is None
         with pytest.raises(ExhaustedError, match="401 prompts were asked for"):
             port.select(401, step=4)
         draw = port.select(2, step=4)

@@ -62,6 +62,21 @@ def test_groups_and_steps_are_written_once(tmp_path):
     assert history.last("dropped") == 2
 
 
+def test_an_observe_and_a_select_in_one_request_are_written_as_two(tmp_path):
+    client = Client(tmp_path)
+    draw = client.call("select", n=2, step=0)
+    ended = {"tickets": draw["tickets"], "rewards": [[1, 0], [0, 0]]}
+    second = client.call("observe_and_select", n=1, step=1, **ended)["draw"]
+    ended = {"tickets": second["tickets"], "rewards": [[1, 1]]}
+    assert client.call("observe_and_select", n=21, step=1, **ended)["draw"] is None
+    client.run.end_step()
+    client.durable.close()
+    history = read_history(RunFolder.open(tmp_path / "run"))
+    assert history.groups.prompt.tolist() == draw["prompts"] + second["prompts"]
+    assert history.groups.step.tolist() == [1, 1, 2]
+    assert history.series("rollouts")[1].tolist() == [4, 6]
+
+
 def test_a_service_that_was_killed_goes_on_with_its_lines(tmp_path):
     client = Client(tmp_path)
     prompts = client.train(0, [[1, 0]])[0]

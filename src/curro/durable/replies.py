@@ -10,7 +10,7 @@ from curro.draws import Draw
 from curro.policy import AuxiliarySamples
 from curro.verdicts import Verdict
 
-Reply = Draw | Verdict | None
+Reply = Draw | Verdict | tuple[Verdict, Draw | None] | None
 
 
 class OtherError(RuntimeError):
@@ -31,6 +31,9 @@ def pack(reply: Reply | Exception) -> dict[str, Any]:
         return {"error": {"kind": type(reply).__name__, "words": str(reply)}}
     if isinstance(reply, Draw):
         return {"draw": dict(vars(reply))}
+    if isinstance(reply, tuple):
+        verdict, draw = reply
+        return pack(verdict) | {"draw": {} if draw is None else dict(vars(draw))}
     auxiliary_samples = reply.auxiliary_samples
     packed = {name: value for name, value in vars(reply).items() if name != "auxiliary_samples"}
     return {
@@ -48,10 +51,13 @@ def unpack(packed: Mapping[str, Any]) -> Reply:
     """What `pack` was given; an error is raised, one of curro's own as what it was."""
     if "error" in packed:
         raise error_of(packed["error"])
-    if "draw" in packed:
-        return Draw(**packed["draw"])
+    draw = Draw(**packed["draw"]) if packed.get("draw") else None
     if "verdict" not in packed:
-        return None
+        return draw
+    return (_verdict(packed), draw) if "draw" in packed else _verdict(packed)
+
+
+def _verdict(packed: Mapping[str, Any]) -> Verdict:
     auxiliary_samples = packed["auxiliary_samples"]
     if not auxiliary_samples:
         return Verdict(**packed["verdict"])

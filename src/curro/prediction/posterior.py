@@ -88,7 +88,7 @@ class FadedPosterior:
         return (
             float(self.prior_mean),
             float(total),
-            float(np.clip(self.prior_within / between, _NARROW, _WIDE)),
+            min(max(float(self.prior_within / between), _NARROW), _WIDE),
         )
 
     def prior_of(self, prompts: np.ndarray) -> tuple[Any, Any, Any]:

@@ -46,7 +46,7 @@ class Refused(Exception):
 
 
 class Service:
-    """Answers `POST /select`, `/observe`, `/more`, `/drop`, `/credit`, `/save`, `/load`, `GET /metrics`, `/`.
+    """Answers `POST` to each of `FIELDS`, and `GET /metrics` and `/`.
 
     A body is JSON, or a frame of arrays (`curro.storage.frames`) under its own content type; the reply has
     the form of the body. Requests are carried out one at a time, in the order in which they are complete.
@@ -188,10 +188,11 @@ def _written(reply: Mapping[str, Any], form: str) -> bytes:
 
 
 def _flat(reply: dict[str, Any]) -> dict[str, Any]:
-    """A draw or a verdict as JSON has it, without the name of what it is."""
-    if "verdict" in reply:
-        return reply["verdict"] | {"auxiliary_samples": reply["auxiliary_samples"] or None}
-    return reply.get("draw", reply)
+    """A draw or a verdict as JSON has it, without the name of what it is; both under their names."""
+    if "verdict" not in reply:
+        return reply.get("draw", reply)
+    verdict = reply["verdict"] | {"auxiliary_samples": reply["auxiliary_samples"] or None}
+    return {"verdict": verdict, "draw": reply["draw"] or None} if "draw" in reply else verdict
 
 
 def _words(refusal: Refused) -> dict[str, str]:

@@ -11,10 +11,14 @@ import numpy as np
 
 from curro.errors import ConfigError, RewardError
 
+_CHOICE = {"n": True, "step": True, "rollouts": False}
+_GROUPS = {"tickets": True, "rewards": True, "scored": False, "named": False}
+
 FIELDS = {
-    "select": {"n": True, "step": True, "rollouts": False},
-    "observe": {"tickets": True, "rewards": True, "scored": False, "named": False},
-    "more": {"tickets": True, "rewards": True, "scored": False, "named": False},
+    "select": _CHOICE,
+    "observe": _GROUPS,
+    "observe_and_select": _GROUPS | _CHOICE,
+    "more": _GROUPS,
     "drop": {"tickets": True},
     "credit": {"advantages": True, "weights": True},
     "save": {"name": True},

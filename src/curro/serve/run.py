@@ -50,7 +50,7 @@ def serve(
             app = Service(durable, token_of(folder), {"address": address}, run)
             config = uvicorn.Config(
                 app, interface="asgi3", lifespan="off", ws="none", access_log=False, log_level="warning",
-                server_header=False, date_header=False, timeout_graceful_shutdown=5,
+                server_header=False, date_header=False, proxy_headers=False, timeout_graceful_shutdown=5,
             )  # fmt: skip
             say(f"{curriculum.table.size:,} prompts at {address}; the token is in {folder / 'token'}")
             for number in (signal.SIGINT, signal.SIGTERM):

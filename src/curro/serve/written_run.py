@@ -33,7 +33,12 @@ class ServedRun:
 
     def heard(self, question: str, given: Mapping[str, Any], answer: Any) -> None:
         """A call was carried out: its arguments as the port takes them, and what the port returned."""
-        if isinstance(answer, Draw):
+        if isinstance(answer, tuple):
+            verdict, draw = answer
+            self.heard("observe", given, verdict)
+            if draw is not None:
+                self.heard("select", given, draw)
+        elif isinstance(answer, Draw):
             if answer.step + 1 > self.step:
                 self.end_step()
                 self.step = answer.step + 1

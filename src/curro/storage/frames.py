@@ -21,6 +21,7 @@ from curro.errors import CheckpointError
 from curro.storage.nested import join, plain, split
 
 _LENGTH = struct.Struct("<I")
+_JSON = json.JSONEncoder(default=plain, separators=(",", ":"))
 _NO_STATE = (KeyError, ValueError, TypeError, AttributeError, OverflowError, RecursionError, struct.error)
 """What reading bytes that are no state raises."""
 _TYPES = frozenset(np.dtype(name).newbyteorder("<").str for name in "?bBhHiIqQfd")
@@ -40,7 +41,7 @@ def encode(state: Mapping[str, Any]) -> bytes:
             raise CheckpointError(f"{place!r} cannot be written: it is an array of {array.dtype}")
         described.append([place, little.dtype.str, little.shape])
         parts.append(little.tobytes())
-    head = json.dumps({"values": values, "arrays": described}, default=plain, separators=(",", ":")).encode()
+    head = _JSON.encode({"values": values, "arrays": described}).encode()
     return b"".join((_LENGTH.pack(len(head)), head, *parts))
 
 
