@@ -58,7 +58,7 @@ docs-blocks: .venv/dev
 browser: .venv/dev
 	$(BIN)/python -m pytest tests/browser
 
-# the loggers of curro train --log, in an environment of their own: they bring half a hundred packages
+# the loggers of curro train --log, in an environment of their own: they bring thirty packages
 loggers: .venv-loggers/loggers
 	.venv-loggers/bin/python -m pytest -c tests/loggers/pytest.ini tests/loggers
 
@@ -75,7 +75,7 @@ tinker: .venv-tinker/tinker
 skyrl: .venv-skyrl/skyrl
 	.venv-skyrl/bin/python -m pytest -c tests/hosts/skyrl/pytest.ini tests/hosts/skyrl
 
-# bfcl-eval asks for old versions of packages that its data and simulated APIs do not need
+# bfcl-eval asks for old versions of packages that its data and simulated APIs do not need: it gets none of them
 bfcl: .venv-bfcl/bfcl
 	.venv-bfcl/bin/python -m pytest -c tests/environments/bfcl/pytest.ini tests/environments/bfcl
 
@@ -99,10 +99,20 @@ lock:
 		--generate-hashes --python-version 3.11 --universal --no-annotate --no-emit-index-url \
 		--custom-compile-command "make lock" --output-file requirements.lock > /dev/null
 
-# torch first and alone: a build of it that is there already (for the CPU, for another CUDA) is kept
+# torch first and alone, by pip: a build of it that is there already (for the CPU, for another CUDA) is kept
+TORCH = -m pip install --quiet torch --constraint
+
+# the rest by uv, in a third of pip's time; it knows nothing of pip's configuration, so what users run is installed by pip
+UV = $(1)/bin/python -m pip install --quiet uv && $(1)/bin/uv pip install --quiet --python $(1)/bin/python
+
+# an environment that sees the packages of .venv and has its own ones first
+LAYER = $(BIN)/python -m venv --clear --without-pip $(1) && $(BIN)/python -c 'import sysconfig; print("import site; \
+	site.addsitedir(" + repr(sysconfig.get_path("purelib")) + ")")' > $$($(1)/bin/python -c \
+	'import sysconfig; print(sysconfig.get_path("purelib"))')/venv.pth
+
 .venv/torch: constraints.txt
 	test -d .venv || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python $(TORCH) constraints.txt
 	touch $@
 
 .venv/core: constraints.txt pyproject.toml
@@ -115,42 +125,39 @@ lock:
 	touch $@
 
 .venv/dev: .venv/torch pyproject.toml
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs]'
+	$(call UV,.venv) --constraint constraints.txt --editable '.[dev,docs]'
 	touch $@
 
-.venv-loggers/loggers: constraints.txt pyproject.toml
-	test -d .venv-loggers || $(PYTHON) -m venv .venv-loggers
-	grep -v '^pillow==' constraints.txt > .venv-loggers/constraints.txt  # trackio wants an older one
-	.venv-loggers/bin/python -m pip install --quiet --constraint constraints.txt torch
-	.venv-loggers/bin/python -m pip install --quiet --constraint .venv-loggers/constraints.txt --editable '.[train]' \
-		pytest tensorboard==2.21.0 trackio==0.43.0 wandb==0.31.0
+# trackio wants an older pillow
+.venv-loggers/loggers: .venv/dev
+	$(call LAYER,.venv-loggers)
+	grep -v '^pillow==' constraints.txt > .venv-loggers/constraints.txt
+	.venv-loggers/bin/python -m pip install --quiet --constraint .venv-loggers/constraints.txt \
+		tensorboard==2.21.0 trackio==0.43.0 wandb==0.31.0
 	touch $@
 
 .venv-verl/verl: constraints-verl.txt pyproject.toml
 	test -d .venv-verl || $(PYTHON) -m venv .venv-verl
-	.venv-verl/bin/python -m pip install --quiet --constraint constraints-verl.txt torch
-	.venv-verl/bin/python -m pip install --quiet --constraint constraints-verl.txt --editable '.[verl]' \
-		hypothesis pytest pytest-xdist
+	.venv-verl/bin/python $(TORCH) constraints-verl.txt
+	$(call UV,.venv-verl) --constraint constraints-verl.txt --editable '.[verl]' hypothesis pytest pytest-xdist
 	touch $@
 
 .venv-tinker/tinker: constraints-tinker.txt pyproject.toml
 	test -d .venv-tinker || $(PYTHON) -m venv .venv-tinker
-	.venv-tinker/bin/python -m pip install --quiet --constraint constraints-tinker.txt torch
-	.venv-tinker/bin/python -m pip install --quiet --constraint constraints-tinker.txt --editable '.[tinker]' pytest
+	.venv-tinker/bin/python $(TORCH) constraints-tinker.txt
+	$(call UV,.venv-tinker) --constraint constraints-tinker.txt --editable '.[tinker]' pytest
 	touch $@
 
 # the cookbook wants older transformers than SkyRL; its loops run with either
 .venv-skyrl/skyrl: constraints-skyrl.txt pyproject.toml
 	test -d .venv-skyrl || $(PYTHON) -m venv .venv-skyrl
-	.venv-skyrl/bin/python -m pip install --quiet --constraint constraints-skyrl.txt torch
-	.venv-skyrl/bin/python -m pip install --quiet --constraint constraints-skyrl.txt 'skyrl[tinker,jax]' uv pytest \
+	.venv-skyrl/bin/python $(TORCH) constraints-skyrl.txt
+	$(call UV,.venv-skyrl) --constraint constraints-skyrl.txt 'skyrl[tinker,jax]' uv pytest \
 		blobfile chz termcolor tiktoken tml-renderers --editable .
-	.venv-skyrl/bin/python -m pip install --quiet --no-deps tinker-cookbook==0.5.7
+	$(call UV,.venv-skyrl) --no-deps tinker-cookbook==0.5.7
 	touch $@
 
-.venv-bfcl/bfcl: constraints.txt pyproject.toml
-	test -d .venv-bfcl || $(PYTHON) -m venv .venv-bfcl
-	.venv-bfcl/bin/python -m pip install --quiet --constraint constraints.txt torch
-	.venv-bfcl/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[train]' hypothesis pytest
-	.venv-bfcl/bin/python -m pip install --quiet --no-deps bfcl-eval==2026.3.23 mpmath
+.venv-bfcl/bfcl: .venv/dev
+	$(call LAYER,.venv-bfcl)
+	.venv-bfcl/bin/python -m pip install --quiet --no-deps bfcl-eval==2026.3.23
 	touch $@
