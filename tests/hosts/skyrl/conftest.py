@@ -16,6 +16,14 @@ from curro.lab.model import CHECKPOINTS
 TYPED_DICT = "import typing, typing_extensions; typing.TypedDict = typing_extensions.TypedDict\n"
 """SkyRL 0.3.0 has a class that pydantic refuses before Python 3.12 unless it is of the other `TypedDict`."""
 
+SMALL = {
+    "max_lora_adapters": 3,
+    "max_lora_rank": 8,
+    # requests are padded to these, so that JAX compiles once and not for every number that comes together
+    "sample_max_num_sequences": 32,
+    "train_micro_batch_size": 32,
+}
+
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
@@ -28,11 +36,12 @@ def address(tmp_path_factory):
     command = [
         "uv", "run", "--no-project", "--offline", "-m", "skyrl.tinker.api", "--host", "127.0.0.1",
         "--port", str(port), "--base-model", str(CHECKPOINTS / "chains"), "--backend", "jax",
-        "--backend-config", json.dumps({"max_lora_adapters": 3, "max_lora_rank": 8}),
+        "--backend-config", json.dumps(SMALL),
         "--checkpoints-base", str(folder / "checkpoints"), "--database-url", f"sqlite:///{folder}/server.db",
     ]  # fmt: skip
     path = f"{Path(sys.prefix) / 'bin'}:{os.environ['PATH']}"
     own = {"VIRTUAL_ENV": sys.prefix, "PATH": path, "PYTHONPATH": str(folder), "JAX_PLATFORMS": "cpu"}
+    own["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # programs this small take longer to compile than to run
     with open(folder / "server.log", "w+") as log:
         server = subprocess.Popen(
             command, cwd=folder, env=os.environ | own, stdout=log, stderr=log, start_new_session=True
