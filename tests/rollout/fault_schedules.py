@@ -177,13 +177,14 @@ def schedules(selection: str, cases: int, seed: int, done: Any = None) -> dict[s
 
 def by_event_loop(rng: np.random.Generator) -> None:
     from benchmarks.virtual_time import run
-    from tests.rollout.test_filler_machine import GROUP, World
+    from tests.rollout.test_filler_machine import ALLOCATIONS, GROUP, World
 
     staleness = int(rng.integers(3))
     world = World(
         int(rng.integers(10**6)),
         str(rng.choice(["uniform", "uniform:replacement=true", "prioritized-replay"])),
         str(rng.choice(["band:0,1", "everything", "band:0.4,0.6"])),
+        ALLOCATIONS[rng.integers(len(ALLOCATIONS))],
         max_in_flight=int(rng.integers(1, 10)), max_staleness=staleness, retries=int(rng.integers(3)),
         least_rollouts=int(rng.integers(1, GROUP + 1)), max_failures=int(rng.choice([2, 5, 100])),
         max_seconds=float(rng.choice([4.0, 30.0, np.inf])),

@@ -18,6 +18,7 @@ from curro.rollout.fill_settings import WHEN_SHORT, FillSettings
 from curro.rollout.filler import Filler
 
 GROUP = 3
+ALLOCATIONS = [None, "hit:least=1", "screen:first=2,total=5", "until:each=2,rounds=3,keep=none"]
 ENGINE = {
     "fine": 12, "failed": 2, "partly": 2, "few": 1, "many": 1, "raises": 1, "hangs": 1, "stubborn": 1,
     "wrong": 1, "quits": 1, "dead": 0.3,
@@ -31,9 +32,9 @@ SCORER = {
 class World:
     """A filler whose engine and scorer do at random whatever can go wrong."""
 
-    def __init__(self, seed, selection, admission, **options):
+    def __init__(self, seed, selection, admission, allocation=None, **options):
         self.rng = np.random.default_rng(seed)
-        self.curriculum = Curriculum(selection, 14, admission=admission, seed=seed)
+        self.curriculum = Curriculum(selection, 14, admission=admission, allocation=allocation, seed=seed)
         self.engine = FakeEngine(self.answer)
         self.made = Counter()
         self.filler = Filler(
@@ -85,7 +86,7 @@ class World:
 
     async def score(self, prompt, completions):
         self.check()
-        assert 0 < len(completions) <= GROUP
+        assert 0 < len(completions) <= GROUP or self.curriculum.has_allocation
         assert all(rollout.error is None for rollout in completions)
         kind = self.pick(SCORER)
         await asyncio.sleep(float(self.rng.integers(2)))
@@ -119,11 +120,15 @@ class World:
         assert batch.admitted.all() or filler._fill.settings.when_short == "top-up"
         assert len(set(batch.prompts)) == len(batch)
         assert (step - batch.steps[~batch.admitted] <= filler.max_staleness).all()
-        assert batch.rewards.shape == batch.scored.shape == batch.advantages.shape == (len(batch), GROUP)
+        assert batch.rewards.shape == batch.scored.shape == batch.advantages.shape
+        widths = [len(rollouts) for rollouts in batch.rollouts]
+        assert batch.rewards.shape == (len(batch), max(widths, default=GROUP))
+        assert set(widths) <= {GROUP} or self.curriculum.has_allocation
         assert batch.scored.any(axis=1).all()
         assert not batch.advantages[~batch.scored].any()
         for rollouts, scored in zip(batch.rollouts, batch.scored, strict=True):
-            assert not any(one.error and fine for one, fine in zip(rollouts, scored, strict=True))
+            assert not any(one.error and fine for one, fine in zip(rollouts, scored, strict=False))
+            assert not scored[len(rollouts) :].any()
         self.trained += batch.tickets[batch.admitted].tolist()
         self.topped += batch.tickets[~batch.admitted].tolist()
 
@@ -161,6 +166,7 @@ class World:
     seed=st.integers(0, 10**6),
     selection=st.sampled_from(["uniform", "uniform:replacement=true", "prioritized-replay"]),
     admission=st.sampled_from(["band:0,1", "everything", "band:0.4,0.6"]),
+    allocation=st.sampled_from(ALLOCATIONS),
     slots=st.integers(1, 9),
     staleness=st.integers(0, 2),
     retries=st.integers(0, 2),
@@ -181,11 +187,11 @@ class World:
     ),
 )
 def test_faults_break_no_promise(
-    seed, selection, admission, slots, staleness, retries, least, max_failures, max_seconds, limit,
-    when_short, same, plan,
+    seed, selection, admission, allocation, slots, staleness, retries, least, max_failures, max_seconds,
+    limit, when_short, same, plan,
 ):  # fmt: skip
     world = World(
-        seed, selection, admission, max_in_flight=slots, max_staleness=staleness, retries=retries,
+        seed, selection, admission, allocation, max_in_flight=slots, max_staleness=staleness, retries=retries,
         least_rollouts=least, max_failures=max_failures, max_seconds=max_seconds,
         fill=FillSettings(limit, when_short),
     )  # fmt: skip
