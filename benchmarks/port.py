@@ -5,7 +5,8 @@
 
 One process, one thread; the candidates take turns, medians. A batch selects C prompts and observes C groups
 of 8 rewards; that of an index selects C ids and gives them C new priorities. PSPO draws distinct prompts and
-weighs them, and its index does as much. The peers' loops are written from their descriptions and draw one
+weighs them, and its index does as much. Thompson sampling cannot do without its draws, which NumPy makes
+here at random places of two arrays. The peers' loops are written from their descriptions and draw one
 prompt at a time: prime-rl weighs every task in Python for `random.choices`, Syllabus hands
 `numpy.random.choice` a list of all tasks and their probabilities. A few of their draws are timed and counted
 C times; their updates are not counted.
@@ -37,8 +38,10 @@ Clock = Callable[[], float]
 PAIRS = {
     "port: prioritized replay, published": "index: max-heap",
     "port: PSPO": "index: sum tree, distinct ids and weights",
-    "port: prioritized replay": "index: sum tree, two proposals a place",
+    "port: prioritized replay": "draws: sum tree and Beta, four proposals a place",
+    "port: posterior": "draws: Beta, eight candidates a place",
 }
+"""The port with a method, and what the method cannot do without."""
 OTHERS = {
     "uniform": "uniform",
     "least visited": "least-visited",
@@ -48,7 +51,6 @@ OTHERS = {
     "ADCL": "adcl",
 }
 """Further methods, which have no index or predict first: by name, as a curriculum takes them."""
-"""The port with a method, and the index that the method uses."""
 
 
 def port(spec: str, prompts: int, rng: np.random.Generator, clock: Clock, **options: str) -> Batch:
@@ -98,6 +100,19 @@ def tree(proposals: int, prompts: int, rng: np.random.Generator) -> Batch:
     return batch
 
 
+def beta(candidates: int, prompts: int, rng: np.random.Generator, index: Batch | None = None) -> Batch:
+    """A draw from the Beta distribution of each candidate, for Thompson sampling, after the index's batch."""
+    successes, failures = rng.uniform(0.1, 8, (2, prompts))
+
+    def batch(count: int) -> None:
+        if index is not None:
+            index(count)
+        ids = rng.integers(prompts, size=candidates * count)
+        rng.beta(successes[ids], failures[ids])
+
+    return batch
+
+
 def distinct(prompts: int, rng: np.random.Generator) -> Batch:
     """Without replacement within the batch, with importance weights, as `benchmarks/index.py` has it."""
     index = SumTree.from_array(rng.random(prompts))
@@ -142,7 +157,8 @@ def measure(prompts: int, turns: int, clock: Clock) -> dict[str, dict[int, float
         "index: sum tree, distinct ids and weights": distinct(prompts, rng),
         "port: PSPO": port("pspo", prompts, rng, clock),
         "port: PSPO, smoothed advantages": port("pspo", prompts, rng, clock, advantage="smoothed"),
-        "index: sum tree, two proposals a place": tree(2, prompts, rng),
+        "draws: sum tree and Beta, four proposals a place": beta(4, prompts, rng, tree(2, prompts, rng)),
+        "draws: Beta, eight candidates a place": beta(8, prompts, rng),
         "port: prioritized replay": port("prioritized-replay", prompts, rng, clock),
         **{f"port: {name}": port(spec, prompts, rng, clock) for name, spec in OTHERS.items()},
         "prime-rl's loop": prime_rl(prompts, rng),
@@ -175,7 +191,7 @@ def report(found: dict[str, dict[int, float]], prompts: int) -> str:
         lines.append(f"| {name} | " + " | ".join(f"{costs[count]:,.0f}" for count in BATCHES) + " |")
     for name, index in PAIRS.items():
         times = (f"{found[name][count] / found[index][count]:.1f}x" for count in BATCHES)
-        lines.append(f"| {name.removeprefix('port: ')}: port over index | " + " | ".join(times) + " |")
+        lines.append(f"| {name.removeprefix('port: ')}: port over it | " + " | ".join(times) + " |")
     return "\n".join(lines) + "\n"
 
 

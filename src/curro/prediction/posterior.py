@@ -10,6 +10,7 @@ import numpy as np
 from curro.errors import ConfigError
 from curro.groups import Groups
 from curro.prediction.posterior_kernels import extremes, mix, move_prior, surprise
+from curro.prediction.posterior_state import check_posterior
 from curro.prompts import PromptTable
 from curro.saved_state import require
 
@@ -238,25 +239,7 @@ class FadedPosterior:
         return {name: float(getattr(self, name)) for name in names} | arrays
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        for name in FadedPosterior.state_dict(self):
-            require(name in state, f"posterior/{name}", "is missing")
-        prompts, *rest = state["unlearned"]
-        require(len(rest) == len(_UNLEARNED) - 1, "posterior/unlearned", "has other columns")
-        inside = prompts.min(initial=0) >= 0 and prompts.max(initial=0) < self.table.size
-        require(inside and np.isfinite(state["unlearned"]).all(), "posterior/unlearned", "is not of groups")
-        counts = state["unlearned"][1].min(initial=0) >= 0 and state["unlearned"][2].min(initial=1) >= 1
-        require(
-            counts and state["unlearned"][4].min(initial=0) >= 0, "posterior/unlearned", "is not of groups"
-        )
-        require(state["losses"].shape == HALF_LIVES.shape, "posterior/losses", "is not of the half-lives")
-        numbers = [value for value in state.values() if isinstance(value, float | int)]
-        require(
-            np.isfinite([*numbers, *state["losses"]]).all(), "posterior", "has numbers that are not finite"
-        )
-        ranges = -1e15 <= state["low"] < state["high"] <= 1e15 and state["prior_visits"] > 0
-        moments = max(abs(state["prior_mean"]), abs(state["prior_square"]) ** 0.5) <= 1e15
-        fine = ranges and moments and 0 <= state["prior_within"] <= 1e30
-        require(fine, "posterior", "has moments that no rewards have")
+        check_posterior(state, FadedPosterior.state_dict(self), self.table.size)
         fine = (self.count >= 0).all() and (self.variance >= 0).all() and np.isfinite(self.mean).all()
         require(fine and np.isfinite(self.count).all(), "table/evidence", "is none")
         for name, value in state.items():
