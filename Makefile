@@ -18,7 +18,7 @@ FAST := tests/admission tests/advantage tests/index tests/storage $(filter-out %
 	tests/test_curriculum.py tests/test_groups.py tests/test_port_order.py tests/test_prompts.py \
 	tests/test_registry.py tests/test_tickets.py
 
-.PHONY: demo fast pretrained test sandbox lint docs docs-blocks browser loggers verl tinker skyrl bfcl wheel lock
+.PHONY: demo fast pretrained test sandbox lint docs docs-blocks browser loggers trl-async verl tinker skyrl bfcl wheel lock
 
 demo: .venv/train
 	$(BIN)/$(DEMO)
@@ -61,6 +61,10 @@ browser: .venv/dev
 # the loggers of curro train --log, in an environment of their own: they bring thirty packages
 loggers: .venv-loggers/loggers
 	.venv-loggers/bin/python -m pytest -c tests/loggers/pytest.ini tests/loggers
+
+# TRL's asynchronous trainer, with servers of our own in place of vLLM, in an environment of its own: it brings eight packages
+trl-async: .venv-trl-async/aiohttp
+	.venv-trl-async/bin/python -m pytest -c tests/hosts/trl_async/pytest.ini tests/hosts/trl_async
 
 # verl wants other versions than the rest, so it has an environment of its own
 verl: .venv-verl/verl
@@ -134,6 +138,11 @@ LAYER = $(BIN)/python -m venv --clear --without-pip $(1) && $(BIN)/python -c 'im
 	grep -v '^pillow==' constraints.txt > .venv-loggers/constraints.txt
 	.venv-loggers/bin/python -m pip install --quiet --constraint .venv-loggers/constraints.txt \
 		tensorboard==2.21.0 trackio==0.43.0 wandb==0.31.0
+	touch $@
+
+.venv-trl-async/aiohttp: .venv/dev
+	$(call LAYER,.venv-trl-async)
+	.venv-trl-async/bin/python -m pip install --quiet aiohttp==3.14.5
 	touch $@
 
 .venv-verl/verl: constraints-verl.txt pyproject.toml

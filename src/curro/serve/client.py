@@ -125,8 +125,12 @@ class ServedCurriculum:
         """`Curriculum.metrics`."""
         return self._ask("GET", "metrics", b"")
 
+    def about(self) -> dict[str, Any]:
+        """What is served: the number of `prompts`, their `fingerprint`, the arguments of the `curriculum`."""
+        return self._ask("GET", "", b"")
+
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection; the next call opens one."""
         self._connection.close()
 
     def _change(self, question: str, fields: dict[str, Any]) -> Any:

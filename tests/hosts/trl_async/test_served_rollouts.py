@@ -1,0 +1,81 @@
+"""TRL's loop of rollouts with a served curriculum: what the samples of a group get."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from multiprocessing import Value
+
+import pytest
+from accelerate import PartialState
+from tests.hosts.trl_async.setup import build_chat_tokenizer, dataset, served
+from trl.experimental.async_grpo.async_rollout_worker import RolloutGroup, TrainingSequence
+
+from curro.errors import ConfigError
+from curro.hosts.trl.served_rollouts import ServedRolloutLoop
+
+
+def scores(completions, **_):
+    return [1.0, 0.0, 1.0, None]
+
+
+@pytest.fixture
+def build():
+    """Loops of groups of four in this process."""
+    PartialState()  # TRL's process has it too
+    made = []
+
+    def build(service, version):
+        queues = {f"{name}_queue": queue.Queue() for name in ("metrics", "exception_info")}
+        loop = ServedRolloutLoop(
+            served=service, replaces_advantages=True, model_name="none", dataset=dataset(),
+            reward_funcs=[scores], processing_class=build_chat_tokenizer(), eos_token_ids=[2],
+            num_generations=4, rollout_buffer=queue.Queue(), model_version_value=Value("i", version),
+            heartbeat_value=Value("d", 0), failed_event=threading.Event(), **queues,
+        )  # fmt: skip
+        made.append(loop)
+        return loop
+
+    yield build
+    for loop in made:
+        loop.curriculum.close()
+        loop._loop.close()
+
+
+def group(number):
+    """Conversations: of two parts, of one, of none that can be trained on, and one that is not scored."""
+    part = TrainingSequence([1, 2], [0, 1], [0.0, -1.0], "")
+    return RolloutGroup(
+        prompts=[[]] * 4, reward_kwargs={}, completions=[[]] * 4, completions_ids=[[2]] * 4,
+        completions_sequences=[[part, part], [part], [], [part]], tool_call_counts=[0] * 4,
+        tool_failure_counts=[0] * 4, model_version=1, group_id=number, env_rewards=[],
+        rollout_rewards=[None] * 4,
+    )  # fmt: skip
+
+
+def test_every_part_of_a_conversation_gets_the_credit_of_its_rollout(tmp_path, build):
+    with served(tmp_path, selection="uniform", advantage="leave-one-out") as service:
+        loop = build(service, 3)
+        rollouts = loop._repeat_iterator()
+        (number, row), *others = [next(rollouts) for _ in range(4)]
+        assert others == [(number, row)] * 3
+        assert loop.curriculum.about()["step"] == 3
+        samples = asyncio.run(loop._score_group(group(number)))
+        assert [sample.advantage for sample in samples] == [1.0, 1.0, -1.0, 0.0]
+        assert loop.tickets == {}
+        assert loop.curriculum.metrics()["observed"] == 1
+
+
+def observe_until_refused(loop):
+    for number, _ in loop._repeat_iterator():
+        if number in loop.tickets:
+            asyncio.run(loop._score_group(group(number)))
+
+
+def test_importance_weights_are_refused(tmp_path, build):
+    with served(tmp_path, selection="pspo") as service:
+        loop = build(service, 1)
+        with pytest.raises(ConfigError, match="cannot apply importance weights"):
+            observe_until_refused(loop)
+        assert len(loop.tickets) == 1

@@ -1,0 +1,89 @@
+"""TRL's asynchronous trainer and its own rollout process, with `curro serve` and a server in vLLM's place."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+from examples import trl_async
+from tests.hosts.trl_async.setup import KERNELS, OPTIONS, NoTransfer, dataset, save_model, served, trainer
+from tests.hosts.trl_async.vllm_server import vllm_server
+from trl.experimental.async_grpo import async_grpo_trainer, async_rollout_worker, packing
+
+from curro.errors import ConfigError
+from curro.serve import ServedCurriculum
+
+
+@pytest.fixture(autouse=True)
+def without_gpu(monkeypatch):
+    """vLLM, NCCL and the GPU's attention are not here: a server and PyTorch take their place."""
+    monkeypatch.setattr(async_rollout_worker, "is_vllm_available", lambda: True)
+    monkeypatch.setattr(packing, "_flash_attn", lambda: KERNELS)
+    monkeypatch.setattr(async_grpo_trainer, "WeightTransferClient", lambda **_: NoTransfer())
+    monkeypatch.setattr(async_grpo_trainer, "get_peak_flops_per_device", lambda *_: None)
+
+
+@pytest.fixture
+def vllm():
+    with vllm_server() as address:
+        yield address
+
+
+def test_it_trains_on_admitted_groups_with_their_credit_and_resumes(tmp_path, vllm):
+    with served(tmp_path, selection="uniform", admission="signal", advantage="leave-one-out") as service:
+        host = trainer(tmp_path, vllm, service, max_steps=2)
+        before = host.model.model.embed_tokens.weight.clone()
+        host.train()
+        assert not torch.equal(before, host.model.model.embed_tokens.weight)
+        assert host.advantages == {1.0, -0.3333}  # one of four is right: 1 - 0, and 0 - 1/3
+        metrics = host.served_curriculum.metrics()
+        assert metrics["in_flight"] == 0
+        assert metrics["selected"] == metrics["observed"] + metrics["dropped"]
+        assert 4 <= metrics["admitted"] < metrics["observed"]
+        logged = [line for line in host.state.log_history if "reward" in line]
+        assert [line["reward"] for line in logged] == [0.25, 0.25]
+        assert all("curriculum/selected" in line for line in logged)
+
+        forgotten = host.served_curriculum.select(3, step=9).tickets
+        resumed = trainer(tmp_path, vllm, service, max_steps=3)
+        resumed.train(resume_from_checkpoint=str(tmp_path / "run" / "checkpoint-2"))
+        assert resumed.state.global_step == 3
+        again = resumed.served_curriculum.metrics()
+        assert len(forgotten) == 3
+        for curriculum in (host.served_curriculum, resumed.served_curriculum):
+            curriculum.close()
+        assert again["in_flight"] == 0
+        assert again["selected"] == again["observed"] + again["dropped"]
+
+
+def test_the_example_trains_with_trls_advantages(tmp_path, vllm, monkeypatch):
+    with served(tmp_path, selection="frontier") as (address, token):
+        data, file = tmp_path / "train.parquet", tmp_path / "service" / "token"
+        options = OPTIONS | {"vllm_server_base_url": vllm, "output_dir": tmp_path / "run", "max_steps": 1}
+        given = [part for name, value in options.items() for part in (f"--{name}", str(value))]
+        monkeypatch.setattr(
+            sys, "argv", ["trl_async.py", save_model(tmp_path), str(data), address, str(file), *given]
+        )
+        trl_async.main()
+        curriculum = ServedCurriculum(address, token)
+        metrics = curriculum.metrics()
+        curriculum.close()
+        assert metrics["observed"] >= 2
+        assert metrics["in_flight"] == 0
+
+
+def test_the_example_is_short():
+    with open(trl_async.__file__) as file:
+        assert len(file.readlines()) < 50
+
+
+def test_other_data_and_allocations_are_refused(tmp_path, vllm):
+    with served(tmp_path, selection="uniform", allocation="knapsack") as service:
+        for data, words in (
+            (dataset().select(range(9)), "the service has 64 prompts, and train_dataset 9"),
+            (dataset().select(range(63, -1, -1)), "another data set"),
+            (dataset(), "an allocation needs groups of several sizes"),
+        ):
+            with pytest.raises(ConfigError, match=words):
+                trainer(tmp_path, vllm, service, max_steps=1, data=data)
