@@ -1,0 +1,75 @@
+"""The CPU as a platform of verl, by verl's own registry, for processes that are told `VERL_PLATFORM=cpu`.
+
+verl imports this module where `VERL_USE_EXTERNAL_MODULES` names it.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from verl.plugin.platform.platform_base import PlatformBase
+from verl.plugin.platform.platform_manager import PlatformRegistry
+
+for _name in (
+    "memory_allocated",
+    "memory_reserved",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "empty_cache",
+):
+    setattr(torch.cpu, _name, lambda: 0)  # verl asks every device for these
+
+
+@PlatformRegistry.register(platform="cpu")
+class PlatformCPU(PlatformBase):
+    """What verl asks of an accelerator, answered for the CPU."""
+
+    device_name = "cpu"
+    vendor_name = "cpu"
+    device_module = torch.cpu
+
+    def is_available(self) -> bool:
+        return True
+
+    def is_platform_available(self, use_smi_check: bool = False) -> bool:
+        return False  # never found by itself
+
+    def current_device(self) -> Any:
+        return torch.device("cpu")
+
+    def device_count(self) -> int:
+        return 1
+
+    def communication_backend_name(self) -> str:
+        return "gloo"
+
+    def ray_resource_name(self) -> str:
+        return "CPU"
+
+    def visible_devices_envvar(self) -> str:
+        return "CPU_VISIBLE_DEVICES"
+
+    def ray_noset_envvars(self) -> list[str]:
+        return []
+
+    def get_device_capability(self, device_index: int = 0) -> tuple[None, None]:
+        return None, None
+
+    def is_ipc_supported(self) -> bool:
+        return False
+
+    @contextmanager
+    def nvtx_range(self, msg: str) -> Any:
+        yield
+
+    def set_device(self, device_index: int) -> None: ...
+    def synchronize(self, device_index: int | None = None) -> None: ...
+    def manual_seed(self, seed: int) -> None: ...
+    def manual_seed_all(self, seed: int) -> None: ...
+    def set_allocator_settings(self, settings: str) -> None: ...
+    def empty_cache(self) -> None: ...
+    def profiler_start(self) -> None: ...
+    def profiler_stop(self) -> None: ...
+    def cudart(self) -> None: ...
