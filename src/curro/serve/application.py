@@ -112,7 +112,7 @@ class Service:
         given, is_new = read_fields(question, asked), not self.durable.knows(client, number)
         reply = self.durable.call(client, number, question, given)
         if self.run is not None and is_new and not is_error(reply):
-            self.run.heard(question, given, unpack(decode(reply)))
+            self.run.record(question, given, unpack(decode(reply)))
         status = 200
         if is_error(reply):
             kind = decode(reply)["error"]["kind"]

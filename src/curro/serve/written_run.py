@@ -31,13 +31,13 @@ class ServedRun:
         config = {"curriculum": curriculum.config}
         self.writer = TicketWriter.of_host(output, config, curriculum.table, 0 if is_new else self.step)
 
-    def heard(self, question: str, given: Mapping[str, Any], answer: Any) -> None:
+    def record(self, question: str, given: Mapping[str, Any], answer: Any) -> None:
         """A call was carried out: its arguments as the port takes them, and what the port returned."""
         if isinstance(answer, tuple):
             verdict, draw = answer
-            self.heard("observe", given, verdict)
+            self.record("observe", given, verdict)
             if draw is not None:
-                self.heard("select", given, draw)
+                self.record("select", given, draw)
         elif isinstance(answer, Draw):
             if answer.step + 1 > self.step:
                 self.end_step()
