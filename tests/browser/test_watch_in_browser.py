@@ -84,7 +84,7 @@ def test_a_real_run_is_watched_while_it_trains(browser, tmp_path):
     ]
     command += [
         "--rollouts",
-        "960",
+        "2400",
         "--prompts-per-step",
         "8",
         "--rollouts-per-prompt",
@@ -111,7 +111,7 @@ def test_a_real_run_is_watched_while_it_trains(browser, tmp_path):
             later = eventually(
                 browser, f"const step = (() => {{ {STEP} }})(); return step > {first} && step", 120
             )
-            assert 2 <= first < later <= 30
+            assert 2 <= first < later <= 75
             assert eventually(
                 browser,
                 f"return document.querySelector('figure[data-chart=outcomes] svg').innerHTML !== {figures!r}",
@@ -124,7 +124,7 @@ def test_a_real_run_is_watched_while_it_trains(browser, tmp_path):
             )
             said = training.communicate(timeout=400)[0]
             assert training.returncode == 0, said
-        eventually(browser, "return document.getElementById('method').textContent.includes('step 30 of 30')")
+        eventually(browser, "return document.getElementById('method').textContent.includes('step 75 of 75')")
     assert eventually(browser, "return document.getElementById('live').className === 'lost'")
     assert complaints(browser) == []
 
