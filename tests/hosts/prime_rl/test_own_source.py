@@ -2,12 +2,8 @@
 
 from types import SimpleNamespace
 
-import prime_checkout
-import pytest
 from prime_stand_in import group_of, task_of
 from test_prime_rl import launcher
-
-pytestmark = pytest.mark.skipif(not prime_checkout.IS_THERE, reason="CURRO_PRIME_RL names no checkout")
 
 
 def environment(name, first):

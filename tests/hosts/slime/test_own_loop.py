@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from stand_in import Status, arguments, by_prompt
 
-pytestmark = pytest.mark.skipif(checkout.NAME != "slime", reason="CURRO_SLIME names no checkout of slime")
-
 
 class Router(BaseHTTPRequestHandler):
     """Of no engine at all: there is nothing to abort."""
