@@ -14,7 +14,10 @@ PROMPTS = 5
 def test_a_turn_worked_out_by_hand():
     # keys 1, 0, 1, 0 of prompts 0..3; ties 2, 1, 0, 3: the order is 1, 3, 2, 0
     turns = Turns(np.arange(4), np.array([1, 0, 1, 0]), np.array([2, 1, 0, 3]))
-    everything_but_3 = lambda prompts, keys: prompts != 3  # noqa: E731
+
+    def everything_but_3(prompts: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        return prompts != 3
+
     assert turns.take(2, everything_but_3).tolist() == [1, 2]
     turns.add(np.array([3, 1]), np.array([2, 0]))
     assert turns.take(9, lambda prompts, keys: prompts >= 0).tolist() == [1, 0, 3]
