@@ -64,10 +64,10 @@ class LimitedBody(_HTTP.AsyncByteStream):
             total += len(chunk)
             newline = chunk.rfind(b"\n")
             in_line = in_line + len(chunk) if newline < 0 else len(chunk) - newline - 1
-            if total > self.body:
-                raise TooLongError(f"the server's answer has more than {self.body:,} bytes")
             if in_line > self.line:
                 raise TooLongError(f"a line of the server's answer has more than {self.line:,} bytes")
+            if total > self.body:
+                raise TooLongError(f"the server's answer has more than {self.body:,} bytes")
             yield chunk
 
     async def aclose(self) -> None:
