@@ -6,8 +6,9 @@
 One process, one thread; the candidates take turns, medians. A batch selects C prompts and observes C groups
 of 8 rewards; that of an index selects C ids and gives them C new priorities. PSPO draws distinct prompts and
 weighs them, and its index does as much. Thompson sampling cannot do without its draws, which NumPy makes
-here at random places of two arrays. The peers' loops are written from their descriptions and draw one
-prompt at a time: prime-rl weighs every task in Python for `random.choices`, Syllabus hands
+here from the same posteriors: what one takes depends on the distribution. Frontier cannot do without looking
+at eight prompts a place and finding the best. The peers' loops are written from their descriptions and draw
+one prompt at a time: prime-rl weighs every task in Python for `random.choices`, Syllabus hands
 `numpy.random.choice` a list of all tasks and their probabilities. A few of their draws are timed and counted
 C times; their updates are not counted.
 """
@@ -40,13 +41,12 @@ PAIRS = {
     "port: PSPO": "index: sum tree, distinct ids and weights",
     "port: prioritized replay": "draws: sum tree and Beta, four proposals a place",
     "port: posterior": "draws: Beta, eight candidates a place",
+    "port: frontier": "the best of eight random prompts a place",
 }
 """The port with a method, and what the method cannot do without."""
 OTHERS = {
     "uniform": "uniform",
     "least visited": "least-visited",
-    "posterior": "posterior",
-    "frontier": "frontier",
     "SEC": "sec:categories=8",
     "ADCL": "adcl",
 }
@@ -77,7 +77,7 @@ def port(spec: str, prompts: int, rng: np.random.Generator, clock: Clock, **opti
         curriculum.observe(draw.tickets, rewards)
         spent["seconds"] += clock() - began
 
-    batch.spent = spent  # type: ignore[attr-defined]
+    batch.spent, batch.curriculum = spent, curriculum  # type: ignore[attr-defined]
     return batch
 
 
@@ -100,15 +100,29 @@ def tree(proposals: int, prompts: int, rng: np.random.Generator) -> Batch:
     return batch
 
 
-def beta(candidates: int, prompts: int, rng: np.random.Generator, index: Batch | None = None) -> Batch:
-    """A draw from the Beta distribution of each candidate, for Thompson sampling, after the index's batch."""
-    successes, failures = rng.uniform(0.1, 8, (2, prompts))
+def beta(
+    candidates: int, ported: Batch, prompts: int, rng: np.random.Generator, index: Batch | None = None
+) -> Batch:
+    """A draw from the port's posterior of each candidate, for Thompson sampling, after the index's batch."""
+    everything = np.arange(prompts)
+    successes, failures = ported.curriculum.selection.belief(everything, step=10)  # type: ignore[attr-defined]
 
     def batch(count: int) -> None:
         if index is not None:
             index(count)
         ids = rng.integers(prompts, size=candidates * count)
         rng.beta(successes[ids], failures[ids])
+
+    return batch
+
+
+def best(candidates: int, prompts: int, rng: np.random.Generator) -> Batch:
+    """Looks up what is known of each candidate, four numbers side by side, and sorts out the highest."""
+    known = rng.random((prompts, 4), np.float32)
+
+    def batch(count: int) -> None:
+        value = known[rng.integers(prompts, size=candidates * count)].sum(axis=1)
+        np.sort(np.partition(value, value.size - count)[value.size - count :])
 
     return batch
 
@@ -148,6 +162,7 @@ def syllabus(prompts: int, rng: np.random.Generator) -> Batch:
 def measure(prompts: int, turns: int, clock: Clock) -> dict[str, dict[int, float]]:
     """Microseconds by candidate and batch."""
     rng = np.random.default_rng(0)
+    replay, posterior = (port(spec, prompts, rng, clock) for spec in ("prioritized-replay", "posterior"))
     candidates: dict[str, Batch] = {
         "index: max-heap": heap(prompts, rng),
         "port: prioritized replay, published": port(
@@ -157,9 +172,14 @@ def measure(prompts: int, turns: int, clock: Clock) -> dict[str, dict[int, float
         "index: sum tree, distinct ids and weights": distinct(prompts, rng),
         "port: PSPO": port("pspo", prompts, rng, clock),
         "port: PSPO, smoothed advantages": port("pspo", prompts, rng, clock, advantage="smoothed"),
-        "draws: sum tree and Beta, four proposals a place": beta(4, prompts, rng, tree(2, prompts, rng)),
-        "draws: Beta, eight candidates a place": beta(8, prompts, rng),
-        "port: prioritized replay": port("prioritized-replay", prompts, rng, clock),
+        "draws: sum tree and Beta, four proposals a place": beta(
+            4, replay, prompts, rng, tree(2, prompts, rng)
+        ),
+        "port: prioritized replay": replay,
+        "draws: Beta, eight candidates a place": beta(8, posterior, prompts, rng),
+        "port: posterior": posterior,
+        "the best of eight random prompts a place": best(8, prompts, rng),
+        "port: frontier": port("frontier", prompts, rng, clock),
         **{f"port: {name}": port(spec, prompts, rng, clock) for name, spec in OTHERS.items()},
         "prime-rl's loop": prime_rl(prompts, rng),
         "Syllabus' loop": syllabus(prompts, rng),

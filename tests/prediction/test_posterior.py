@@ -33,9 +33,9 @@ def beta_informativeness(a, b):
 def test_a_prompt_that_nothing_is_known_of_is_uniform_on_0_to_1():
     _, posterior = curriculum_of(3)
     # Beta(1, 1): mean 1/2, concentration 2, E[p(1-p)] = 1/6
-    concentration, mean, variance = posterior.combine(np.array([0]), np.array([5]))
-    np.testing.assert_allclose([concentration[0], mean[0], variance[0]], [2, 1 / 2, 1 / 4], rtol=1e-12)
-    assert posterior.expected(np.array([0]), 0)[0] == pytest.approx(1 / 6, rel=1e-12)
+    # and nothing of its evidence is left
+    np.testing.assert_allclose(posterior.combine(np.array([0]), 4)[:, 0], [2, 1 / 2, 1 / 4, 0], rtol=1e-12)
+    assert posterior.expected(np.array([0]), 0)[0][0] == pytest.approx(1 / 6, rel=1e-12)
 
 
 def test_prior_and_posterior_after_one_group():
@@ -46,10 +46,11 @@ def test_prior_and_posterior_after_one_group():
     # Total 5/8 - 25/64 = 15/64, between 15/64 - 4/21 = 59/1344, k = 4/21 * 1344/59 = 256/59.
     np.testing.assert_allclose(posterior.prior, [5 / 8, 15 / 64, 256 / 59], rtol=1e-12)
     # Beta(256/59 * 5/8 + 6, 256/59 * 3/8 + 2) = Beta(514/59, 214/59)
-    now = posterior.combine(np.array([0]), np.array([0]))
+    now = posterior.combine(np.array([0]), 3)
     np.testing.assert_allclose(np.ravel(now[:2]), [728 / 59, 514 / 728], rtol=1e-7)
     assert now[2][0] == pytest.approx(514 / 728 * 214 / 728, rel=1e-7)
-    expected = posterior.expected(np.array([0, 1]), 3)
+    expected, kept = posterior.expected(np.array([0, 1]), 3)
+    np.testing.assert_array_equal(kept, [1, 0])
     assert expected[0] == pytest.approx(beta_informativeness(514 / 59, 214 / 59), rel=1e-7)
     # the other prompt has the prior: Beta(160/59, 96/59)
     assert expected[1] == pytest.approx(beta_informativeness(160 / 59, 96 / 59), rel=1e-7)
@@ -62,7 +63,9 @@ def test_evidence_halves_every_half_life():
     # 8 outcomes count as 4 after 64 steps, as 2 after 128: Beta(160/59 + 3, 96/59 + 1), ... + 1.5, + 0.5
     for step, (right, wrong) in ((67, (3, 1)), (131, (1.5, 0.5))):
         expected = beta_informativeness(160 / 59 + right, 96 / 59 + wrong)
-        assert posterior.expected(np.array([0]), step)[0] == pytest.approx(expected, rel=1e-7)
+        found, kept = posterior.expected(np.array([0]), step)
+        assert found[0] == pytest.approx(expected, rel=1e-7)
+        assert kept[0] == (right + wrong) / 8
 
 
 def test_a_repeated_visit_counts_for_the_prior_as_far_as_the_prior_predicted_it():
@@ -127,9 +130,9 @@ def test_draws_have_the_expected_informativeness(rewards):
         )
     posterior.learn()
     for prompt in range(4):
-        drawn = posterior.draw(np.full(200_000, prompt), 25, rng) * 5**2
+        drawn = posterior.draw(np.full(200_000, prompt), 25, rng)[0] * 5**2
         # the deviation of a draw is below its mean's: 0.5% is over 2 deviations of the average, 2% over 8
-        assert drawn.mean() == pytest.approx(posterior.expected(np.array([prompt]), 25)[0], rel=0.02)
+        assert drawn.mean() == pytest.approx(posterior.expected(np.array([prompt]), 25)[0][0], rel=0.02)
 
 
 def test_rewards_beyond_the_range_widen_it_and_nothing_becomes_nan():
@@ -144,10 +147,11 @@ def test_rewards_beyond_the_range_widen_it_and_nothing_becomes_nan():
     assert (posterior.low, posterior.high) == (-5, 20)
     everything = np.arange(6)
     for step in (40, 10_000, 10**9):
-        values = [*posterior.combine(everything, step - curriculum.table["last_step"])]
-        values += [posterior.draw(everything, step, rng), posterior.expected(everything, step)]
+        values = [*posterior.combine(everything, step)]
+        values += [*posterior.draw(everything, step, rng), *posterior.expected(everything, step)]
         assert np.isfinite(values).all()
         assert (np.array(values[3:]) >= 0).all()
+        assert (values[3] <= 1).all()
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, 0.5, 1e15, -1e15])

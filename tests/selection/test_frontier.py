@@ -52,7 +52,7 @@ def test_what_was_never_tried_is_known_by_its_text(told):
     posterior = curriculum.selection.predictor.posterior
     new = np.flatnonzero(curriculum.table["visits"] == 0)
     assert len(new) > 100
-    mean = posterior.combine(new, np.zeros(len(new)))[1]
+    mean = posterior.combine(new, 15)[1]
     for which, rate in enumerate((0.02, 0.3, 0.9, 0.98)):
         assert mean[kind[new] == which].mean() == pytest.approx(rate, abs=0.06)
     assert posterior.strength >= 8
@@ -84,7 +84,9 @@ def test_prior_and_evidence_are_added(told):
     assert t == pytest.approx(mu * (1 - mu))  # rewards are 0/1
     assert k == posterior.strength
     n, m = posterior.count[prompt], posterior.mean[prompt]
-    concentration, mean, variance = posterior.combine(prompt, np.array([10]))
+    visit = int(curriculum.table["last_step"][prompt[0]])
+    concentration, mean, variance, kept = posterior.combine(prompt, visit + 10)
+    np.testing.assert_allclose(kept, 1 / 2, rtol=1e-12)
     np.testing.assert_allclose(concentration, k + n / 2, rtol=1e-6)
     np.testing.assert_allclose(mean, (k * mu + n / 2 * m) / (k + n / 2), rtol=1e-6)
     np.testing.assert_allclose(variance, mean * (1 - mean), rtol=1e-5)
@@ -241,7 +243,7 @@ def test_states_tell_of_prompts_never_tried(told, turn):
     curriculum, policy, _ = by_states(kind, rates, turn=turn)
     curriculum.select(16, step=20)
     posterior, new = curriculum.selection.predictor.posterior, np.flatnonzero(curriculum.table["visits"] == 0)
-    mean = posterior.combine(new, np.zeros(len(new)))[1]
+    mean = posterior.combine(new, 20)[1]
     assert len(new) > 100
     assert mean[kind[new] == 3].mean() - mean[kind[new] == 0].mean() > 0.5
     assert np.corrcoef(mean, rates[new])[0, 1] > 0.8

@@ -61,18 +61,24 @@ class BetaPosterior(Predictor):
         self.posterior.bind(table)
 
     def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
+        return self._informativeness(prompts, step)[0]
+
+    def _informativeness(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
+        """The predictions, and the share of each prompt's evidence that still counts."""
         posterior = self.posterior
         posterior.learn()
         if self.thompson:
-            return posterior.draw(prompts, step, self.rng) * (posterior.high - posterior.low) ** 2
+            drawn, kept = posterior.draw(prompts, step, self.rng)
+            return drawn * (posterior.high - posterior.low) ** 2, kept
         low, high = self.table.reward_range
-        return posterior.expected(prompts, step) / (high - low) ** 2
+        expected, kept = posterior.expected(prompts, step)
+        return expected / (high - low) ** 2, kept
 
     def success_rate(self, prompts: np.ndarray, step: int) -> np.ndarray:
         self.posterior.learn()
         if self.thompson:
             return self.posterior.draw_rate(prompts, step, self.rng)
-        return self.posterior.combine(prompts, step - self.table["last_step"][prompts])[1]
+        return self.posterior.combine(prompts, step)[1]
 
     def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
         self.posterior.learn()

@@ -87,8 +87,9 @@ class FeaturePosterior(FadedPosterior):
         told_P = np.clip(self.regression.predict(features), 1e-4, 1 - 1e-4)
         return self.low + span * told_P, t * told_P * (1 - told_P) / (rate * (1 - rate)), self.strength
 
-    def expected(self, prompts: np.ndarray, step: int) -> np.ndarray:
-        return self.calibration(super().expected(prompts, step) / self._scale) * self._scale
+    def expected(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
+        expected, kept = super().expected(prompts, step)
+        return self.calibration(expected / self._scale) * self._scale, kept
 
     def _learn_more(
         self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray
@@ -111,7 +112,7 @@ class FeaturePosterior(FadedPosterior):
             self._fit()
 
     def _calibrate(self, believed: np.ndarray, size: np.ndarray, variance: np.ndarray) -> None:
-        concentration, _, one = believed
+        concentration, _, one, _ = believed
         several = size > 1
         predicted_P = one * concentration / (concentration + 1)
         self.calibration.learn(predicted_P[several], (variance * size / np.maximum(size - 1, 1))[several])

@@ -52,5 +52,5 @@ class Frontier(BetaPosterior):
         self.posterior.features.attach(policy)
 
     def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
-        value = super().informativeness(prompts, step)
-        return value * (1 - self.posterior.kept(prompts, step)) if self.rest else value
+        value, kept = self._informativeness(prompts, step)
+        return value * (1 - kept) if self.rest else value

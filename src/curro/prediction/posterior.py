@@ -9,7 +9,7 @@ import numpy as np
 
 from curro.errors import ConfigError
 from curro.groups import Groups
-from curro.prediction.posterior_kernels import extremes, mix, move_prior, surprise
+from curro.prediction.posterior_kernels import add_evidence, ages, extremes, mix, move_prior, surprise
 from curro.prediction.posterior_state import check_posterior
 from curro.prompts import PromptTable
 from curro.saved_state import require
@@ -96,51 +96,58 @@ class FadedPosterior:
         """The prior of each prompt: here of all of them the same."""
         return self.prior
 
-    def kept(self, prompts: np.ndarray, step: int) -> np.ndarray:
-        """The share of each prompt's evidence that still counts at this step; 0 for prompts never seen."""
-        age = step - self.table["last_step"][prompts]
-        return np.where(self.count[prompts] > 0, 0.5 ** (age / self.half_life), 0.0)
+    def combine(self, prompts: np.ndarray, step: int) -> np.ndarray:
+        """What is believed of prompts (P,) at this step, the rows (4, P).
 
-    def combine(self, prompts: np.ndarray, age: np.ndarray) -> np.ndarray:
-        """Concentration K, mean M and variance of one reward T, the rows (3, P), after `age` steps."""
+        They are the concentration K, the mean M, the variance of one reward T, and the share of the prompt's
+        evidence that still counts, 0 where there is none.
+        """
+        age = np.empty(len(prompts))
+        ages(self.table["last_step"], prompts, step, age)
         return self._mix(prior_rows(*self.prior_of(prompts)), prompts, age)
 
     def _mix(self, prior: np.ndarray, prompts: np.ndarray, age: np.ndarray) -> np.ndarray:
-        mixed = np.empty((3, len(prompts)))
-        mix(prior, self.count, self.mean, self.variance, prompts, 0.5 ** (age / self.half_life), mixed)
+        mixed = np.empty((4, len(prompts)))
+        mix(prior, self.count, self.mean, self.variance, prompts, age, self.half_life, mixed)
         return mixed
 
     def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
         """Successes and failures of the Beta distribution of each prompt's success rate, in rewards seen."""
-        concentration, mean, _ = self.combine(prompts, step - self.table["last_step"][prompts])
+        concentration, mean = self.combine(prompts, step)[:2]
         rate = np.clip((mean - self.low) / (self.high - self.low), 1e-6, 1 - 1e-6)
         return concentration * rate, concentration * (1 - rate)
 
-    def draw(self, prompts: np.ndarray, step: int, rng: np.random.Generator) -> np.ndarray:
-        """A random draw of each prompt's informativeness from its posterior (Thompson sampling).
+    def draw(
+        self, prompts: np.ndarray, step: int, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """A random draw of each prompt's informativeness (P,) from its posterior (Thompson sampling).
 
         The success rate p is drawn; p(1-p) is scaled by what part of it the rewards of such prompts
         really vary (all of it for 0/1 rewards). In squared units of the range of rewards seen.
+
+        Returns also the share (P,) of the prompt's evidence that still counts, 0 where there is none.
         """
-        p, rate, variance = self._draw(prompts, step, rng)
-        return p * (1 - p) * (variance / (self.high - self.low) ** 2) / (rate * (1 - rate))
+        p, rate, variance, kept = self._draw(prompts, step, rng)
+        return p * (1 - p) * (variance / (self.high - self.low) ** 2) / (rate * (1 - rate)), kept
 
     def draw_rate(self, prompts: np.ndarray, step: int, rng: np.random.Generator) -> np.ndarray:
         """A random draw of each prompt's success rate from its posterior."""
         return self.low + (self.high - self.low) * self._draw(prompts, step, rng)[0]
 
-    def _draw(
-        self, prompts: np.ndarray, step: int, rng: np.random.Generator
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """A draw and the mean of where in the range seen the success rate is; the variance of one reward."""
-        concentration, mean, variance = self.combine(prompts, step - self.table["last_step"][prompts])
+    def _draw(self, prompts: np.ndarray, step: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+        """A draw and the mean of where in the range seen the success rate is; the variance of one reward,
+        and the share of the evidence that still counts."""
+        concentration, mean, variance, kept = self.combine(prompts, step)
         rate = np.clip((mean - self.low) / (self.high - self.low), 1e-6, 1 - 1e-6)
-        return rng.beta(concentration * rate, concentration * (1 - rate)), rate, variance
+        return rng.beta(concentration * rate, concentration * (1 - rate)), rate, variance, kept
 
-    def expected(self, prompts: np.ndarray, step: int) -> np.ndarray:
-        """The expected informativeness of each prompt at this step, in squared units of the reward."""
-        concentration, _, variance = self.combine(prompts, step - self.table["last_step"][prompts])
-        return variance * concentration / (concentration + 1) * self._scale
+    def expected(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
+        """The expected informativeness (P,) of each prompt at this step, in squared units of the reward.
+
+        Returns also the share (P,) of the prompt's evidence that still counts, 0 where there is none.
+        """
+        concentration, _, variance, kept = self.combine(prompts, step)
+        return variance * concentration / (concentration + 1) * self._scale, kept
 
     @property
     def _scale(self) -> float:
@@ -180,13 +187,7 @@ class FadedPosterior:
         several = size > 1
         self._learn_prior(*(column[several] for column in (old, size, mean, variance)))
 
-        new = old + size
-        gap = mean - self.mean[prompts]
-        self.variance[prompts] = (
-            old * self.variance[prompts] + size * variance + old * size / new * gap**2
-        ) / new
-        self.mean[prompts] += size / new * gap
-        self.count[prompts] = new
+        add_evidence(self.count, self.mean, self.variance, prompts, old, size, mean, variance)
         return prompts
 
     def _learn_half_life(
@@ -208,11 +209,10 @@ class FadedPosterior:
     ) -> np.ndarray:
         """Minus the log likelihood (R,) of group means (P,) under each pair of a strength and a half-life."""
         floor = 1e-4 * (self.high - self.low) ** 2
-        decay_PR = np.exp2(-age[:, None] / half_lives_R)
-        spread_PR, misfit_PR = np.empty((2, *decay_PR.shape))
+        losses_R = np.zeros(len(strengths_R))
         evidence = self.count, self.mean, self.variance
-        surprise(prior, strengths_R, *evidence, prompts, decay_PR, size, mean, floor, spread_PR, misfit_PR)
-        return (np.log(spread_PR) + misfit_PR).sum(axis=0) / 2
+        surprise(prior, strengths_R, half_lives_R, *evidence, prompts, age, size, mean, floor, losses_R)
+        return losses_R / 2
 
     def _learn_more(
         self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray

@@ -70,8 +70,8 @@ class FadedReplay(Selection):
         proposed = (uniforms * self.table.size).astype(np.int64)
         if self.tree.total > 0:
             proposed[:, :half] = self.tree.sample(uniforms[:, :half].ravel())[0].reshape(n, half)
-        drawn = self.posterior.draw(proposed.ravel(), step, self.thompson).reshape(proposed.shape)
-        drawn *= 1 - self.posterior.kept(proposed, step)
+        informativeness, kept = self.posterior.draw(proposed.ravel(), step, self.thompson)
+        drawn = (informativeness * (1 - kept)).reshape(proposed.shape)
         explores = chance[:, 0] < self.exploration
         drawn[explores, -1] = np.inf
         chosen = np.empty(n, np.int64)

@@ -94,8 +94,10 @@ class Predicted(Selection):
             score = -np.abs(value - self.target)
         explored = int(self.rng.binomial(n, self.exploration)) if self.exploration else 0
         best = _highest(score, n - explored)
-        others = np.delete(np.arange(len(candidates)), best)[:explored]
-        chosen = np.concatenate([best, others])
+        chosen = best
+        if explored:
+            others = np.delete(np.arange(len(candidates)), best)[:explored]
+            chosen = np.concatenate([best, others])
         prompts = candidates[chosen]
         self.expected_N[prompts] = value[chosen]
         self.quality.choose(value, value[best])
