@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import operator
-import os
 from collections.abc import Mapping, Sequence
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,31 +13,26 @@ from numpy.typing import ArrayLike
 from curro.admission.gate import Gate
 from curro.advantage.base import Advantage
 from curro.allocation.base import Allocation
-from curro.allocation.base import checked as checked_allocation
-from curro.draw_requests import LAST_STEP, check_budget, read_request
+from curro.allocation.budget_division import BudgetDivision
+from curro.credited_groups import credit_groups
+from curro.curriculum_state import CurriculumState
+from curro.draw_requests import check_budget, read_request
 from curro.draws import Draw
-from curro.errors import CheckpointError, ExhaustedError
+from curro.errors import ExhaustedError
 from curro.groups import read_groups
 from curro.html_table import html_table
 from curro.method_specs import build_method, check_names, describe_method
 from curro.one_at_a_time import one_at_a_time
 from curro.policy import Policy
 from curro.prompts import PromptTable
-from curro.saved_state import check_alike, check_origin, require
-from curro.selection.base import Choice, Outcome, Selection, checked
+from curro.selection.base import Selection, checked
 from curro.signal_meter import SignalMeter
 from curro.source_meter import SourceMeter
-from curro.storage import checkpoint
 from curro.tickets import TicketLedger
 from curro.verdicts import Credited, Verdict, multiply_credit
 
-if TYPE_CHECKING:
-    from curro.allocation.beliefs import Beliefs
 
-FORMAT = 3
-
-
-class Curriculum:
+class Curriculum(CurriculumState):
     """Decides which prompts are rolled out next, and learns from their rewards.
 
     Several threads may call it: every call waits for the one before.
@@ -105,7 +99,7 @@ class Curriculum:
         self.has_admission = admission is not None or self.selection.replaces_uncredited
         self.has_allocation = allocation is not None
         self.allocation: Allocation = build_method("allocation", allocation or "equal")
-        self.beliefs = _beliefs(self.selection, self.table) if self.allocation.needs_belief else None
+        self.division = BudgetDivision(self.allocation, self.selection, self.table)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], prompts: int | Sequence[str] | Any) -> Curriculum:
@@ -150,23 +144,11 @@ class Curriculum:
         check_budget(n, rollouts, self.allocation, is_required=self.has_allocation)
         self.step = step
         choice = checked(self.selection.select(n, step), n, self.selection)
-        rollouts_P = self._allocate(choice, step, rollouts)
-        if rollouts is not None and not rollouts_P.all():
-            self.selection.release(choice.prompts[rollouts_P == 0])
-            choice, rollouts_P = choice.take(rollouts_P > 0), rollouts_P[rollouts_P > 0]
+        choice, rollouts_P = self.division.divide(choice, step, rollouts)
         tickets = self.ledger.open(
             choice.prompts, step, choice.weights, rollouts_P, repeats=self.selection.repeats
         )
         return Draw(**vars(choice), tickets=tickets, rollouts=rollouts_P, step=step)
-
-    def _allocate(self, choice: Choice, step: int, budget: int | None) -> np.ndarray:
-        """How many rollouts each prompt gets, int64 (P,); 0 where the host decides."""
-        if budget is None:
-            return self.allocation.initial(choice.reasons)
-        prompts = choice.prompts
-        belief = (np.empty(0), np.empty(0)) if self.beliefs is None else self.beliefs.of(prompts, step)
-        found = self.allocation(len(prompts), budget, *belief)
-        return checked_allocation(found, len(prompts), budget, self.allocation)
 
     @one_at_a_time
     def observe(
@@ -195,28 +177,18 @@ class Curriculum:
         rows = self.ledger.find(tickets)
         prompts = self.ledger.prompts[rows]
         groups = read_groups(self.table, prompts, self.ledger.steps[rows], rewards, scored, named)
-        admitted_P = np.ones(len(rows), np.bool_) & self.admission(groups)
-        advantages_PG = self.advantage(groups)
-        if (uncredited_P := self.selection.uncredited(groups)) is not None:
-            advantages_PG = np.where(uncredited_P[:, None], 0.0, advantages_PG)
-            if self.selection.replaces_uncredited:
-                admitted_P &= ~uncredited_P
-        kept_PG = self.allocation.kept(groups, self.table)
-        if self.allocation.keep is not None:
-            advantages_PG = np.where(kept_PG, advantages_PG, 0.0)
-        weights_P = self.ledger.weights[rows]
-
-        outcome = Outcome(
-            groups.prompts, groups.steps, groups.rewards, groups.scored, groups.mean, groups.variance,
-            groups.named, advantages=advantages_PG, admitted=admitted_P,
+        outcome, kept_PG = credit_groups(
+            groups, self.table, selection=self.selection, admission=self.admission,
+            advantage=self.advantage, allocation=self.allocation,
         )  # fmt: skip
+        admitted_P, advantages_PG = outcome.admitted, outcome.advantages
+        weights_P = self.ledger.weights[rows]
         lost = np.empty(0, np.int64) if scored is None else np.flatnonzero(groups.count == 0)
         if len(lost):
             admitted_P[lost], seen = False, np.flatnonzero(groups.count)
             rows, outcome = rows[seen], outcome.take(seen)
         self.ledger.settle(rows, observed=True)
-        if self.beliefs is not None:
-            self.beliefs.observe(outcome)
+        self.division.observe(outcome)
         auxiliary_samples = self.selection.observe(outcome)
         self.table.visit(outcome.prompts, outcome.steps, outcome.mean, outcome.variance)
         self.signal.observe(outcome.variance)
@@ -302,70 +274,3 @@ class Curriculum:
         parts = [(name, value) for name, value in self.config.items() if value is not None]
         counts = [(name, value) for name, value in self.metrics().items() if value == value]
         return html_table("Curriculum", ("part", "is"), parts) + html_table("So far", ("", ""), counts)
-
-    @one_at_a_time
-    def state_dict(self) -> dict[str, Any]:
-        """Everything that the next draws depend on: nested dicts of arrays and plain values."""
-        return {
-            "format": FORMAT,
-            "config": self.config,
-            "fingerprint": self.table.fingerprint,
-            "step": self.step,
-            "signal": self.signal.state_dict(),
-            "admitted": self.admitted,
-            "rng": self.rng.bit_generator.state,
-            "ledger": self.ledger.state_dict(),
-            "table": self.table.state_dict(),
-            "selection": self.selection.state_dict(),
-            "beliefs": {} if self.beliefs is None else self.beliefs.state_dict(),
-        }
-
-    @one_at_a_time
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue where `state` was taken: the next draws are the draws that would have come.
-
-        Prompts that were in flight still are; `drop(curriculum.ledger.tickets)` frees them where their
-        rollouts are lost.
-
-        Raises:
-            CheckpointError: the state of another data set, configuration or version; or it is damaged, and
-                this curriculum, of which a part may be loaded, is of no more use.
-        """
-        try:
-            here = self.state_dict()
-            check_origin(state, here)
-            check_alike(state, here)
-            self._load(state)
-        except CheckpointError:
-            raise
-        except Exception as error:  # whatever a damaged state makes of the code that reads it
-            words = f"{type(error).__name__}: {error}"
-            raise CheckpointError(f"the checkpoint lacks what this curriculum needs: {words}") from error
-
-    def _load(self, state: Mapping[str, Any]) -> None:
-        self.table.load_state_dict(state["table"])
-        require(self.table["last_step"].max() <= state["step"], "table/last_step", "is after the last step")
-        self.ledger.load_state_dict(state["ledger"], repeats=self.selection.repeats)
-        require(self.ledger.steps.max(initial=0) <= state["step"], "ledger/steps", "is after the last step")
-        require(0 <= state["step"] <= LAST_STEP, "step", "is no training step")
-        require(0 <= state["admitted"] <= self.ledger.observed, "admitted", "is not from 0 to the observed")
-        self.step, self.admitted = state["step"], state["admitted"]
-        self.signal.load_state_dict(state["signal"])
-        self.rng.bit_generator.state = state["rng"]
-        self.selection.load_state_dict(state["selection"])
-        if self.beliefs is not None:
-            self.beliefs.load_state_dict(state["beliefs"])
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `state_dict` to one file, atomically."""
-        checkpoint.save_state(path, self.state_dict())
-
-    def load(self, path: str | os.PathLike[str]) -> None:
-        """Read what `save` wrote; raises CheckpointError as `load_state_dict` does."""
-        self.load_state_dict(checkpoint.load_state(path))
-
-
-def _beliefs(selection: Selection, table: PromptTable) -> Beliefs:
-    from curro.allocation.beliefs import Beliefs  # its kernels take a second to import
-
-    return Beliefs(selection, table)

@@ -117,9 +117,7 @@ class FadedPosterior:
         rate = np.clip((mean - self.low) / (self.high - self.low), 1e-6, 1 - 1e-6)
         return concentration * rate, concentration * (1 - rate)
 
-    def draw(
-        self, prompts: np.ndarray, step: int, rng: np.random.Generator
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def draw(self, prompts: np.ndarray, step: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """A random draw of each prompt's informativeness (P,) from its posterior (Thompson sampling).
 
         The success rate p is drawn; p(1-p) is scaled by what part of it the rewards of such prompts

@@ -1,0 +1,65 @@
+"""How a budget of rollouts is divided between the prompts of a draw, by the curriculum's rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from curro.allocation.base import Allocation, checked
+from curro.groups import Groups
+from curro.prompts import PromptTable
+from curro.selection.base import Choice, Selection
+
+if TYPE_CHECKING:
+    from curro.allocation.beliefs import Beliefs
+
+
+class BudgetDivision:
+    """A rule, and what is believed of the prompts where the rule asks for it.
+
+    Args:
+        rule: divides the budget.
+        selection: has chosen the prompts, and may have beliefs of its own.
+        table: the prompt table.
+    """
+
+    def __init__(self, rule: Allocation, selection: Selection, table: PromptTable) -> None:
+        self.rule, self.selection = rule, selection
+        self.beliefs: Beliefs | None = None
+        if rule.needs_belief:
+            from curro.allocation.beliefs import Beliefs  # its kernels take a second to import
+
+            self.beliefs = Beliefs(selection, table)
+
+    def divide(self, choice: Choice, step: int, budget: int | None) -> tuple[Choice, np.ndarray]:
+        """The prompts that get rollouts, and how many each gets, int64 (P,); 0 where the host decides.
+
+        The selection is told of chosen prompts that get none: they are free again.
+
+        Raises:
+            ConfigError: what the rule gave is no division of the budget.
+        """
+        if budget is None:
+            return choice, self.rule.initial(choice.reasons)
+        prompts = choice.prompts
+        belief = (np.empty(0), np.empty(0)) if self.beliefs is None else self.beliefs.of(prompts, step)
+        found = self.rule(len(prompts), budget, *belief)
+        rollouts_P = checked(found, len(prompts), budget, self.rule)
+        if rollouts_P.all():
+            return choice, rollouts_P
+        self.selection.release(prompts[rollouts_P == 0])
+        return choice.take(rollouts_P > 0), rollouts_P[rollouts_P > 0]
+
+    def observe(self, outcome: Groups) -> None:
+        """Learn from finished groups; before the prompt table notes their visits."""
+        if self.beliefs is not None:
+            self.beliefs.observe(outcome)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {} if self.beliefs is None else self.beliefs.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        if self.beliefs is not None:
+            self.beliefs.load_state_dict(state)
