@@ -97,10 +97,10 @@ class SumTree:
         if not self._positive:
             raise ValueError("nothing to sample: every weight is 0")
         ids, probabilities = np.empty(first.size, dtype=np.int64), np.empty(first.size)
-        node, held = np.empty(first.size + gone.size, np.int64), np.empty(first.size + gone.size)
-        kernels.sample_free(
-            self._tree, self._start, taken, gone, first, second, ids, probabilities, node, held
-        )
+        kernels.sample(self._tree, self._start, first, ids, probabilities)
+        if not kernels.are_free(taken, ids):
+            node, held = np.empty(first.size + gone.size, np.int64), np.empty(first.size + gone.size)
+            kernels.draw_anew(self._tree, self._start, taken, gone, second, ids, probabilities, node, held)
         return ids, probabilities
 
     def sample_distinct(self, uniforms: ArrayLike) -> tuple[Ids, Floats]:

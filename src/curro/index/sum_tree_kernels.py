@@ -129,13 +129,24 @@ def sample(tree, start, uniforms, ids, probabilities):  # type: ignore[no-untype
 
 
 @kernel
-def sample_free(tree, start, taken, taken_ids, first, again, ids, probabilities, node, held):  # type: ignore[no-untyped-def]
-    """As `sample` of `first`; in order, an id that is taken is drawn anew by `again`, and taken in its turn.
+def are_free(taken, ids):  # type: ignore[no-untyped-def]
+    """Whether no id is taken or stands twice; `taken` are flags, as before at the end."""
+    fresh = 0
+    while fresh < ids.size and not taken[ids[fresh]]:
+        taken[ids[fresh]] = True
+        fresh += 1
+    for a in range(fresh):
+        taken[ids[a]] = False
+    return fresh == ids.size
+
+
+@kernel
+def draw_anew(tree, start, taken, taken_ids, again, ids, probabilities, node, held):  # type: ignore[no-untyped-def]
+    """In order, an id that is taken is drawn anew by `again`, and taken in its turn.
 
     Those taken are out of the second draw. `taken` are flags, set for `taken_ids` alone; at the end tree and
     flags are as before. `node` and `held` are scratch for as many as `taken_ids` and `ids` together.
     """
-    sample(tree, start, first, ids, probabilities)
     settled = -1
     for a in range(ids.size):
         if taken[ids[a]]:
@@ -148,8 +159,6 @@ def sample_free(tree, start, taken, taken_ids, first, again, ids, probabilities,
         taken[ids[a]] = True
     for a in range(ids.size):
         taken[ids[a]] = False
-    if settled < 0:
-        return
     _fill(tree, start, ids[:settled], node, held, np.int64(0))
     _fill(tree, start, taken_ids, node, held, ids.size)
     for a in range(ids.size):

@@ -173,13 +173,17 @@ class FadedPosterior:
 
         Returns the prompts it was about, int64, ascending. Call it before every choice.
         """
-        first, age, size, mean, variance, lowest, highest = self.unlearned[:, self.unlearned[0].argsort()]
+        if not self.unlearned.size:
+            return np.empty(0, np.int64)
+        order = self.unlearned[0].argsort()
+        first, age, size, mean, variance, lowest, highest = self.unlearned.take(order, axis=1)
         self.unlearned = self.unlearned[:, :0]
         prompts = first.astype(np.int64)
         self.low = float(lowest.min(initial=self.low))
         self.high = float(highest.max(initial=self.high))
         seen = self.count[prompts] > 0
-        self._learn_half_life(prompts[seen], age[seen], size[seen], mean[seen])
+        if seen.any():
+            self._learn_half_life(prompts[seen], age[seen], size[seen], mean[seen])
         self._learn_more(prompts, age, size, mean, variance)
         old = self.count[prompts] * 0.5 ** (age / self.half_life)
         several = size > 1
