@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 EVALUATIONS = 8
 ROUND = 6
 """Runs of a round of the search for each that goes side by side; what they say decides on the next round."""
-SMOKE_TASK, SMOKE_ROLLOUTS = "locks/hard", 2560
+SMOKE_TASK, SMOKE_PROMPTS, SMOKE_ROLLOUTS = "locks/hard", 400, 2560
 IN_THE_TERMINAL = (
     "method", "P", "rate", "seeds", "tasks", "pass@1", "rollouts to uniform's level", "regret", "signal",
 )  # fmt: skip
@@ -110,6 +111,8 @@ def bench(
     results = Results.open(out / ("search.parquet" if tune else "results.parquet"))
     console = Console(markup=False, highlight=False)
     known = read_tasks(task_file) if task_file else TASKS
+    if smoke:
+        known = {name: replace(one, prompts=SMOKE_PROMPTS) for name, one in known.items()}
     cells = plan(task, method, seeds=1 if tune else seeds, rollouts=rollouts, known=known)
     wanted = searches(cells, seeds) if tune else []
     failed: list[str] = []
