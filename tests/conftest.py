@@ -3,11 +3,33 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 _number = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Path]:
+    """Makes a folder of a name once for all workers of the test run, by calling a function with it."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def make(name: str, fill: Callable[[Path], object]) -> Path:
+        folder, done = shared / name, shared / f"{name}.done"
+        with FileLock(shared / f"{name}.lock"):
+            if not done.exists():
+                folder.mkdir()
+                fill(folder)
+                done.touch()
+        return folder
+
+    return make
 
 
 @pytest.fixture

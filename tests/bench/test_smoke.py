@@ -27,12 +27,15 @@ SHORT = ("--smoke", "--seeds", "1", "--rollouts", "480", "--eval-prompts", "40")
 
 
 @pytest.fixture(scope="module")
-def smoke(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("smoke")
-    process = bench(*SHORT, folder=folder)
-    said = process.communicate(timeout=900)[0]
-    assert process.returncode == 0, said
-    return folder, said
+def smoke(made_once):
+    def run(folder):
+        process = bench(*SHORT, folder=folder)
+        said = process.communicate(timeout=900)[0]
+        assert process.returncode == 0, said
+        (folder / "said.txt").write_text(said)
+
+    folder = made_once("smoke", run)
+    return folder, (folder / "said.txt").read_text()
 
 
 def test_the_oracle_finds_more_signal_than_uniform_and_its_inverse_finds_less(smoke):

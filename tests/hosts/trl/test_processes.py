@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.hosts.trl.launch import in_two_processes
+from tests.hosts.trl.launch import of_both_ranks, run_two_processes
 
 import curro
 
 
 @pytest.fixture(scope="module")
-def ranks(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("two")
-    return in_two_processes("two_processes.py", folder), folder
+def ranks(made_once):
+    folder = made_once("two_processes", lambda folder: run_two_processes("two_processes.py", folder))
+    return of_both_ranks(folder), folder
 
 
 def test_each_process_rolls_out_its_part_of_one_choice(ranks):
