@@ -3,16 +3,17 @@
     python benchmarks/tokens.py               # trains what has no row yet; a quarter of an hour
     python benchmarks/tokens.py --report      # trains nothing, writes the page
 
-`curro bench` compares after equally many rollouts. This command trains uniform and frontier, alone and with
-every allocation, once on each hard pool and counts tokens as they come; a row is added to
-benchmarks/results/tokens.jsonl as a run ends. With what a method's rollouts cost at each point of its budget,
-the benchmark's curves (results.parquet, five seeds) are read again with tokens in place of rollouts.
+`curro bench` compares after equally many rollouts. This command trains uniform and frontier once on each hard
+pool, alone and with every allocation, and at their own best settings where `curro bench --tune` has found
+them, and counts tokens as they come; a row is added to benchmarks/results/tokens.jsonl as a run ends. With
+what a method's rollouts cost at each point of its budget, the benchmark's curves (five seeds, results.parquet
+and search.parquet) are read again with tokens in place of rollouts.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,8 +25,10 @@ import typer
 from pages import RESULTS, write_page
 from variants import Results, Variant
 
-from curro.bench.plan import BASELINE, METHODS
-from curro.bench.statistics import Interval, bootstrap, iqm, rollouts_to_level
+from curro.bench.plan import BASELINE, METHODS, plan
+from curro.bench.results import Results as Searched
+from curro.bench.search import found_by, searches
+from curro.bench.statistics import Interval, bootstrap, geometric_mean, iqm, rollouts_to_level
 from curro.bench.tasks import TASKS
 from curro.report.run_reader import read_history
 from curro.storage.run_folder import RunFolder
@@ -36,6 +39,7 @@ COMPARED = [
     for selection in ("uniform", "frontier")
     for name in (selection, *(f"{selection}, {rule}" for rule in ("knapsack", "hit", "screen", "until")))
 ]
+TUNED, SEEDS = ("uniform", "frontier"), 5
 POINTS = 101
 Spent = dict[str, list[float]]
 """The rollouts and the tokens that had been spent at the points of a run."""
@@ -52,33 +56,64 @@ def count(_: Prepared, folder: RunFolder) -> dict[str, list[float]]:
     }
 
 
-def run(results: Results) -> None:
-    for pool in POOLS:
-        task = TASKS[pool]
-        common = {name: value for name, value in asdict(task.settings()).items() if name != "curriculum"}
-        common |= {"eval_every": task.rollouts // task.step, "eval_prompts": 8}
-        variants = [Variant(METHODS[name].curriculum, name=f"{pool} {name}") for name in COMPARED]
-        results.run(variants, 1, common, more=count)
+@dataclass(frozen=True)
+class Measured:
+    """A method on a pool: the run that counts its tokens, and the benchmark's runs."""
+
+    variant: Variant
+    runs: list[dict[str, Any]]
 
 
-def curves() -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """The benchmark's runs by pool and method."""
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+Table = dict[str, dict[str, Measured]]
+"""By method and pool."""
+
+
+def at_the_tasks_settings() -> Table:
+    found: Table = {name: {pool: Measured(_variant(pool, name), []) for pool in POOLS} for name in COMPARED}
     for row in pq.read_table(RESULTS / "results.parquet").to_pylist():
-        if row["rate"] == 1:
-            found.setdefault((row["task"], row["method"]), []).append(row)
+        if row["rate"] == 1 and row["task"] in POOLS and row["method"] in COMPARED:
+            found[row["method"]][row["task"]].runs.append(row)
     return found
 
 
-def by_tokens(runs: list[dict[str, Any]], spent: Spent, grid_E: np.ndarray) -> np.ndarray:
+def at_their_own_settings() -> Table:
+    results = Searched.open(RESULTS / "search.parquet")
+    cells = plan(POOLS, list(TUNED), seeds=1)
+    found: Table = {name: {} for name in TUNED}
+    for pool, methods in found_by(results, searches(cells, SEEDS)).items():
+        for name, one in methods.items():
+            own = {
+                "prompts_per_step": one.setting.prompts,
+                "learning_rate": TASKS[pool].learning_rate * one.rate,
+            }
+            found[name][pool] = Measured(_variant(pool, name, own), one.runs)
+    return found
+
+
+def _variant(pool: str, method: str, settings: dict[str, Any] | None = None) -> Variant:
+    own = "" if settings is None else f" P={settings['prompts_per_step']} rate={settings['learning_rate']:g}"
+    return Variant(METHODS[method].curriculum, settings or {}, name=f"{pool} {method}{own}")
+
+
+def run(results: Results, tables: list[Table]) -> None:
+    for pool in POOLS:
+        task = TASKS[pool]
+        common = {name: value for name, value in asdict(task.settings()).items() if name != "curriculum"}
+        common |= {"eval_every": 10**6, "eval_prompts": 8}
+        variants = [pools[pool].variant for table in tables for pools in table.values() if pool in pools]
+        results.run(variants, 1, common, more=count)
+
+
+def by_tokens(measured: Measured, spent: Spent, grid_E: np.ndarray) -> np.ndarray:
     """The pass@1 of each seed after so many tokens (E,); behind its end, what it ended with. (S, E)."""
     rollouts_E = np.interp(grid_E, [0, *spent["tokens"]], [0, *spent["rollouts"]])
-    return np.array([np.interp(rollouts_E, one["eval_rollouts"], one["pass_1"]) for one in runs])
+    return np.array([np.interp(rollouts_E, one["eval_rollouts"], one["pass_1"]) for one in measured.runs])
 
 
-def share(ours: list[np.ndarray], theirs: list[np.ndarray], grid_E: np.ndarray) -> Interval:
-    """Of the tokens after which they have their final level, those that we need."""
-    return bootstrap(lambda a, b: rollouts_to_level(grid_E, a[0], b[0]), ours, theirs)
+def shares(*pairs_SE: Any) -> np.ndarray:
+    """Of the tokens after which uniform sampling has its final level, those needed: the mean over pools."""
+    grid_E = np.linspace(0, 1, POINTS)
+    return geometric_mean([rollouts_to_level(grid_E, *pair) for pair in zip(*pairs_SE, strict=True)])
 
 
 def shown(found: Interval) -> str:
@@ -86,34 +121,38 @@ def shown(found: Interval) -> str:
     return one[0] if one[0] == "not reached" else f"{one[0]} ({one[1]} to {one[2]})"
 
 
-def page(results: Results) -> str:
-    spent: dict[str, Spent] = {row["variant"]: row for row in results.rows()}
-    runs = curves()
-    length = {name: one["tokens"][-1] / one["rollouts"][-1] for name, one in spent.items()}
-    lengths, shares, ends = [], [], []
-    for name in COMPARED:
-        if not all(f"{pool} {name}" in spent for pool in POOLS):
-            continue
-        ratios, needed, scores = [], [], []
-        for pool in POOLS:
-            ours, theirs = f"{pool} {name}", f"{pool} {BASELINE}"
-            grid_E = np.linspace(0, spent[theirs]["tokens"][-1], POINTS)
-            mine = by_tokens(runs[pool, name], spent[ours], grid_E)
-            base = by_tokens(runs[pool, BASELINE], spent[theirs], grid_E)
-            ratios.append(f"{length[ours] / length[theirs]:.2f}")
-            needed.append(shown(share([mine], [base], grid_E)))
-            scores.append(mine[:, -1])
+def tables_of(table: Table, spent: dict[str, Spent]) -> str:
+    """Lengths, tokens to the level, and the accuracy in the end; of pools in which all methods have run."""
+    pools = [
+        pool for pool in POOLS if all(pool in of and of[pool].variant.key in spent for of in table.values())
+    ]
+    if not pools:
+        return "No pool has been run yet."
+    lengths, needed, ends = [], [], []
+    base: list[np.ndarray] = []
+    for name, of in table.items():
+        ratios, curves = [], []
+        for pool in pools:
+            ours, theirs = (spent[one[pool].variant.key] for one in (of, table[BASELINE]))
+            curves.append(by_tokens(of[pool], ours, np.linspace(0, theirs["tokens"][-1], POINTS)))
+            length, usual = (one["tokens"][-1] / one["rollouts"][-1] for one in (ours, theirs))
+            ratios.append(f"{length / usual:.2f}")
+        base = base or curves
+        each = [bootstrap(shares, [mine], [other]) for mine, other in zip(curves, base, strict=True)]
+        both = [*each, bootstrap(shares, curves, base)]
         lengths.append(f"| {name} | {' | '.join(ratios)} |")
-        shares.append(f"| {name} | {' | '.join(needed)} |")
-        ends.append(f"| {name} | {iqm(scores):.3f} |")
-    head = f"| method | {' | '.join(POOLS)} |\n|---|{'--:|' * len(POOLS)}"
+        needed.append(f"| {name} | {' | '.join(shown(one) for one in both)} |")
+        ends.append(f"| {name} | {iqm([curve[:, -1] for curve in curves]):.3f} |")
+    head = f"| method | {' | '.join(pools)} |"
+    rule = f"|---|{'--:|' * len(pools)}"
     return "\n".join(
         [
-            "## Tokens of a rollout, as multiples of uniform sampling's\n", head, *lengths,
-            "\n## Tokens to uniform sampling's final level, as shares of uniform sampling's\n", head, *shares,
-            "\n## pass@1 after as many tokens as uniform sampling has spent in the end\n",
-            "A method whose rollouts end before that counts with what it has then.\n",
-            "| method | all hard pools |\n|---|--:|", *ends,
+            "Tokens of a rollout, as multiples of uniform sampling's:\n", head, rule, *lengths,
+            "\nTokens to uniform sampling's final level, as shares of uniform sampling's:\n",
+            f"{head} together |", f"{rule}--:|", *needed,
+            "\npass@1 after as many tokens as uniform sampling has spent in the end; a method whose rollouts"
+            " end before that counts with what it has then:\n",
+            "| method | these pools |\n|---|--:|", *ends,
         ]
     )  # fmt: skip
 
@@ -122,9 +161,12 @@ def main(
     report: Annotated[bool, typer.Option("--report", help="Write the page, train nothing.")] = False,
 ) -> None:
     results = Results(RESULTS / "tokens.jsonl", Path("runs/tokens"))
+    usual, own = at_the_tasks_settings(), at_their_own_settings()
     if not report:
-        run(results)
-    text = page(results)
+        run(results, [usual, own])
+    spent: dict[str, Spent] = {row["variant"]: row for row in results.rows()}
+    text = f"## At the task's settings\n\n{tables_of(usual, spent)}\n\n"
+    text += f"## Each method at its own best settings\n\n{tables_of(own, spent)}\n"
     typer.echo(text)
     write_page("tokens", "Methods at equal tokens", "python benchmarks/tokens.py", text)
 
