@@ -13,8 +13,13 @@ from curro.report.compare_page import distance
 from curro.storage.run_folder import RunFolder
 
 
-def evaluated(path, values, rollouts=100):
+def evaluated(path, values, rollouts=100, tokens=()):
     run = RunFolder.create(path, {})
+    run.append_groups(
+        {"step": step, "prompt": step, "key": "k", "reason": 0, "mean": 0.5, "variance": 0.25,
+         "admitted": True, "rollouts": rollouts, "tokens": count}
+        for step, count in enumerate(tokens, 1)
+    )  # fmt: skip
     for step, value in enumerate(values):
         run.append_metrics(
             {"step": step, "rollouts": step * rollouts, "seconds": 2.0 * step, "eval/pass@1": value}
@@ -55,6 +60,22 @@ def test_rows(tmp_path):
     assert fast.to_level == pytest.approx(150)
     assert fast.ratio == pytest.approx(400 / 150)
     assert (slow.to_level, slow.ratio, slow.rollouts, slow.seconds) == (None, None, 400, 8)
+
+
+def test_tokens_to_the_level(tmp_path):
+    runs = {
+        "uniform": [evaluated(tmp_path / "u", [0.1, 0.3, 0.5], tokens=[1000, 1000])],
+        # half way through the second step, and at the end of it: 200 + 200 / 2 and 400 tokens
+        "short": [
+            evaluated(tmp_path / "a", [0.1, 0.4, 0.6], tokens=[200, 200]),
+            evaluated(tmp_path / "b", [0.1, 0.4, 0.6], tokens=[200, 200]),
+        ],
+        "untold": [evaluated(tmp_path / "n", [0.1, 0.5, 0.6])],
+        "slow": [evaluated(tmp_path / "s", [0.1, 0.1, 0.2], tokens=[1, 1])],
+    }
+    rows = comparison_table(runs)
+    assert [row.to_level for row in rows] == pytest.approx([200, 150, 100, None])
+    assert [row.tokens_ratio for row in rows] == pytest.approx([1, 2000 / 300, None, None])
 
 
 def test_a_lucky_evaluation_does_not_reach_the_level(tmp_path):

@@ -34,6 +34,8 @@ class Row:
         to_level: rollouts to reach the level; None where it was not reached.
         ratio: how many times fewer rollouts than the first curriculum needed for the level; None
             where it was not reached, or where the first curriculum had it from the start.
+        tokens_ratio: likewise for the tokens that were generated for those rollouts; None also where a run
+            did not count them.
         seconds: of training, the mean over seeds.
     """
 
@@ -44,6 +46,7 @@ class Row:
     rollouts: float
     to_level: float | None
     ratio: float | None
+    tokens_ratio: float | None
     seconds: float
 
 
@@ -84,10 +87,13 @@ def comparison_table(runs: Runs) -> list[Row]:
     fits = {name: isotonic(curve.mean) for name, curve in curves.items()}
     level = float(next(iter(fits.values()))[-1])
     rows: list[Row] = []
+    first_tokens: float | None = None
     for name, seeds in histories.items():
         finals = np.array([history.last(METRIC) for history in seeds])
         reached = crossing(curves[name].x, fits[name], level)
         first = rows[0].to_level if rows else reached
+        tokens = _tokens_after(seeds, reached)
+        first_tokens = first_tokens if rows else tokens
         rows.append(
             Row(
                 name=name,
@@ -97,10 +103,19 @@ def comparison_table(runs: Runs) -> list[Row]:
                 rollouts=float(np.mean([history.last("rollouts") for history in seeds])),
                 to_level=reached,
                 ratio=first / reached if first and reached else None,
+                tokens_ratio=first_tokens / tokens if first_tokens and tokens else None,
                 seconds=float(np.mean([history.last("seconds") for history in seeds])),
             )
         )
     return rows
+
+
+def _tokens_after(seeds: Sequence[History], rollouts: float | None) -> float | None:
+    """The tokens of so many rollouts, the mean over seeds; None where they are not known."""
+    if rollouts is None:
+        return None
+    mean = np.mean([history.tokens_after(rollouts) for history in seeds])
+    return None if np.isnan(mean) else float(mean)
 
 
 def read_runs(runs: Runs) -> dict[str, list[History]]:
@@ -157,6 +172,7 @@ def cells(row: Row) -> tuple[str, ...]:
         f"{row.rollouts:,.0f}",
         "not reached" if row.to_level is None else f"{row.to_level:,.0f}",
         "-" if row.ratio is None else f"{row.ratio:.2f}x",
+        "-" if row.tokens_ratio is None else f"{row.tokens_ratio:.2f}x",
         f"{row.seconds:,.0f}",
         f"{row.seeds}",
     )
@@ -165,7 +181,8 @@ def cells(row: Row) -> tuple[str, ...]:
 def columns(rows: Sequence[Row]) -> tuple[str, ...]:
     """The titles of `cells`."""
     first = readable(rows[0].name, 40)
-    return ("held-out pass@1", "rollouts", f"rollouts to {first}'s level", "fewer", "seconds", "seeds")
+    level = f"rollouts to {first}'s level"
+    return ("held-out pass@1", "rollouts", level, "fewer", "fewer tokens", "seconds", "seeds")
 
 
 def render_comparison(rows: Sequence[Row]) -> Table:

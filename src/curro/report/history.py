@@ -101,6 +101,14 @@ class History:
         values = self.series(name)[1]
         return float(values[-1]) if len(values) else np.nan
 
+    def tokens_after(self, rollouts: float) -> float:
+        """How many tokens the run had generated when it had spent so many rollouts; NaN where none knows."""
+        step_S, spent_S = self.series("rollouts")
+        order_F = np.argsort(self.groups.step, kind="stable")
+        tokens_F = np.concatenate([[0.0], self.groups.tokens[order_F].cumsum()])
+        tokens_S = tokens_F[np.searchsorted(self.groups.step[order_F], step_S, side="right")]
+        return float(np.interp(rollouts, [0, *spent_S], [0, *tokens_S]))
+
     @property
     def method(self) -> str:
         """What chose the prompts, as it is typed: `prioritized-replay: variant=published`."""
