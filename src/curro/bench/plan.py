@@ -49,6 +49,8 @@ METHODS = {
         Method("SEC", "sec", "credit and bandits"),
         Method("UCB", "ucb", "credit and bandits"),
         Method("learning progress", "progress", "credit and bandits"),
+        Method("AdaRFT", "curro.bench.by_length:ByLength", "credit and bandits"),
+        Method("E2H", "curro.bench.by_length:ByLength:move=cosine,steps=100,width=0.1", "credit and bandits"),
         Method("ADCL", "adcl:train_estimates=true", "credit and bandits"),
         Method("PCL", "pcl", "predictors"),
         Method("METIS", "metis", "predictors", asks=True),

@@ -71,12 +71,7 @@ class Target(Selection):
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
-        values = table.values(self.column)
-        if not all(isinstance(value, Real) and isfinite(value) for value in values):
-            raise ConfigError(
-                f"the column {self.column!r} is no difficulty: it has values that are no numbers"
-            )
-        value_N = np.array(values, np.float64)
+        value_N = self.difficulties(table)
         self.difficulty_N = (value_N - value_N.min()) / (np.ptp(value_N) or 1.0)
         self.source_N = np.zeros(table.size, np.int64)
         if self.by_source:
@@ -86,6 +81,15 @@ class Target(Selection):
         self.success_2S = np.zeros((2, len(self.target_S)))
         self.step = -1
         self.seed = int(rng.integers(2**63))
+
+    def difficulties(self, table: PromptTable) -> np.ndarray:
+        """A number for each prompt, float64 (N,), larger for harder ones; on any scale."""
+        values = table.values(self.column)
+        if not all(isinstance(value, Real) and isfinite(value) for value in values):
+            raise ConfigError(
+                f"the column {self.column!r} is no difficulty: it has values that are no numbers"
+            )
+        return np.array(values, np.float64)
 
     def select(self, n: int, step: int) -> Choice:
         if step > self.step:

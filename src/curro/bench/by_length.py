@@ -1,0 +1,27 @@
+"""Moving targets on pools that come without difficulties: the length of a prompt stands for its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from curro.prediction.text_features import text_of
+from curro.prompts import PromptTable
+from curro.selection.target import Target
+
+
+class ByLength(Target):
+    """`Target` with the length of the prompt's text in characters as the difficulty.
+
+    Longer problems of the lab's families are harder.
+
+    Args:
+        options: those of `Target` but the column.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__("prompt", **options)
+
+    def difficulties(self, table: PromptTable) -> np.ndarray:
+        return np.array([len(text_of({"prompt": prompt})) for prompt in table.values("prompt")], np.float64)
