@@ -187,10 +187,12 @@ def columns(rows: Sequence[Row]) -> tuple[str, ...]:
 
 def render_comparison(rows: Sequence[Row]) -> Table:
     """The comparison for a terminal."""
-    table = Table(title="Same task, same budget of rollouts")
+    least, most = min(row.seeds for row in rows), max(row.seeds for row in rows)
+    seeds = "1 seed" if most == 1 else f"{most} seeds" if least == most else f"{least} to {most} seeds"
+    table = Table(title=f"Same task, same budget of rollouts, {seeds}")
     table.add_column("curriculum", overflow="fold")
-    for title in columns(rows):
+    for title in columns(rows)[:-1]:  # a terminal of 80 characters has no room for the seeds
         table.add_column(Text(title), justify="right")
     for row in rows:
-        table.add_row(Text(readable(row.name, 60)), *cells(row))
+        table.add_row(Text(readable(row.name, 60)), *cells(row)[:-1])
     return table
