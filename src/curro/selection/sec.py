@@ -147,7 +147,10 @@ class SelfEvolvingCurriculum(Selection):
 
     def _learn(self) -> None:
         # in order of prompt, so that sums do not depend on the order in which groups came in
-        _, category, size = self.unlearned[:, np.lexsort(self.unlearned[::-1])]
+        order = self.unlearned[0].argsort()
+        if (np.diff(self.unlearned[0, order]) == 0).any():
+            order = np.lexsort(self.unlearned[::-1])
+        _, category, size = self.unlearned.take(order, axis=1)
         self.unlearned = self.unlearned[:, :0]
         count_C, sum_C = (np.bincount(category.astype(np.int64), w, len(self.names)) for w in (None, size))
         seen = count_C > 0
