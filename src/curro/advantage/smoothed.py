@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
 
 import numpy as np
 
@@ -81,61 +81,30 @@ class Smoothed(Advantage):
             columns.append(("ers_variance", np.float64, np.nan))
         table.add_together(*columns)
         self.mean_N, self.size_N = table["ers_mean"], table["ers_size"]
-        if self.variance is not None:
-            self.variance_N = table["ers_variance"]
+        self.variance_N = self.mean_N if self.variance is None else table["ers_variance"]
 
     def __call__(self, groups: Groups) -> np.ndarray:
-        visits_P = self.table["visits"][groups.prompts] + 1
-        rounds = list(_once_each(groups.prompts, np.flatnonzero(groups.count)))
-        if len(rounds) == 1 and len(rounds[0]) == len(groups.prompts):
-            return self._advantages(groups, visits_P)
+        import curro.advantage.smoothed_kernels as kernels
+
         advantages_PG = np.zeros(groups.rewards.shape)
-        for turn, rows in enumerate(rounds):
-            advantages_PG[rows] = self._advantages(groups.take(rows), visits_P[rows] + turn)
+        kernels.smooth(
+            groups.prompts, self.table["visits"][groups.prompts] + 1 + _turns(groups), groups.count,
+            groups.mean, groups.variance, groups.rewards, groups.scored,
+            0.0 if self.alpha == "1/n" else float(self.alpha), kernels.KINDS[self.variance],
+            self.deviation == "current", float(self.epsilon), _LEAST, self.table.flat_variance(),
+            self.mean_N, self.variance_N, self.size_N, advantages_PG,
+        )  # fmt: skip
         return advantages_PG
 
-    def _advantages(self, groups: Groups, visits_P: np.ndarray) -> np.ndarray:
-        """(6), for distinct prompts at these visits."""
-        scale_P = self._smooth(groups, visits_P)
-        advantages_PG = groups.rewards - self.mean_N[groups.prompts, None]
-        advantages_PG /= scale_P[:, None]
-        advantages_PG[~groups.scored] = 0.0
-        return advantages_PG
 
-    def _smooth(self, groups: Groups, visits_P: np.ndarray) -> np.ndarray:
-        """Update the statistics of distinct prompts at these visits; returns what (6) divides by, (P,)."""
-        prompts, first_P = groups.prompts, visits_P == 1
-        alpha_P = self._weights(prompts, groups.count, visits_P)
-        before_P = np.where(first_P, groups.mean, self.mean_N[prompts])
-        self.mean_N[prompts] = (1 - alpha_P) * before_P + alpha_P * groups.mean
-        if self.variance is None:
-            return np.ones(len(prompts))
-        previous_P = np.where(first_P, groups.variance, self.variance_N[prompts])
-        current_P = (1 - alpha_P) * previous_P + alpha_P * groups.variance
-        if self.variance == "corrected":
-            current_P += alpha_P * (1 - alpha_P) * np.square(groups.mean - before_P)
-        self.variance_N[prompts] = current_P
-        chosen_P = current_P if self.deviation == "current" else previous_P
-        chosen_P = np.where(chosen_P < _LEAST * current_P, current_P, chosen_P)
-        return np.where(self.table.is_flat(chosen_P), 1.0, np.sqrt(chosen_P) + self.epsilon)
-
-    def _weights(self, prompts: np.ndarray, size_P: np.ndarray, visits_P: np.ndarray) -> np.ndarray:
-        """The weight a of each present group of this size; notes the sizes."""
-        alpha_P = 1 / visits_P if self.alpha == "1/n" else np.full(len(prompts), self.alpha)
-        before_P = np.where(visits_P == 1, size_P, self.size_N[prompts])
-        average_P = alpha_P * size_P + (1 - alpha_P) * before_P
-        same_P = before_P == size_P
-        self.size_N[prompts] = np.where(same_P, size_P, average_P)
-        return np.where(same_P, alpha_P, alpha_P * size_P / average_P)
-
-
-def _once_each(prompts: np.ndarray, left: np.ndarray) -> Iterator[np.ndarray]:
-    """The rows `left` in rounds in which no prompt stands twice, first occurrences first."""
-    ascending = np.sort(prompts[left])
+def _turns(groups: Groups) -> np.ndarray:
+    """How many scored groups of the same prompt stand before each group, int64 (P,)."""
+    turns_P = np.zeros(len(groups.prompts), np.int64)
+    ascending = np.sort(groups.prompts)
     if (ascending[1:] > ascending[:-1]).all():
-        yield left
-        return
-    while len(left):
-        first = np.sort(np.unique(prompts[left], return_index=True)[1])
-        yield left[first]
-        left = np.delete(left, first)
+        return turns_P
+    met: Counter[int] = Counter()
+    for p in np.flatnonzero(groups.count).tolist():
+        turns_P[p] = met[groups.prompts[p]]
+        met[groups.prompts[p]] += 1
+    return turns_P
