@@ -159,9 +159,11 @@ class PublishedReplay(Selection):
         queue.discard(prompts)
         return prompts
 
-    def uncredited(self, groups: Groups) -> np.ndarray:
+    def uncredited(self, groups: Groups) -> np.ndarray | None:
         """Section 4.1: where a problem of the solved pool "remains fully solved, no gradient update"."""
         solved_P = self.place[groups.prompts] == SOLVED
+        if not solved_P.any():
+            return None
         flat_P = groups.variance <= self.table.flat_variance(self.tolerance)
         return solved_P & flat_P & (self.table.success_rate(groups.mean) >= 0.5)
 
@@ -231,7 +233,8 @@ class PublishedReplay(Selection):
         self.heap.push(prompts[heaped], omega[heaped] ** self.exponent if proportional else omega[heaped])
         for pool, queue in self.pools.items():
             rows = np.flatnonzero(place == pool)
-            queue.push(prompts[rows], steps[rows])
+            if len(rows):
+                queue.push(prompts[rows], steps[rows])
 
     def metrics(self) -> dict[str, float]:
         """Sizes of heap and pools, mean finite priority in the heap, the deviation of the moving averages of
