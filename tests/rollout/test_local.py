@@ -235,7 +235,7 @@ def test_cancelled_requests_stop_at_the_next_token(endless):
         return time.monotonic() - start
 
     seconds, metrics = with_engine(endless, use, max_new_tokens=50_000, batch=4)
-    assert seconds < 20  # 50,000 tokens take minutes
+    assert seconds < 20
     assert metrics["engine/cancelled"] == 3
     assert metrics["engine/rollouts"] == 1, "the waiting request was never begun"
 
