@@ -11,6 +11,7 @@ memory is what it has at the end more than after its first tenth.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import resource
@@ -67,21 +68,28 @@ def resident() -> float:
     return pages * resource.getpagesize() / 1e6
 
 
+async def give_out(filler: Filler, groups: int, batch: int) -> float:
+    """Full batches until so many groups were given out; by how many megabytes memory grew since a tenth."""
+    step, first = 0, 0.0
+    while filler.counts.given_out < groups:
+        got = await filler.fill(batch, step=step)
+        assert got.admitted.all()
+        step += 1
+        if not first and filler.counts.given_out >= groups / 10:
+            gc.collect()
+            first = resident()
+    gc.collect()
+    return resident() - first
+
+
 async def fill(address: str, groups: int, in_flight: int, batch: int, group: int) -> tuple[Filler, float]:
     """Batches until so many groups were given out; the filler, and by how much memory has grown."""
     engine = OpenAIEngine(address, max_new_tokens=64, connections=in_flight)
     curriculum = Curriculum("uniform", PROMPTS, admission="band:0.3,0.7", advantage="group", seed=0)
-    step, first = 0, 0.0
     async with Filler(
         curriculum, engine, str, score, rollouts_per_prompt=group, max_in_flight=in_flight
     ) as filler:
-        while filler.counts.given_out < groups:
-            got = await filler.fill(batch, step=step)
-            assert got.admitted.all()
-            step += 1
-            if not first and filler.counts.given_out >= groups / 10:
-                first = resident()
-        grown = resident() - first
+        grown = await give_out(filler, groups, batch)
     await engine.close()
     port = curriculum.metrics()
     assert port["in_flight"] == 0

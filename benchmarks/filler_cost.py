@@ -11,7 +11,6 @@ that does. The port alone selects and observes the same number of groups, four a
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import time
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import typer
-from fill_server import resident, score
+from fill_server import give_out, score
 from pages import write_page
 
 from curro import Curriculum
@@ -51,20 +50,12 @@ def curriculum() -> Curriculum:
 
 async def fill(groups: int, in_flight: int, batch: int) -> tuple[float, float]:
     """Processor time of a group in microseconds, and by how many megabytes memory has grown since a tenth."""
-    step, first, started = 0, 0.0, time.process_time()
+    started = time.process_time()
     async with Filler(
         curriculum(), AtOnce(), str, score, rollouts_per_prompt=GROUP, max_in_flight=in_flight
     ) as filler:
-        while filler.counts.given_out < groups:
-            got = await filler.fill(batch, step=step)
-            assert got.admitted.all()
-            step += 1
-            if not first and filler.counts.given_out >= groups / 10:
-                gc.collect()
-                first = resident()
-        spent = time.process_time() - started
-        gc.collect()
-        return 1e6 * spent / filler.counts.given_out, resident() - first
+        grown = await give_out(filler, groups, batch)
+        return 1e6 * (time.process_time() - started) / filler.counts.given_out, grown
 
 
 def port(groups: int) -> float:

@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 
 ORDER = (
     "errors", "messages", "html_table", "saved_state", "index", "policy", "loading", "providers", "registry",
-    "data", "port_kernels", "prompt_checks", "prompts", "groups",
+    "data", "port_kernels", "prompt_checks", "prompts", "groups", "group_order",
     "tickets", "signal_meter", "source_meter", "storage", "admission", "advantage", "prediction", "selection",
     "allocation", "draws", "draw_requests", "verdicts", "credited_groups", "method_specs", "one_at_a_time",
     "curriculum_state", "curriculum",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from curro.group_order import by_prompt
 from curro.saved_state import require
 
 WINDOW = 512
@@ -49,11 +50,7 @@ class PredictionQuality:
         self.pairs, self.unlearned = self._latest(), self.unlearned[:, :0]
 
     def _latest(self) -> np.ndarray:
-        order = self.unlearned[0].argsort(kind="stable")
-        if (np.diff(self.unlearned[0, order]) == 0).any():
-            order = np.lexsort(self.unlearned[::-1])
-        new = self.unlearned[1:, order]
-        return np.concatenate([self.pairs, new], axis=1)[:, -WINDOW:]
+        return np.concatenate([self.pairs, by_prompt(self.unlearned)[1:]], axis=1)[:, -WINDOW:]
 
     def metrics(self) -> dict[str, float]:
         """Spearman's rank correlation (NaN where a side is constant), mean and mean absolute error.

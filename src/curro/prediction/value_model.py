@@ -10,6 +10,7 @@ import torch
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from curro.errors import CheckpointError, ConfigError
+from curro.group_order import by_prompt
 from curro.groups import Groups
 from curro.policy import AuxiliarySamples, Policy
 from curro.prediction.base import Predictor
@@ -137,10 +138,10 @@ class ValueModel(Predictor):
         count = self.fresh.shape[1]
         if not count:
             return
-        order = np.lexsort(self.fresh[::-1])
+        fresh = by_prompt(self.fresh)
         if count > self.batch:
-            order = order[np.sort(self.rng.choice(count, self.batch, replace=False))]
-        prompts, realised = self.fresh[:, order]
+            fresh = fresh[:, np.sort(self.rng.choice(count, self.batch, replace=False))]
+        prompts, realised = fresh
         self.fresh = self.fresh[:, :0]
         target = torch.tensor(realised, dtype=torch.float32, device=self.backbone.device)
         loss = torch.nn.functional.mse_loss(self._values(prompts.astype(np.int64)), target)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from curro.errors import ConfigError
+from curro.group_order import by_prompt
 from curro.prompts import PromptTable
 from curro.saved_state import require
 from curro.selection.base import Choice, Outcome, Reason, Selection
@@ -146,11 +147,7 @@ class SelfEvolvingCurriculum(Selection):
         self.unlearned = np.concatenate([self.unlearned, unlearned], axis=1)
 
     def _learn(self) -> None:
-        # in order of prompt, so that sums do not depend on the order in which groups came in
-        order = self.unlearned[0].argsort()
-        if (np.diff(self.unlearned[0, order]) == 0).any():
-            order = np.lexsort(self.unlearned[::-1])
-        _, category, size = self.unlearned.take(order, axis=1)
+        _, category, size = by_prompt(self.unlearned)
         self.unlearned = self.unlearned[:, :0]
         count_C, sum_C = (np.bincount(category.astype(np.int64), w, len(self.names)) for w in (None, size))
         seen = count_C > 0

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from curro.errors import ConfigError
+from curro.group_order import by_prompt
 from curro.prompts import PromptTable
 from curro.saved_state import require
 from curro.selection.base import Outcome
@@ -56,7 +57,7 @@ class UpperConfidence(SelfEvolvingCurriculum):
         self.count_C = np.zeros(len(self.names), np.int64)
 
     def _learn(self) -> None:
-        _, category, size = self.unlearned[:, np.lexsort(self.unlearned[::-1])]
+        _, category, size = by_prompt(self.unlearned)
         self.unlearned = self.unlearned[:, :0]
         for c, one in zip(category.astype(np.int64), size, strict=True):
             self.latest_CW[c, self.count_C[c] % self.window] = one
@@ -124,7 +125,7 @@ class LearningProgress(SelfEvolvingCurriculum):
         self.unlearned = np.concatenate([self.unlearned, unlearned], axis=1)
 
     def _learn(self) -> None:
-        _, category, rate = self.unlearned[:, np.lexsort(self.unlearned[::-1])]
+        _, category, rate = by_prompt(self.unlearned)
         self.unlearned = self.unlearned[:, :0]
         number = category.astype(np.int64)
         count_C, sum_C = (np.bincount(number, weights, len(self.names)) for weights in (None, rate))

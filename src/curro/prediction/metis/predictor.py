@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from curro.errors import ConfigError
+from curro.group_order import by_prompt
 from curro.groups import Groups
 from curro.policy import AuxiliarySamples
 from curro.prediction.base import Predictor
@@ -114,8 +115,8 @@ class Metis(Predictor):
 
     def _learn(self, step: int) -> None:
         """Take in what came back since the last choice; move the baseline when a training step is over."""
-        order = np.lexsort(self.fresh[::-1])
-        prompts, variances = self.fresh[:, self.rng.permutation(order)]
+        fresh = by_prompt(self.fresh)
+        prompts, variances = fresh[:, self.rng.permutation(fresh.shape[1])]
         self.memory.add(prompts.astype(np.int64), variances)
         self.fresh = self.fresh[:, :0]
         if step > self.step:
