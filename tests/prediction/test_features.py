@@ -24,7 +24,7 @@ def test_states_are_centred_and_of_one_length():
     features = HiddenFeatures()
     assert features.bind(PromptTable(3))
     features.attach(States([[1, 3, 5, 7], [0, 0, 0, 2], [6, 6, 6, 6]]))
-    found = features.of(np.array([0, 1, 2])).dense()
+    found = features.of(np.array([0, 1, 2]))
     # less their mean: -3 -1 1 3, of length sqrt(20), and -1/2 -1/2 -1/2 3/2, of length sqrt(3)
     np.testing.assert_allclose(found[0], LENGTH * np.array([-3, -1, 1, 3]) / 20**0.5, rtol=1e-6)
     np.testing.assert_allclose(found[1], LENGTH * np.array([-1, -1, -1, 3]) / 12**0.5, rtol=1e-6)
@@ -35,7 +35,7 @@ def test_states_are_centred_and_of_one_length():
 def test_a_prompt_is_asked_about_once():
     features, policy = HiddenFeatures(), States(np.eye(4))
     features.attach(policy)
-    found = features.of(np.array([3, 1, 3])).dense()
+    found = features.of(np.array([3, 1, 3]))
     assert policy.asked == [[1, 3]]
     np.testing.assert_array_equal(found[0], found[2])
     assert found[1].argmax() == 1
@@ -46,7 +46,7 @@ def test_texts_are_the_rows_prompts():
     rows = [{"prompt": "1 + 1"}, {"prompt": [{"role": "user", "content": "2 + 2"}]}]
     assert features.bind(PromptTable(2, rows=rows))
     found, expected = features.of(np.array([1, 0])), text_features(["2 + 2", "1 + 1"])
-    np.testing.assert_array_equal(found.dense(), expected.dense())
+    np.testing.assert_array_equal(found, expected)
     assert features.blocks(sum(BLOCKS)) == BLOCKS
 
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from curro.prediction.logistic_regression import LogisticRegression
-from curro.prediction.sparse import SparseRows
 
 
 def logistic(x):
@@ -12,11 +11,11 @@ def logistic(x):
 
 
 def fit(model, x, rates, trials):
-    model.fit(SparseRows.of(np.asarray(x)), rates, trials)
+    model.fit(np.asarray(x), rates, trials)
 
 
 def predicted(model, x):
-    return model.predict(SparseRows.of(np.asarray(x)))
+    return model.predict(np.asarray(x))
 
 
 def test_the_first_fits_by_hand():
@@ -96,21 +95,6 @@ def test_a_step_with_enough_rounds_is_newtons(monkeypatch):
     np.testing.assert_allclose([model.bias, *model.weight_D], w, rtol=1e-6, atol=1e-9)
     known = 3 - (1 / np.diag(hessian)[1:4]).sum()
     assert model.penalty_B[0] == pytest.approx(known / np.square(w[1:4]).sum(), rel=1e-6)
-
-
-def test_rows_with_and_without_their_zeros_give_the_same_fit():
-    rng = np.random.default_rng(5)
-    x = rng.normal(size=(40, 6)) * (rng.random((40, 6)) < 0.3)
-    rates, trials = rng.random(40), rng.uniform(1, 8, 40)
-    row, slot = np.nonzero(x)
-    start = np.searchsorted(row, np.arange(41))
-    sparse = SparseRows(start, slot.astype(np.int32), x[row, slot], 6)
-    one, other = LogisticRegression([6]), LogisticRegression([6])
-    for _ in range(3):
-        one.fit(sparse, rates, trials)
-        fit(other, x, rates, trials)
-    np.testing.assert_allclose(one.weight_D, other.weight_D, rtol=1e-9)
-    np.testing.assert_allclose(one.predict(sparse), predicted(other, x), rtol=1e-9)
 
 
 def test_a_thousand_features_of_few_points():

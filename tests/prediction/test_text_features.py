@@ -8,7 +8,7 @@ from curro.prediction.text_features import BLOCKS, BYTES, PAIRS, text_features, 
 
 def counts(texts):
     """Counts of bytes, pairs and words."""
-    ramp, pairs, words, _ = np.split(text_features(texts).dense(), np.cumsum(BLOCKS)[:-1], axis=1)
+    ramp, pairs, words, _ = np.split(text_features(texts), np.cumsum(BLOCKS)[:-1], axis=1)
     of_bytes = np.where(ramp <= 4, ramp, 4 * np.exp(ramp / 4 - 1))
     return tuple(found.round().astype(int) for found in (of_bytes, np.expm1(pairs), np.expm1(words)))
 
@@ -19,25 +19,25 @@ def test_counts_of_one_text():
     # " a", "ab" and "b " twice, " c" and "c " once
     assert pairs.sum() == 8
     assert sorted(words[0][words[0] > 0]) == [1, 2]
-    features = text_features(["ab ab c"]).dense()[0]
+    features = text_features(["ab ab c"])[0]
     assert features[ord("a")] == 2
     assert features[BYTES:].max() == pytest.approx(3 * np.log(8))  # the text has 7 bytes and 3 words
     assert features[-2:] == pytest.approx([3 * np.log(8), 3 * np.log(4)])
 
 
 def test_many_of_a_byte_count_less_than_the_first_four():
-    features = text_features(["aaaa", "a" * 40]).dense()
+    features = text_features(["aaaa", "a" * 40])
     assert features[:, ord("a")] == pytest.approx([4, 4 * (1 + np.log(10))])
 
 
 def test_a_text_has_the_same_features_whatever_stands_beside_it():
     texts = ["3afc=", "", "How many apples?", "  spaced \n out ", "äöü €", "3afc="]
-    together = text_features(texts).dense()
+    together = text_features(texts)
     for text, row in zip(texts, together, strict=True):
-        np.testing.assert_array_equal(text_features([text]).dense()[0], row)
+        np.testing.assert_array_equal(text_features([text])[0], row)
     np.testing.assert_array_equal(together[0], together[5])
     assert not together[1].any()
-    assert text_features([]).dense().shape == (0, sum(BLOCKS))
+    assert text_features([]).shape == (0, sum(BLOCKS))
 
 
 def test_words_are_told_apart_wherever_they_stand():

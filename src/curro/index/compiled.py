@@ -17,6 +17,9 @@ except Exception as error:  # a broken llvmlite raises OSError, a wrong NumPy Im
 part = numba.njit(nogil=True)
 """A function that kernels call and Python does not: compiled into each of them."""
 
+sum_part = numba.njit(nogil=True, fastmath={"reassoc", "contract"})
+"""A `part` whose sums the processor may add up several at a time, in an order that is its own."""
+
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile `function` on its first call and keep the machine code on disk for later processes.

@@ -9,9 +9,9 @@ import numpy as np
 
 from curro.prediction.calibration import Calibration
 from curro.prediction.features import Features
+from curro.prediction.latest_rows import LatestRows
 from curro.prediction.logistic_regression import LogisticRegression
 from curro.prediction.posterior import FadedPosterior, prior_rows
-from curro.prediction.sparse import SparseRows
 from curro.prompts import PromptTable
 from curro.saved_state import require, require_prompts
 
@@ -58,7 +58,7 @@ class FeaturePosterior(FadedPosterior):
         self.tells = self.features.bind(table)
         self.regression: LogisticRegression | None = None
         self.recent = np.empty((3, 0))
-        self.lasting = SparseRows.empty(0)
+        self.lasting: LatestRows | None = None
         self.new = 0
         self.surprises = np.zeros(len(STRENGTHS))
         self.calibration = Calibration()
@@ -73,13 +73,13 @@ class FeaturePosterior(FadedPosterior):
             return self.prior
         features = self.features.of(prompts)
         if self.regression is None:
-            self.regression = self._new_regression(features.width)
+            self.regression = self._new_regression(features.shape[1])
         return self._told(features)
 
     def _new_regression(self, width: int) -> LogisticRegression:
         return LogisticRegression(self.features.blocks(width), self.features.means(width))
 
-    def _told(self, features: SparseRows) -> tuple[np.ndarray, np.ndarray, float]:
+    def _told(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
         assert self.regression is not None
         mu, t, _ = self.prior
         span = self.high - self.low
@@ -105,11 +105,15 @@ class FeaturePosterior(FadedPosterior):
             self.surprises += self._surprise(prior, STRENGTHS, half_lives, prompts, age, size, mean)
         self.recent = np.concatenate([self.recent, [prompts, size, mean]], axis=1)[:, -WINDOW:]
         if self.features.lasting:
-            before = self.lasting if self.lasting.rows else SparseRows.empty(features.width)
-            self.lasting = before.then(features, WINDOW)
+            self._keep(features)
         self.new += len(prompts)
         if self.new >= REFIT:
             self._fit()
+
+    def _keep(self, features: np.ndarray) -> None:
+        if self.lasting is None:
+            self.lasting = LatestRows(WINDOW, features.shape[1])
+        self.lasting.add(features)
 
     def _calibrate(self, believed: np.ndarray, size: np.ndarray, variance: np.ndarray) -> None:
         concentration, _, one, _ = believed
@@ -122,9 +126,10 @@ class FeaturePosterior(FadedPosterior):
         rate_K = np.clip((mean_K - self.low) / (self.high - self.low), 0, 1)
         latest_K = 1 - np.arange(len(rate_K))[::-1] / WINDOW
         trials_K = latest_K * size_K / (1 + (size_K - 1) / (self.strength + 1))
-        features = self.lasting if self.features.lasting else self.features.of(prompts_K.astype(np.int64))
+        lasting = self.lasting
+        features = self.features.of(prompts_K.astype(np.int64)) if lasting is None else lasting.rows
         if self.regression is None:
-            self.regression = self._new_regression(features.width)
+            self.regression = self._new_regression(features.shape[1])
         self.regression.fit(features, rate_K, trials_K)
         self.new = 0
 
@@ -151,5 +156,6 @@ class FeaturePosterior(FadedPosterior):
         if "regression" in state:
             self.regression = self._new_regression(len(state["regression"]["weight"]))
             self.regression.load_state_dict(state["regression"])
+        self.lasting = None
         if self.features.lasting and self.recent.shape[1]:
-            self.lasting = self.features.of(self.recent[0].astype(np.int64))
+            self._keep(self.features.of(self.recent[0].astype(np.int64)))

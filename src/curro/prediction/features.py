@@ -9,7 +9,6 @@ import numpy as np
 
 from curro.errors import ConfigError
 from curro.policy import Policy
-from curro.prediction.sparse import SparseRows
 from curro.prediction.text_features import BLOCKS, text_features, text_of
 from curro.prompts import PromptTable
 
@@ -46,8 +45,8 @@ class Features(Protocol):
         """What the weights of a regression are believed to be at first, float64 (D,)."""
         ...
 
-    def of(self, prompts: np.ndarray) -> SparseRows:
-        """Features, P rows of D, of prompts (P,)."""
+    def of(self, prompts: np.ndarray) -> np.ndarray:
+        """Features of prompts (P,), float64 (P, D)."""
         ...
 
 
@@ -69,7 +68,7 @@ class TextFeatures:
     def means(self, width: int) -> np.ndarray:
         return np.zeros(width)
 
-    def of(self, prompts: np.ndarray) -> SparseRows:
+    def of(self, prompts: np.ndarray) -> np.ndarray:
         assert self.rows is not None
         return text_features([text_of(self.rows[prompt]) for prompt in prompts.tolist()])
 
@@ -95,12 +94,12 @@ class HiddenFeatures:
     def means(self, width: int) -> np.ndarray:
         return np.zeros(width)
 
-    def of(self, prompts: np.ndarray) -> SparseRows:
+    def of(self, prompts: np.ndarray) -> np.ndarray:
         distinct, place = np.unique(prompts, return_inverse=True)
         states = self.policy.hidden_states(distinct.tolist()).astype(np.float64)
         states -= states.mean(axis=1, keepdims=True)
         length = np.linalg.norm(states, axis=1, keepdims=True)
-        return SparseRows.of((LENGTH * states / np.maximum(length, 1e-12))[place])
+        return (LENGTH * states / np.maximum(length, 1e-12))[place]
 
 
 FEATURES: dict[str, type[Features]] = {"text": TextFeatures, "hidden": HiddenFeatures}

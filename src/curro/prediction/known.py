@@ -9,7 +9,6 @@ import numpy as np
 from curro.errors import ConfigError
 from curro.policy import Policy
 from curro.prediction.features import Features
-from curro.prediction.sparse import SparseRows
 from curro.prompts import PromptTable
 
 LEAST = 0.02
@@ -71,8 +70,8 @@ class KnownFeatures:
         """What the weights are believed to be at first, float64 (D,): 1 for the known rate."""
         return np.eye(1, width, width - 1)[0]
 
-    def of(self, prompts: np.ndarray) -> SparseRows:
+    def of(self, prompts: np.ndarray) -> np.ndarray:
         known_P1 = self.logit_N[prompts][:, None]
         if self.others is None or not self.has_others:
-            return SparseRows.of(known_P1)
-        return self.others.of(prompts).beside(known_P1[:, 0])
+            return known_P1
+        return np.concatenate([self.others.of(prompts), known_P1], axis=1)

@@ -9,7 +9,6 @@ import numpy as np
 
 from curro.errors import CheckpointError
 from curro.prediction.logistic_kernels import centre_and_live, newton_step, predict
-from curro.prediction.sparse import SparseRows
 from curro.saved_state import require
 
 ROUNDS = 3
@@ -30,7 +29,7 @@ class LogisticRegression:
         penalty = known / |w - mean|^2,
 
     in [0.01, 10,000], with the diagonal of the Hessian H in place of its inverse's: blocks that do not help
-    shrink away and nothing has to be tuned. A fit costs some passes over the elements that are not 0.
+    shrink away and nothing has to be tuned. A fit costs some passes over the features.
 
     Args:
         blocks: the number of features of each block.
@@ -45,38 +44,34 @@ class LogisticRegression:
         self.bias = 0.0
         self.penalty_B = np.ones(len(blocks))
 
-    def fit(self, features: SparseRows, rate_K: np.ndarray, trials_K: np.ndarray) -> None:
+    def fit(self, features_KD: np.ndarray, rate_K: np.ndarray, trials_K: np.ndarray) -> None:
         """Fit to success rates in [0, 1] of K rows, each of so many trials, not all of none."""
-        rows = features.start, features.slot, features.value
         live_D = np.empty(len(self.block_D), np.bool_)
-        centre_and_live(*rows, trials_K, self.centre_D, live_D)
+        centre_and_live(features_KD, trials_K, self.centre_D, live_D)
         self.weight_D[~live_D] = self.mean_D[~live_D]
         penalty_D, diagonal_D = self.penalty_B[self.block_D], np.empty(len(self.block_D))
         self.bias = newton_step(
-            *rows, rate_K, trials_K, self.centre_D, live_D, penalty_D, self.mean_D, ROUNDS, _FARTHEST,
+            features_KD, rate_K, trials_K, self.centre_D, live_D, penalty_D, self.mean_D, ROUNDS, _FARTHEST,
             self.bias, self.weight_D, diagonal_D,
         )  # fmt: skip
         blocks = len(self.penalty_B)
         known_B = np.bincount(self.block_D, live_D * (1 - penalty_D / diagonal_D), blocks)
         square_B = np.bincount(self.block_D, (self.weight_D - self.mean_D) ** 2, blocks)
-        evidence_B = np.clip(known_B, 1e-3, features.rows) / np.maximum(square_B, 1e-9)
+        evidence_B = np.clip(known_B, 1e-3, len(rate_K)) / np.maximum(square_B, 1e-9)
         told_B = np.bincount(self.block_D, live_D, blocks) > 0
         self.penalty_B[told_B] = np.clip(evidence_B, _LOOSEST, _TIGHTEST)[told_B]
 
-    def predict(self, features: SparseRows) -> np.ndarray:
-        """Success rates (P,).
+    def predict(self, features_PD: np.ndarray) -> np.ndarray:
+        """Success rates (P,) of rows (P, D).
 
         Raises:
             CheckpointError: the rows have another number of features: the state was of other ones.
         """
-        size = len(self.weight_D)
-        if features.width != size:
-            raise CheckpointError(
-                f"the saved regression is of {size} features, the prompts have {features.width}"
-            )
-        found_P = np.empty(features.rows)
-        rows = features.start, features.slot, features.value
-        predict(*rows, self.centre_D, self.bias, self.weight_D, found_P)
+        size, (rows, width) = len(self.weight_D), features_PD.shape
+        if width != size:
+            raise CheckpointError(f"the saved regression is of {size} features, the prompts have {width}")
+        found_P = np.empty(rows)
+        predict(features_PD, self.centre_D, self.bias, self.weight_D, found_P)
         return found_P
 
     def state_dict(self) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from curro.prediction.sparse import SparseRows
 from curro.prediction.text_kernels import count_texts
 
 BITS = 7
@@ -29,8 +28,8 @@ def text_of(row: Mapping[str, Any]) -> str:
     return "\n".join(str(message["content"]) for message in prompt if message["role"] != "system")
 
 
-def text_features(texts: Sequence[str]) -> SparseRows:
-    """Hashed counts of the bytes, pairs of bytes and words of each text, and lengths: P rows of D columns.
+def text_features(texts: Sequence[str]) -> np.ndarray:
+    """Hashed counts of the bytes, pairs of bytes and words of each text, and lengths: float64 (P, D).
 
     A byte that stands there c times has the value c up to 4, and 4 (1 + log(c / 4)) above: where each letter
     is a skill that can fail, two of them cost twice as much as one. A pair or word has log(1 + c). The last
@@ -40,16 +39,15 @@ def text_features(texts: Sequence[str]) -> SparseRows:
     Of a long text the first and the last 1,024 bytes are read. ASCII bytes have a feature each; pairs and
     words share theirs with others.
     """
-    raw = [_ends(text.encode("utf-8", "replace")) for text in texts]
+    raw = [text.encode("utf-8", "replace") for text in texts]
+    raw = [text if len(text) <= _LONGEST else _ends(text) for text in raw]
     sizes = np.array([len(text) for text in raw], np.int64)
-    start = np.zeros(len(raw) + 1, np.int64)
-    most = int(np.minimum(3 * sizes + 3, sum(BLOCKS)).sum()) + 1  # one to write into in vain
-    slot, value = np.empty(most, np.int32), np.empty(most)
+    features_PD = np.empty((len(raw), sum(BLOCKS)))
     data = np.frombuffer(b"".join(raw), np.uint8)
-    size = count_texts(data, np.cumsum(sizes), BITS, _RAMP, _LOGS, start, slot, value)
-    return SparseRows(start, slot[:size], value[:size], sum(BLOCKS))
+    count_texts(data, np.cumsum(sizes), BITS, _RAMP, _LOGS, features_PD)
+    return features_PD
 
 
 def _ends(raw: bytes) -> bytes:
     half = _LONGEST // 2
-    return raw if len(raw) <= _LONGEST else raw[:half] + raw[-half:]
+    return raw[:half] + raw[-half:]
