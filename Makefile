@@ -69,6 +69,7 @@ trl-async: .venv-trl-async/aiohttp
 # verl wants other versions than the rest, so it has an environment of its own
 # verl's own workers run by themselves, in a Ray of their own
 verl: export HF_DATASETS_CACHE = $(CURDIR)/.venv-verl/datasets
+verl: export RAY_worker_niceness = 0
 verl: .venv-verl/verl
 	.venv-verl/bin/python -m pytest -c tests/hosts/verl/pytest.ini -n 2 --dist worksteal tests/hosts/verl \
 		--ignore tests/hosts/verl/test_own_workers.py
@@ -87,12 +88,12 @@ bfcl: .venv-bfcl/bfcl
 	.venv-bfcl/bin/python -m pytest -c tests/environments/bfcl/pytest.ini tests/environments/bfcl
 
 # the wheel in a clean environment, away from the checkout: its commands, its import, one run on the lab
-wheel:
+wheel: build/torch
 	rm -rf build/wheel && mkdir -p build/wheel/elsewhere
 	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
 	$(PYTHON) -m venv build/wheel/venv
-	build/wheel/venv/bin/python -m pip install --quiet --constraint constraints.txt torch
-	build/wheel/venv/bin/python -m pip install --quiet --constraint constraints.txt \
+	$(call TORCH,build/wheel/venv,constraints.txt)
+	$(call UV,build/wheel/venv) --constraint constraints.txt \
 		"curro[train] @ file://$$(echo $(CURDIR)/build/wheel/curro-*.whl)"
 	cd build/wheel/elsewhere && ../venv/bin/python -c "import curro; print(curro.__file__)" && \
 		../venv/bin/curro --help > help.txt && \
@@ -106,20 +107,22 @@ lock:
 		--generate-hashes --python-version 3.11 --universal --no-annotate --no-emit-index-url \
 		--custom-compile-command "make lock" --output-file requirements.lock > /dev/null
 
-# torch first and alone, by pip: a build of it that is there already (for the CPU, for another CUDA) is kept
-TORCH = -m pip install --quiet torch --constraint
-
-# the rest by uv, in a third of pip's time; it knows nothing of pip's configuration, so what users run is installed by pip
+# uv installs in a third of pip's time and unpacks a package once for all environments, but knows nothing of pip's
+# configuration, which chooses the build of torch: pip fetches that, and what users run is installed by pip
 UV = $(1)/bin/python -m pip install --quiet uv && $(1)/bin/uv pip install --quiet --python $(1)/bin/python
+
+# torch first; a build of it that is there already (for the CPU, for another CUDA) is kept
+TORCH = $(1)/bin/python -m pip show --quiet torch 2> /dev/null || \
+	{ $(call UV,$(1)) --constraint $(2) build/torch/torch-*.whl; }
 
 # an environment that sees the packages of .venv and has its own ones first
 LAYER = $(BIN)/python -m venv --clear --without-pip $(1) && $(BIN)/python -c 'import sysconfig; print("import site; \
 	site.addsitedir(" + repr(sysconfig.get_path("purelib")) + ")")' > $$($(1)/bin/python -c \
 	'import sysconfig; print(sysconfig.get_path("purelib"))')/venv.pth
 
-.venv/torch: constraints.txt
-	test -d .venv || $(PYTHON) -m venv .venv
-	$(BIN)/python $(TORCH) constraints.txt
+build/torch: constraints.txt
+	rm -rf $@
+	$(PYTHON) -m pip download --quiet --no-deps --dest $@ --constraint constraints.txt torch
 	touch $@
 
 .venv/core: constraints.txt pyproject.toml
@@ -127,11 +130,15 @@ LAYER = $(BIN)/python -m venv --clear --without-pip $(1) && $(BIN)/python -c 'im
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
 	touch $@
 
-.venv/train: .venv/torch pyproject.toml
+.venv/train: constraints.txt pyproject.toml
+	test -d .venv || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet torch --constraint constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[train]'
 	touch $@
 
-.venv/dev: .venv/torch pyproject.toml
+.venv/dev: build/torch pyproject.toml
+	test -d .venv || $(PYTHON) -m venv .venv
+	$(call TORCH,.venv,constraints.txt)
 	$(call UV,.venv) --constraint constraints.txt --editable '.[dev,docs]'
 	touch $@
 
@@ -148,22 +155,22 @@ LAYER = $(BIN)/python -m venv --clear --without-pip $(1) && $(BIN)/python -c 'im
 	.venv-trl-async/bin/python -m pip install --quiet aiohttp==3.14.5
 	touch $@
 
-.venv-verl/verl: constraints-verl.txt pyproject.toml
+.venv-verl/verl: build/torch constraints-verl.txt pyproject.toml
 	test -d .venv-verl || $(PYTHON) -m venv .venv-verl
-	.venv-verl/bin/python $(TORCH) constraints-verl.txt
+	$(call TORCH,.venv-verl,constraints-verl.txt)
 	$(call UV,.venv-verl) --constraint constraints-verl.txt --editable '.[verl]' hypothesis pytest pytest-xdist
 	touch $@
 
-.venv-tinker/tinker: constraints-tinker.txt pyproject.toml
+.venv-tinker/tinker: build/torch constraints-tinker.txt pyproject.toml
 	test -d .venv-tinker || $(PYTHON) -m venv .venv-tinker
-	.venv-tinker/bin/python $(TORCH) constraints-tinker.txt
+	$(call TORCH,.venv-tinker,constraints-tinker.txt)
 	$(call UV,.venv-tinker) --constraint constraints-tinker.txt --editable '.[tinker]' pytest
 	touch $@
 
 # the cookbook wants older transformers than SkyRL; its loops run with either
-.venv-skyrl/skyrl: constraints-skyrl.txt pyproject.toml
+.venv-skyrl/skyrl: build/torch constraints-skyrl.txt pyproject.toml
 	test -d .venv-skyrl || $(PYTHON) -m venv .venv-skyrl
-	.venv-skyrl/bin/python $(TORCH) constraints-skyrl.txt
+	$(call TORCH,.venv-skyrl,constraints-skyrl.txt)
 	$(call UV,.venv-skyrl) --constraint constraints-skyrl.txt 'skyrl[tinker,jax]' uv pytest \
 		blobfile chz termcolor tiktoken tml-renderers --editable .
 	$(call UV,.venv-skyrl) --no-deps tinker-cookbook==0.5.7

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from functools import cache
@@ -16,6 +15,7 @@ import transfer_queue as tq
 import verl
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
+from ray_for_tests import start_ray
 from simulation import Engine, SimulatedParts, StandaloneServers
 
 from curro.hosts.verl.owner import CurriculumClient, CurriculumOwner, start_owner
@@ -116,18 +116,6 @@ def configuration(folder: Path, *overrides: str, steps: int = 4) -> Any:
 
 def _is_given(name: str, given: list[str]) -> bool:
     return any(other == name or other.startswith(f"{name}.") for other in given)
-
-
-def python_path() -> str:
-    """For a process that is to find these modules."""
-    return os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-
-
-def start_ray() -> None:
-    """Ray, once for all runs of a process."""
-    if not ray.is_initialized():
-        os.environ["PYTHONPATH"] = python_path()
-        ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=200 * 2**20)
 
 
 @cache

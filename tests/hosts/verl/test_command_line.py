@@ -6,7 +6,8 @@ import os
 import subprocess
 import sys
 
-from setup_run import overrides_of, python_path
+from ray_for_tests import python_path
+from setup_run import overrides_of
 
 import curro
 from curro.hosts.verl import plugin

@@ -8,7 +8,7 @@ import signal
 import numpy as np
 import pytest
 import ray
-from setup_run import start_ray
+from ray_for_tests import start_ray
 
 import curro
 from curro.hosts.verl.owner import CurriculumClient, start_owner

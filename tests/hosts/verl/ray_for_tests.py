@@ -1,0 +1,20 @@
+"""Ray, once for all tests of a process: apart, so that its workers need not import verl."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import ray
+
+
+def python_path() -> str:
+    """For a process that is to find these modules."""
+    return os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+def start_ray() -> None:
+    """Ray, if it does not run yet."""
+    if not ray.is_initialized():
+        os.environ["PYTHONPATH"] = python_path()
+        ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=200 * 2**20)
