@@ -128,13 +128,16 @@ def test_calibration_of_a_run_in_tenths(tmp_path):
     folder.append_groups(
         {
             "step": 1, "prompt": i, "key": f"{i}", "reason": 0, "mean": 0.5, "variance": 0.25 * (i >= 50),
-            "admitted": True, "predicted_variance": i / 400,
+            "admitted": True, "predicted_variance": i / 400, "rollouts": 8,
         }
         for i in range(100)
     )  # fmt: skip
     (cell,) = plan([TASK], ["uniform"], seeds=1, rollouts=400)
     row = row_of(cell, "flags", folder, np.zeros(100))
     assert np.allclose(row["predicted_variance"], [(10 * i + 4.5) / 400 for i in range(10)])
+    assert np.allclose(row["realised_variance"], [0] * 5 + [0.25 * 8 / 7] * 5)
+    (asked,) = (cell for cell in plan(["chains/hard"], ["METIS"], seeds=1, rollouts=400) if cell.method.asks)
+    row = row_of(asked, "flags", folder, np.zeros(100))
     assert np.allclose(row["realised_variance"], [0] * 5 + [0.25] * 5)
 
 

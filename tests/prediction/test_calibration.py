@@ -26,7 +26,7 @@ def test_it_finds_the_winners_curse():
     rng, found = np.random.default_rng(0), Calibration()
     for _ in range(100):
         predicted = rng.uniform(0, 0.25, 32)
-        found.learn(predicted, 0.03 + 0.6 * predicted + rng.normal(0, 0.05, 32))
+        found.learn(predicted, 0.03 + 0.6 * predicted + rng.normal(0, 0.02, 32))
     assert found.line == pytest.approx((0.03, 0.6), abs=0.03)
 
 

@@ -155,7 +155,7 @@ def row_of(cell: Cell, flags: str, folder: RunFolder, warm_N: np.ndarray) -> dic
         "pass_4": history.metrics["eval/pass@4"][evaluated],
         "reward": history.metrics["eval/reward"][evaluated],
         **_choices(history, steps, warm_N),
-        **_calibration(history),
+        **_calibration(history, judged=cell.method.asks),
     }
 
 
@@ -163,12 +163,19 @@ def _identity(row: dict[str, Any]) -> tuple[str, str, int, float, int]:
     return row["task"], row["method"], row["seed"], row["rate"], row["prompts_per_step"]
 
 
-def _calibration(history: History) -> dict[str, Any]:
-    """What was predicted of the groups and what came of it, in tenths."""
+def _calibration(history: History, judged: bool) -> dict[str, Any]:
+    """What was predicted of the groups and what came of it, in tenths.
+
+    A judge predicts the variance of a group of n rollouts, whose mean is (n - 1) / n p (1 - p). Others
+    predict p (1 - p), so that of their groups the variance with the divisor n - 1 is taken.
+    """
     found = predictions_of(history)
     if found is None or found.what != "reward variance":
         return {"predicted_variance": [], "realised_variance": []}
-    predicted, realised, _ = calibration_bins(found.predicted, found.realised)
+    several = found.rollouts > 1
+    n = found.rollouts[several]
+    realised_K = found.realised[several] * (1 if judged else n / (n - 1))
+    predicted, realised, _ = calibration_bins(found.predicted[several], realised_K)
     return {"predicted_variance": predicted, "realised_variance": realised}
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from curro.saved_state import require
 
-WINDOW = 512
-"""Groups that the line remembers."""
-PRIOR = 64
+WINDOW = 64
+"""Groups that the line remembers; while the policy learns, those of a hundred groups ago mislead it."""
+PRIOR = 32
 """Groups that came out as predicted before the first one: half at 0, half at the highest variance, 1/4."""
 
 

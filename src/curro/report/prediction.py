@@ -27,6 +27,7 @@ class Predictions:
         predicted, realised: float64.
         step: int64, the training step.
         explored: bool, whether the prompt was taken at random and not for its prediction.
+        rollouts: float64, how many the group had; NaN where the run did not write it down.
     """
 
     what: str
@@ -34,6 +35,7 @@ class Predictions:
     realised: np.ndarray
     step: np.ndarray
     explored: np.ndarray
+    rollouts: np.ndarray
 
 
 def predictions_of(history: History) -> Predictions | None:
@@ -45,7 +47,14 @@ def predictions_of(history: History) -> Predictions | None:
         rows = np.flatnonzero(~np.isnan(values))
         if len(rows):
             explored = groups.reason[rows] == Reason.EXPLORATION
-            return Predictions(_NAMES[name], values[rows], realised[name][rows], groups.step[rows], explored)
+            return Predictions(
+                _NAMES[name],
+                values[rows],
+                realised[name][rows],
+                groups.step[rows],
+                explored,
+                groups.rollouts[rows],
+            )
     return None
 
 
