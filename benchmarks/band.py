@@ -36,7 +36,7 @@ from curro.report.compare import METRIC
 from curro.rollout.engines.models import load_model
 from curro.rollout.engines.sampling_settings import SamplingSettings
 from curro.storage.run_folder import RunFolder
-from curro.training.run import Prepared
+from curro.training.prepared import Prepared
 
 DATA = "lab:chains"
 LEVELS = ((1, 2), (3, 5), (6, 8), (9, 11), (12, 14))

@@ -19,7 +19,8 @@ from trl import GRPOTrainer
 
 from curro.hosts.trl import CurriculumGRPOTrainer
 from curro.storage.run_folder import RunFolder
-from curro.training.run import prepare, train
+from curro.training.prepared import prepare
+from curro.training.run import train
 from curro.training.settings import TrainSettings
 
 

@@ -32,7 +32,7 @@ from curro.bench.statistics import Interval, bootstrap, geometric_mean, iqm, rol
 from curro.bench.tasks import TASKS
 from curro.report.run_reader import read_history
 from curro.storage.run_folder import RunFolder
-from curro.training.run import Prepared
+from curro.training.prepared import Prepared
 
 COMPARED = [
     name

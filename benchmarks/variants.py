@@ -14,7 +14,8 @@ from scipy.stats import t as student
 
 from curro.report.compare import METRIC, crossing, isotonic
 from curro.storage.run_folder import RunFolder
-from curro.training.run import Prepared, prepare, train
+from curro.training.prepared import Prepared, prepare
+from curro.training.run import train
 from curro.training.settings import TrainSettings
 
 HERE = Path(__file__).parent

@@ -17,7 +17,8 @@ from safetensors import SafetensorError
 from curro import Curriculum, CurroError
 from curro.errors import CheckpointError
 from curro.storage.run_folder import RunFolder
-from curro.training.run import prepare, train
+from curro.training.prepared import prepare
+from curro.training.run import train
 from curro.training.settings import TrainSettings
 
 FULL = OSError(errno.ENOSPC, "No space left on device")

@@ -13,7 +13,8 @@ from curro import Curriculum, CurroError, RewardError
 from curro.hosts.trl.trainer import CurriculumGRPOTrainer
 from curro.storage.lock import LockedError
 from curro.storage.run_folder import RunFolder
-from curro.training.run import prepare, train
+from curro.training.prepared import prepare
+from curro.training.run import train
 from curro.training.settings import TrainSettings
 
 STEP = 4 * 8

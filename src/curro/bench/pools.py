@@ -52,7 +52,7 @@ def _measure(task: Task, count: int) -> np.ndarray:
 
     from curro.evaluation.pass_rates import sampled_rewards
     from curro.rollout.engines.sampling_settings import SamplingSettings
-    from curro.training.run import prepare
+    from curro.training.prepared import prepare
 
     prepared = prepare(task.settings())
     model = prepared.model.to("cuda" if torch.cuda.is_available() else "cpu").eval()

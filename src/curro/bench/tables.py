@@ -56,7 +56,7 @@ def searched_sheets(found: Mapping[str, Mapping[str, Found]]) -> list[Sheet]:
 
 
 def _calibration(tasks: Mapping[str, Mapping[str, Runs]]) -> list[Sheet]:
-    """Realised over predicted variance in each tenth of the predictions, by task and method."""
+    """Realised over predicted p(1-p) in each tenth of the predictions, by task and method."""
     rows = []
     for task, methods in tasks.items():
         for name, runs in methods.items():
@@ -70,7 +70,7 @@ def _calibration(tasks: Mapping[str, Mapping[str, Runs]]) -> list[Sheet]:
             rows.append(
                 (f"{name}, {task}", *(f"{r / p:.2f}" for p, r in zip(predicted, realised, strict=True)))
             )
-    columns = ("realised over predicted variance", *(f"{i + 1}" for i in range(TENTHS)))
+    columns = ("realised over predicted p(1-p)", *(f"{i + 1}" for i in range(TENTHS)))
     return [Sheet("Calibration, in tenths by prediction", columns, tuple(rows))] if rows else []
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from curro.cli.evaluation_tasks import in_words, pass_at_values, task_of
 from curro.cli.options import given_values, with_settings
 from curro.cli.sampling import Batch, Connections, ServerAddress, Timeout, reward_for, sample_all, sampler
 from curro.cli.terminal import plain_console, quiet, slug
-from curro.data import PromptSet, load_prompts
 from curro.errors import ConfigError
-from curro.evaluation.suites import SUITES, Suite
-from curro.messages import did_you_mean
+from curro.evaluation.suites import SUITES
 from curro.training.settings import TrainSettings
 
 SHARED = (
@@ -22,22 +21,6 @@ SHARED = (
     *("max_completion_length", "prompt_column", "answer_column", "key_column", "threads", "seed"),
 )
 """Settings of `curro train` that an evaluation has too."""
-
-
-@dataclass(frozen=True)
-class _Task:
-    """A suite, or a data set that stands for one, ready to be sampled."""
-
-    name: str
-    prompts: PromptSet
-    reward: str
-    samples: int
-    max_new_tokens: int
-    temperature: float
-    top_p: float
-    groups: list[str]
-    not_asked: list[list[str]]
-    """The missing packages of each problem that cannot be scored without them."""
 
 
 @with_settings(*SHARED)
@@ -127,8 +110,8 @@ def evaluate(
     own: dict[str, Any] = {"samples": samples, "temperature": temperature, "top_p": top_p}
     own["max_new_tokens"] = asked.max_completion_length
     own = {name: value for name, value in own.items() if value is not None}
-    tasks = [_task(name, data, split, by, chat, asked, own) for name in dict.fromkeys(suite)]
-    ks = _ks(pass_at, tasks)
+    tasks = [task_of(name, data, split, by, chat, asked, own) for name in dict.fromkeys(suite)]
+    ks = pass_at_values(pass_at, tasks)
     console = plain_console()
     results: list[Result] = []
     for model in dict.fromkeys(models):
@@ -178,86 +161,5 @@ def evaluate(
     found = sheets(results, ks, {task.name: task.not_asked for task in tasks})
     for sheet in found:
         console.print(sheet.render())
-    settings = [(task.name, _words(task)) for task in tasks]
+    settings = [(task.name, in_words(task)) for task in tasks]
     console.print(f"page: {write_evaluation(out / 'evaluation.html', found, settings)}")
-
-
-def _task(
-    name: str,
-    data: str | None,
-    split: str,
-    by: str | None,
-    chat: bool,
-    asked: TrainSettings,
-    own: dict[str, Any],
-) -> _Task:
-    """The suite of that name, or the data set, with what was asked for in place of its defaults."""
-    from curro.evaluation.suite_prompts import suite_prompts
-
-    suite = SUITES.get(name)
-    if suite is not None:
-        if asked.columns:
-            raise ConfigError(f"the suite {name} knows its columns: leave out {', '.join(asked.columns)}")
-        prompts = suite_prompts(suite, data=data, limit=asked.limit, chat=chat)
-        prompts, not_asked = _askable(name, prompts)
-        reward = suite.reward if asked.reward == "auto" else asked.reward
-        by = by or suite.group
-    else:
-        if data is not None:
-            raise ConfigError(_no_suite(name))
-        if not any(mark in name for mark in "/.:") and not Path(name).exists():
-            raise ConfigError(_no_suite(name))
-        prompts = load_prompts(name, split=split, limit=asked.limit, **asked.columns)
-        length = TrainSettings(data=name).complete(len(prompts)).max_completion_length or 1
-        suite = Suite(name, name, split, "prompt", "answer", "", max_new_tokens=length)
-        reward, not_asked = asked.reward, []
-    values = {"samples": suite.samples, "max_new_tokens": suite.max_new_tokens}
-    values |= {"temperature": suite.temperature, "top_p": suite.top_p} | own
-    return _Task(name, prompts, reward, **values, groups=_groups(prompts, by), not_asked=not_asked)
-
-
-def _askable(name: str, prompts: PromptSet) -> tuple[PromptSet, list[list[str]]]:
-    """The problems whose tests can run here, and the packages that each of the others lacks."""
-    missing = [row.get("missing") or [] for row in prompts]
-    if all(missing):
-        packages = ", ".join(sorted({package for names in missing for package in names}))
-        raise ConfigError(f"every problem of {name} needs packages that are missing here: {packages}")
-    ids = [i for i, names in enumerate(missing) if not names]
-    return prompts.subset(ids), [names for names in missing if names]
-
-
-def _no_suite(name: str) -> str:
-    return (
-        f"no suite is called {name!r}{did_you_mean(name, SUITES)}; there are: {', '.join(SUITES)}; "
-        "or name a data set"
-    )
-
-
-def _groups(prompts: PromptSet, by: str | None) -> list[str]:
-    if by is None:
-        return []
-    if not any(by in row for row in prompts):
-        raise ConfigError(
-            f"there is no column {by!r} to break accuracy down by; the columns are {', '.join(prompts[0])}"
-        )
-    return [str(row.get(by)) for row in prompts]
-
-
-def _ks(text: str | None, tasks: list[_Task]) -> list[int]:
-    most = max(task.samples for task in tasks)
-    try:
-        ks = sorted({int(k) for k in text.split(",")}) if text else sorted({1, *(t.samples for t in tasks)})
-    except ValueError:
-        raise ConfigError(f"--pass-at is numbers with commas between, as 1,4,16, not {text!r}") from None
-    if ks[0] < 1 or ks[-1] > most:
-        raise ConfigError(f"--pass-at is between 1 and the {most} samples of a problem, not {text}")
-    return ks
-
-
-def _words(task: _Task) -> str:
-    left_out = f" ({len(task.not_asked)} not asked)" if task.not_asked else ""
-    return (
-        f"{len(task.prompts)} problems{left_out} from {task.prompts.source}, {task.samples} samples of each, "
-        f"temperature {task.temperature:g}, top-p {task.top_p:g}, at most {task.max_new_tokens} tokens, "
-        f"reward {task.reward}"
-    )

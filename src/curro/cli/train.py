@@ -19,7 +19,7 @@ from curro.training.config_file import read_settings
 from curro.training.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from curro.training.run import Prepared
+    from curro.training.prepared import Prepared
 
 
 @with_settings()
@@ -48,7 +48,7 @@ def train(
     quiet()
     from curro.report.advice import advise
     from curro.report.run_reader import read_history
-    from curro.training.run import prepare
+    from curro.training.prepared import prepare
     from curro.training.run import train as run
 
     if resume is not None:

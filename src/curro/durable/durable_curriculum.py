@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from threading import RLock
@@ -16,43 +16,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from curro.curriculum import Curriculum
-from curro.draws import Draw
+from curro.durable.calls import CALLS
 from curro.durable.latest_replies import LatestReplies
 from curro.durable.recorded_policy import RecordedPolicy
 from curro.durable.replies import pack
-from curro.errors import CheckpointError, CurroError, ExhaustedError
+from curro.errors import CheckpointError, CurroError
 from curro.policy import Policy
 from curro.storage import checkpoint
 from curro.storage.frames import decode, encode
 from curro.storage.journal import Journal
 from curro.storage.lock import only_process
-from curro.verdicts import Verdict
 
 SNAPSHOT_AFTER = 1 << 24
 """Bytes of calls after which a snapshot is taken; or as many as the latest snapshot has, if that is more."""
 
 _SNAPSHOT = re.compile(r"(\d{8})\.snapshot\.npz")
-
-
-def _observe_and_select(curriculum: Curriculum, given: dict[str, Any]) -> tuple[Verdict, Draw | None]:
-    chosen = {name: given.pop(name) for name in ("n", "step", "rollouts") if name in given}
-    verdict = curriculum.observe(**given)
-    try:
-        return verdict, curriculum.select(**chosen)
-    except ExhaustedError:
-        return verdict, None
-
-
-CALLS: dict[str, Callable[[Curriculum, dict[str, Any]], Any]] = {
-    "select": lambda curriculum, given: curriculum.select(**given),
-    "observe": lambda curriculum, given: curriculum.observe(**given),
-    "observe_and_select": _observe_and_select,
-    "drop": lambda curriculum, given: curriculum.drop(**given),
-}
-"""The calls that change a curriculum, by name; each takes the arguments of the method of that name.
-
-`observe_and_select` takes those of both, and gives no draw where fewer prompts are free than were asked for.
-"""
 
 
 class DurableCurriculum:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from curro.durable import DurableCurriculum
-from curro.durable.durable_curriculum import CALLS
+from curro.durable.calls import CALLS
 from curro.durable.replies import is_error, pack, unpack
 from curro.errors import CheckpointError, ConfigError, CurroError, ExhaustedError, TicketError
 from curro.serve.questions import FIELDS, as_json, read_fields

@@ -3,84 +3,29 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import PrinterCallback, ProgressCallback
 from transformers.trainer import TRAINER_STATE_NAME
-from trl import GRPOConfig
 
 from curro import report
-from curro.curriculum import Curriculum
-from curro.data import PromptSet, load_prompts
-from curro.environments import Environment, resolve_environment
-from curro.environments.environment import episode_reward
-from curro.errors import ConfigError
 from curro.evaluation.held_out import evaluate
 from curro.hosts.trl import checkpoint as checkpoints
 from curro.hosts.trl.trainer import CurriculumGRPOTrainer
-from curro.reward import Reward, resolve_reward
-from curro.rollout.engines.models import load_model
 from curro.rollout.engines.plain_generation import end_ids
 from curro.rollout.engines.sampling_settings import SamplingSettings
-from curro.rollout.fill_settings import FillSettings
 from curro.run_writer import KeepRollouts
 from curro.storage.run_folder import RunFolder
 from curro.training.ending import leaving_something, stopping_cleanly, write_model
-from curro.training.known import with_known
+from curro.training.grpo_arguments import grpo_arguments
 from curro.training.lora import lora_config
+from curro.training.prepared import Prepared
 from curro.training.recorder import Recorder
-from curro.training.rows import check_columns, row_rewards, training_set
-from curro.training.settings import TrainSettings
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """All that a run needs, found to be right before a folder is made for it."""
-
-    settings: TrainSettings
-    prompts: PromptSet
-    held_out: PromptSet | None
-    environment: Environment | None
-    reward: Reward
-    fill: FillSettings
-    curriculum: Curriculum
-    model: Any
-    tokenizer: Any
-
-
-def prepare(settings: TrainSettings) -> Prepared:
-    """Load the data and the model and build the curriculum.
-
-    Raises:
-        CurroError: of whatever is wrong with the data, the reward, the curriculum or the model, or several
-            processes.
-    """
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise ConfigError(
-            "`curro train` is one process: for several, train with curro.hosts.trl.CurriculumGRPOTrainer "
-            "in a script of your own"
-        )
-    prompts = load_prompts(settings.data, limit=settings.limit, **settings.columns)
-    settings = settings.complete(len(prompts))
-    if settings.model is None:
-        raise ConfigError(f"name a model for {settings.data}: --model with a folder, a hub id or lab:NAME")
-    environment = resolve_environment(settings.environment, prompts)
-    check_columns(prompts, environment=environment is not None)
-    reward = _reward(settings, prompts)
-    fill = FillSettings(settings.fill_limit, settings.when_short)
-    config = settings.curriculum_config
-    if settings.known is not None:
-        config, prompts = with_known(config, prompts, settings.known)
-    curriculum = Curriculum.from_config(config, prompts)
-    held_out = _held_out(settings)
-    model, tokenizer = load_model(settings.model)
-    return Prepared(settings, prompts, held_out, environment, reward, fill, curriculum, model, tokenizer)
+from curro.training.rows import row_rewards, training_set
 
 
 def train(
@@ -185,7 +130,7 @@ def _trainer(prepared: Prepared, recorder: Recorder) -> CurriculumGRPOTrainer:
         environment=prepared.environment,
         on_groups=recorder.on_groups,
         write_run=False,
-        args=_arguments(prepared.settings, recorder.folder, list(prepared.reward.weights.values())),
+        args=grpo_arguments(prepared.settings, recorder.folder, list(prepared.reward.weights.values())),
         callbacks=[recorder],
         peft_config=lora_config(prepared.settings.lora_rank),
     )
@@ -211,57 +156,4 @@ def _accuracy(prepared: Prepared, trainer: CurriculumGRPOTrainer) -> dict[str, f
         settings=SamplingSettings(settings.max_completion_length or 1, settings.temperature),
         reward_range=prepared.curriculum.table.reward_range,
         seed=settings.seed,
-    )
-
-
-def _reward(settings: TrainSettings, prompts: PromptSet) -> Reward:
-    if settings.environment is None:
-        return resolve_reward(
-            settings.reward, prompts, limits=settings.reward_limits, sandbox=settings.sandbox
-        )
-    if settings.reward != "auto":
-        raise ConfigError(
-            f"the environment {settings.environment!r} scores its episodes: leave out the reward "
-            f"{settings.reward!r}"
-        )
-    return episode_reward(settings.environment)
-
-
-def _held_out(settings: TrainSettings) -> PromptSet | None:
-    if settings.eval_data is None:
-        return None
-    return load_prompts(settings.eval_data, split="test", limit=settings.eval_prompts, **settings.columns)
-
-
-def _arguments(settings: TrainSettings, folder: RunFolder, reward_weights: list[float]) -> GRPOConfig:
-    device_batch = settings.device_batch or settings.rollouts_per_step
-    return GRPOConfig(
-        output_dir=str(folder.checkpoints),
-        per_device_train_batch_size=device_batch,
-        gradient_accumulation_steps=settings.rollouts_per_step // device_batch,
-        num_generations=settings.rollouts_per_prompt,
-        reward_weights=reward_weights,
-        max_completion_length=settings.max_completion_length,
-        max_steps=settings.steps,
-        learning_rate=settings.learning_rate or 0.0,
-        lr_scheduler_type="constant_with_warmup",
-        warmup_steps=settings.warmup_steps or 0,
-        adam_beta2=0.99,
-        max_grad_norm=1.0,
-        temperature=settings.temperature,
-        loss_type=settings.loss_type,
-        scale_rewards="none",
-        beta=0.0,
-        seed=settings.seed,
-        save_strategy="steps",
-        save_steps=settings.save_every,
-        save_total_limit=2,
-        logging_steps=10 if settings.log is None else 1,
-        report_to=[] if settings.log is None else [settings.log],
-        disable_tqdm=True,
-        use_cpu=not torch.cuda.is_available(),
-        bf16=torch.cuda.is_available(),
-        dataloader_pin_memory=torch.cuda.is_available(),
-        # it saves a GPU memory for a second forward pass; the numbers are the same
-        activation_checkpointing=torch.cuda.is_available(),
     )
