@@ -11,6 +11,10 @@ DEMO := curro compare uniform frontier --data lab:spell_backward --limit 1000 \
 # one thread a process: two that share two cores slow each other down up to twenty times
 export OMP_NUM_THREADS ?= 1
 
+# Python keeps what it has compiled, also where the machine's settings forbid it: hundreds of processes start here, and
+# each would compile torch's and verl's sources again
+export PYTHONDONTWRITEBYTECODE =
+
 PRETRAINED := runs/pretrained
 
 # what the port, the methods and the indexes are tested by; the plugin refuses an import of torch
