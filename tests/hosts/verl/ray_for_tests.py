@@ -14,7 +14,17 @@ def python_path() -> str:
 
 
 def start_ray() -> None:
-    """Ray, if it does not run yet."""
-    if not ray.is_initialized():
-        os.environ["PYTHONPATH"] = python_path()
+    """Ray, if it does not run yet; in a process that a test starts, the Ray of `RAY_ADDRESS`."""
+    if ray.is_initialized():
+        return
+    os.environ["PYTHONPATH"] = python_path()
+    if "RAY_ADDRESS" in os.environ:
+        ray.init(log_to_driver=False)
+    else:
         ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=200 * 2**20)
+
+
+def ray_address() -> str:
+    """Where the Ray of this process is, for `RAY_ADDRESS` of another."""
+    start_ray()
+    return ray.get_runtime_context().gcs_address

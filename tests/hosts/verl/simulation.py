@@ -163,6 +163,11 @@ def cut(rows: int, ranks: int, micro: int) -> None:
     prepare_micro_batches(part)
 
 
+def rows_of(values: Any) -> list[Any]:
+    """A column's; to index a nested tensor takes as long as to unbind it."""
+    return list(values.unbind()) if isinstance(values, torch.Tensor) else [values[i] for i in range(len(values))]
+
+
 class Workers:
     """Stands for the actor's workers: policy gradient on the logit of the pass rate, one optimizer step a
     mini-batch, on the rows that real workers would read from the queue."""
@@ -201,8 +206,8 @@ class Workers:
         size = batch.extra_info["mini_batch_size"]
         assert len(batch) % size == 0
         cut(size, len(self._dispatch_info["actor"]), self.micro)
-        names = list(data.keys())
-        rows = [{name: data[name][row] for name in names} for row in range(len(batch))]
+        columns = {name: rows_of(values) for name, values in data.items()}
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         ranks = len(self._dispatch_info["actor"])
         part, share = len(rows) // ranks, size // ranks
         for m in range(len(rows) // size):
@@ -240,14 +245,17 @@ class Workers:
         self.policy.skill, self.policy.taught = json.loads((Path(local_path) / "policy.json").read_text())
 
 
-@ray.remote
-class Server:
-    """Stands for a vLLM server: judges the last problem of a text by its difficulty, now and then in vain."""
+class Servers(GlobalRequestLoadBalancer):
+    """verl's load balancer, which is also the one server that it knows; a worker of Ray takes seconds to start.
+
+    Stands for a vLLM server: judges the last problem of a text by its difficulty, now and then in vain.
+    """
 
     def __init__(self, prompts: int) -> None:
+        super().__init__({"one": ray.get_runtime_context().current_actor})
         self.policy = Policy(prompts)
 
-    async def generate(
+    def generate(
         self, request_id: str, prompt_ids: list[int], sampling_params: dict, image_data: Any, video_data: Any
     ) -> TokenOutput:
         number = number_of(Letters().decode(prompt_ids))
@@ -260,9 +268,8 @@ class Server:
 
 @cache
 def serve(prompts: int) -> Any:
-    """verl's load balancer in front of one server, for all runs of a process."""
-    server = Server.options(num_cpus=0).remote(prompts)
-    return ray.remote(GlobalRequestLoadBalancer).options(num_cpus=0).remote(servers={"one": server})
+    """Once for all runs of a process."""
+    return ray.remote(Servers).options(num_cpus=0).remote(prompts)
 
 
 class Quiet(types.SimpleNamespace):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from unittest import mock
 
+import pytest
 from ray_for_tests import python_path
-from setup_run import overrides_of
+from setup_run import configuration, overrides_of, start_queue
+from verl.trainer.main_ppo import TaskRunnerV1
 
 import curro
 from curro.hosts.verl import plugin
@@ -42,9 +45,13 @@ def test_a_run_by_configuration_alone(tmp_path):
 
 
 def test_a_mistake_ends_the_run_at_once(tmp_path):
-    done = main_ppo(tmp_path / "out", "trainer.v1.trainer_mode=curro_sync", "+curro.selection=prioritised")
-    assert done.returncode != 0
-    assert "no selection is called 'prioritised' (did you mean 'prioritized-replay'?)" in done.stderr
+    """verl's task runner, in this process: Ray passes on what it raises."""
+    start_queue()
+    config = configuration(tmp_path / "out", "+curro.selection=prioritised")
+    wanted = r"no selection is called 'prioritised' \(did you mean 'prioritized-replay'\?\)"
+    with mock.patch("transfer_queue.close") as closed, pytest.raises(curro.ConfigError, match=wanted):
+        TaskRunnerV1.__ray_actor_class__().run(config)
+    closed.assert_called_once()
 
 
 def in_new_process(program, **environment):
@@ -58,6 +65,8 @@ def in_new_process(program, **environment):
 
 
 UNREAD = """
+import sys, verl
+print(sorted(name for name in sys.modules if 'curro.hosts' in name))
 from omegaconf import OmegaConf
 from verl.trainer.ppo.v1 import get_trainer_cls
 config = OmegaConf.create({"curro": {"selection": "uniform"}})
@@ -74,8 +83,9 @@ except ValueError as error:
 """
 
 
-def test_a_trainer_that_does_not_read_the_key_says_so():
-    unread = in_new_process(UNREAD).stdout.splitlines()[-3:]
+def test_verl_alone_imports_no_trainers_and_one_that_does_not_read_the_key_says_so():
+    imported, *unread = in_new_process(UNREAD).stdout.splitlines()[-4:]
+    assert imported == "['curro.hosts', 'curro.hosts.verl', 'curro.hosts.verl.plugin']"
     names = ["PPOTrainerSync", "PPOTrainerColocateAsync", "RayPPOTrainer"]
     for line, trainer in zip(unread, names, strict=True):
         assert line == (
@@ -104,13 +114,6 @@ def test_a_broken_plugin_says_why():
     assert (
         done.stderr.count("curro.hosts.verl.replay") >= 2
     )  # in the log, when verl loads it, and in the error
-
-
-def test_verl_alone_does_not_import_the_trainers():
-    done = in_new_process(
-        "import sys, verl; print(sorted(name for name in sys.modules if 'curro.hosts' in name))"
-    )
-    assert done.stdout.splitlines()[-1] == "['curro.hosts', 'curro.hosts.verl', 'curro.hosts.verl.plugin']"
 
 
 def test_a_module_that_is_there_already_is_served_at_once():

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from setup_run import configuration, run
+from ray_for_tests import ray_address
+from setup_run import clear_queue, configuration, run
 from simulation import Workers
 
 import curro
@@ -37,15 +38,16 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(tmp_path, method):
     whole = run(tmp_path / "whole", *METHODS[method], SAVE, steps=5)
     program = Path(__file__).parent / "program_killed.py"
     killed = subprocess.run(
-        [sys.executable, "-W", "ignore", str(program), str(tmp_path / "cut"), *METHODS[method], SAVE],
-        env=os.environ | {"CURRO_TEST_KILL": "3"},
+        [sys.executable, "-W", "ignore", str(program), method, str(tmp_path / "cut"), *METHODS[method], SAVE],
+        env=os.environ | {"CURRO_TEST_KILL": "3", "RAY_ADDRESS": ray_address()},
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert (tmp_path / "cut" / "latest_checkpointed_iteration.txt").read_text() == "2"
-    resumed = run(tmp_path / "cut", *METHODS[method], SAVE, steps=5, actor=True)
+    clear_queue()  # which another Ray would not have
+    resumed = run(tmp_path / "cut", *METHODS[method], SAVE, steps=5, actor=method == "metis")
     assert resumed.asked == [(step, number) for step, number in whole.asked if step > 2]
     assert resumed.trainer.policy.skill == whole.trainer.policy.skill
     assert resumed.trainer.policy.taught == whole.trainer.policy.taught
