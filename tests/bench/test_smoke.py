@@ -23,7 +23,7 @@ def bench(*arguments, folder):
     )
 
 
-SHORT = ("--smoke", "--seeds", "1", "--rollouts", "480", "--eval-prompts", "40")
+SHORT = ("--smoke", "--seeds", "1", "--rollouts", "320", "--eval-prompts", "40")
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_it_leaves_a_table_a_page_and_no_run_folders(smoke):
 
 def test_interrupted_runs_are_resumed(smoke, tmp_path):
     shutil.copytree(smoke[0] / "results" / "pools", tmp_path / "results" / "pools")  # measured once
-    flags = [*SHORT, "--rollouts", "256", "--method", "uniform", "--jobs", "1"]
+    flags = [*SHORT, "--method", "uniform", "--jobs", "1"]
     run = tmp_path / "results" / "runs" / "locks-hard-uniform-seed-0"
     process = bench(*flags, folder=tmp_path)
     deadline = time.monotonic() + 300
@@ -78,5 +78,5 @@ def test_interrupted_runs_are_resumed(smoke, tmp_path):
     assert process.returncode == 0, said
     assert "1/1" in said
     (row,) = pq.read_table(tmp_path / "results" / "results.parquet").to_pylist()
-    assert row["eval_rollouts"][-1] == 256
+    assert row["eval_rollouts"][-1] == 320
     assert row["eval_step"] == sorted(set(row["eval_step"]))

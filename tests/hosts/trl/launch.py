@@ -1,4 +1,4 @@
-"""A script in two processes of torch.distributed, as a user would start it."""
+"""Scripts in two processes of torch.distributed, as a user would start it."""
 
 from __future__ import annotations
 
@@ -6,29 +6,32 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).parents[3]
 
 
-def in_two_processes(script: str, folder: Path) -> list[Any]:
-    """Run a script that lies here with `folder` as its argument; what each rank wrote there."""
-    run_two_processes(script, folder)
-    return of_both_ranks(folder)
+def in_two_processes(made_once: Callable[[str, Callable[[Path], object]], Path], name: str) -> list[Any]:
+    """What each of two ranks wrote with `two_processes_NAME.py`, in `rankN.json` of its folder.
 
-
-def of_both_ranks(folder: Path) -> list[Any]:
-    """What each rank wrote into the folder, `rankN.json`."""
+    All scripts run one after the other, once for all tests: starting two processes takes longer.
+    """
+    folder = folder_of(made_once, name)
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(2)]
 
 
-def run_two_processes(script: str, folder: Path) -> None:
-    """Run a script that lies here with `folder` as its argument."""
+def folder_of(made_once: Callable[[str, Callable[[Path], object]], Path], name: str) -> Path:
+    """What `two_processes_NAME.py` wrote."""
+    return made_once("two_processes", _run) / name
+
+
+def _run(folder: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": f"{REPOSITORY / 'src'}:{REPOSITORY}"}
     done = subprocess.run(
-        [*command, str(Path(__file__).with_name(script)), str(folder)],
+        [*command, str(Path(__file__).with_name("two_processes.py")), str(folder)],
         env=environment, capture_output=True, text=True, timeout=300, cwd=REPOSITORY,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.hosts.trl.launch import in_two_processes
 
 
-def test_the_gradient_of_both_processes_together_is_that_of_equation_9(tmp_path):
-    owner, other = in_two_processes("two_processes_metis.py", tmp_path)
+def test_the_gradient_of_both_processes_together_is_that_of_equation_9(made_once):
+    owner, other = in_two_processes(made_once, "metis")
     assert len(owner) == 8
     for name, found in owner.items():
         assert found["weights"] == other[name]["weights"], name

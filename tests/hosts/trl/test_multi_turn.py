@@ -296,8 +296,8 @@ def test_plain_trl_takes_the_same_rollouts(tmp_path):
     assert host.generation_config.max_new_tokens == 40
 
 
-def test_processes_whose_episodes_are_over_wait_for_the_others(tmp_path):
-    owner, other = in_two_processes("two_processes_episodes.py", tmp_path)
+def test_processes_whose_episodes_are_over_wait_for_the_others(made_once):
+    owner, other = in_two_processes(made_once, "episodes")
     for name in ("plain", "filled"):
         assert owner[name]["weights"] == other[name]["weights"]
         assert owner[name]["moved"]

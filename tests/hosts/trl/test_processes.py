@@ -4,47 +4,46 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.hosts.trl.launch import of_both_ranks, run_two_processes
+from tests.hosts.trl.launch import folder_of, in_two_processes
 
 import curro
 
 
 @pytest.fixture(scope="module")
 def ranks(made_once):
-    folder = made_once("two_processes", lambda folder: run_two_processes("two_processes.py", folder))
-    return of_both_ranks(folder), folder
+    return in_two_processes(made_once, "groups")
 
 
 def test_each_process_rolls_out_its_part_of_one_choice(ranks):
-    (owner, other), _ = ranks
+    owner, other = ranks
     assert other["draws"] == []
     for draw, first_half, second_half in zip(owner["draws"], owner["rows"], other["rows"], strict=True):
         assert first_half + second_half == [prompt for prompt in draw for _ in range(4)]
 
 
 def test_only_the_owner_learns(ranks):
-    (owner, other), _ = ranks
+    owner, other = ranks
     assert (owner["observed"], other["observed"]) == (12, 0)
 
 
 def test_weights_are_equal(ranks):
-    (owner, other), _ = ranks
+    owner, other = ranks
     assert owner["weights"] == other["weights"]
 
 
 def test_an_error_of_the_owner_stops_both(ranks):
-    (owner, other), _ = ranks
+    owner, other = ranks
     assert owner["error"] == other["error"]
     assert owner["error"].startswith("RewardError: rollout 0 of prompt")
 
 
-def test_the_curriculum_is_saved_once(ranks):
-    _, folder = ranks
-    assert [path.name for path in (folder / "run" / "checkpoint-3" / "curro").iterdir()] == ["curriculum.npz"]
+def test_the_curriculum_is_saved_once(made_once):
+    run = folder_of(made_once, "groups")
+    assert [path.name for path in (run / "run" / "checkpoint-3" / "curro").iterdir()] == ["curriculum.npz"]
 
 
 def test_a_filled_batch_is_shared_out_equally(ranks):
-    (owner, other), _ = ranks
+    owner, other = ranks
     assert owner["filled_rows"] == other["filled_rows"] == [8, 8, 8]
     assert owner["filled_weights"] == other["filled_weights"]
     for entry, also in zip(owner["filled_history"], other["filled_history"], strict=True):
@@ -55,7 +54,7 @@ def test_a_filled_batch_is_shared_out_equally(ranks):
 
 
 def test_groups_go_on_in_two_processes_and_their_rows_are_shared_out_equally(ranks):
-    (owner, other), _ = ranks
+    owner, other = ranks
     assert owner["staged_weights"] == other["staged_weights"]
     assert other["staged_groups"] == []
     sizes = [size for _, size, _, _ in owner["staged_groups"]]
@@ -70,7 +69,7 @@ def test_groups_go_on_in_two_processes_and_their_rows_are_shared_out_equally(ran
 
 
 def test_smoothed_advantages_are_those_of_one_process_on_the_same_groups(ranks):
-    (owner, _), _ = ranks
+    owner, _ = ranks
     curriculum = curro.Curriculum("uniform", 24, advantage="smoothed")
     for prompts, rewards, advantages in owner["groups"]:
         tickets = {}
@@ -83,7 +82,7 @@ def test_smoothed_advantages_are_those_of_one_process_on_the_same_groups(ranks):
 
 
 def test_the_owner_asks_the_policy_for_hidden_states_while_the_other_waits(ranks):
-    (owner, other), _ = ranks
+    owner, other = ranks
     assert owner["seeing"] > 0
     assert other["seeing"] is None
     assert owner["seeing_weights"] == other["seeing_weights"]

@@ -1,118 +1,14 @@
-"""Run by `torchrun`: each process writes what it rolled out, what it was told and its weights."""
+"""Run by `torchrun`: the scripts `two_processes_NAME.py`, each with a folder NAME as its argument."""
 
-import json
+import runpy
 import sys
 from pathlib import Path
 
-import torch
-from tests.hosts.trl.setup import Diary, trainer
+NAMES = ("groups", "episodes", "metis")
 
-import curro
-
-torch.set_num_threads(1)
-folder = Path(sys.argv[1])
-rows: list[list[int]] = []
-
-
-def reward(row, completion_ids, **_):
-    rows.append(row)
-    return [float(ids[0] % 2 == 0) for ids in completion_ids]
-
-
-def broken(row, **_):
-    return [float("inf")] * len(row)
-
-
-diary = Diary()
-host = trainer(
-    folder / "run",
-    per_device_train_batch_size=8,
-    reward_funcs=reward,
-    on_groups=diary,
-    ddp_backend="gloo",
-    save_strategy="steps",
-    save_steps=3,
-)
-host.train()
-filled_diary = Diary()
-filled = trainer(
-    folder / "filled",
-    per_device_train_batch_size=8,
-    curriculum=curro.Curriculum("pspo", 24, advantage="smoothed", admission="band:0.4,0.6", seed=5),
-    on_groups=filled_diary,
-    ddp_backend="gloo",
-)
-trained: list[float] = []
-compute_loss = filled._compute_loss
-filled._compute_loss = lambda model, inputs: (
-    trained.append(len(inputs["advantages"])) or compute_loss(model, inputs)
-)
-filled.train()
-staged_diary = Diary()
-staged = trainer(
-    folder / "staged",
-    per_device_train_batch_size=8,
-    curriculum=curro.Curriculum(
-        "uniform",
-        24,
-        advantage="leave-one-out",
-        allocation="screen:first=3,total=7",
-        admission="signal",
-        seed=5,
-    ),
-    on_groups=staged_diary,
-    ddp_backend="gloo",
-)
-staged_rows: list[list[float]] = []
-compute_staged = staged._compute_loss
-staged._compute_loss = lambda model, inputs: (
-    staged_rows.append(inputs["advantages"].tolist()) or compute_staged(model, inputs)
-)
-staged.train()
-seeing = trainer(
-    folder / "seeing",
-    per_device_train_batch_size=8,
-    curriculum={"name": "frontier", "candidates": 2, "features": "hidden"},
-    max_steps=10,
-    ddp_backend="gloo",
-)
-seeing.train()
-failing = trainer(folder / "bad", per_device_train_batch_size=8, reward_funcs=broken, ddp_backend="gloo")
-try:
-    failing.train()
-    error = ""
-except Exception as caught:
-    error = f"{type(caught).__name__}: {caught}"
-rank = host.accelerator.process_index
-weights = sum(float(p.double().abs().sum()) for p in host.model.parameters())
-report = {
-    "rows": rows,
-    "draws": diary.draws(),
-    "observed": host.curriculum.metrics()["observed"],
-    "weights": weights,
-    "error": error,
-    "seeing_weights": sum(float(p.double().abs().sum()) for p in seeing.model.parameters()),
-    "seeing": seeing.curriculum.metrics().get("posterior/strength"),
-    "filled_weights": sum(float(p.double().abs().sum()) for p in filled.model.parameters()),
-    "filled_rows": trained,
-    "staged_weights": sum(float(p.double().abs().sum()) for p in staged.model.parameters()),
-    "staged_rows": staged_rows,
-    "staged_groups": [
-        [record.step, size, bool(admitted), row[:size]]
-        for record in staged_diary.records
-        for size, admitted, row in zip(
-            record.sizes.tolist(),
-            record.verdict.admitted,
-            staged.curriculum.credit(record.verdict).tolist(),
-            strict=True,
-        )
-    ],
-    "filled_logs": {name: list(filled._logs[name]) for name in ("prompt", "advantages")},
-    "filled_history": [entry for entry in filled.state.log_history if "fill/given_out" in entry],
-    "groups": [
-        [record.draw.prompts.tolist(), record.rewards.tolist(), record.verdict.advantages.tolist()]
-        for record in filled_diary.records
-    ],
-    "admitted": [record.verdict.admitted.tolist() for record in filled_diary.records],
-}
-(folder / f"rank{rank}.json").write_text(json.dumps(report))
+base = Path(sys.argv[1])
+for name in NAMES:
+    folder = base / name
+    folder.mkdir(exist_ok=True)
+    sys.argv = [name, str(folder)]
+    runpy.run_path(str(Path(__file__).with_name(f"two_processes_{name}.py")))

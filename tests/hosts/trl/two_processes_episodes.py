@@ -1,4 +1,4 @@
-"""Run by `torchrun`: two processes play episodes, of which one process's all end after a turn."""
+"""Run by `two_processes.py`: two processes play episodes, of which one process's all end after a turn."""
 
 import json
 import os

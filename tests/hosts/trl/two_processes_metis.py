@@ -1,4 +1,4 @@
-"""Run by `torchrun`: METIS on two processes, one step with the second loss and one without it."""
+"""Run by `two_processes.py`: METIS on two processes, one step with the second loss and one without it."""
 
 import json
 import sys

@@ -165,7 +165,9 @@ def cut(rows: int, ranks: int, micro: int) -> None:
 
 def rows_of(values: Any) -> list[Any]:
     """A column's; to index a nested tensor takes as long as to unbind it."""
-    return list(values.unbind()) if isinstance(values, torch.Tensor) else [values[i] for i in range(len(values))]
+    return (
+        list(values.unbind()) if isinstance(values, torch.Tensor) else [values[i] for i in range(len(values))]
+    )
 
 
 class Workers:
