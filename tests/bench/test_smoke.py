@@ -61,13 +61,13 @@ def test_it_leaves_a_table_a_page_and_no_run_folders(smoke):
 
 def test_interrupted_runs_are_resumed(smoke, tmp_path):
     shutil.copytree(smoke[0] / "results" / "pools", tmp_path / "results" / "pools")  # measured once
-    flags = [*SHORT, "--method", "uniform", "--jobs", "1"]
+    flags = [*SHORT, "--rollouts", "160", "--method", "uniform", "--jobs", "1"]
     run = tmp_path / "results" / "runs" / "locks-hard-uniform-seed-0"
     process = bench(*flags, folder=tmp_path)
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         written = run / "metrics.jsonl"
-        if written.exists() and written.read_text().count("\n") > 3:
+        if written.exists() and written.read_text().count("\n") > 1:
             break
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
@@ -78,5 +78,5 @@ def test_interrupted_runs_are_resumed(smoke, tmp_path):
     assert process.returncode == 0, said
     assert "1/1" in said
     (row,) = pq.read_table(tmp_path / "results" / "results.parquet").to_pylist()
-    assert row["eval_rollouts"][-1] == 320
+    assert row["eval_rollouts"][-1] == 160
     assert row["eval_step"] == sorted(set(row["eval_step"]))

@@ -248,7 +248,7 @@ class Workers:
 
 
 class Servers(GlobalRequestLoadBalancer):
-    """verl's load balancer, which is also the one server that it knows; a worker of Ray takes seconds to start.
+    """verl's load balancer, which is also the one server that it knows: a worker of Ray takes long to start.
 
     Stands for a vLLM server: judges the last problem of a text by its difficulty, now and then in vain.
     """
