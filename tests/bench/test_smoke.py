@@ -10,11 +10,12 @@ import time
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from tests.in_process import run_command
 
 
 def bench(*arguments, folder):
     return subprocess.Popen(
-        [sys.executable, "-m", "curro", "bench", *arguments, "--out", "results"],
+        [sys.executable, "-m", "curro", *arguments],
         cwd=folder,
         env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"},
         stdout=subprocess.PIPE,
@@ -23,16 +24,13 @@ def bench(*arguments, folder):
     )
 
 
-SHORT = ("--smoke", "--seeds", "1", "--rollouts", "320", "--eval-prompts", "40")
+SHORT = ("bench", "--smoke", "--seeds", "1", "--rollouts", "320", "--eval-prompts", "40", "--out", "results")
 
 
 @pytest.fixture(scope="module")
 def smoke(made_once):
     def run(folder):
-        process = bench(*SHORT, folder=folder)
-        said = process.communicate(timeout=900)[0]
-        assert process.returncode == 0, said
-        (folder / "said.txt").write_text(said)
+        (folder / "said.txt").write_text(run_command(*SHORT, folder=folder))
 
     folder = made_once("smoke", run)
     return folder, (folder / "said.txt").read_text()
@@ -53,10 +51,7 @@ def test_it_leaves_a_table_a_page_and_no_run_folders(smoke):
     assert "rollouts to uniform's level" in said
     assert "Held-out pass@1" in (folder / "results" / "report.html").read_text()
     assert not any((folder / "results" / "runs").iterdir())
-    process = bench(*SHORT, folder=folder)
-    again = process.communicate(timeout=120)[0]
-    assert "3/3" in again
-    assert process.returncode == 0
+    assert "3/3" in run_command(*SHORT, folder=folder)
 
 
 def test_interrupted_runs_are_resumed(smoke, tmp_path):

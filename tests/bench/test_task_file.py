@@ -1,15 +1,13 @@
 """Tasks of one's own: read from a file, planned with their settings, and run."""
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from tests.in_process import run_command
 
 from curro import lab
 from curro.bench.plan import plan
@@ -110,18 +108,11 @@ def test_a_model_and_data_of_ones_own_are_run(tmp_path):
     (tmp_path / "sums.jsonl").write_text("\n".join(rows[:32]))
     (tmp_path / "held_out.jsonl").write_text("\n".join(rows[32:]))
     written(tmp_path, TASK + "judge = false")
-    said = subprocess.run(
-        [
-            sys.executable, "-m", "curro", "bench", "--task-file", "tasks.toml", "--method", "uniform",
-            "--seeds", "1", "--eval-prompts", "8", "--out", "results",
-        ],
-        cwd=tmp_path, env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}, timeout=600,
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert said.returncode == 0, said.stdout + said.stderr
+    flags = ["--method", "uniform", "--seeds", "1", "--eval-prompts", "8", "--out", "results"]
+    said = run_command("bench", "--task-file", "tasks.toml", *flags, folder=tmp_path)
     found = pq.read_table(tmp_path / "results" / "results.parquet").to_pylist()
     assert [(row["method"], row["seed"], row["rate"]) for row in found] == [("uniform", 0, 1.0)]
-    assert "sums/hard" in said.stdout
+    assert "sums/hard" in said
     assert len(pq.read_table(tmp_path / "results" / "pools" / "sums-hard.parquet")) == 32
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from tests.in_process import run_command
 from tests.rollout.server_setup import FakeServer
 
 from curro.data import PromptSet, load_prompts
@@ -45,10 +46,10 @@ CHAINS = ["lab:chains", "--limit", "120", "-k", "8", "--batch", "16"]
 
 
 @pytest.fixture(scope="module")
-def estimated(tmp_path_factory, curro_in):
+def estimated(tmp_path_factory):
     """An estimate of 120 chains, made without interruption."""
     folder = tmp_path_factory.mktemp("estimated")
-    said = curro_in("estimate", *CHAINS, "-o", "est", folder=folder)
+    said = run_command("estimate", *CHAINS, "-o", "est", folder=folder)
     return folder, said
 
 

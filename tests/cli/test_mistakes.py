@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.in_process import run_command
 
 from curro.cli import main
 from curro.prompts import PromptTable
@@ -158,10 +159,10 @@ def test_help_says_every_default(monkeypatch, capsys, command, words):
         assert word in said
 
 
-def test_paths_are_no_markup(curro_in, monkeypatch, tmp_path):
+def test_paths_are_no_markup(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     RunFolder.create("run", {}).append_metrics({"step": 1, "rollouts": 8})
-    said = curro_in("report", "run", "--out", "r[/b].html", folder=tmp_path)
+    said = run_command("report", "run", "--out", "r[/b].html", folder=tmp_path)
     assert said.strip() == "r[/b].html"
 
 

@@ -1,0 +1,37 @@
+"""Commands in this process: a process of their own spends seconds on imports.
+
+Runs that a command trains side by side are forked from one process, which all commands of a test run share.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from curro.cli import main
+
+
+def run_command(*arguments: str, folder: Path, status: int = 0) -> str:
+    """Run `curro ARGUMENTS` in a folder.
+
+    Returns:
+        what it printed; after a mistake of the user's, which has status 2, the sentence that it ended with.
+    """
+    out, err = StringIO(), StringIO()
+    with (
+        chdir(folder),
+        mock.patch.object(sys, "argv", ["curro", *arguments]),
+        mock.patch.dict(os.environ, COLUMNS="200"),
+        redirect_stdout(out),
+        redirect_stderr(err),
+        pytest.raises(SystemExit) as stop,
+    ):
+        main()
+    assert (stop.value.code or 0) == status, out.getvalue() + err.getvalue()
+    return err.getvalue().strip() if status == 2 else out.getvalue() + err.getvalue()
