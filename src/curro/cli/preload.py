@@ -7,7 +7,8 @@ from curro.cli.terminal import quiet
 
 quiet()
 # what asks for a GPU while it is imported leaves a process whose forks cannot use one
-if torch.version.cuda is None and torch.version.hip is None:
+builds = torch.version.cuda, torch.version.hip, getattr(torch.version, "xpu", None)
+if not any(builds) and not torch.backends.mps.is_built():
     import curro.report.advice
     import curro.report.run_reader
     import curro.training.run  # noqa: F401
