@@ -84,6 +84,7 @@ def at_their_own_settings() -> Table:
         for name, one in methods.items():
             own = {
                 "prompts_per_step": one.setting.prompts,
+                "rollouts_per_prompt": one.setting.rollouts,
                 "learning_rate": TASKS[pool].learning_rate * one.rate,
             }
             found[name][pool] = Measured(_variant(pool, name, own), one.runs)
@@ -91,7 +92,9 @@ def at_their_own_settings() -> Table:
 
 
 def _variant(pool: str, method: str, settings: dict[str, Any] | None = None) -> Variant:
-    own = "" if settings is None else f" P={settings['prompts_per_step']} rate={settings['learning_rate']:g}"
+    own = ""
+    if settings is not None:
+        own = f" P={settings['prompts_per_step']} G={settings['rollouts_per_prompt']} rate={settings['learning_rate']:g}"
     return Variant(METHODS[method].curriculum, settings or {}, name=f"{pool} {method}{own}")
 
 

@@ -104,16 +104,16 @@ def test_the_table_of_a_search_has_the_chosen_runs_alone(tmp_path):
     search = Search(cell, 1)
     for i, setting in enumerate(search.grid()):
         for seed in range(3):
-            ends = 0.9 if setting == (2, 0.5) and seed < 2 else 0.5
+            ends = 0.9 if setting == (2, 8, 0.5) and seed < 2 else 0.5
             row = made(tmp_path / f"{i}-{seed}", "uniform", [0.1, 0.2, 0.3, ends, ends])[1]
             made_at = search.at(setting, seed)
             results.rows[made_at.identity] = row | {"method": "uniform", "seed": seed}
     found = found_by(results, [search])
-    assert found[TASK]["uniform"].setting == (2, 0.5)
+    assert found[TASK]["uniform"].setting == (2, 8, 0.5)
     pools, tuned = searched_sheets(found)
     assert pools.title == f"All hard pools ({TASK}), one seed, so without intervals"
-    assert tuned.columns[:5] == ("method", "P", "rate", "seeds", "pass@1")
-    assert tuned.rows[0][:5] == ("uniform", "2", "x0.354", "1", "0.500")
+    assert tuned.columns[:6] == ("method", "P", "G", "rate", "seeds", "pass@1")
+    assert tuned.rows[0][:6] == ("uniform", "2", "8", "x0.354", "1", "0.500")
     assert (
         "Held-out pass@1"
         in write_benchmark(

@@ -1,6 +1,7 @@
-"""Every method's own prompts a step and learning rate, by one rule for all."""
+"""Every method's own prompts a step, rollouts per prompt and learning rate, by one rule for all."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given
@@ -12,9 +13,9 @@ from curro.bench.search import BROKEN, PROMPTS, Search, Setting
 from curro.cli.bench import search_rounds as rounds_of
 
 
-def search(rollouts=6400, seeds=5):
+def search(rollouts=6400, seeds=5, group=8):
     (cell,) = plan(["locks/hard"], ["uniform"], seeds=1, rollouts=rollouts)
-    return Search(cell, seeds)
+    return Search(replace(cell, task=replace(cell.task, rollouts_per_prompt=group)), seeds)
 
 
 def settings_of(asked, wanted):
@@ -36,32 +37,45 @@ def finish(wanted, value):
     return scores, rounds
 
 
-def test_the_rate_grows_with_the_root_of_the_prompts():
+def distance(one, other):
+    """How often P, G and the factor must be doubled or halved to come from one setting to the other."""
+    return sum(abs(math.log2(i / j)) for i, j in zip(one, other, strict=True))
+
+
+def test_the_rate_grows_with_the_root_of_the_rollouts_of_a_step():
     wanted = search()
-    rates = {p: wanted.at(Setting(p, 1.0), 0).rate for p in PROMPTS}
+    rates = {p: wanted.at(Setting(p, 8, 1.0), 0).rate for p in PROMPTS}
     assert rates == {1: 0.5, 2: 0.707, 4: 1.0, 8: 1.41, 16: 2.0}
-    assert wanted.at(Setting(1, 0.5), 0).rate == 0.25
+    assert wanted.at(Setting(1, 8, 0.5), 0).rate == 0.25
+    assert [wanted.at(Setting(4, g, 1.0), 0).rate for g in (2, 4, 16)] == [0.5, 0.707, 1.41]
+
+
+def test_the_setting_is_in_the_flags():
+    cell = search().at(Setting(2, 4, 1.0), 3)
+    flags = cell.flags(evaluations=8, eval_prompts=250)
+    assert {"--prompts-per-step=2", "--rollouts-per-prompt=4", "--eval-every=100"} <= set(flags)
+    assert cell.title == "locks/hard uniform P 2 G 4 rate x0.5 seed 3"
 
 
 def test_one_search_by_hand():
-    best = Setting(2, 2.0)
+    best = Setting(2, 4, 2.0)
 
     def value(setting, seed):  # seed 1 likes the neighbour of what seed 0 likes
-        at = Setting(1, 2.0) if seed == 1 else best
-        return -abs(math.log2(setting.prompts / at.prompts)) - abs(math.log2(setting.factor / at.factor))
+        return -distance(setting, Setting(1, 4, 2.0) if seed == 1 else best)
 
     wanted = search()
     scores, rounds = finish(wanted, value)
     zero = [{setting for setting, seed in asked} for asked in rounds if {0} == {seed for _, seed in asked}]
     assert zero == [
-        {(p, 1.0) for p in PROMPTS},
-        {(2, 0.5), (2, 2.0)},
-        {(1, 2.0), (4, 2.0), (2, 4.0)},
+        {(p, 8, 1.0) for p in PROMPTS},
+        {(2, 8, 0.5), (2, 8, 2.0), (2, 4, 1.0), (2, 16, 1.0)},
+        {(2, 4, 0.5), (2, 4, 2.0), (1, 4, 1.0), (4, 4, 1.0), (2, 2, 1.0)},
+        {(1, 4, 2.0), (4, 4, 2.0), (2, 2, 2.0), (2, 4, 4.0)},
     ]
-    assert rounds[3] == {((2, 2.0), 1), ((2, 1.0), 1), ((1, 2.0), 1)}
-    assert wanted.chosen(scores) == (2, 2.0)  # means -.5, -1.5 and -.5: of equal ones that of seed 0
-    assert rounds[4:] == [{((2, 2.0), seed) for seed in (2, 3, 4, 5, 6)}]
-    assert len(wanted.tried(scores)) == 5 + 2 + 3 + 3
+    assert rounds[4] == {(setting, 1) for setting in [(2, 4, 2.0), (1, 4, 2.0), (2, 2, 2.0)]}
+    assert wanted.chosen(scores) == (2, 4, 2.0)  # means -.5, -.5 and -1.5: of equal ones that of seed 0
+    assert rounds[5:] == [{((2, 4, 2.0), seed) for seed in (2, 3, 4, 5, 6)}]
+    assert len(wanted.tried(scores)) == 5 + 4 + 5 + 4 + 3
 
 
 def test_the_command_makes_rounds_and_goes_on_from_the_rows_there_are(tmp_path):
@@ -76,12 +90,18 @@ def test_the_command_makes_rounds_and_goes_on_from_the_rows_there_are(tmp_path):
         return {cells[0]: "it broke"} if len(made) == 1 else {}
 
     assert rounds_of([search(seeds=8)], results, 1, make) == ["it broke"]
-    assert made == [5, 2, 3, 6, 2]  # no round has more than six runs
+    assert made == [5, 4, 3, 6, 2]  # no round has more than six runs
     assert rounds_of([search(seeds=8)], results, 1, make) == []
 
 
 def test_a_small_budget_has_no_large_steps():
-    assert {setting.prompts for setting in search(rollouts=40).grid()} == {1, 2, 4}
+    steps = {(setting.prompts, setting.rollouts) for setting in search(rollouts=40).grid()}
+    assert steps == {(p, g) for p in PROMPTS for g in (2, 4, 8, 16) if p * g <= 40}
+
+
+def test_a_group_has_a_whole_number_of_rollouts_and_two_at_least():
+    assert {setting.rollouts for setting in search(group=6).grid()} == {3, 6, 12}
+    assert {setting.rollouts for setting in search(group=4).grid()} == {2, 4, 8}
 
 
 def test_a_run_that_fails_is_the_worst_and_the_search_goes_on():
@@ -93,14 +113,12 @@ def test_a_run_that_fails_is_the_worst_and_the_search_goes_on():
 @given(st.integers(0, 2**32 - 1))
 def test_no_neighbour_of_the_best_is_untried_and_it_ends(seed):
     wanted = search(seeds=1)
-    values = dict(zip(wanted.grid(), np.random.default_rng(seed).permutation(25).tolist(), strict=True))
+    values = dict(zip(wanted.grid(), np.random.default_rng(seed).permutation(100).tolist(), strict=True))
     scores, rounds = finish(wanted, lambda setting, seed: values[setting])
     first = {
         setting: scores[wanted.at(setting, 0).identity] for asked in rounds for setting, s in asked if not s
     }
     best = max(first, key=first.__getitem__)
-    beside = [s for s in wanted.grid() if abs(math.log2(s.prompts / best.prompts))
-              + abs(math.log2(s.factor / best.factor)) == 1]  # fmt: skip
-    assert all(setting in first for setting in beside)
+    assert all(setting in first for setting in wanted.grid() if distance(setting, best) == 1)
     assert wanted.chosen(scores) == best
-    assert sum(map(len, rounds)) <= 25 + 3 + 1
+    assert sum(map(len, rounds)) <= 100 + 3 + 1

@@ -79,7 +79,7 @@ class Cell:
     Attributes:
         rate: by how much the task's learning rate is multiplied.
         budget: of rollouts.
-        prompts_per_step: P of a step.
+        prompts_per_step, rollouts_per_prompt: P and G of a step.
     """
 
     task: Task
@@ -88,21 +88,30 @@ class Cell:
     rate: float
     budget: int
     prompts_per_step: int
+    rollouts_per_prompt: int
 
     @property
-    def identity(self) -> tuple[str, str, int, float, int]:
-        return (self.task.name, self.method.name, self.seed, self.rate, self.prompts_per_step)
+    def identity(self) -> tuple[str, str, int, float, int, int]:
+        return (
+            self.task.name,
+            self.method.name,
+            self.seed,
+            self.rate,
+            self.prompts_per_step,
+            self.rollouts_per_prompt,
+        )
 
     @property
     def title(self) -> str:
-        own = self.rate == 1 and self.prompts_per_step == self.task.prompts_per_step
-        setting = "" if own else f" P {self.prompts_per_step} rate x{self.rate:g}"
+        step, own = (self.prompts_per_step, self.rollouts_per_prompt), self.task
+        usual = self.rate == 1 and step == (own.prompts_per_step, own.rollouts_per_prompt)
+        setting = "" if usual else f" P {step[0]} G {step[1]} rate x{self.rate:g}"
         return f"{self.task.name} {self.method.name}{setting} seed {self.seed}"
 
     def flags(self, *, evaluations: int, eval_prompts: int) -> list[str]:
         """Of `curro train`, with `evaluations` on the way."""
         task = self.task
-        steps = self.budget // (self.prompts_per_step * task.rollouts_per_prompt)
+        steps = self.budget // (self.prompts_per_step * self.rollouts_per_prompt)
         save_every = max(1, steps // 10) if task.train else 10 * steps  # the lab's runs take seconds
         curriculum = self.method.curriculum
         if self.method.asks and task.judge:
@@ -114,7 +123,7 @@ class Cell:
             f"--curriculum={curriculum}",
             f"--learning-rate={task.learning_rate * self.rate:g}",
             f"--prompts-per-step={self.prompts_per_step}",
-            f"--rollouts-per-prompt={task.rollouts_per_prompt}",
+            f"--rollouts-per-prompt={self.rollouts_per_prompt}",
             f"--rollouts={self.budget}",
             f"--eval-every={max(1, steps // evaluations)}",
             f"--eval-prompts={eval_prompts}",
@@ -161,7 +170,15 @@ def plan(
     if not any(possible.values()):
         raise ConfigError("there is nothing to run: METIS needs a task whose warm model judges")
     return [
-        Cell(task, method, seed, 1.0, rollouts or task.rollouts, task.prompts_per_step)
+        Cell(
+            task,
+            method,
+            seed,
+            1.0,
+            rollouts or task.rollouts,
+            task.prompts_per_step,
+            task.rollouts_per_prompt,
+        )
         for seed in range(seeds)
         for task, able in possible.items()
         for method in (METHODS.values() if able else ())

@@ -34,6 +34,7 @@ SCHEMA = pa.schema(
         ("seed", pa.int64()),
         ("rate", pa.float64()),
         ("prompts_per_step", pa.int64()),
+        ("rollouts_per_prompt", pa.int64()),
         ("budget", pa.int64()),
         ("flags", pa.string()),
         ("version", pa.string()),
@@ -69,7 +70,7 @@ class Results:
     """The rows so far, by the identity of their runs."""
 
     path: Path
-    rows: dict[tuple[str, str, int, float, int], dict[str, Any]]
+    rows: dict[tuple[str, str, int, float, int, int], dict[str, Any]]
 
     @classmethod
     def open(cls, path: Path) -> Results:
@@ -143,6 +144,7 @@ def row_of(cell: Cell, flags: str, folder: RunFolder, warm_N: np.ndarray) -> dic
         "seed": cell.seed,
         "rate": cell.rate,
         "prompts_per_step": cell.prompts_per_step,
+        "rollouts_per_prompt": cell.rollouts_per_prompt,
         "budget": cell.budget,
         "flags": flags,
         "version": version("curro"),
@@ -159,8 +161,9 @@ def row_of(cell: Cell, flags: str, folder: RunFolder, warm_N: np.ndarray) -> dic
     }
 
 
-def _identity(row: dict[str, Any]) -> tuple[str, str, int, float, int]:
-    return row["task"], row["method"], row["seed"], row["rate"], row["prompts_per_step"]
+def _identity(row: dict[str, Any]) -> tuple[str, str, int, float, int, int]:
+    own = row["task"], row["method"], row["seed"]
+    return *own, row["rate"], row["prompts_per_step"], row["rollouts_per_prompt"]
 
 
 def _calibration(history: History, judged: bool) -> dict[str, Any]:

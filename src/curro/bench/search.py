@@ -1,15 +1,15 @@
-"""The step size that suits each method: prompts a step and learning rate, searched for each task.
+"""The settings that suit each method: prompts a step, rollouts per prompt and learning rate, for each task.
 
-A setting is a place on a grid: P = 1, 2, 4, 8 or 16 prompts a step, and a factor 1/4, 1/2, 1, 2 or 4 with
-which the learning rate is
+A setting is a place on a grid: P = 1, 2, 4, 8 or 16 prompts a step, G = 1/4, 1/2, 1 or 2 times the task's
+rollouts per prompt, and a factor 1/4, 1/2, 1, 2 or 4 with which the learning rate is
 
-    rate = factor sqrt(P / P of the task) x the task's learning rate:
+    rate = factor sqrt(P G / (P G of the task)) x the task's learning rate:
 
-the noise of a step's gradient falls with sqrt(P), and steps of Adam with that rate bear as much of it.
-The rule is the same for all methods, the oracle included:
+the noise of a step's gradient falls with the root of its rollouts, and steps of Adam with that rate bear as
+much of it. The rule is the same for all methods, the oracle included:
 
-1. Seed 0 runs with every P and factor 1. From the best, it runs with the neighbours on the grid (P or factor
-   halved or doubled) and goes on from the best so far, until no neighbour is better.
+1. Seed 0 runs with every P, the task's G and factor 1. From the best, it runs with the neighbours on the grid
+   (P, G or the factor halved or doubled) and goes on from the best so far, until no neighbour is better.
 2. Seed 1 runs with the three settings that were best with seed 0. The best mean of both seeds is chosen.
 3. Other seeds run with the chosen setting. They alone are reported.
 
@@ -29,6 +29,8 @@ from curro.bench.results import Results
 from curro.bench.summary import POINTS, Runs, curves
 
 PROMPTS = (1, 2, 4, 8, 16)
+ROLLOUTS = (0.25, 0.5, 1.0, 2.0)
+"""Multiples of the task's rollouts per prompt."""
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 FINALISTS = 3
 FIRST, SECOND = 0, 1
@@ -38,9 +40,10 @@ BROKEN = -1.0
 
 
 class Setting(NamedTuple):
-    """A place on the grid: prompts a step, and the factor of the learning rate."""
+    """A place on the grid: P prompts a step, G rollouts per prompt, and the factor of the learning rate."""
 
     prompts: int
+    rollouts: int
     factor: float
 
 
@@ -58,13 +61,21 @@ class Search:
 
     def at(self, setting: Setting, seed: int) -> Cell:
         """The run of a setting. Its rate has three digits, so that its flags have all of it."""
-        ratio = setting.factor * math.sqrt(setting.prompts / self.cell.task.prompts_per_step)
-        return replace(self.cell, seed=seed, rate=float(f"{ratio:.3g}"), prompts_per_step=setting.prompts)
+        ratio = setting.factor * math.sqrt(setting.prompts * setting.rollouts / self.cell.task.step)
+        return replace(
+            self.cell,
+            seed=seed,
+            rate=float(f"{ratio:.3g}"),
+            prompts_per_step=setting.prompts,
+            rollouts_per_prompt=setting.rollouts,
+        )
 
     def grid(self) -> list[Setting]:
-        """All settings of which the budget pays for a step."""
-        most = min(self.cell.budget // self.cell.task.rollouts_per_prompt, self.cell.task.prompts or math.inf)
-        return [Setting(p, factor) for p in PROMPTS if p <= most for factor in FACTORS]
+        """All settings of which the budget pays for a step; a group has two rollouts or more."""
+        budget, prompts = self.cell.budget, self.cell.task.prompts or math.inf
+        groups = [int(g) for g in self._rollouts() if g >= 2 and g.is_integer()]
+        steps = [(p, g) for p in PROMPTS for g in groups if p <= prompts and p * g <= budget]
+        return [Setting(p, g, factor) for p, g in steps for factor in FACTORS]
 
     def missing(self, scores: Mapping[tuple[Any, ...], float]) -> list[Cell]:
         """The runs that are needed next; none where the search and its reported runs are complete.
@@ -73,7 +84,8 @@ class Search:
             scores: of the runs there are, by identity.
         """
         first = self._scores(scores, FIRST)
-        wanted = [setting for setting in self.grid() if setting.factor == 1]
+        own = self.cell.task.rollouts_per_prompt
+        wanted = [setting for setting in self.grid() if setting.rollouts == own and setting.factor == 1]
         if all(setting in first for setting in wanted):
             wanted = self._neighbours(_best(first))
         asked = [self.at(setting, FIRST) for setting in wanted if setting not in first]
@@ -107,12 +119,22 @@ class Search:
         return {setting: scores[key] for setting, key in cells.items() if key in scores}
 
     def _neighbours(self, setting: Setting) -> list[Setting]:
-        here = PROMPTS.index(setting.prompts), FACTORS.index(setting.factor)
+        here = self._place(setting)
         return [
             other
             for other in self.grid()
-            if abs(PROMPTS.index(other.prompts) - here[0]) + abs(FACTORS.index(other.factor) - here[1]) == 1
+            if sum(abs(i - j) for i, j in zip(self._place(other), here, strict=True)) == 1
         ]
+
+    def _place(self, setting: Setting) -> tuple[int, int, int]:
+        return (
+            PROMPTS.index(setting.prompts),
+            self._rollouts().index(setting.rollouts),
+            FACTORS.index(setting.factor),
+        )
+
+    def _rollouts(self) -> list[float]:
+        return [self.cell.task.rollouts_per_prompt * multiple for multiple in ROLLOUTS]
 
     def _finalists(self, first: Mapping[Setting, float]) -> list[Setting]:
         return sorted(first, key=first.__getitem__, reverse=True)[:FINALISTS]

@@ -48,7 +48,7 @@ def searched_sheets(found: Mapping[str, Mapping[str, Found]]) -> list[Sheet]:
         rows = []
         for score in task_scores(methods):
             one, cells = found[task][score.method], score_cells(score)
-            setting = (f"{one.setting.prompts}", f"x{one.rate:g}")
+            setting = (f"{one.setting.prompts}", f"{one.setting.rollouts}", f"x{one.rate:g}")
             cost = (f"{one.tried}", f"{one.seconds / 60:.0f}")
             rows.append((cells[0], *setting, *cells[1:], *cost))
         sheets.append(Sheet(task, SEARCHED_COLUMNS, tuple(rows)))
@@ -100,7 +100,7 @@ SCORE_COLUMNS = (
 
 
 SEARCHED_COLUMNS = (
-    SCORE_COLUMNS[0], "P", "rate", *SCORE_COLUMNS[1:], "runs of the search", "its minutes",
+    SCORE_COLUMNS[0], "P", "G", "rate", *SCORE_COLUMNS[1:], "runs of the search", "its minutes",
 )  # fmt: skip
 TENTHS = 10
 

@@ -33,7 +33,7 @@ ROUND = 6
 """Runs of a round of the search for each that goes side by side; what they say decides on the next round."""
 SMOKE_TASK, SMOKE_PROMPTS, SMOKE_ROLLOUTS = "locks/hard", 400, 2560
 IN_THE_TERMINAL = (
-    "method", "P", "rate", "seeds", "tasks", "pass@1", "rollouts to uniform's level", "regret", "signal",
+    "method", "P", "G", "rate", "seeds", "tasks", "pass@1", "rollouts to uniform's level", "regret", "signal",
 )  # fmt: skip
 
 
@@ -63,8 +63,8 @@ def bench(
         bool,
         typer.Option(
             "--tune",
-            help="First search for the best prompts a step and learning rate of each method on each "
-            "task, with two seeds. The reported runs have other seeds.",
+            help="First search for the best prompts a step, rollouts per prompt and learning rate of each "
+            "method on each task, with two seeds. The reported runs have other seeds.",
         ),
     ] = False,
     eval_prompts: Annotated[
