@@ -133,7 +133,8 @@ def under_way(results: Results, wanted: list[Search]) -> list[str]:
         tried = [cell for cell in search.tried(scores) if cell.seed == 0]
         if tried and search.chosen(scores) is None:
             told = [
-                f"P = {cell.prompts_per_step}, G = {cell.rollouts_per_prompt}, x{cell.rate:g}: {scores[cell.identity]:.3f}, "
+                f"P = {cell.prompts_per_step}, G = {cell.rollouts_per_prompt}, x{cell.rate:g}: "
+                f"{scores[cell.identity]:.3f}, "
                 f"{np.mean(results.rows[cell.identity]['signal']):.2f}"
                 for cell in tried
             ]

@@ -40,6 +40,8 @@ COMPARED = [
     for name in (selection, *(f"{selection}, {rule}" for rule in ("knapsack", "hit", "screen", "until")))
 ]
 TUNED, SEEDS = ("uniform", "frontier"), 5
+OWN = {"P": "prompts_per_step", "G": "rollouts_per_prompt", "rate": "learning_rate"}
+"""The settings that a method has of its own, by the letter that names them in a row."""
 POINTS = 101
 Spent = dict[str, list[float]]
 """The rollouts and the tokens that had been spent at the points of a run."""
@@ -92,9 +94,7 @@ def at_their_own_settings() -> Table:
 
 
 def _variant(pool: str, method: str, settings: dict[str, Any] | None = None) -> Variant:
-    own = ""
-    if settings is not None:
-        own = f" P={settings['prompts_per_step']} G={settings['rollouts_per_prompt']} rate={settings['learning_rate']:g}"
+    own = "".join(f" {letter}={settings[name]:g}" for letter, name in OWN.items()) if settings else ""
     return Variant(METHODS[method].curriculum, settings or {}, name=f"{pool} {method}{own}")
 
 
