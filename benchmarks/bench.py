@@ -130,17 +130,17 @@ def under_way(results: Results, wanted: list[Search]) -> list[str]:
     """A table of the searches that have chosen nothing yet: the score of every setting with seed 0."""
     scores, rows = scores_of(results), []
     for search in wanted:
-        tried = [cell for cell in search.tried(scores) if cell.seed == 0]
+        tried = search.tried(scores)
         if tried and search.chosen(scores) is None:
             told = [
-                f"P = {cell.prompts_per_step}, G = {cell.rollouts_per_prompt}, x{cell.rate:g}: "
-                f"{scores[cell.identity]:.3f}, "
+                f"P = {cell.prompts_per_step}, G = {cell.rollouts_per_prompt}, x{cell.rate:g}, "
+                f"seed {cell.seed}: {scores[cell.identity]:.3f}, "
                 f"{np.mean(results.rows[cell.identity]['signal']):.2f}"
                 for cell in tried
             ]
             rows.append([search.cell.task.name, search.cell.method.name, "; ".join(told)])
     head = ["task", "method", "prompts a step, rollouts per prompt, rate: score, share of groups with signal"]
-    return [f"## Searches under way, seed 0\n\n{markdown(head, rows)}"] if rows else []
+    return [f"## Searches under way\n\n{markdown(head, rows)}"] if rows else []
 
 
 def main(

@@ -8,13 +8,14 @@ rollouts per prompt, and a factor 1/4, 1/2, 1, 2 or 4 with which the learning ra
 the noise of a step's gradient falls with the root of its rollouts, and steps of Adam with that rate bear as
 much of it. The rule is the same for all methods, the oracle included:
 
-1. Seed 0 runs with every P, the task's G and factor 1. From the best, it runs with the neighbours on the grid
-   (P, G or the factor halved or doubled) and goes on from the best so far, until no neighbour is better.
-2. Seed 1 runs with the three settings that were best with seed 0. The best mean of both seeds is chosen.
-3. Other seeds run with the chosen setting. They alone are reported.
+1. Two seeds run with every P, the task's G and factor 1. From the best setting, they run with its neighbours
+   on the grid (P, G or the factor halved or doubled), and go on from the best so far, until no neighbour is
+   better. That setting is chosen.
+2. Other seeds run with the chosen setting. They alone are reported.
 
-What is best has the highest mean held-out pass@1 over the second half of the budget: one evaluation at the
-end has a standard error that differences between neighbours do not reach.
+What is best has the highest held-out pass@1, the mean of both seeds over the second half of the budget: one
+evaluation at the end has a standard error that differences between neighbours do not reach, and one seed
+differs from another by more than neighbours do.
 """
 
 from __future__ import annotations
@@ -32,8 +33,7 @@ PROMPTS = (1, 2, 4, 8, 16)
 ROLLOUTS = (0.25, 0.5, 1.0, 2.0)
 """Multiples of the task's rollouts per prompt."""
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
-FINALISTS = 3
-FIRST, SECOND = 0, 1
+CHOOSING = (0, 1)
 """The seeds that choose."""
 BROKEN = -1.0
 """The score of a run that failed."""
@@ -83,40 +83,43 @@ class Search:
         Args:
             scores: of the runs there are, by identity.
         """
-        first = self._scores(scores, FIRST)
-        own = self.cell.task.rollouts_per_prompt
-        wanted = [setting for setting in self.grid() if setting.rollouts == own and setting.factor == 1]
-        if all(setting in first for setting in wanted):
-            wanted = self._neighbours(_best(first))
-        asked = [self.at(setting, FIRST) for setting in wanted if setting not in first]
-        if not asked:
-            second = self._scores(scores, SECOND)
-            asked = [self.at(one, SECOND) for one in self._finalists(first) if one not in second]
-        chosen = None if asked else self.chosen(scores)
-        if chosen is None:
-            return asked
-        return [cell for cell in self.reported(chosen) if cell.identity not in scores]
+        wanted = self._wanted(scores)
+        chosen = self.chosen(scores)
+        cells = (
+            [self.at(setting, seed) for setting in wanted for seed in CHOOSING]
+            if chosen is None
+            else self.reported(chosen)
+        )
+        return [cell for cell in cells if cell.identity not in scores]
 
     def chosen(self, scores: Mapping[tuple[Any, ...], float]) -> Setting | None:
-        """The setting with the best mean of both seeds; None as long as a finalist lacks a run."""
-        first, second = self._scores(scores, FIRST), self._scores(scores, SECOND)
-        finalists = self._finalists(first)
-        if not finalists or any(one not in second for one in finalists):
-            return None
-        return _best({one: (first[one] + second[one]) / 2 for one in finalists})
+        """The best setting, if it was run with every neighbour that it has."""
+        tried = self.tried_settings(scores)
+        return _best(tried) if all(setting in tried for setting in self._wanted(scores)) else None
 
     def reported(self, setting: Setting) -> list[Cell]:
         """The runs whose numbers count."""
-        return [self.at(setting, SECOND + 1 + i) for i in range(self.seeds)]
+        return [self.at(setting, len(CHOOSING) + i) for i in range(self.seeds)]
 
     def tried(self, scores: Mapping[tuple[Any, ...], float]) -> list[Cell]:
         """The runs there are of the search itself."""
-        cells = [self.at(setting, seed) for seed in (FIRST, SECOND) for setting in self.grid()]
+        cells = [self.at(setting, seed) for seed in CHOOSING for setting in self.grid()]
         return [cell for cell in cells if cell.identity in scores]
 
-    def _scores(self, scores: Mapping[tuple[Any, ...], float], seed: int) -> dict[Setting, float]:
-        cells = {setting: self.at(setting, seed).identity for setting in self.grid()}
-        return {setting: scores[key] for setting, key in cells.items() if key in scores}
+    def tried_settings(self, scores: Mapping[tuple[Any, ...], float]) -> dict[Setting, float]:
+        """The settings that both seeds ran with, and the means of their scores."""
+        found = {}
+        for setting in self.grid():
+            keys = [self.at(setting, seed).identity for seed in CHOOSING]
+            if all(key in scores for key in keys):
+                found[setting] = sum(scores[key] for key in keys) / len(keys)
+        return found
+
+    def _wanted(self, scores: Mapping[tuple[Any, ...], float]) -> list[Setting]:
+        """The settings that both seeds have to run with before more is known."""
+        tried, own = self.tried_settings(scores), self.cell.task.rollouts_per_prompt
+        first = [setting for setting in self.grid() if setting.rollouts == own and setting.factor == 1]
+        return self._neighbours(_best(tried)) if all(setting in tried for setting in first) else first
 
     def _neighbours(self, setting: Setting) -> list[Setting]:
         here = self._place(setting)
@@ -136,13 +139,10 @@ class Search:
     def _rollouts(self) -> list[float]:
         return [self.cell.task.rollouts_per_prompt * multiple for multiple in ROLLOUTS]
 
-    def _finalists(self, first: Mapping[Setting, float]) -> list[Setting]:
-        return sorted(first, key=first.__getitem__, reverse=True)[:FINALISTS]
-
 
 def searches(cells: Iterable[Cell], seeds: int) -> list[Search]:
     """One for each method and task of the cells."""
-    return [Search(cell, seeds) for cell in cells if cell.seed == FIRST]
+    return [Search(cell, seeds) for cell in cells if cell.seed == CHOOSING[0]]
 
 
 def scores_of(results: Results, failed: Iterable[Cell] = ()) -> dict[tuple[Any, ...], float]:
