@@ -123,11 +123,33 @@ def of_the_search(results: Results, seeds: int) -> str:
     minutes = sum(row["eval_seconds"][-1] for row in results.rows.values()) / 60
     parts = [f"{len(results.rows)} runs so far, {minutes:.0f} minutes of one core.\n"]
     parts += [f"## {sheet.title}\n\n{sheet.markdown()}" for sheet in searched_sheets(found)]
-    return "\n".join([*parts, *under_way(results, wanted)])
+    return "\n".join([*parts, halved_groups(results, wanted), *under_way(results, wanted)])
+
+
+def halved_groups(results: Results, wanted: list[Search]) -> str:
+    """What twice as many prompts with groups of half the size gain, at the same rollouts a step and rate."""
+    gains: dict[tuple[str, int], list[float]] = {}
+    for search in wanted:
+        tried = search.tried_settings(scores_of(results))
+        for setting, score in tried.items():
+            half = setting._replace(prompts=2 * setting.prompts, rollouts=setting.rollouts // 2)
+            if half in tried:
+                gains.setdefault((search.cell.method.name, setting.rollouts), []).append(tried[half] - score)
+    rows = [
+        [
+            method,
+            f"{g} to {g // 2}",
+            f"{sum(gain > 0 for gain in found)} of {len(found)}",
+            f"{np.mean(found):+.3f}",
+        ]
+        for (method, g), found in sorted(gains.items())
+    ]
+    title = "## Twice as many prompts with groups of half the size, same rollouts a step and rate"
+    return f"{title}\n\n{markdown(['method', 'G', 'better', 'mean difference of scores'], rows)}\n"
 
 
 def under_way(results: Results, wanted: list[Search]) -> list[str]:
-    """A table of the searches that have chosen nothing yet: the score of every setting with seed 0."""
+    """A table of the searches that have chosen nothing yet: the score of every run."""
     scores, rows = scores_of(results), []
     for search in wanted:
         tried = search.tried(scores)
