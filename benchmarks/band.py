@@ -33,9 +33,9 @@ from variants import HERE, Results, Row, Summary, Variant, not_run
 from curro.evaluation.sampling import attempts
 from curro.lab import family
 from curro.report.compare import METRIC
+from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.models import load_model
-from curro.rollout.engines.sampling_settings import SamplingSettings
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
 from curro.training.prepared import Prepared
 
 DATA = "lab:chains"

@@ -21,8 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from curro.evaluation.code_suites import with_heads
-from curro.evaluation.suite_prompts import suite_prompts
-from curro.evaluation.suites import SUITES
+from curro.evaluation.suites import SUITES, suite_prompts
 from curro.reward import Reward, resolve_reward
 from curro.reward.reward import Row
 

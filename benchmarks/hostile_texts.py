@@ -25,7 +25,7 @@ import numpy as np
 from rich.console import Console
 
 from curro import Curriculum, CurroError, RewardError
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
 
 PATIENCE, AT_ONCE = 60.0, 50
 PIECES = (
@@ -170,7 +170,7 @@ def run_of(texts: Sequence[str], folder: Path) -> str:
 
 
 def shown(text: str) -> str:
-    from curro.messages import printable
+    from curro.text import printable
 
     return printable(text)
 
@@ -205,9 +205,8 @@ def rewards() -> list[Any]:
 
 def scores(texts: Sequence[str], folder: Path) -> dict[str, int]:
     """Completions, and answers of the data set: every reward that runs no program gives a finite number."""
-    from curro.prediction.metis.judgment import read_prediction
-    from curro.reward.code import program_of
-    from curro.reward.code_tests import read_tests
+    from curro.prediction.metis.predictor import read_prediction
+    from curro.reward.code import program_of, read_tests
 
     refused = 0
     for reward in rewards():

@@ -20,9 +20,9 @@ import torch
 from curro.evaluation.sampling import sample
 from curro.lab import family, load
 from curro.lab.judging import JudgingFamily
-from curro.prediction.metis.judgment import read_prediction
+from curro.prediction.metis.predictor import read_prediction
 from curro.prediction.metis.template import read_template
-from curro.rollout.engines.sampling_settings import SamplingSettings
+from curro.rollout.engines.engine import SamplingSettings
 
 SKILLS = {"weak": 2.0, "middling": 0.5, "strong": 0.25}
 

@@ -18,7 +18,7 @@ import numpy as np
 from trl import GRPOTrainer
 
 from curro.hosts.trl import CurriculumGRPOTrainer
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
 from curro.training.prepared import prepare
 from curro.training.run import train
 from curro.training.settings import TrainSettings

@@ -29,8 +29,7 @@ from pages import PICTURES, RESULTS
 
 from curro.bench.plan import BASELINE, CEILING, METHODS
 from curro.bench.results import Results
-from curro.bench.statistics import LEVEL, RESAMPLES, iqm
-from curro.bench.summary import POINTS, Runs, curves
+from curro.bench.statistics import LEVEL, POINTS, RESAMPLES, Runs, curves, iqm
 from curro.bench.tasks import pool_of
 
 DRAWN = {CEILING: "#777777", "frontier": "#d55e00", BASELINE: "#0072b2"}

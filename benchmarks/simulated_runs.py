@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from curro import Curriculum
-from curro.storage.run_folder import PREDICTED, RunFolder
+from curro.runs.folder import PREDICTED, RunFolder
 
 HOSTILE = '</td><script>alert("x")</script> $\\frac{1}{0}$ \x1b[31m\u202e\n&amp; {{ 7*7 }}'
 GROUP = 8

@@ -30,8 +30,8 @@ from curro.bench.results import Results as Searched
 from curro.bench.search import found_by, searches
 from curro.bench.statistics import Interval, bootstrap, geometric_mean, iqm, rollouts_to_level
 from curro.bench.tasks import TASKS
-from curro.report.run_reader import read_history
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
+from curro.runs.reader import read_history
 from curro.training.prepared import Prepared
 
 COMPARED = [

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from curro.report.compare import METRIC, crossing, isotonic
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
 from curro.training.prepared import Prepared, prepare
 from curro.training.run import train
 from curro.training.settings import TrainSettings

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
+from curro.runs.folder import RunFolder
 from curro.storage.json_lines import append_rows
-from curro.storage.run_folder import RunFolder
 
 
 def make(folder: Path, steps: int, prompts: int, groups: int) -> None:

@@ -18,9 +18,9 @@ import torch
 
 from curro import Curriculum, lab
 from curro.data import load_prompts
-from curro.evaluation.held_out import evaluate
+from curro.evaluation.sampling import evaluate
 from curro.reward import resolve_reward
-from curro.rollout.engines.sampling_settings import SamplingSettings
+from curro.rollout.engines.engine import SamplingSettings
 
 
 def main(steps: int, selection: str, seed: int) -> None:

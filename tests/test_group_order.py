@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curro.group_order import by_prompt
+from curro.groups import by_prompt
 
 
 def test_groups_are_in_order_of_their_prompts():

@@ -13,14 +13,10 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src"
 
 ORDER = (
-    "errors", "messages", "html_table", "saved_state", "index", "policy", "loading", "providers", "registry",
-    "data", "port_kernels", "prompt_checks", "prompts", "groups", "group_order",
-    "tickets", "signal_meter", "source_meter", "storage", "admission", "advantage", "prediction", "selection",
-    "allocation", "draws", "draw_requests", "verdicts", "credited_groups", "method_specs", "one_at_a_time",
-    "curriculum_state", "curriculum",
-    "durable", "curro",
-    "run_writer", "ticket_writer",
-    "method_summaries", "reward", "environments", "rollout",
+    "errors", "text", "index", "policy", "loading", "registry", "storage",
+    "data", "port_kernels", "prompts", "groups", "tickets", "meters",
+    "admission", "advantage", "prediction", "selection", "allocation", "verdicts", "curriculum",
+    "durable", "curro", "runs", "reward", "environments", "rollout",
     "evaluation", "lab", "theory", "report", "watch", "serve", "hosts", "training", "bench", "cli",
     "__main__",
 )  # fmt: skip
@@ -28,11 +24,10 @@ ORDER = (
 
 FORBIDDEN = {
     "index": ORDER,
-    "prompts": ("index", "policy", "loading", "providers", "registry"),
-    "admission": ("storage", "registry"),
-    "advantage": ("storage", "registry"),
-    "prediction": ("storage", "registry"),
-    "selection": ("storage",),
+    "prompts": ("index", "policy", "loading", "registry"),
+    "admission": ("registry",),
+    "advantage": ("registry",),
+    "prediction": ("registry",),
     "rollout": ("data", "reward", "environments"),
     "hosts": ("lab", "report", "theory"),
 }

@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from curro.cli.methods import KINDS
-from curro.method_summaries import summarise
+from curro.cli.methods import KINDS, summarise
 from curro.registry import BUILTIN
 
 METHODS = [(kind, name) for kind, names in BUILTIN.items() for name in names]

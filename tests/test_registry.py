@@ -8,7 +8,7 @@ import pytest
 
 from curro import ConfigError, Curriculum, Selection, registry
 from curro.selection.base import Choice, Reason
-from curro.selection.faded_replay import FadedReplay
+from curro.selection.prioritized_replay import FadedReplay
 from curro.selection.published_replay import PublishedReplay
 from curro.selection.uniform import Uniform
 

@@ -8,8 +8,8 @@ import pytest
 from curro import Curriculum
 from curro.data import PromptSet
 from curro.errors import ConfigError
-from curro.run_writer import MOST_TEXT, Completion, KeepRollouts, RunWriter, spread
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
+from curro.runs.writer import MOST_TEXT, Completion, KeepRollouts, RunWriter, spread
 
 HOSTILE = "</script>\x1b[31m\u202e"
 ROWS = [

@@ -19,7 +19,7 @@ from curro.hosts.trl import CurriculumGRPOTrainer
 from curro.registry import parse_curriculum
 from curro.reward import resolve_reward
 from curro.rollout.engines.models import load_model
-from curro.training.rows import row_rewards, training_set
+from curro.training.prepared import row_rewards, training_set
 
 
 @dataclass

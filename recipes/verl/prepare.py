@@ -27,8 +27,8 @@ from typing import Any
 import datasets
 import numpy as np
 
-from curro.data.errors import DataError
-from curro.data.subset import stratified_subset
+from curro.data.prompt_set import stratified_subset
+from curro.data.raw import DataError
 
 POLICY_RATE, STRONG_RATE = "qwen2.5_7b_pass_rate", "qwen3_30b_pass_rate"
 VERL_COLUMNS = ("data_source", "prompt", "reward_model")

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from curro.advantage.base import Advantage
     from curro.allocation.base import Allocation
     from curro.curriculum import Curriculum
-    from curro.draws import Draw
     from curro.errors import (
         CheckpointError,
         ConfigError,
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from curro.prediction.base import Predictor
     from curro.prompts import PromptTable
     from curro.selection.base import Choice, Outcome, Reason, Selection
-    from curro.verdicts import Verdict
+    from curro.verdicts import Draw, Verdict
 
 __all__ = [
     "Advantage",
@@ -54,7 +53,7 @@ _HOMES = {
     "curro.advantage.base": ("Advantage",),
     "curro.allocation.base": ("Allocation",),
     "curro.curriculum": ("Curriculum",),
-    "curro.draws": ("Draw",),
+    "curro.verdicts": ("Draw", "Verdict"),
     "curro.errors": (
         "CheckpointError",
         "ConfigError",
@@ -68,7 +67,6 @@ _HOMES = {
     "curro.prediction.base": ("Predictor",),
     "curro.prompts": ("PromptTable",),
     "curro.selection.base": ("Choice", "Outcome", "Reason", "Selection"),
-    "curro.verdicts": ("Verdict",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -2,34 +2,274 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import operator
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from threading import RLock
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from curro import registry
 from curro.admission.gate import Gate
 from curro.advantage.base import Advantage
 from curro.allocation.base import Allocation
 from curro.allocation.budget_division import BudgetDivision
-from curro.credited_groups import credit_groups
-from curro.curriculum_state import CurriculumState
-from curro.draw_requests import check_budget, read_request
-from curro.draws import Draw
-from curro.errors import ExhaustedError
-from curro.groups import read_groups
-from curro.html_table import html_table
-from curro.method_specs import build_method, check_names, describe_method
-from curro.one_at_a_time import one_at_a_time
+from curro.errors import CheckpointError, ConfigError, ExhaustedError
+from curro.groups import Groups, read_groups
+from curro.meters import SignalMeter, SourceMeter
 from curro.policy import Policy
 from curro.prompts import PromptTable
-from curro.selection.base import Selection, checked
-from curro.signal_meter import SignalMeter
-from curro.source_meter import SourceMeter
+from curro.selection.base import Outcome, Selection, checked
+from curro.storage import checkpoint
+from curro.storage.checkpoint import check_alike, check_origin, require
+from curro.text import html_table
 from curro.tickets import TicketLedger
-from curro.verdicts import Credited, Verdict, multiply_credit
+from curro.verdicts import Credited, Draw, Verdict, multiply_credit
+
+
+def credit_groups(
+    groups: Groups,
+    table: PromptTable,
+    *,
+    selection: Selection,
+    admission: Gate,
+    advantage: Advantage,
+    allocation: Allocation,
+) -> tuple[Outcome, np.ndarray]:
+    """Ask the parts of a curriculum about finished groups.
+
+    Rollouts have an advantage of 0 where the selection does not credit their group, and where the allocation
+    keeps others of it.
+
+    Returns:
+        The outcome, and which rollouts the allocation keeps, bool (P, G).
+    """
+    admitted_P = np.ones(len(groups.prompts), np.bool_) & admission(groups)
+    advantages_PG = advantage(groups)
+    if (uncredited_P := selection.uncredited(groups)) is not None:
+        advantages_PG = np.where(uncredited_P[:, None], 0.0, advantages_PG)
+        if selection.replaces_uncredited:
+            admitted_P &= ~uncredited_P
+    kept_PG = allocation.kept(groups, table)
+    if allocation.keep is not None:
+        advantages_PG = np.where(kept_PG, advantages_PG, 0.0)
+    outcome = Outcome(
+        groups.prompts, groups.steps, groups.rewards, groups.scored, groups.mean, groups.variance,
+        groups.named, advantages=advantages_PG, admitted=admitted_P,
+    )  # fmt: skip
+    return outcome, kept_PG
+
+
+LAST_STEP = 2**31 - 2
+"""The table keeps steps as int32, and -1 for none."""
+
+_LARGEST = 2**62
+
+
+def read_request(n: Any, step: Any, rollouts: Any, *, latest: int) -> tuple[int, int, int | None]:
+    """The three as whole numbers; `rollouts` may be None.
+
+    Args:
+        latest: the step of the request before.
+
+    Raises:
+        ConfigError: something is no whole number, n < 1, or the step goes back or is beyond `LAST_STEP`.
+    """
+    n, step = _whole("n", n), _whole("step", step)
+    rollouts = None if rollouts is None else _whole("rollouts", rollouts)
+    if n < 1:
+        raise ConfigError(f"select needs n >= 1, not {n}")
+    if step < latest:
+        raise ConfigError(f"step {step} is before step {latest}: report the training step, which only grows")
+    if step > LAST_STEP:
+        raise ConfigError(f"step {step} is beyond {LAST_STEP}, the last step that can be counted")
+    return n, step, rollouts
+
+
+def check_budget(n: int, rollouts: int | None, allocation: Allocation, *, is_required: bool) -> None:
+    """Refuse a budget of rollouts that the allocation does not divide, and a missing one.
+
+    Args:
+        is_required: whether the allocation is the user's, so that a host has to pass the budget.
+
+    Raises:
+        ConfigError: the budget is missing, or cannot be divided between n prompts.
+    """
+    if rollouts is None:
+        if is_required and allocation.needs_budget:
+            raise ConfigError(
+                "the curriculum has an allocation and was asked for no rollouts: pass the budget of these "
+                "prompts as `rollouts`, or leave the allocation out with a host that does not"
+            )
+        return
+    if not allocation.needs_budget:
+        raise ConfigError(f"{type(allocation).__name__} divides no budget: leave `rollouts` out")
+    allocation.check(n, rollouts)
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = _LARGEST
+    if not abs(number) < _LARGEST:
+        raise ConfigError(f"select needs a whole number as {name}, not {value!r:.50}")
+    return number
+
+
+class Locked(Protocol):
+    """An object with a lock of its own."""
+
+    _lock: RLock
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+L = TypeVar("L", bound=Locked)
+
+
+def one_at_a_time(method: Callable[Concatenate[L, P], R]) -> Callable[Concatenate[L, P], R]:
+    """Hold the object's lock while the method runs, so that several threads may call it."""
+
+    @functools.wraps(method)
+    def locked(self: L, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return locked
+
+
+FORMAT = 3
+
+
+class CurriculumState:
+    """The part of `Curriculum` that is saved.
+
+    Attributes:
+        config: the arguments that the curriculum was built from, plain values.
+        step: the training step of the latest `select`.
+        admitted: how many groups were admitted.
+    """
+
+    config: dict[str, Any]
+    rng: np.random.Generator
+    table: PromptTable
+    ledger: TicketLedger
+    selection: Selection
+    division: BudgetDivision
+    signal: SignalMeter
+    step: int
+    admitted: int
+    _lock: RLock
+
+    @one_at_a_time
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the next draws depend on: nested dicts of arrays and plain values."""
+        return {
+            "format": FORMAT,
+            "config": self.config,
+            "fingerprint": self.table.fingerprint,
+            "step": self.step,
+            "signal": self.signal.state_dict(),
+            "admitted": self.admitted,
+            "rng": self.rng.bit_generator.state,
+            "ledger": self.ledger.state_dict(),
+            "table": self.table.state_dict(),
+            "selection": self.selection.state_dict(),
+            "beliefs": self.division.state_dict(),
+        }
+
+    @one_at_a_time
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue where `state` was taken: the next draws are the draws that would have come.
+
+        Prompts that were in flight still are; `drop(curriculum.ledger.tickets)` frees them where their
+        rollouts are lost.
+
+        Raises:
+            CheckpointError: the state of another data set, configuration or version; or it is damaged, and
+                this curriculum, of which a part may be loaded, is of no more use.
+        """
+        try:
+            here = self.state_dict()
+            check_origin(state, here)
+            check_alike(state, here)
+            self._load(state)
+        except CheckpointError:
+            raise
+        except Exception as error:  # whatever a damaged state makes of the code that reads it
+            words = f"{type(error).__name__}: {error}"
+            raise CheckpointError(f"the checkpoint lacks what this curriculum needs: {words}") from error
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        self.table.load_state_dict(state["table"])
+        require(self.table["last_step"].max() <= state["step"], "table/last_step", "is after the last step")
+        self.ledger.load_state_dict(state["ledger"], repeats=self.selection.repeats)
+        require(self.ledger.steps.max(initial=0) <= state["step"], "ledger/steps", "is after the last step")
+        require(0 <= state["step"] <= LAST_STEP, "step", "is no training step")
+        require(0 <= state["admitted"] <= self.ledger.observed, "admitted", "is not from 0 to the observed")
+        self.step, self.admitted = state["step"], state["admitted"]
+        self.signal.load_state_dict(state["signal"])
+        self.rng.bit_generator.state = state["rng"]
+        self.selection.load_state_dict(state["selection"])
+        self.division.load_state_dict(state["beliefs"])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write `state_dict` to one file, atomically."""
+        checkpoint.save_state(path, self.state_dict())
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Read what `save` wrote; raises CheckpointError as `load_state_dict` does."""
+        self.load_state_dict(checkpoint.load_state(path))
+
+
+BASES: dict[str, type] = {
+    "selection": Selection,
+    "advantage": Advantage,
+    "admission": Gate,
+    "allocation": Allocation,
+}
+
+
+def build_method(kind: str, spec: Any) -> Any:
+    """The method of this kind that `spec` names, or is.
+
+    Raises:
+        ConfigError: it names none.
+    """
+    base = BASES[kind]
+    method = spec if isinstance(spec, base) else registry.build(kind, spec)
+    if not isinstance(method, base):
+        raise ConfigError(f"{kind} {spec!r} is not a curro.{base.__name__}: derive its class from that")
+    return method
+
+
+def describe_method(kind: str, spec: Any) -> Any:
+    """The spec as JSON gives it back, for a checkpoint to compare."""
+    if isinstance(spec, str):
+        spec = registry.parse(kind, spec)
+    elif isinstance(spec, tuple(BASES.values())):
+        options = {name: value for name, value in vars(spec).items() if not name.startswith("_")}
+        spec = {"name": f"{type(spec).__module__}:{type(spec).__qualname__}", **options}
+    return json.loads(json.dumps(spec, default=lambda value: type(value).__qualname__))
+
+
+def check_names(config: Mapping[str, Any]) -> None:
+    """Refuse a dict of a curriculum's settings that has a name which no curriculum knows, or no selection.
+
+    Raises:
+        ConfigError: it has.
+    """
+    known = (*BASES, "reward_range", "seed")
+    for name in config:
+        if name not in known:
+            raise ConfigError(f"a curriculum has no setting {name!r}; there are: {', '.join(known)}")
+    if "selection" not in config:
+        raise ConfigError("the curriculum's configuration lacks `selection`: name a method")
 
 
 class Curriculum(CurriculumState):

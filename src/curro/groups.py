@@ -179,3 +179,17 @@ def _too_large(
         f"{rewards_PG[row, rollout]}: rewards are finite and at most {limit:g} in size; "
         "say in `scored` what could not be scored"
     )
+
+
+def by_prompt(groups_RK: np.ndarray) -> np.ndarray:
+    """What is kept of K groups (R, K) in ascending order of the first row, which is the prompt.
+
+    Where a prompt stands more than once, the rows after it decide, in their order. Sums over the groups then
+    do not depend on which of them came in first.
+    """
+    prompt_K = groups_RK[0]
+    order_K = prompt_K.argsort()
+    # a sort by all rows takes several times as long, and it is rare that a batch has a prompt twice
+    if (np.diff(prompt_K[order_K]) == 0).any():
+        order_K = np.lexsort(groups_RK[::-1])
+    return groups_RK.take(order_K, axis=1)

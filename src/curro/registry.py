@@ -9,7 +9,7 @@ from typing import Any
 
 from curro.errors import ConfigError
 from curro.loading import load_object
-from curro.messages import did_you_mean
+from curro.text import did_you_mean
 
 BUILTIN: dict[str, dict[str, str]] = {
     "selection": {
@@ -18,10 +18,10 @@ BUILTIN: dict[str, dict[str, str]] = {
         "prioritized-replay": "curro.selection.prioritized_replay:prioritized_replay",
         "pspo": "curro.selection.prioritized_sampling:PrioritizedSampling",
         "least-visited": "curro.selection.least_visited:LeastVisited",
-        "metis": "curro.selection.metis:metis",
-        "pcl": "curro.selection.pcl:pcl",
-        "posterior": "curro.selection.posterior:posterior",
-        "frontier": "curro.selection.frontier:frontier",
+        "metis": "curro.selection.predicted:metis",
+        "pcl": "curro.selection.predicted:pcl",
+        "posterior": "curro.selection.predicted:posterior",
+        "frontier": "curro.selection.predicted:frontier",
         "sec": "curro.selection.sec:SelfEvolvingCurriculum",
         "adcl": "curro.selection.adcl:ADCL",
         "greso": "curro.selection.greso:Greso",
@@ -32,7 +32,7 @@ BUILTIN: dict[str, dict[str, str]] = {
     "predictor": {
         "metis": "curro.prediction.metis:Metis",
         "pcl": "curro.prediction.value_model:ValueModel",
-        "beta": "curro.prediction.beta_posterior:BetaPosterior",
+        "beta": "curro.prediction.frontier:BetaPosterior",
         "frontier": "curro.prediction.frontier:Frontier",
     },
     "allocation": {

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from curro.errors import ConfigError, TicketError
 from curro.prompts import PromptTable
-from curro.saved_state import require
+from curro.storage.checkpoint import require
 
 _COUNTS = ("selected", "observed", "dropped")
 _COLUMNS = ("tickets", "prompts", "steps", "rollouts")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from curro.bench.plan import METHODS
-from curro.bench.task_file import read_tasks
+from curro.bench.tasks import read_tasks
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu.py"
 

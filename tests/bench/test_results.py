@@ -4,14 +4,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from curro.bench.page import write_benchmark
 from curro.bench.plan import plan
 from curro.bench.results import Results, row_of
 from curro.bench.search import Search, found_by
-from curro.bench.summary import task_scores, totals
-from curro.bench.tables import searched_sheets, sheets
+from curro.bench.statistics import task_scores, totals
+from curro.bench.tables import searched_sheets, sheets, write_benchmark
 from curro.errors import RunError
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
 
 TASK = "spell_backward/hard"
 EVALUATED = {"eval/pass@1": 0.5, "eval/pass@4": 0.6, "eval/reward": 0.5}

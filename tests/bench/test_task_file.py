@@ -11,9 +11,7 @@ from tests.in_process import run_command
 
 from curro import lab
 from curro.bench.plan import plan
-from curro.bench.pools import warm_rates
-from curro.bench.task_file import read_tasks
-from curro.bench.tasks import Task
+from curro.bench.tasks import Task, read_tasks, warm_rates
 from curro.data import load_prompts
 from curro.errors import ConfigError
 
@@ -127,7 +125,7 @@ def test_warm_rates_are_measured_again_for_another_model_or_other_data(tmp_path)
 
 
 def test_warm_rates_are_on_the_scale_of_success_rates_and_of_some_prompts(tmp_path, monkeypatch):
-    monkeypatch.setattr("curro.bench.pools.MOST", 5)
+    monkeypatch.setattr("curro.bench.tasks.MOST", 5)
     task = Task("sums/hard", "lab:chains", 1e-3, 64, prompts=8)
     halved = replace(task, train=(("reward_range", (-1.0, 1.0)),))
     plain, scaled = warm_rates(task, tmp_path / "a"), warm_rates(halved, tmp_path / "b")

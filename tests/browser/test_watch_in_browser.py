@@ -13,7 +13,7 @@ from benchmarks.browser import Browser
 from benchmarks.simulated_runs import simulated_run
 from tests.browser.test_report_in_browser import LEAST_CONTRAST, OUTSIDE, SCREENS
 
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
 
 HOSTILE = (
     '</pre><script>window.hurt = 1</script><img src=x onerror="window.hurt = 2">\x1b[31m\u202eabc'

@@ -23,11 +23,10 @@ from curro.data import PromptSet, load_prompts
 from curro.errors import ConfigError, EngineError
 from curro.evaluation.curation import curate, write_prompts
 from curro.evaluation.estimate import estimate
-from curro.evaluation.estimate_folder import EstimateError, EstimateFolder
-from curro.evaluation.estimate_summary import bands, render, shares
+from curro.evaluation.estimate_folder import EstimateError, EstimateFolder, bands, render, shares
 from curro.reward import Reward
 from curro.rollout.engines.engine import Rollout
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
 from curro.training.settings import TrainSettings
 
 

@@ -11,7 +11,7 @@ from tests.rollout.server_setup import FakeServer
 from curro import lab
 from curro.data import load_prompts
 from curro.evaluation.estimate_folder import EstimateFolder
-from curro.evaluation.pass_at_k import pass_at_k
+from curro.evaluation.results import pass_at_k
 
 CHAINS = ["--suite", "lab:chains", "--limit", "12", "-k", "4", "--out", "out"]
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from curro.prompts import PromptTable
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
 
 PROGRAM = """
 import sys

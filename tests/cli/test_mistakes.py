@@ -11,7 +11,7 @@ from tests.in_process import run_command
 
 from curro.cli import main
 from curro.prompts import PromptTable
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
 
 CHAINS = [{"prompt": f"{digit}{letter}=", "answer": "5"} for digit in range(3) for letter in "abc"]
 

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from curro.cli import make_app
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
 
 SMALL = ["--data", "lab:chains", "--limit", "40", "--prompts-per-step", "4", "--eval-prompts", "4"]
 

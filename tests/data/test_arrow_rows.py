@@ -12,8 +12,8 @@ import pytest
 from curro import Curriculum
 from curro.data import DataError, PromptSet, load_prompts
 from curro.data.arrow_rows import ArrowRows
-from curro.data.keys import HashKeys, RowNumbers
-from curro.hosts.trl.identity import RowIdentity
+from curro.data.identity import HashKeys, RowNumbers
+from curro.hosts.trl.checks import RowIdentity
 
 PLAIN = [
     {"prompt": f"What is {i} \u00e9?", "answer": str(i), "level": i % 3, "tags": ["a", "b"][: i % 3]}

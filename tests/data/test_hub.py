@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from curro.data import DataError, hub, load_prompts
+from curro.data import DataError, load_prompts
+from curro.data import load as hub
 
 CARD = """---
 configs:
@@ -41,7 +42,7 @@ def _data_set(tmp_path, monkeypatch):
     [(None, "train", "main/train 0"), ("main", "test", "main/test 0"), ("hard", "train", "hard/all 0")],
 )
 def test_a_configuration_and_a_split(config, split, first):
-    rows = list(hub.read("owner/name", hub.load("owner/name", config, split)))
+    rows = list(hub.read_hub("owner/name", hub.load("owner/name", config, split)))
     assert rows[0].row["question"] == first
     assert rows[1].where == "owner/name, row 1"
 

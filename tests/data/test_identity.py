@@ -12,7 +12,7 @@ import pytest
 from curro import ConfigError, Curriculum
 from curro.data import DataError, load_prompts
 from curro.data.identity import fingerprint
-from curro.hosts.trl.identity import RowIdentity
+from curro.hosts.trl.checks import RowIdentity
 
 
 def chat(text: str) -> list[dict[str, str]]:

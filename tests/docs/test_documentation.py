@@ -33,7 +33,7 @@ def test_every_command_has_an_example():
 @pytest.mark.parametrize(
     ("page", "method"),
     [
-        ("prioritized-replay", "curro.selection.faded_replay:FadedReplay"),
+        ("prioritized-replay", "curro.selection.prioritized_replay:FadedReplay"),
         ("prioritized-replay", "curro.selection.published_replay:PublishedReplay"),
         ("uniform", "curro.selection.uniform:Uniform"),
         ("group-advantage", "curro.advantage.group:GroupRelative"),

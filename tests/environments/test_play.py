@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from curro.environments.environment import episode_seed
-from curro.environments.observation import ObservationTokens
+from curro.environments.environment import ObservationTokens, episode_seed
 from curro.environments.play import Trajectory, play
 from curro.errors import ConfigError, CurroError, EnvironmentFailure
-from curro.lab.tokenizer import build_tokenizer
+from curro.lab.model import build_tokenizer
 
 TOKENIZER = build_tokenizer()
 EOS = TOKENIZER.eos_token_id

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from curro.errors import ConfigError
-from curro.evaluation.intervals import Z95, wilson
-from curro.evaluation.pass_at_k import pass_at_k, pass_at_k_of_each
+from curro.evaluation.results import Z95, pass_at_k, pass_at_k_of_each, wilson
 
 
 def test_of_one_sample_it_is_wilsons_interval():

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from curro.data import DataError
-from curro.evaluation.suite_prompts import suite_prompts
-from curro.evaluation.suites import SUITES
+from curro.evaluation.suites import SUITES, suite_prompts
 from curro.reward import resolve_reward
 
 ROWS = {

@@ -11,7 +11,7 @@ from curro.lab import families, family, load
 from curro.lab.model import CHECKPOINTS
 from curro.lab.sampling import pass_rates
 from curro.lab.warm import main
-from curro.rollout.engines.sampling_settings import SamplingSettings
+from curro.rollout.engines.engine import SamplingSettings
 
 NAMES = [name for name in families() if not family(name).checkpoint]
 

@@ -13,10 +13,10 @@ from curro.cli import make_app
 from curro.evaluation.sampling import sample
 from curro.lab import family, load, warm
 from curro.lab.judging import JudgingFamily
-from curro.prediction.metis.judgment import read_prediction
+from curro.prediction.metis.predictor import read_prediction
 from curro.prediction.metis.template import read_template
 from curro.prediction.quality import rank_correlation
-from curro.rollout.engines.sampling_settings import SamplingSettings
+from curro.rollout.engines.engine import SamplingSettings
 
 TRAIN = make_app(["train"])
 

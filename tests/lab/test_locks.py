@@ -19,7 +19,7 @@ from curro.evaluation.sampling import attempts, episodes
 from curro.lab import family, load, warm
 from curro.lab.families.locks import ERROR_RATES, LETTERS, MAPS, UNKNOWN, Lock, Locks
 from curro.reward import resolve_reward
-from curro.rollout.engines.sampling_settings import SamplingSettings
+from curro.rollout.engines.engine import SamplingSettings
 
 LOCKS = Locks()
 

@@ -1,6 +1,6 @@
 import pytest
 
-from curro.lab.tokenizer import build_tokenizer
+from curro.lab.model import build_tokenizer
 
 TOKENIZER = build_tokenizer()
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from curro import ConfigError, Curriculum
-from curro.prediction.beta_posterior import BetaPosterior
+from curro.prediction.frontier import BetaPosterior
 from curro.selection.predicted import Predicted
 
 

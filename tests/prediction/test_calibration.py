@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curro.prediction.calibration import PRIOR, WINDOW, Calibration
+from curro.prediction.logistic_regression import PRIOR, WINDOW, Calibration
 
 
 def test_at_first_predictions_stand():

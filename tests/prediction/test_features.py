@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from curro import ConfigError
-from curro.prediction.features import LENGTH, HiddenFeatures, TextFeatures, features_of
-from curro.prediction.text_features import BLOCKS, text_features
+from curro.prediction.features import BLOCKS, LENGTH, HiddenFeatures, TextFeatures, features_of, text_features
 from curro.prompts import PromptTable
 
 

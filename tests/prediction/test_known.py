@@ -5,8 +5,7 @@ import pytest
 
 from curro import ConfigError, Curriculum
 from curro.data import PromptSet
-from curro.prediction.features import TextFeatures
-from curro.prediction.known import KnownFeatures
+from curro.prediction.features import KnownFeatures, TextFeatures
 from curro.prompts import PromptTable
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curro.prediction.latest_rows import LatestRows
+from curro.prediction.features import LatestRows
 
 
 def test_the_latest_three_by_hand():

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curro.prediction.metis.memory import WINDOW, CalibrationMemory
+from curro.prediction.metis.predictor import WINDOW, CalibrationMemory
 
 
 def shown(memory):

@@ -13,7 +13,7 @@ from tests.prediction.judging import Scripted, candidate
 
 from curro import ConfigError, Curriculum
 from curro.prediction.metis import Metis
-from curro.prediction.metis.judgment import judgment_reward
+from curro.prediction.metis.predictor import judgment_reward
 from curro.prediction.value_model import ValueModel
 
 HALF, FLAT = [1, 1, 0, 0], [0, 0, 0, 0]

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from tests.prediction.judging import Scripted
 
 from curro import ConfigError
-from curro.prediction.metis.judgment import read_prediction
-from curro.prediction.metis.statements import Statements
-from curro.prediction.metis.template import DEFAULT, Template, read_template
+from curro.prediction.metis.predictor import read_prediction
+from curro.prediction.metis.template import DEFAULT, Statements, Template, read_template
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 from curro import Curriculum
 from curro.prediction.posterior import HALF_LIVES
-from curro.selection.faded_replay import FadedReplay
+from curro.selection.prioritized_replay import FadedReplay
 
 
 def curriculum_of(size, **options):

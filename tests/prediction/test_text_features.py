@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from curro.prediction.text_features import BLOCKS, BYTES, PAIRS, text_features, text_of
+from curro.prediction.features import BLOCKS, BYTES, PAIRS, text_features, text_of
 
 
 def counts(texts):

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from curro import CheckpointError, ConfigError, Curriculum
-from curro.lab.model import build_model
-from curro.lab.tokenizer import build_tokenizer
+from curro.lab.model import build_model, build_tokenizer
 from curro.prediction.value_model import ValueModel
 
 SIZE = 12

@@ -14,7 +14,7 @@ import pytest
 from curro.cli import main
 from curro.evaluation.estimate_folder import EstimateFolder
 from curro.rollout.engines.models import load_model
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "small" / "difficulty_filtering.sh"
 

@@ -15,8 +15,7 @@ from curro import Curriculum
 from curro.evaluation.suites import SUITES
 from curro.registry import parse_curriculum
 from curro.reward import resolve_reward
-from curro.training.config_file import read_settings
-from curro.training.settings import TrainSettings
+from curro.training.settings import TrainSettings, read_settings
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 spec = importlib.util.spec_from_file_location("recipes_train", RECIPES / "trl" / "train.py")

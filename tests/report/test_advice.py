@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from curro.report.advice import RULES, advise, verdict
-from curro.report.run_reader import read_history
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
+from curro.runs.reader import read_history
 
 
 def history_of(folder, rates, *, config=None, metrics=None, **columns):

@@ -9,8 +9,8 @@ from rich.console import Console
 from curro.errors import RunError
 from curro.report import comparison_table, render_comparison, write_comparison
 from curro.report.compare import Curve, crossing, isotonic
-from curro.report.compare_page import distance
-from curro.storage.run_folder import RunFolder
+from curro.report.pages import distance
+from curro.runs.folder import RunFolder
 
 
 def evaluated(path, values, rollouts=100, tokens=()):

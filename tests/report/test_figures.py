@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curro.report import by_source, figures, waste
+from curro.report import figures, waste
+from curro.report import sections as by_source
 from curro.report.charts import Chart, Series
-from curro.report.run_reader import read_history
 from curro.report.sections import sections
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
+from curro.runs.reader import read_history
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ import warnings
 import numpy as np
 
 from curro.report.charts import Chart, Series
-from curro.report.images import pixels
-from curro.report.painters import COLOURS
+from curro.report.drawing import COLOURS, pixels
 
 HOSTILE = "</svg>$\\frac{1}{0}$_\x1b[31m\u202e\ud800数" * 9
 

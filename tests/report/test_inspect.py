@@ -8,7 +8,7 @@ from rich.console import Console
 
 from curro.errors import ConfigError, RunError
 from curro.report import inspect_run
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
 
 
 def printed(run, n=5, out=None, width=120):

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from curro.errors import RunError
 from curro.report import inspect_prompt
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
 
 HOSTILE = "[red]\x1b[2J\u202e\nsecond line\r\n\x07" + "x" * 1_000_000
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from curro.report.learnability import learnability
+from curro.report.sections import learnability
 
 
 def history(first, latest):

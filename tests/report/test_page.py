@@ -7,7 +7,7 @@ import pytest
 
 from curro.errors import RunError
 from curro.report import write_report
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
 
 ALWAYS = [
     "What the chosen prompts gave",

@@ -10,9 +10,9 @@ from curro.report.prediction import (
     predictions_of,
     rank_correlations,
 )
-from curro.report.run_reader import read_history
+from curro.runs.folder import RunFolder
+from curro.runs.reader import read_history
 from curro.selection.base import Reason
-from curro.storage.run_folder import RunFolder
 
 
 def history_of(folder, rows, *, reward_range=(0, 1), **metrics):

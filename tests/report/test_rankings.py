@@ -2,10 +2,9 @@
 
 import pytest
 
-from curro.report.history import LEARNABLE, SOLVED, UNSOLVED
 from curro.report.rankings import rankings, readable
-from curro.report.run_reader import read_history
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
+from curro.runs.reader import LEARNABLE, SOLVED, UNSOLVED, read_history
 
 
 @pytest.fixture

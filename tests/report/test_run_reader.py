@@ -5,9 +5,8 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from curro.report.history import Groups
-from curro.report.run_reader import RunReader, read_history
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
+from curro.runs.reader import Groups, RunReader, read_history
 
 
 def group(step, prompt, mean=0.5, **more):

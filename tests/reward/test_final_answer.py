@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curro.reward.final_answer import after_hashes, final_answer, in_answer_tags, last_boxed
+from curro.reward.completion import after_hashes, final_answer, in_answer_tags, last_boxed
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from curro.errors import RewardError
 from curro.reward import resolve_reward
-from curro.reward.calls import Call, parse_calls
+from curro.reward.function_calls import Call, parse_calls
 
 CALLS = resolve_reward("function-calls")
 ANSWER = [

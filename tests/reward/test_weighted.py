@@ -10,7 +10,7 @@ from curro.data import PromptSet
 from curro.errors import ConfigError
 from curro.reward import group_scorer, resolve_reward
 from curro.rollout.engines.engine import Rollout
-from curro.rollout.scores import read_scores
+from curro.rollout.scoring import read_scores
 
 ROW = {"prompt": "1+1", "answer": "2", "key": "k", "completion_cut": False}
 UNANSWERED = {**ROW, "answer": None}

@@ -21,9 +21,8 @@ from benchmarks.watched_parts import Seed, all_of
 from tests.rollout.fill_promises import check, drop_held, end_batch
 
 import curro
-from curro.rollout.fill import Fill, InFlight
+from curro.rollout.fill import Fill, InFlight, draw_fresh
 from curro.rollout.fill_settings import WHEN_SHORT, FillSettings
-from curro.rollout.fresh_draws import draw_fresh
 
 SIZE, CALLS = 8, 24
 SELECTIONS = dict.fromkeys(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from curro.draws import Draw
 from curro.errors import ConfigError, FillError
 from curro.rollout.fill import Fill, InFlight
 from curro.rollout.fill_settings import FillSettings
+from curro.verdicts import Draw
 
 
 def draw_of(prompts, first_ticket, step=0):

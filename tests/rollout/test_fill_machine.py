@@ -9,9 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.rollout.fill_promises import check, end_batch
 
 import curro
-from curro.rollout.fill import Fill
+from curro.rollout.fill import Fill, draw_fresh
 from curro.rollout.fill_settings import WHEN_SHORT, FillSettings
-from curro.rollout.fresh_draws import draw_fresh
 
 SELECTIONS = ["uniform", "uniform:replacement=true", "prioritized-replay", "pspo", "least-visited"]
 GATES = ["everything", "band:0,1", "band:0.4,0.6"]

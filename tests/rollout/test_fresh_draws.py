@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import curro
-from curro.rollout.fill import Fill
+from curro.rollout.fill import Fill, draw_fresh
 from curro.rollout.fill_settings import FillSettings
-from curro.rollout.fresh_draws import draw_fresh
 
 METHODS = ["uniform", "prioritized-replay", "prioritized-replay:variant=published", "pspo", "frontier"]
 

@@ -18,8 +18,8 @@ from curro import Curriculum
 from curro.errors import ConfigError, EngineError, PromptError
 from curro.lab import load
 from curro.lab.model import build_model
+from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.local import LocalEngine
-from curro.rollout.engines.sampling_settings import SamplingSettings
 from curro.rollout.filler import Filler
 
 CHAT = [{"role": "user", "content": "3afc="}]

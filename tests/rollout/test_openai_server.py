@@ -13,8 +13,8 @@ from tests.rollout.server_setup import FakeServer, save_models, transformers_ser
 from curro import Curriculum
 from curro.errors import ConfigError, EngineError, PromptError
 from curro.lab import load
+from curro.rollout.engines.openai_requests import Completion, gather
 from curro.rollout.engines.openai_server import OpenAIEngine
-from curro.rollout.engines.server_answer import Completion, gather
 from curro.rollout.filler import Filler
 
 

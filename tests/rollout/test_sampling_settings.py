@@ -15,10 +15,9 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from curro.errors import ConfigError
 from curro.evaluation.sampling import sample
 from curro.lab import load
-from curro.rollout.engines.local import LocalEngine
+from curro.rollout.engines.engine import SamplingSettings
+from curro.rollout.engines.local import LocalEngine, SeededSampling
 from curro.rollout.engines.openai_server import OpenAIEngine
-from curro.rollout.engines.sampling_settings import SamplingSettings
-from curro.rollout.engines.seeded_sampling import SeededSampling
 
 PROBABILITIES = [0.15, 0.5, 0.05, 0.3]
 """Of the tokens 0 to 3."""

@@ -13,7 +13,7 @@ import pytest
 from tests.rollout.server_setup import on_loopback
 
 from curro.errors import EngineError, PromptError
-from curro.rollout.engines import server_limits
+from curro.rollout.engines import openai_requests as server_limits
 from curro.rollout.engines.openai_server import OpenAIEngine
 
 BLOCK = b"x" * 65_536

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from curro import ConfigError, Curriculum, Reason
-from curro.selection.faded_kernels import one_each
+from curro.selection.prioritized_replay import one_each
 
 DEFAULT, PUBLISHED = "prioritized-replay", "prioritized-replay:variant=published"
 

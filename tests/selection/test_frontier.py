@@ -7,7 +7,7 @@ import pytest
 
 from curro import ConfigError, Curriculum
 from curro.data import PromptSet
-from curro.prediction.feature_posterior import REFIT
+from curro.prediction.frontier import REFIT
 from curro.prediction.logistic_regression import LogisticRegression
 
 WORDS = ("apple", "bread", "cider", "dough")

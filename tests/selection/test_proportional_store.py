@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from curro.selection.proportional import ProportionalStore
+from curro.selection.published_replay import ProportionalStore
 
 
 def test_uniform_draws_are_ranks_among_those_left():

@@ -15,7 +15,7 @@ import pytest
 from curro import Curriculum, Reason, Reply
 from curro.data import PromptSet
 from curro.lab import family, load
-from curro.prediction.metis.judgment import judgment_reward
+from curro.prediction.metis.predictor import judgment_reward
 
 TASK = family("chains_share")
 N, BATCH, GROUP, STEPS = 160, 16, 8, 36

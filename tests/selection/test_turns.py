@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curro.selection.turns import Turns
+from curro.selection.adcl import Turns
 
 PROMPTS = 5
 

@@ -17,8 +17,7 @@ import pytest
 from curro import Curriculum
 from curro.errors import ConfigError, ExhaustedError
 from curro.serve import ServedCurriculum, run
-from curro.serve.run import token_of
-from curro.serve.settings import ServeSettings
+from curro.serve.run import ServeSettings, token_of
 
 
 def config_at(folder, **settings):

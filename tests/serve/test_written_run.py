@@ -8,11 +8,10 @@ from tests.serve.asking import post
 from curro import Curriculum
 from curro.durable import DurableCurriculum
 from curro.errors import ConfigError
-from curro.report.run_reader import read_history
-from curro.serve.application import Service
-from curro.serve.settings import ServeSettings
-from curro.serve.written_run import ServedRun
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
+from curro.runs.reader import read_history
+from curro.serve.application import ServedRun, Service
+from curro.serve.run import ServeSettings
 
 
 class Client:

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from curro.errors import RunError
-from curro.storage.growing_file import GrowingFile, line_starts, parse_columns
-from curro.storage.json_lines import append_rows
+from curro.storage.json_lines import GrowingFile, append_rows, line_starts, parse_columns
 
 PARTS = st.one_of(
     st.tuples(st.just("append"), st.binary(max_size=12)),

@@ -7,7 +7,7 @@ import pytest
 
 from curro import Curriculum, CurroError
 from curro.errors import RunError
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
 
 
 @pytest.fixture

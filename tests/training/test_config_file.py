@@ -6,9 +6,8 @@ import pytest
 
 from curro import ConfigError
 from curro.errors import RunError
-from curro.storage.run_folder import RunFolder
-from curro.training.config_file import read_settings
-from curro.training.settings import TrainSettings
+from curro.runs.folder import RunFolder
+from curro.training.settings import TrainSettings, read_settings
 
 
 def test_the_keys_are_the_names_of_the_options(tmp_path):

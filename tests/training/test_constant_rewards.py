@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from curro.training.constant_rewards import ConstantRewards
+from curro.training.recorder import ConstantRewards
 
 
 def warnings(rewards_of_step, steps, reward_range=(0.0, 1.0), first=1):

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 
 from curro import Curriculum, CurroError
 from curro.errors import CheckpointError
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
 from curro.training.prepared import prepare
 from curro.training.run import train
 from curro.training.settings import TrainSettings
@@ -68,7 +68,7 @@ def fails_from(monkeypatch, owner, name, call, error):
 @pytest.mark.parametrize(
     ("place", "call", "error"),
     [
-        ("curro.storage.run_folder.append_rows", 6, FULL),  # the groups of the third step
+        ("curro.runs.folder.append_rows", 6, FULL),  # the groups of the third step
         ("pyarrow.parquet.write_table", 2, FULL),
         ("transformers.modeling_utils.safe_save_file", 2, SafetensorError("No space left on device")),
         ("torch.save", 6, RuntimeError("PytorchStreamWriter failed writing file\n and more")),

@@ -6,8 +6,8 @@ from curro import ConfigError, Curriculum
 from curro.data import PromptSet
 from curro.evaluation.estimate_folder import COLUMNS, EstimateFolder
 from curro.registry import parse_curriculum
-from curro.storage.run_folder import RunFolder
-from curro.training.known import COLUMN, with_known
+from curro.runs.folder import RunFolder
+from curro.training.prepared import COLUMN, with_known
 
 PROMPTS = PromptSet(
     [

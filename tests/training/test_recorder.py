@@ -7,7 +7,7 @@ import pytest
 
 from curro import Curriculum
 from curro.hosts.trl.trainer import GroupRecord
-from curro.storage.run_folder import PREDICTED, RunFolder
+from curro.runs.folder import PREDICTED, RunFolder
 from curro.training.recorder import Recorder
 
 

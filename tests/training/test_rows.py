@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from curro.data import PromptSet
 from curro.reward import resolve_reward
-from curro.training.rows import row_rewards
+from curro.training.prepared import row_rewards
 
 PROMPTS = PromptSet([{"prompt": f"{i}", "answer": f"{i}", "key": f"{i}"} for i in range(3)])
 END = 9

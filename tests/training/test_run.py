@@ -11,8 +11,8 @@ import pytest
 
 from curro import Curriculum, CurroError, RewardError
 from curro.hosts.trl.trainer import CurriculumGRPOTrainer
+from curro.runs.folder import RunFolder
 from curro.storage.lock import LockedError
-from curro.storage.run_folder import RunFolder
 from curro.training.prepared import prepare
 from curro.training.run import train
 from curro.training.settings import TrainSettings

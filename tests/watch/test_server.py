@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
 from curro.watch.server import WatchServer
 from curro.watch.watched import WatchedRun
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from curro.prediction.text_features import text_of
+from curro.prediction.features import text_of
 from curro.prompts import PromptTable
 from curro.selection.target import Target
 

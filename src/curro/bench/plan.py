@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from curro.bench.tasks import TASKS, Task
 from curro.errors import ConfigError
-from curro.messages import did_you_mean
+from curro.text import did_you_mean
 
 Known = TypeVar("Known")
 

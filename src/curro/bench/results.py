@@ -15,11 +15,10 @@ import torch
 from curro.bench.plan import Cell
 from curro.bench.tasks import TASKS
 from curro.errors import RunError
-from curro.report.history import History
 from curro.report.prediction import calibration_bins, predictions_of
-from curro.report.run_reader import read_history
-from curro.storage.atomic import replacing
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
+from curro.runs.reader import History, read_history
+from curro.storage.files import replacing
 
 WINDOWS = 10
 """Parts of the budget over which choices are summed up."""

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from curro.bench.plan import Cell
 from curro.bench.results import Results
-from curro.bench.summary import POINTS, Runs, curves
+from curro.bench.statistics import POINTS, Runs, curves
 
 PROMPTS = (1, 2, 4, 8, 16)
 ROLLOUTS = (0.25, 0.5, 1.0, 2.0)

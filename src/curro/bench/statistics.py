@@ -7,12 +7,14 @@ run of one method is better than a run of another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.stats import trim_mean
 
+from curro.bench.plan import BASELINE, CEILING
 from curro.report.compare import crossing, isotonic
 
 RESAMPLES = 2000
@@ -103,3 +105,142 @@ def geometric_mean(ratios: Sequence[np.ndarray]) -> np.ndarray:
     known = ~np.isnan(logs)
     with np.errstate(invalid="ignore"):
         return np.exp(np.where(known, logs, 0).sum(axis=0) / known.sum(axis=0))
+
+
+POINTS = 21
+"""Evaluations of all runs of a task are read off at so many equal parts of the budget."""
+
+Runs = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Score:
+    """A method on a task.
+
+    Attributes:
+        method: its name.
+        seeds: how many runs.
+        pass_1, pass_4: held-out, when the budget of rollouts is spent; interquartile means.
+        ratio: rollouts to the baseline's final level, as a share of the baseline's.
+        regret: how far the ceiling's pass@1 is above, on average over the budget; NaN without it.
+        updates: of one run within the budget, the mean over seeds.
+        at_updates: pass@1 after as many updates as the method with the fewest makes.
+        at_seconds: pass@1 after as many seconds as the fastest method takes.
+        seconds: of one run within the budget, the mean over seeds.
+        signal: share of the groups rolled out that had signal.
+    """
+
+    method: str
+    seeds: int
+    pass_1: Interval
+    pass_4: Interval
+    ratio: Interval
+    regret: float
+    updates: float
+    at_updates: float
+    at_seconds: float
+    seconds: float
+    signal: float
+
+
+@dataclass(frozen=True)
+class Total:
+    """A method over several tasks.
+
+    Attributes:
+        tasks: how many have runs of it.
+        pass_1: the mean over tasks of the interquartile mean over runs.
+        better: the probability that a run is better than one of the baseline's.
+        ratio: geometric mean over tasks of the rollouts to the baseline's level.
+        reached: on how many tasks the level was reached.
+    """
+
+    method: str
+    tasks: int
+    pass_1: Interval
+    better: Interval
+    ratio: Interval
+    reached: int
+
+
+def curves(runs: Runs, against: str = "eval_rollouts", end: float | None = None) -> np.ndarray:
+    """pass@1 (S, E) at equal parts of the budget, or of `end`, by straight lines between evaluations."""
+    x = np.linspace(0, runs[0]["budget"] if end is None else end, POINTS)
+    return np.stack([np.interp(x, run[against], run["pass_1"]) for run in runs])
+
+
+def _at(runs: Runs, against: str, x: float, metric: str = "pass_1") -> np.ndarray:
+    return np.array([np.interp(x, run[against], run[metric]) for run in runs])
+
+
+def within(run: Mapping[str, Any], metric: str) -> float:
+    """The metric's value when the budget of rollouts is spent."""
+    return float(np.interp(run["budget"], run["eval_rollouts"], run[metric]))
+
+
+def task_scores(methods: Mapping[str, Runs]) -> list[Score]:
+    """A line for each method of one task, in the order given; the baseline is one of them."""
+    budget = float(methods[BASELINE][0]["budget"])
+    x = np.linspace(0, budget, POINTS)
+    curve = {name: curves(runs) for name, runs in methods.items()}
+    ceiling = curve[CEILING].mean(axis=0) if CEILING in curve else None
+    spent = {
+        name: {
+            metric: float(np.mean([within(run, metric) for run in runs]))
+            for metric in ("eval_step", "eval_seconds")
+        }
+        for name, runs in methods.items()
+    }
+    free = [name for name in methods if name != CEILING]  # its uncounted rollouts take time
+    updates = min(spent[name]["eval_step"] for name in free)
+    seconds = min(spent[name]["eval_seconds"] for name in free)
+    return [
+        Score(
+            method=name,
+            seeds=len(runs),
+            pass_1=bootstrap(iqm, [_at(runs, "eval_rollouts", budget)]),
+            pass_4=bootstrap(iqm, [_at(runs, "eval_rollouts", budget, "pass_4")]),
+            ratio=bootstrap(
+                lambda ours, theirs: rollouts_to_level(x, ours[0], theirs[0]),
+                [curve[name]],
+                [curve[BASELINE]],
+            ),
+            regret=np.nan if ceiling is None else float((ceiling - curve[name].mean(axis=0)).mean()),
+            updates=spent[name]["eval_step"],
+            at_updates=float(_at(runs, "eval_step", updates).mean()),
+            at_seconds=float(_at(runs, "eval_seconds", seconds).mean()),
+            seconds=spent[name]["eval_seconds"],
+            signal=float(np.nanmean([[np.nan if s is None else s for s in run["signal"]] for run in runs])),
+        )
+        for name, runs in methods.items()
+    ]
+
+
+def totals(tasks: Mapping[str, Mapping[str, Runs]]) -> list[Total]:
+    """A line for each method over all tasks that have runs of it; ratios are to the baseline's of each."""
+    names = dict.fromkeys(name for methods in tasks.values() for name in methods)
+    found = []
+    for name in names:
+        on = [methods for methods in tasks.values() if name in methods and BASELINE in methods]
+        if not on:
+            continue
+        x = [np.linspace(0, methods[name][0]["budget"], POINTS) for methods in on]
+        ours, theirs = [curves(m[name]) for m in on], [curves(m[BASELINE]) for m in on]
+
+        def ratios(
+            a: Sequence[np.ndarray], b: Sequence[np.ndarray], x: Sequence[np.ndarray] = x
+        ) -> list[np.ndarray]:
+            return [rollouts_to_level(at, mine, other) for at, mine, other in zip(x, a, b, strict=True)]
+
+        ends = [curve[:, -1] for curve in ours]
+        found.append(
+            Total(
+                method=name,
+                tasks=len(on),
+                pass_1=bootstrap(iqm, ends),
+                better=bootstrap(probability_of_improvement, ends, [curve[:, -1] for curve in theirs]),
+                ratio=bootstrap(lambda a, b, ratios=ratios: geometric_mean(ratios(a, b)), ours, theirs),
+                reached=int(np.isfinite(ratios(ours, theirs)).sum()),
+            )
+        )
+    return found

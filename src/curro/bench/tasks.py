@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+import json
+import re
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from curro.errors import ConfigError
+from curro.storage.files import read_toml, replacing
+from curro.text import did_you_mean
 
 if TYPE_CHECKING:
     from curro.training.settings import TrainSettings
@@ -84,3 +95,145 @@ TASKS = {
         Task("locks/easy", "lab:locks/easy", 1e-3, EASY, "5e-4 .93, 1e-3 .98"),
     )
 }
+
+
+OF_TRAIN = (
+    "model", "eval_data", "reward", "reward_range", "environment", "device_batch", "temperature",
+    "max_completion_length", "loss_type",
+)  # fmt: skip
+"""Settings of `curro train` that a task may have besides its own."""
+NEEDED = ("data", "learning_rate", "rollouts")
+NEEDED_OUTSIDE_THE_LAB = ("model", "eval_data")
+
+
+def read_tasks(path: Path) -> dict[str, Task]:
+    """The tasks of a file, by name: a table each, named FAMILY/POOL.
+
+    Its keys are `Task`'s and `OF_TRAIN`; `NEEDED` must be there, and for data that is not the lab's
+    `NEEDED_OUTSIDE_THE_LAB`. METIS asks the model, with the options `judge` if any, unless `judge` is false.
+
+    Raises:
+        ConfigError: no such file, no TOML, a key that is unknown or missing, a value that no run could use.
+    """
+    tables = read_toml(path)
+    if not tables:
+        raise ConfigError(f'{path} has no tasks: write a table ["FAMILY/POOL"] for each')
+    found = {}
+    for name, table in tables.items():
+        try:
+            found[name] = _task(name, table)
+        except ConfigError as error:
+            raise ConfigError(f"task {name!r} in {path}: {error}") from None
+    return found
+
+
+def _task(name: str, table: Any) -> Task:
+    if not isinstance(table, dict) or not re.fullmatch(r"\w+/\w+", name):
+        raise ConfigError('a task is a table ["FAMILY/POOL"], in letters and digits; a pool is "hard", say')
+    kinds = _kinds()
+    for key, value in table.items():
+        if key not in kinds:
+            meant = did_you_mean(key, kinds)
+            raise ConfigError(f"there is no setting {key!r}{meant}; there are: {', '.join(kinds)}")
+        if not _is(value, kinds[key]):
+            raise ConfigError(f"{key} is not {value!r}")
+    needed = NEEDED if str(table.get("data")).startswith("lab:") else (*NEEDED, *NEEDED_OUTSIDE_THE_LAB)
+    missing = [key for key in needed if key not in table]
+    if missing:
+        raise ConfigError(f"it lacks {', '.join(missing)}")
+    train = tuple((key, _setting(table[key])) for key in OF_TRAIN if key in table)
+    judge = {False: None, True: ""}.get(table.get("judge", True), table.get("judge"))
+    own = {key: value for key, value in table.items() if key not in (*OF_TRAIN, "judge")}
+    task = Task(name, **own, train=train, judge=judge)
+    task.settings().complete(task.prompts or task.prompts_per_step)
+    if task.rollouts < task.step:
+        raise ConfigError(f"{task.rollouts} rollouts do not pay for a step of {task.step}")
+    return task
+
+
+def _kinds() -> dict[str, Any]:
+    """What type the value of each key has."""
+    from curro.training.settings import TrainSettings
+
+    task, train = get_type_hints(Task), get_type_hints(TrainSettings)
+    own = [item.name for item in fields(Task) if item.name not in ("name", "train", "chosen_by")]
+    kinds = {name: task[name] for name in own} | {name: train[name] for name in OF_TRAIN}
+    return kinds | {"judge": str | bool, "reward_range": list}
+
+
+def _is(value: Any, kind: Any) -> bool:
+    if isinstance(value, bool):
+        return kind == str | bool
+    if kind is list:
+        return isinstance(value, list) and [type(one) in (int, float) for one in value] == [True, True]
+    return isinstance(value, kind) or (isinstance(value, int) and isinstance(1.0, kind))
+
+
+def _setting(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+SAMPLES = 16
+MOST = 1000
+"""Prompts of a larger data set that are measured, at random; the others are NaN."""
+MATTERS = (
+    "data", "limit", "model", "reward", "reward_range", "environment", "temperature", "max_completion_length",
+)  # fmt: skip
+"""Settings that the rates depend on."""
+
+
+def warm_rates(task: Task, folder: Path) -> np.ndarray:
+    """The mean of 16 uncounted rollouts of each prompt, float64 (N,), on the scale of success rates.
+
+    Kept in `folder`, with what they depend on: for another model or other data they are measured again.
+    """
+    from curro.data import load_prompts
+
+    path = folder / f"{task.name.replace('/', '-')}.parquet"
+    settings = asdict(task.settings())
+    prompts = load_prompts(task.data, limit=task.prompts)
+    identity = {name: settings[name] for name in MATTERS} | {"fingerprint": prompts.fingerprint}
+    told = json.dumps(identity, sort_keys=True).encode()
+    if path.exists():
+        table = pq.read_table(path)
+        if (table.schema.metadata or {}).get(b"curro.task") == told:
+            return table["rate"].to_numpy()
+    rates = _measure(task, len(prompts))
+    folder.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as part:
+        columns: dict[str, Any] = {"prompt": np.arange(len(rates)), "rate": rates}
+        pq.write_table(pa.table(columns, metadata={"curro.task": told}), part)
+    return rates
+
+
+def _measure(task: Task, count: int) -> np.ndarray:
+    import torch
+
+    from curro.evaluation.sampling import sampled_rewards
+    from curro.rollout.engines.engine import SamplingSettings
+    from curro.training.prepared import prepare
+
+    prepared = prepare(task.settings())
+    model = prepared.model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    measured = np.arange(count)
+    if count > MOST:
+        measured = np.sort(np.random.default_rng(0).choice(count, MOST, replace=False))
+    rewards_PG = sampled_rewards(
+        model,
+        prepared.tokenizer,
+        [prepared.prompts[i] for i in measured.tolist()],
+        prepared.reward,
+        environment=prepared.environment,
+        samples=SAMPLES,
+        settings=SamplingSettings(
+            prepared.settings.max_completion_length or 1, prepared.settings.temperature
+        ),
+    )
+    model.to("cpu")
+    torch.cuda.empty_cache()  # the runs are other processes
+    low = prepared.settings.reward_range[0]
+    rates = np.full(count, np.nan)
+    rates[measured] = prepared.curriculum.table.success_rate(np.nan_to_num(rewards_PG, nan=low).mean(axis=1))
+    return rates

@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from curro.errors import CurroError
-from curro.messages import printable
+from curro.text import printable
 
 COMMANDS = {
     "train": ("curro.cli.train:train", "Train a model on the prompts that a curriculum chooses."),

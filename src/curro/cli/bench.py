@@ -14,15 +14,13 @@ from rich.console import Console
 from rich.table import Table
 
 from curro.bench.plan import METHODS, Cell, plan
-from curro.bench.task_file import read_tasks
-from curro.bench.tasks import TASKS
+from curro.bench.tasks import TASKS, read_tasks
 from curro.cli.options import Jobs
-from curro.cli.progress import progress_bar
 from curro.cli.side_by_side import TrainingRun, jobs_or_cores, run_all
-from curro.cli.terminal import quiet
+from curro.cli.terminal import progress_bar, quiet
 from curro.errors import ConfigError
-from curro.messages import printable
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
+from curro.text import printable
 
 if TYPE_CHECKING:
     from curro.bench.results import Results
@@ -147,8 +145,8 @@ def _make(
     cells: list[Cell], *, results: Results, eval_prompts: int, jobs: int, console: Console
 ) -> dict[Cell, str]:
     """Make the runs that are missing; returns what those that failed said."""
-    from curro.bench.pools import warm_rates
     from curro.bench.results import row_of
+    from curro.bench.tasks import warm_rates
 
     folder = results.path.parent
     flags = {cell: cell.flags(evaluations=EVALUATIONS, eval_prompts=eval_prompts) for cell in cells}
@@ -184,9 +182,8 @@ def _path(folder: Path, cell: Cell) -> Path:
 
 
 def _show(results: Results, wanted: list[Search], out: Path, console: Console) -> None:
-    from curro.bench.page import write_benchmark
     from curro.bench.search import found_by
-    from curro.bench.tables import searched_sheets, sheets
+    from curro.bench.tables import searched_sheets, sheets, write_benchmark
 
     found = found_by(results, wanted)
     tasks = {task: {name: one.runs for name, one in methods.items()} for task, methods in found.items()}

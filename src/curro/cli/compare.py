@@ -9,14 +9,12 @@ import typer
 
 from curro import registry
 from curro.cli.options import Config, Jobs, all_but, given_values, with_settings
-from curro.cli.progress import progress_bar
 from curro.cli.side_by_side import RunFailed, TrainingRun, jobs_or_cores, run_all
-from curro.cli.terminal import plain_console, quiet, slug
+from curro.cli.terminal import plain_console, progress_bar, quiet, slug
 from curro.errors import ConfigError
-from curro.messages import printable
-from curro.storage.run_folder import RunFolder
-from curro.training.config_file import read_settings
-from curro.training.settings import TrainSettings
+from curro.runs.folder import RunFolder
+from curro.text import printable
+from curro.training.settings import TrainSettings, read_settings
 
 OWN = ("curriculum", "allocation", "advantage", "admission", "seed")
 """Settings in which the runs differ."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from curro.data.provided import lab_family
+from curro.data.raw import lab_family
 from curro.errors import ConfigError
 
 

@@ -65,9 +65,8 @@ def estimate(
     quiet()
     from curro.data import load_prompts
     from curro.environments import resolve_environment
-    from curro.evaluation.estimate_folder import EstimateFolder
-    from curro.evaluation.estimate_summary import render
-    from curro.rollout.engines.sampling_settings import SamplingSettings
+    from curro.evaluation.estimate_folder import EstimateFolder, render
+    from curro.rollout.engines.engine import SamplingSettings
 
     asked = TrainSettings(data=data, **given_values(given))
     model = asked.model

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from curro.cli.terminal import plain_console
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
 
 Run = Annotated[Path, typer.Argument(help="The run's folder.")]
 

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from curro.training.declared import known_settings
-from curro.training.setting import Setting, plain_type
+from curro.training.declared import Setting, known_settings, plain_type
 from curro.training.settings import TrainSettings
 
 Config = Annotated[

@@ -10,5 +10,5 @@ quiet()
 builds = torch.version.cuda, torch.version.hip, getattr(torch.version, "xpu", None)
 if not any(builds) and not torch.backends.mps.is_built():
     import curro.report.advice
-    import curro.report.run_reader
+    import curro.runs.reader
     import curro.training.run  # noqa: F401

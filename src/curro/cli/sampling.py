@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from curro.cli.progress import progress_bar
+from curro.cli.terminal import progress_bar
 from curro.data import PromptSet
 from curro.environments import Environment
 from curro.environments.environment import episode_reward
@@ -18,9 +18,8 @@ from curro.errors import ConfigError
 from curro.evaluation.estimate import estimate
 from curro.evaluation.estimate_folder import EstimateFolder
 from curro.reward import Reward, resolve_reward
-from curro.rollout.engines.by_name import local_engine, local_model, server_engine
-from curro.rollout.engines.engine import Engine
-from curro.rollout.engines.sampling_settings import SamplingSettings
+from curro.rollout.engines.engine import Engine, SamplingSettings
+from curro.rollout.engines.models import local_engine, local_model, server_engine
 from curro.training.settings import TrainSettings
 
 ServerAddress = Annotated[
@@ -111,7 +110,7 @@ def _episodes(
     seed: int,
     threads: int,
 ) -> Work:
-    from curro.evaluation.estimate_episodes import estimate_episodes
+    from curro.evaluation.estimate import estimate_episodes
 
     model, tokenizer = local_model(name, threads=threads)
 

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from curro.cli.options import given_values, with_settings
-from curro.cli.progress import progress_bar
-from curro.cli.terminal import plain_console, quiet, slug
+from curro.cli.terminal import plain_console, progress_bar, quiet, slug
 from curro.errors import ConfigError
 from curro.training.settings import TrainSettings
 

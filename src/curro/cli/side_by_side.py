@@ -13,9 +13,9 @@ from pathlib import Path
 
 from rich.progress import Progress, TaskID
 
-from curro.cli.progress import describe
+from curro.cli.terminal import describe
 from curro.errors import ConfigError, CurroError, RunError
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
 
 POLL = 0.5
 """Seconds between looks at the runs."""

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from curro.cli.options import Config, given_values, with_settings
-from curro.cli.progress import accuracy, describe, progress_bar
-from curro.cli.terminal import plain_console, quiet, slug
+from curro.cli.terminal import accuracy, describe, plain_console, progress_bar, quiet, slug
 from curro.errors import ConfigError
-from curro.messages import printable
-from curro.storage.run_folder import RunFolder
-from curro.training.config_file import read_settings
-from curro.training.settings import TrainSettings
+from curro.runs.folder import RunFolder
+from curro.text import printable
+from curro.training.settings import TrainSettings, read_settings
 
 if TYPE_CHECKING:
     from curro.training.prepared import Prepared
@@ -47,7 +45,7 @@ def train(
     """
     quiet()
     from curro.report.advice import advise
-    from curro.report.run_reader import read_history
+    from curro.runs.reader import read_history
     from curro.training.prepared import prepare
     from curro.training.run import train as run
 

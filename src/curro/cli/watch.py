@@ -11,7 +11,7 @@ import typer
 
 from curro.cli.terminal import plain_console
 from curro.errors import ConfigError
-from curro.messages import printable
+from curro.text import printable
 
 
 def watch(

@@ -14,8 +14,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from curro.data.errors import DataError
-from curro.data.raw import RawRow
+from curro.data.raw import DataError, RawRow
 
 PROMPT = ("prompt", "question", "problem")
 ANSWER = ("reward_model.ground_truth", "answer", "solution", "ground_truth")

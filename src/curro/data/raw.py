@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from curro.errors import ConfigError, CurroError
+from curro.loading import Provider
+
 
 class RawRow(NamedTuple):
     """One row of a source.
@@ -24,3 +27,26 @@ class RawRow(NamedTuple):
 
 
 Rows = Iterator[RawRow]
+
+
+class DataError(CurroError):
+    """A data set that cannot be used: says what was wrong, where, and what to do."""
+
+
+def lab_family(source: str) -> str | None:
+    """The family that `lab:NAME[/DIFFICULTY]` names; None for another source."""
+    return source.removeprefix("lab:").partition("/")[0] if source.startswith("lab:") else None
+
+
+def read(source: str, provider: Provider, name: str, split: str, limit: int | None) -> Rows:
+    """The provider's problems of that name.
+
+    Raises:
+        DataError: no such name or split, or fewer problems than `limit`.
+    """
+    try:
+        problems = provider.problems(name, split, limit)
+    except ConfigError as error:
+        raise DataError(f"{source}: {error}") from error
+    for number, row in enumerate(problems):
+        yield RawRow(source, f", problem {number}", row)

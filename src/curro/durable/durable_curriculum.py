@@ -6,26 +6,177 @@ import logging
 import os
 import re
 import zlib
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from curro.curriculum import Curriculum
-from curro.durable.calls import CALLS
-from curro.durable.latest_replies import LatestReplies
-from curro.durable.recorded_policy import RecordedPolicy
-from curro.durable.replies import pack
-from curro.errors import CheckpointError, CurroError
-from curro.policy import Policy
+from curro.durable.replies import error_of, pack
+from curro.errors import CheckpointError, ConfigError, CurroError, ExhaustedError
+from curro.policy import Policy, Reply
 from curro.storage import checkpoint
 from curro.storage.frames import decode, encode
 from curro.storage.journal import Journal
 from curro.storage.lock import only_process
+from curro.verdicts import Draw, Verdict
+
+
+def _observe_and_select(curriculum: Curriculum, given: dict[str, Any]) -> tuple[Verdict, Draw | None]:
+    chosen = {name: given.pop(name) for name in ("n", "step", "rollouts") if name in given}
+    verdict = curriculum.observe(**given)
+    try:
+        return verdict, curriculum.select(**chosen)
+    except ExhaustedError:
+        return verdict, None
+
+
+CALLS: dict[str, Callable[[Curriculum, dict[str, Any]], Any]] = {
+    "select": lambda curriculum, given: curriculum.select(**given),
+    "observe": lambda curriculum, given: curriculum.observe(**given),
+    "observe_and_select": _observe_and_select,
+    "drop": lambda curriculum, given: curriculum.drop(**given),
+}
+"""The calls that change a curriculum, by name; each takes the arguments of the method of that name.
+
+`observe_and_select` takes those of both, and gives no draw where fewer prompts are free than were asked for.
+"""
+
+
+KEPT = 10_000
+"""Clients whose latest reply is kept; beyond that, the one that has been silent longest is forgotten."""
+
+
+class _Latest(NamedTuple):
+    number: int
+    asked: int
+    reply: bytes
+
+
+class LatestReplies:
+    """By client, the number of its latest call, a checksum of what it asked, and the reply."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, _Latest] = {}
+
+    def repeated(self, client: str, number: int, asked: bytes) -> bytes | None:
+        """The reply, if this is the client's latest call once more; None for a new call.
+
+        Raises:
+            ConfigError: a number before the latest, or the latest with another question.
+        """
+        latest = self._of.get(client)
+        if latest is None or number > latest.number:
+            return None
+        if number < latest.number or zlib.crc32(asked) != latest.asked:
+            raise ConfigError(
+                f"call {number} of the client {client!r:.80} was another one, and its latest is "
+                f"{latest.number}: count the calls of a client up, and give each thread a client of its own"
+            )
+        return latest.reply
+
+    def has(self, client: str, number: int) -> bool:
+        """Whether the client's latest call has this number, or a later one."""
+        return client in self._of and number <= self._of[client].number
+
+    def keep(self, client: str, number: int, asked: bytes, reply: bytes) -> None:
+        """Note the reply to the client's call."""
+        self._of.pop(client, None)
+        self._of[client] = _Latest(number, zlib.crc32(asked), reply)
+        if len(self._of) > KEPT:
+            del self._of[next(iter(self._of))]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The replies one after the other, and of each its client, number, checksum and length."""
+        rows = [[client, one.number, one.asked, len(one.reply)] for client, one in self._of.items()]
+        together = b"".join(one.reply for one in self._of.values())
+        return {"rows": rows, "replies": np.frombuffer(together, np.uint8)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore `state_dict`."""
+        together, start = state["replies"].tobytes(), 0
+        self._of = {}
+        for client, number, asked, length in state["rows"]:
+            self._of[client] = _Latest(number, asked, together[start : start + length])
+            start += length
+
+
+class RecordedPolicy:
+    """Stands between a method and the policy, which may be lent late or again.
+
+    Attributes:
+        answers: what the policy answered since `begin`, in order, as values and arrays.
+    """
+
+    def __init__(self) -> None:
+        self._policy: Policy | None = None
+        self._told: deque[Any] | None = None
+        self.answers: list[Any] = []
+
+    def lend(self, policy: Policy) -> None:
+        """Ask this policy from now on."""
+        self._policy = policy
+
+    def begin(self, told: Iterable[Any] | None = None) -> None:
+        """A call begins; `told` are the answers of a call that is replayed, for which nobody is asked."""
+        self._told = None if told is None else deque(told)
+        self.answers = []
+
+    def answer(self, conversations: Sequence[Sequence[dict[str, str]]], max_tokens: int) -> list[Reply]:
+        """`Policy.answer`."""
+        found = self._ask(
+            lambda policy: {
+                "replies": [
+                    [reply.text, list(reply.prompt_ids), list(reply.completion_ids)]
+                    for reply in policy.answer(conversations, max_tokens)
+                ]
+            }
+        )
+        return [Reply(text, tuple(asked), tuple(answered)) for text, asked, answered in found["replies"]]
+
+    def prompt(self, number: int) -> str:
+        """`Policy.prompt`."""
+        return self._ask(lambda policy: {"text": policy.prompt(number)})["text"]
+
+    def hidden_states(self, prompts: Sequence[int]) -> np.ndarray:
+        """`Policy.hidden_states`."""
+        return self._ask(lambda policy: {"states": policy.hidden_states(prompts)})["states"]
+
+    def uncounted_rewards(self, prompts: Sequence[int], samples: int, seed: int) -> np.ndarray:
+        """`Policy.uncounted_rewards`."""
+        return self._ask(lambda policy: {"rewards": policy.uncounted_rewards(prompts, samples, seed)})[
+            "rewards"
+        ]
+
+    def backbone(self) -> tuple[Any, Any]:
+        """Refused: a journal cannot hold a model."""
+        if self._policy is not None:
+            self._policy.backbone()  # a host that cannot give it says why
+        raise ConfigError("this method copies the policy's weights, which a journal of calls cannot hold")
+
+    def _ask(self, question: Callable[[Policy], dict[str, Any]]) -> dict[str, Any]:
+        if self._told is not None:
+            if not self._told:
+                raise CheckpointError("the replayed call asks the policy more than it did when it was made")
+            found = self._told.popleft()
+        elif self._policy is None:
+            raise ConfigError("this method asks the policy, and no host has lent it")
+        else:
+            try:
+                found = question(self._policy)
+            except Exception as error:
+                self.answers.append(pack(error))
+                raise
+        self.answers.append(found)
+        if "error" in found:
+            raise error_of(found["error"])
+        return found
+
 
 SNAPSHOT_AFTER = 1 << 24
 """Bytes of calls after which a snapshot is taken; or as many as the latest snapshot has, if that is more."""

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import curro.errors
-from curro.draws import Draw
 from curro.policy import AuxiliarySamples
-from curro.verdicts import Verdict
+from curro.verdicts import Draw, Verdict
 
 Reply = Draw | Verdict | tuple[Verdict, Draw | None] | None
 

@@ -7,8 +7,12 @@ import json
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from curro.errors import EnvironmentFailure
+from curro.data.prompt_set import PromptSet
+from curro.errors import ConfigError, EnvironmentFailure
+from curro.loading import load_callable, load_object, provider
+from curro.registry import construct, parse_options
 from curro.reward.reward import Reward, Row, Score, key
+from curro.text import did_you_mean
 
 EPISODE_REWARD = "episode_reward"
 """The column in which an episode's reward reaches the reward function."""
@@ -96,3 +100,84 @@ def episode_reward(name: str) -> Reward:
         return [row[EPISODE_REWARD] for row in rows]
 
     return Reward(name, verify)
+
+
+class ObservationTokens:
+    """Tokens of an observation as they stand between two actions.
+
+    After a prompt of plain text an observation is its own text. In a conversation it is the user's next
+    message with all that the chat template writes between two turns of the assistant.
+
+    Args:
+        template: of chats, if it is another than the tokenizer's.
+        options: for the template.
+    """
+
+    def __init__(self, tokenizer: Any, *, template: str | None = None, options: Any = None) -> None:
+        self.tokenizer, self.options = tokenizer, {"chat_template": template, **(options or {})}
+
+    def __call__(self, text: str, *, conversation: bool) -> list[int]:
+        if not conversation:
+            return self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        before = [{"role": "user", "content": "-"}, {"role": "assistant", "content": "-"}]
+        start = self._tokens(before, add_generation_prompt=False)
+        ends = [i for i, token in enumerate(start) if token == self.tokenizer.eos_token_id]
+        if ends:  # the action brought its end of sequence; what a template writes after it is not yet there
+            start = start[: ends[-1] + 1]
+        whole = self._tokens([*before, {"role": "user", "content": text}], add_generation_prompt=True)
+        if whole[: len(start)] != start:
+            raise ConfigError(
+                "the chat template writes an assistant's turn differently once another message follows: "
+                "a conversation of several turns needs one that does not, or prompts of plain text"
+            )
+        return whole[len(start) :]
+
+    def _tokens(self, messages: list[dict[str, str]], **options: Any) -> list[int]:
+        return self.tokenizer.apply_chat_template(
+            messages, tokenize=True, return_dict=True, **self.options, **options
+        )["input_ids"]
+
+
+BUILTIN = {"bfcl": "curro.environments.bfcl:Bfcl"}
+
+
+def resolve_environment(spec: str | None, prompts: PromptSet) -> Environment | None:
+    """The environment that `spec` names; None for prompts that are answered in one turn.
+
+    Args:
+        spec: `bfcl`, or a function of your own that makes one, or its class, as `module:function`; with
+            options, `bfcl:partial=true`; None for that of the lab's or BFCL's prompts, where they have one.
+
+    Raises:
+        ConfigError: no such module or function, or what it makes is no environment.
+    """
+    if spec is not None:
+        return _checked(_made(spec), spec)
+    found = provider(prompts.source)
+    return None if found is None else found[0].environment(found[1])
+
+
+def _made(spec: str) -> Environment:
+    name, _, rest = spec.partition(":")
+    if name in BUILTIN:
+        factory = load_object(BUILTIN[name], "environment")
+    elif rest:
+        function, _, rest = rest.partition(":")
+        factory = load_callable(f"{name}:{function}", "environment")
+    else:
+        raise ConfigError(
+            f"no environment is called {spec!r}{did_you_mean(spec, BUILTIN)}; "
+            f"there is: {', '.join(BUILTIN)}; your own is module:function"
+        )
+    options = parse_options(rest, spec)
+    return construct(f"environment {name!r}", factory, options, options.pop("", []))
+
+
+def _checked(made: Environment, spec: str) -> Environment:
+    for name in ("turns", "turn_tokens"):
+        value = getattr(made, name, None)
+        if not isinstance(value, int) or value < 1:
+            raise ConfigError(f"environment {spec!r}: its {name} is a number from 1, not {value!r}")
+    if not callable(getattr(made, "start", None)):
+        raise ConfigError(f"environment {spec!r} has no method start(row, seed)")
+    return made

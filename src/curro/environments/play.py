@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from curro.environments.environment import Environment, Watched
-from curro.environments.observation import ObservationTokens
+from curro.environments.environment import Environment, ObservationTokens, Watched
 from curro.reward.reward import Row, Score
 
 Tokens = list[int]

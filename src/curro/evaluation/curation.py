@@ -16,7 +16,7 @@ from curro.admission.band import DifficultyBand, between
 from curro.data import PromptSet, load_prompts
 from curro.errors import ConfigError
 from curro.evaluation.estimate_folder import EstimateError, EstimateFolder
-from curro.storage.atomic import replacing
+from curro.storage.files import replacing
 
 ORDERS = ("data", "easy-first", "hard-first")
 

@@ -10,9 +10,96 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from curro.evaluation.intervals import wilson
-from curro.evaluation.pass_at_k import pass_at_k_of_each
-from curro.messages import printable
+from curro.errors import ConfigError
+from curro.text import printable
+
+Z95 = 1.959963984540054
+"""Of the normal distribution: 95% lie within so many standard deviations."""
+
+
+def wilson(values_P: np.ndarray, samples: int, z: float = Z95) -> tuple[float, float]:
+    """Wilson's score interval of a mean over problems, with the effective number of problems.
+
+    The problems are taken for a sample of those that could have been asked, so the variance between them is
+    what counts, not that between the samples of one problem. With the mean m and the variance s2 of the
+    values, the effective number is n = P m (1 - m) / s2: P where every value is 0 or 1, more where several
+    samples of a problem make its value more exact, and never more than all samples. Then
+
+        (m + z2 / 2n -+ z sqrt(m (1 - m) / n + z2 / 4n2)) / (1 + z2 / n),    z2 = z z
+
+    which does not shrink to a point where all problems are solved, or none is.
+
+    Wilson, "Probable inference, the law of succession, and statistical inference" (1927); the effective
+    number as in Korn and Graubard (1998).
+
+    Args:
+        values_P: of each problem, from 0 to 1: the share of its samples that are right, or its pass@k.
+        samples: of each problem.
+
+    Returns:
+        the ends of the 95% interval (for the default z).
+    """
+    values = np.asarray(values_P, np.float64)
+    mean, variance = values.mean(), values.var()
+    spread = mean * (1 - mean)
+    n = len(values) * min(spread / variance if variance > 0 else 1.0, samples)
+    n = max(n, float(len(values)))
+    centre, half = mean + z * z / (2 * n), z * np.sqrt(spread / n + (z / (2 * n)) ** 2)
+    return float((centre - half) / (1 + z * z / n)), float((centre + half) / (1 + z * z / n))
+
+
+ROUNDING = 1e-6
+"""Of the reward range: so far below complete success an attempt still counts as right."""
+
+
+def held_out_scores(rewards_PG: np.ndarray, reward_range: tuple[float, float]) -> dict[str, float]:
+    """What run folders have of an evaluation.
+
+    Args:
+        rewards_PG: of G samples of each prompt; NaN, which is as wrong as 0, where there is none.
+        reward_range: the rewards of complete failure and of complete success.
+
+    Returns:
+        `eval/pass@1`, `eval/pass@G`, and `eval/reward`, the mean reward.
+
+    Raises:
+        ConfigError: no prompts, or no samples.
+    """
+    low, high = reward_range
+    rewards, samples = np.nan_to_num(rewards_PG), rewards_PG.shape[1]
+    correct_P = (rewards >= high - ROUNDING * (high - low)).sum(axis=1)
+    accuracy = {f"eval/pass@{k}": pass_at_k(correct_P, samples, k) for k in {1, samples}}
+    return accuracy | {"eval/reward": float(rewards.mean())}
+
+
+def pass_at_k_of_each(correct_P: np.ndarray, samples: int, k: int) -> np.ndarray:
+    """The unbiased estimate 1 - C(n-c, k) / C(n, k) of each prompt, float64 (P,).
+
+    Chen et al., "Evaluating Large Language Models Trained on Code" (2021), equation 1.
+
+    Args:
+        correct_P: how many of a prompt's samples are right, int (P,).
+        samples: n, how many samples each prompt has.
+        k: from 1 to n.
+
+    Raises:
+        ConfigError: k outside 1..n, or more right samples than samples.
+    """
+    if not 1 <= k <= samples:
+        raise ConfigError(f"pass@{k} needs at least {k} samples a prompt and k >= 1; there are {samples}")
+    correct = np.asarray(correct_P)
+    if correct.size == 0 or correct.min() < 0 or correct.max() > samples:
+        raise ConfigError(f"counts of right samples are between 0 and {samples}, for at least one prompt")
+    wrong = samples - correct
+    none_right = np.ones(len(correct))
+    for i in range(k):
+        none_right *= np.maximum(wrong - i, 0) / (samples - i)
+    return 1 - none_right
+
+
+def pass_at_k(correct_P: np.ndarray, samples: int, k: int) -> float:
+    """The mean of `pass_at_k_of_each` over prompts; arguments and errors as there."""
+    return float(pass_at_k_of_each(correct_P, samples, k).mean())
 
 
 @dataclass(frozen=True)

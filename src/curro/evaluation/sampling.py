@@ -7,15 +7,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 
-from curro.environments.environment import EPISODE_REWARD, Environment, episode_seed
-from curro.environments.observation import ObservationTokens
+from curro.data.prompt_set import PromptSet
+from curro.environments.environment import EPISODE_REWARD, Environment, ObservationTokens, episode_seed
 from curro.environments.play import Trajectory, play
+from curro.evaluation.results import held_out_scores
 from curro.reward.completion import with_facts
-from curro.reward.reward import Row
+from curro.reward.reward import Reward, Row
+from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.plain_generation import end_ids, generation_config, padded, prompt_ids
-from curro.rollout.engines.sampling_settings import SamplingSettings
 
 
 @contextmanager
@@ -146,3 +148,57 @@ def _generate(
 
 def _up_to_end(ids: list[int], ends: set[int]) -> list[int]:
     return ids[: next((i + 1 for i, token in enumerate(ids) if token in ends), len(ids))]
+
+
+def sampled_rewards(
+    model: Any,
+    tokenizer: Any,
+    rows: Sequence[Row],
+    reward: Reward,
+    *,
+    samples: int,
+    settings: SamplingSettings,
+    environment: Environment | None = None,
+) -> np.ndarray:
+    """Sample with torch's own generator and score.
+
+    Args:
+        rows: of P prompts.
+        samples: G, completions a prompt; episodes, where there is an `environment`.
+        settings: of a completion; an episode's observations count towards its length.
+
+    Returns:
+        rewards_PG, float64; NaN where the reward did not score.
+    """
+    completions, repeated = attempts(
+        model, tokenizer, rows, environment=environment, n=samples, settings=settings
+    )
+    scores = reward.score(completions, repeated)
+    return np.array([np.nan if score is None else score for score in scores]).reshape(len(rows), samples)
+
+
+def evaluate(
+    model: Any,
+    tokenizer: Any,
+    prompts: PromptSet,
+    reward: Reward,
+    *,
+    samples: int,
+    settings: SamplingSettings,
+    environment: Environment | None = None,
+    reward_range: tuple[float, float] = (0.0, 1.0),
+    seed: int = 0,
+) -> dict[str, float]:
+    """Sample, score and count.
+
+    Sampling has its own random numbers, so training goes on as if there had been no evaluation.
+
+    Args:
+        samples, settings, environment: as `sampled_rewards` takes them.
+        reward_range: as `held_out_scores` takes it, which makes what is returned.
+    """
+    with beside_training(model, seed):
+        rewards_PG = sampled_rewards(
+            model, tokenizer, prompts, reward, environment=environment, samples=samples, settings=settings
+        )
+    return held_out_scores(rewards_PG, reward_range)

@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from curro.errors import ConfigError
 from curro.lab.families.chain_sum import ChainSum
-from curro.lab.families.chains import Chains
-from curro.lab.families.chains_calibrated import ChainsCalibrated
-from curro.lab.families.chains_judge import ChainsJudge
-from curro.lab.families.chains_share import ChainsShare
+from curro.lab.families.chains import Chains, ChainsCalibrated, ChainsJudge, ChainsShare
 from curro.lab.families.leg_counting import LegCounting
 from curro.lab.families.locks import Locks
 from curro.lab.families.spell_backward import SpellBackward

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from curro import lab
-from curro.lab.episodes import EpisodeFamily
-from curro.lab.scores import Verify, verify_with
+from curro.lab.sampling import EpisodeFamily, Verify, verify_with
 
 DEFAULT_SIZE = 4000
 
 
 class Lab:
-    """A `curro.providers.Provider` of the lab's problems, scores, environments and models.
+    """A `curro.loading.Provider` of the lab's problems, scores, environments and models.
 
     Raises:
         ConfigError: from every method, for a family, difficulty or split that there is not.

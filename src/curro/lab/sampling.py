@@ -2,17 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import random
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
-from curro.evaluation.pass_rates import sampled_rewards
-from curro.lab.episodes import EpisodeFamily
+from curro.environments.environment import EPISODE_REWARD, Episode
+from curro.errors import ConfigError
+from curro.evaluation.sampling import sampled_rewards
 from curro.lab.family import Family, Row
-from curro.lab.scores import verify_with
 from curro.reward.reward import Reward
-from curro.rollout.engines.sampling_settings import SamplingSettings
+from curro.rollout.engines.engine import SamplingSettings
+
+Verify = Callable[[Sequence[str], Sequence[Row]], list[float | None]]
+
+
+def verify_with(family: Family) -> Verify:
+    """The family's scores of texts; of episodes, those that its environment gave."""
+
+    def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[float | None]:
+        return [
+            row[EPISODE_REWARD] if EPISODE_REWARD in row else family.score(completion, row)
+            for completion, row in zip(completions, rows, strict=True)
+        ]
+
+    return verify
+
+
+class EpisodeFamily(Family):
+    """A family whose problems are solved by actions that an environment answers.
+
+    Attributes:
+        turns, turn_tokens: as of every `curro.environments.Environment`.
+    """
+
+    turns: ClassVar[int]
+    turn_tokens: ClassVar[int]
+
+    @abstractmethod
+    def start(self, row: Row, seed: int) -> Episode:
+        """The problem's environment in its first state."""
+
+    @abstractmethod
+    def dialogue(self, row: Row, rng: random.Random | None = None) -> list[str]:
+        """Actions and the observations between them; with `rng`, every skill fails at its own rate."""
+
+    def demonstration(self, rng: random.Random) -> tuple[str, ...]:
+        """A prompt of the training split, short or hard, and an episode with mistakes, turn by turn."""
+        row = self.practice(rng)
+        return row["prompt"], *self.dialogue(row, rng)
+
+    def worked(self, row: Row, rng: random.Random | None = None) -> str:
+        return "".join(self.dialogue(row, rng))
+
+    def score(self, completion: str, row: Row) -> float:
+        """Text has no score: what is written in one turn was never executed.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise ConfigError(
+            f"{self.name} is played turn by turn and scored by its environment: "
+            "train and evaluate it with `curro train`"
+        )
 
 
 def pass_rates(model: Any, tokenizer: Any, family: Family, rows: Sequence[Row], n: int) -> np.ndarray:

@@ -25,9 +25,8 @@ from curro.errors import ConfigError, CurroError
 from curro.lab import family as family_of
 from curro.lab.family import Difficulty, Family
 from curro.lab.judging import JudgingFamily
-from curro.lab.model import CHECKPOINTS, build_model
+from curro.lab.model import CHECKPOINTS, build_model, build_tokenizer
 from curro.lab.sampling import pass_rates
-from curro.lab.tokenizer import build_tokenizer
 
 SYSTEM = "You are a helpful assistant."
 EDGES = (0.0, 1e-9, 0.2, 0.4, 0.6, 0.8, 1.0 - 1e-9, 1.1)

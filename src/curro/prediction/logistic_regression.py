@@ -8,8 +8,132 @@ from typing import Any
 import numpy as np
 
 from curro.errors import CheckpointError
-from curro.prediction.logistic_kernels import centre_and_live, newton_step, predict
-from curro.saved_state import require
+from curro.index.compiled import kernel, part, sum_part
+from curro.storage.checkpoint import require
+
+FLAT_BIAS = 1e-6
+"""The penalty of the bias."""
+
+
+@part
+def _logistic(x):  # type: ignore[no-untyped-def]
+    return 1 / (1 + np.exp(-min(max(x, -30.0), 30.0)))
+
+
+@sum_part
+def _row_times(features, k, weight):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for d in range(weight.size):
+        total += features[k, d] * weight[d]
+    return total
+
+
+@part
+def _times(features, centre, bias, weight, out):  # type: ignore[no-untyped-def]
+    """bias + (x - centre) weight of each row x."""
+    shift = bias
+    for d in range(centre.size):
+        shift -= centre[d] * weight[d]
+    for k in range(out.size):
+        out[k] = shift + _row_times(features, k, weight)
+
+
+@part
+def _back(features, centre, rows, out):  # type: ignore[no-untyped-def]
+    """Sums over the rows of rows[k] (x - centre), into `out`; returns the sum of `rows`."""
+    out[:] = 0
+    whole = 0.0
+    for k in range(rows.size):
+        whole += rows[k]
+        for d in range(out.size):
+            out[d] += rows[k] * features[k, d]
+    for d in range(out.size):
+        out[d] -= centre[d] * whole
+    return whole
+
+
+@kernel
+def predict(features, centre, bias, weight, out):  # type: ignore[no-untyped-def]
+    """Success rates of the rows."""
+    _times(features, centre, bias, weight, out)
+    for k in range(out.size):
+        out[k] = _logistic(out[k])
+
+
+@kernel
+def centre_and_live(features, trials, centre, live):  # type: ignore[no-untyped-def]
+    """The mean of each feature, weighted by trials, and whether it varies at all."""
+    centre[:], live[:] = 0, False
+    for k in range(trials.size):
+        for d in range(centre.size):
+            centre[d] += trials[k] * features[k, d]
+            live[d] |= features[k, d] != features[0, d]
+    total = trials.sum()
+    for d in range(centre.size):
+        centre[d] /= total
+
+
+@kernel
+def newton_step(  # type: ignore[no-untyped-def]
+    features, rate, trials, centre, live, penalty, mean, rounds, farthest, bias, weight, diagonal
+):
+    """One step of Newton's method, by conjugate gradients with the Hessian's diagonal in front.
+
+    Moves `weight` and fills `diagonal`, the Hessian's; returns the bias.
+    """
+    count, width = rate.size, centre.size
+    logit, curve, rest = np.empty(count), np.empty(count), np.empty(count)
+    _times(features, centre, bias, weight, logit)
+    for k in range(count):
+        p = _logistic(logit[k])
+        curve[k] = trials[k] * max(p * (1 - p), 1e-4)
+        rest[k] = trials[k] * (rate[k] - p)
+    residual = np.empty(width)
+    residual_0 = _back(features, centre, rest, residual) - FLAT_BIAS * bias
+    once = np.zeros(width)
+    diagonal[:] = 0
+    whole = curve.sum()
+    for k in range(count):
+        for d in range(width):
+            bent = curve[k] * features[k, d]
+            once[d] += bent
+            diagonal[d] += bent * features[k, d]
+    for d in range(width):
+        spread = diagonal[d] + centre[d] * (centre[d] * whole - 2 * once[d])
+        diagonal[d] = max(spread, 0.0) + penalty[d]
+        residual[d] = residual[d] - penalty[d] * (weight[d] - mean[d]) if live[d] else 0.0
+    step, search, image = np.zeros(width), residual / diagonal, np.empty(width)
+    step_0, search_0 = 0.0, residual_0 / (whole + FLAT_BIAS)
+    length = residual_0 * search_0 + (residual * search).sum()
+    enough = 1e-16 * length
+    for _ in range(rounds):
+        if not length > enough:
+            break
+        _times(features, centre, search_0, search, logit)
+        for k in range(count):
+            logit[k] *= curve[k]
+        image_0 = _back(features, centre, logit, image) + FLAT_BIAS * search_0
+        along = search_0 * image_0
+        for d in range(width):
+            image[d] += penalty[d] * search[d]
+            along += search[d] * image[d]
+        far = length / along
+        step_0 += far * search_0
+        residual_0 -= far * image_0
+        before, length = length, residual_0 * residual_0 / (whole + FLAT_BIAS)
+        for d in range(width):
+            step[d] += far * search[d]
+            residual[d] = residual[d] - far * image[d] if live[d] else 0.0
+            length += residual[d] * residual[d] / diagonal[d]
+        search_0 = residual_0 / (whole + FLAT_BIAS) + length / before * search_0
+        for d in range(width):
+            search[d] = residual[d] / diagonal[d] + length / before * search[d]
+    _times(features, centre, step_0, step, logit)
+    short = min(1.0, farthest / max(np.abs(logit).max(), 1e-9))
+    for d in range(width):
+        weight[d] += short * step[d]
+    return bias + short * step_0
+
 
 ROUNDS = 3
 """Conjugate gradients of a Newton step."""
@@ -91,3 +215,52 @@ class LogisticRegression:
         require(fine, "regression", "has numbers that are not finite, or penalties that are not above 0")
         self.centre_D, self.weight_D = state["centre"].copy(), state["weight"].copy()
         self.bias, self.penalty_B = float(state["bias"]), state["penalty"].copy()
+
+
+WINDOW = 64
+"""Groups that the line remembers; while the policy learns, those of a hundred groups ago mislead it."""
+PRIOR = 32
+"""Groups that came out as predicted before the first one: half at 0, half at the highest variance, 1/4."""
+
+
+class Calibration:
+    """Least squares of realised on predicted values, of which the oldest fade.
+
+    What is chosen for its high prediction comes out lower on average (the winner's curse), and what is
+    predicted to be near 0 comes out higher. Only groups that were chosen tell of that. The line never falls,
+    so it changes no choice among the predictions of one moment.
+    """
+
+    def __init__(self) -> None:
+        high = 0.25
+        # of 1, x, y, x^2 and x y
+        self.sums = PRIOR * np.array([1, high / 2, high / 2, high**2 / 2, high**2 / 2])
+
+    def learn(self, predicted_P: np.ndarray, realised_P: np.ndarray) -> None:
+        """Take in groups (P,)."""
+        x, y = predicted_P, realised_P
+        new = np.array([len(x), x.sum(), y.sum(), (x * x).sum(), (x * y).sum()])
+        self.sums = (1 - 1 / WINDOW) ** len(x) * self.sums + new
+
+    @property
+    def line(self) -> tuple[float, float]:
+        """Where it stands at 0, and its slope, neither below 0."""
+        x, y, xx, xy = (self.sums[1:] / self.sums[0]).tolist()
+        slope = max(xy - x * y, 0.0) / max(xx - x * x, 1e-12)
+        if slope * x > y:
+            slope = y / max(x, 1e-12)
+        return y - slope * x, slope
+
+    def __call__(self, predicted_P: np.ndarray) -> np.ndarray:
+        """What is to be expected of predictions (P,)."""
+        start, slope = self.line
+        return start + slope * predicted_P
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"sums": self.sums.copy()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        sums = state["sums"]
+        fine = sums.shape == self.sums.shape and np.isfinite(sums).all() and sums[0] > 0
+        require(fine, "calibration/sums", "is not of groups")
+        self.sums = sums.copy()

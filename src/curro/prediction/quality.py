@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from curro.group_order import by_prompt
-from curro.saved_state import require
+from curro.groups import by_prompt
+from curro.storage.checkpoint import require
 
 WINDOW = 512
 """Groups over which quality is measured."""

@@ -10,12 +10,11 @@ import torch
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from curro.errors import CheckpointError, ConfigError
-from curro.group_order import by_prompt
-from curro.groups import Groups
+from curro.groups import Groups, by_prompt
 from curro.policy import AuxiliarySamples, Policy
 from curro.prediction.base import Predictor
 from curro.prompts import PromptTable
-from curro.saved_state import require, require_prompts
+from curro.storage.checkpoint import require, require_prompts
 
 PREDICTS = ("success-rate", "variance")
 MAX_TOKENS = 2048

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from curro.errors import CurroError
 from curro.report.compare import Row, comparison_table, render_comparison
-from curro.report.inspect import inspect_run
-from curro.report.inspect_prompt import inspect_prompt
+from curro.report.inspect import inspect_prompt, inspect_run
 
 if TYPE_CHECKING:
-    from curro.report.compare_page import write_comparison
-    from curro.report.page import write_report
+    from curro.report.pages import write_comparison, write_report
 
 __all__ = [
     "Row",
@@ -27,7 +25,7 @@ __all__ = [
     "write_report",
 ]
 
-_PAGES = {"write_report": "curro.report.page", "write_comparison": "curro.report.compare_page"}
+_PAGES = {"write_report": "curro.report.pages", "write_comparison": "curro.report.pages"}
 
 
 def __getattr__(name: str) -> Any:

@@ -11,10 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from curro.errors import RunError
-from curro.report.history import History
 from curro.report.rankings import readable
-from curro.report.run_reader import read_history
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
+from curro.runs.reader import History, read_history
 
 METRIC = "eval/pass@1"
 

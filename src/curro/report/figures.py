@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from curro.report.charts import Chart, Series, Style, time_bins, trailing_mean
-from curro.report.history import LEARNABLE, SOLVED, UNSOLVED, Groups, History
+from curro.runs.reader import LEARNABLE, SOLVED, UNSOLVED, Groups, History
 from curro.selection.base import Reason
 
 QUARTERS: list[str | None] = ["0", None, "0.25", None, "0.5", None, "0.75", None, "1"]

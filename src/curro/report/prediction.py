@@ -9,7 +9,7 @@ import numpy as np
 from curro.prediction.quality import rank_correlation
 from curro.report.charts import Chart, Series
 from curro.report.figures import GREY, STEP
-from curro.report.history import History, scale
+from curro.runs.reader import History, scale
 from curro.selection.base import Reason
 
 BINS, WINDOW, MOST_WINDOWS = 10, 64, 30

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from curro.messages import printable
 from curro.report.figures import reason_name
-from curro.report.growing_columns import GrowingColumns
-from curro.report.history import Groups
-from curro.storage.growing_file import BLOCK, GrowingFile, line_starts, parse_columns
+from curro.runs.reader import Groups, GrowingColumns
+from curro.storage.json_lines import BLOCK, GrowingFile, line_starts, parse_columns
+from curro.text import printable
 
 VISITS, KEPT = 200, 20
 """The most visits, and the most groups of kept rollouts, of a prompt's history: the latest."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from curro.messages import printable
-from curro.report.history import LEARNABLE, UNSOLVED, Groups
+from curro.runs.reader import LEARNABLE, UNSOLVED, Groups
+from curro.text import printable
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from curro.report.charts import Chart, Series, time_bins, trailing_mean
 from curro.report.figures import GREY, SPANS, STEP, latest_by_span, lines
-from curro.report.history import LEARNABLE, Groups, History
+from curro.runs.reader import LEARNABLE, Groups, History
 
 
 def without_gradient(history: History) -> Chart | None:

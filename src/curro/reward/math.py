@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from curro.reward import isolated
-from curro.reward.final_answer import final_answer, last_boxed
+from curro.reward.completion import final_answer, last_boxed
 from curro.reward.reward import Row, Score
 
 _LONGEST_ANSWER = 1000

@@ -13,7 +13,7 @@ from typing import Any
 
 from curro.errors import RewardError
 from curro.reward import isolated
-from curro.reward.final_answer import final_answer, in_answer_tags
+from curro.reward.completion import final_answer, in_answer_tags
 from curro.reward.reward import Row, Score, key
 
 

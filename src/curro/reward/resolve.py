@@ -2,19 +2,148 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from curro.data.prompt_set import PromptSet
 from curro.errors import ConfigError
-from curro.messages import did_you_mean
-from curro.providers import provider
+from curro.loading import provider
 from curro.registry import construct, parse_options
-from curro.reward import reasoning_gym
-from curro.reward.builtin import BUILTIN, check_columns
-from curro.reward.reward import Reward
+from curro.reward import function_calls, reasoning_gym
+from curro.reward import math as math_reward
+from curro.reward import text as exact_reward
+from curro.reward.code import Code
+from curro.reward.language import Language
+from curro.reward.reward import Reward, Row, Score
+from curro.reward.text import Cosine, Format, Overlong, Repetition
 from curro.reward.user_processes import Limits, loader
-from curro.reward.weighted import WeightedReward
+from curro.text import did_you_mean
+
+Verify = Callable[[Sequence[str], Sequence[Row]], Sequence[Score]]
+
+
+@dataclass(frozen=True)
+class Builtin:
+    """A reward by its short name.
+
+    Attributes:
+        make: from options to the verifier.
+        needs: what its rows need: "answer", "tests", "metadata", or "" for nothing.
+    """
+
+    make: Callable[..., Verify]
+    needs: str = ""
+
+
+def _cosine(limit: int, of: str = "math", **values: float) -> Cosine:
+    if of not in _CORRECT:
+        raise ConfigError(
+            f"cosine: of is one of {', '.join(_CORRECT)}, not {of!r}{did_you_mean(str(of), _CORRECT)}"
+        )
+    return Cosine(_CORRECT[of], limit, **values)
+
+
+def _without_options(verify: Verify) -> Callable[[], Verify]:
+    return lambda: verify
+
+
+_CORRECT: dict[str, Verify] = {"math": math_reward.verify, "exact": exact_reward.verify}
+
+BUILTIN: dict[str, Builtin] = {
+    "math": Builtin(_without_options(math_reward.verify), "answer"),
+    "exact": Builtin(_without_options(exact_reward.verify), "answer"),
+    "reasoning-gym": Builtin(_without_options(reasoning_gym.verify), "metadata"),
+    "code": Builtin(Code, "tests"),
+    "function-calls": Builtin(_without_options(function_calls.verify), "answer"),
+    "format": Builtin(Format),
+    "language": Builtin(Language),
+    "cosine": Builtin(_cosine, "answer"),
+    "overlong": Builtin(Overlong),
+    "repetition": Builtin(Repetition),
+}
+
+
+def check_columns(name: str, first: Row, rows: Any) -> None:
+    """Raises ConfigError where the prompts lack what the reward `name` needs; `first` is the first row."""
+    needs = BUILTIN[name].needs
+    if needs == "metadata" and reasoning_gym.source_data_set(first) is None:
+        raise ConfigError(
+            f"the reward {name!r} needs rows with metadata that name their source_dataset, as "
+            f"reasoning-gym writes them; the columns are {', '.join(first)}"
+        )
+    if needs == "tests" and all(row.get("tests") is None and row["answer"] is None for row in rows):
+        raise ConfigError(
+            f"the reward {name!r} needs a column `tests`, or tests as the answers; the columns are "
+            f"{', '.join(first)}"
+        )
+    if needs == "answer" and all(row["answer"] is None for row in rows):
+        raise ConfigError(
+            f"the reward {name!r} compares with an answer and no row has one: name its column with "
+            f"answer_column; the columns are {', '.join(first)}"
+        )
+
+
+class WeightedReward(Reward):
+    """The sum of several rewards, each times its weight.
+
+    A completion is scored where every part gives a number; elsewhere no part has one.
+
+    Args:
+        name: of the whole.
+        parts: the rewards and their weights; their names are those of the parts.
+
+    Raises:
+        ConfigError: two parts have one name.
+    """
+
+    def __init__(self, name: str, parts: Sequence[tuple[float, Reward]]) -> None:
+        super().__init__(name, self._sum)
+        names = [part.name for _, part in parts]
+        if len(set(names)) < len(names):
+            raise ConfigError(f"reward {name!r}: each part stands once, and a part's name is one part's")
+        object.__setattr__(self, "parts", tuple(parts))
+
+    parts: tuple[tuple[float, Reward], ...]
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        return {part.name: weight for weight, part in self.parts}
+
+    @property
+    def notes(self) -> list[str]:
+        return [note for _, part in self.parts for note in part.notes]
+
+    def named(self, completions: Sequence[str], rows: Sequence[Row]) -> dict[str, list[Score]]:
+        return _where_all({part.name: part.score(completions, rows) for _, part in self.parts})
+
+    async def named_async(self, completions: Sequence[str], rows: Sequence[Row]) -> dict[str, list[Score]]:
+        every = await asyncio.gather(*(part.named_async(completions, rows) for _, part in self.parts))
+        return _where_all({name: scores for named in every for name, scores in named.items()})
+
+    def _sum(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+        named = self.named(completions, rows)
+        weights = list(self.weights.values())
+        return [
+            None if any(score is None for score in scores) else _dot(weights, scores)
+            for scores in zip(*named.values(), strict=True)
+        ]
+
+
+def _where_all(named: dict[str, list[Score]]) -> dict[str, list[Score]]:
+    scored = [all(score is not None for score in scores) for scores in zip(*named.values(), strict=True)]
+    return {
+        name: [score if ok else None for score, ok in zip(scores, scored, strict=True)]
+        for name, scores in named.items()
+    }
+
+
+def _dot(weights: Sequence[float], scores: Sequence[Score]) -> float:
+    return sum(weight * score for weight, score in zip(weights, scores, strict=True) if score is not None)
+
 
 _NAMES = [*BUILTIN, "lab", "auto"]
 _TERM = re.compile(r"(?:(?P<weight>-?[0-9.]+(?:e-?[0-9]+)?)\*)?(?P<spec>.*)", re.DOTALL)
@@ -31,7 +160,7 @@ def resolve_reward(
 
     Args:
         spec: `math`, `exact`, `format`, `overlong:limit=4096,buffer=512`, or another of
-            `curro.reward.builtin` with its options; `lab` (for prompts of the lab) or `lab:FAMILY`; a
+            `curro.reward.resolve` with its options; `lab` (for prompts of the lab) or `lab:FAMILY`; a
             function of your own as `module:function`, with options that it is called with besides
             (`module:function:option=value`); or `auto`: the lab's prompts get `lab`, those with
             reasoning-gym's metadata `reasoning-gym`, all others `math`. Several with a plus between are a

@@ -6,21 +6,173 @@ The state machine does no I/O. Three drivers feed it: `curro.rollout.filler` fro
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from curro.draws import Draw
-from curro.errors import FillError
-from curro.rollout.fill_counts import FillCounts
+from curro.errors import ExhaustedError, FillError
 from curro.rollout.fill_settings import FillSettings
-from curro.rollout.rejected_groups import RejectedGroups
-from curro.rollout.short_batch import explain
+from curro.verdicts import Draw, joined
+
+
+@dataclass
+class FillCounts:
+    """What fills have done, in groups.
+
+    `given_out = admitted + rejected + failed + stale + cancelled + in flight` at all times.
+
+    Attributes:
+        draws: how often prompts were drawn.
+        given_out: groups that were sent to be rolled out.
+        repeats: prompts that were drawn again for the same batch, and not rolled out again.
+        admitted, rejected: groups that the curriculum observed, by what its gate said.
+        failed: groups whose generation or scoring failed.
+        stale: groups that were dropped because they were too old.
+        cancelled: groups that were given up before they ended.
+        filtered, expired: admitted groups that did not stay: a filter of the trainer's own removed them, or
+            they grew too old before a batch took them.
+        topped_up: rejected groups that came into a batch because it was short.
+        rejected_reward: the sum of the rejected groups' mean rewards.
+    """
+
+    draws: int = 0
+    given_out: int = 0
+    repeats: int = 0
+    admitted: int = 0
+    rejected: int = 0
+    failed: int = 0
+    stale: int = 0
+    cancelled: int = 0
+    filtered: int = 0
+    expired: int = 0
+    topped_up: int = 0
+    rejected_reward: float = 0.0
+
+    @property
+    def dropped(self) -> int:
+        """Groups that the curriculum never observed."""
+        return self.failed + self.stale + self.cancelled
+
+    @property
+    def ended(self) -> int:
+        """Groups that came to an end; groups that were cancelled did not."""
+        return self.admitted + self.rejected + self.failed + self.stale
+
+    def since(self, before: Self) -> Self:
+        """What was counted after `before`."""
+        differences = {one.name: getattr(self, one.name) - getattr(before, one.name) for one in fields(self)}
+        return type(self)(**differences)
+
+    def metrics(self) -> dict[str, float]:
+        """The counts under the names `fill/...`; the mean reward of rejected groups where there are any."""
+        found = {one.name: float(getattr(self, one.name)) for one in fields(self)}
+        total = found.pop("rejected_reward")
+        if self.rejected:
+            found["rejected_reward"] = total / self.rejected
+        return {f"fill/{name}": number for name, number in found.items()}
+
 
 GroupT = TypeVar("GroupT")
+
+
+@dataclass(order=True)
+class _Rejected(Generic[GroupT]):
+    """A rejected group in a heap whose first entry is the least informative, of equal ones the last drawn."""
+
+    informativeness: float
+    minus_ticket: int
+    group: GroupT = field(compare=False)
+
+
+class RejectedGroups(Generic[GroupT]):
+    """The best rejected groups of a batch.
+
+    Args:
+        weigh: what a group counts for in the size of a batch.
+    """
+
+    def __init__(self, weigh: Callable[[GroupT], int]) -> None:
+        self.weigh = weigh
+        self._heap: list[_Rejected[GroupT]] = []
+        self._size = 0
+
+    def add(self, ticket: int, group: GroupT, informativeness: float, missing: int) -> None:
+        """Keep a group, and let go of those that the others make needless.
+
+        Args:
+            missing: what the batch still lacks.
+        """
+        heapq.heappush(self._heap, _Rejected(informativeness, -ticket, group))
+        self._size += self.weigh(group)
+        while self._heap and self._size - self.weigh(self._heap[0].group) >= missing:
+            self._size -= self.weigh(heapq.heappop(self._heap).group)
+
+    def best(self) -> list[GroupT]:
+        """The groups that were kept, the most informative first."""
+        return [one.group for one in sorted(self._heap, reverse=True)]
+
+
+LOSSES = {
+    "rejected": "rejected by the gate",
+    "failed": "failed",
+    "stale": "too old",
+    "filtered": "removed by the trainer's own filter",
+    "expired": "too old before they were trained on",
+}
+"""Why a group that ended is not in the batch, in words for messages."""
+
+ADVICE = {
+    "rejected": "widen the gate",
+    "failed": "look for the errors of the engine and of the reward",
+    "stale": "allow older groups",
+    "filtered": "turn the trainer's own filter off",
+    "expired": "allow older groups",
+    "limit": "raise the limit of the fill",
+    "prompts": "take more data or smaller batches",
+    "seconds": "allow more seconds",
+    "short": "choose another `when_short`",
+}
+"""What to do about each loss, and about what ran out."""
+
+
+def explain(
+    step: int,
+    progress: str,
+    reason: str,
+    counts: FillCounts,
+    *,
+    settings: FillSettings,
+    prompts: int,
+    advice: Mapping[str, str],
+) -> str:
+    """Why the batch of a step is short.
+
+    Args:
+        progress: how far it came, as "3 of 8 groups are admitted".
+        reason: what ran out: "limit", "prompts", "seconds", or nothing.
+        counts: of this batch.
+        prompts: how many the data set has.
+        advice: what to do about a loss or about what ran out, in place of entries of `ADVICE`.
+    """
+    known = ADVICE | dict(advice)
+    losses = sorted((-getattr(counts, name), name) for name in LOSSES if getattr(counts, name))
+    said = ", ".join(f"{-number} {LOSSES[name]}" for number, name in losses)
+    todo = [name for _, name in losses[:1]] + [reason] * bool(reason)
+    todo += ["short"] * (settings.when_short == "error")
+    steps = [known[name] for name in todo if known[name]]
+    ran_out = {
+        "limit": f"the limit of {settings.limit:g} batches was reached",
+        "prompts": f"all {prompts} prompts were tried or are in flight",
+        "seconds": "the time was over",
+    }.get(reason, "no more groups could be had")
+    return (
+        f"step {step} cannot be filled: {ran_out}, and {progress}. {counts.given_out} groups were given "
+        f"out{f' ({said})' if said else ''}: {', or '.join(steps) or 'ask for smaller batches'}"
+    )
 
 
 @dataclass(frozen=True)
@@ -35,7 +187,7 @@ class Fill(Generic[GroupT]):
     """Fills one batch after another with admitted groups.
 
     A driver calls `begin`; then, until `missing` is 0 or `reason` says why no more may be given out, it draws
-    prompts (`curro.rollout.fresh_draws.draw_fresh`) and reports every group that ends, by its ticket, to
+    prompts (`curro.rollout.fill.draw_fresh`) and reports every group that ends, by its ticket, to
     `admit`, `reject` or `lose`; then it calls `take`. It settles the tickets with the curriculum itself, and
     those that `release` returns too. No prompt is given out twice for one batch, unless the selection repeats
     prompts.
@@ -49,7 +201,7 @@ class Fill(Generic[GroupT]):
         unit: what sizes are numbers of, for messages.
         counts: where to count.
         advice: what to do about a loss or about what ran out, in place of entries of
-            `curro.rollout.short_batch.ADVICE`, where a driver's settings have names of their own.
+            `curro.rollout.fill.ADVICE`, where a driver's settings have names of their own.
 
     Attributes:
         n, step: the size of the batch that is being filled, as `weigh` counts, and its training step.
@@ -260,3 +412,53 @@ class Fill(Generic[GroupT]):
 
     def _give(self, given: dict[int, int]) -> None:
         self.given, self._given_prompts = given, set(given.values())
+
+
+class Port(Protocol):
+    """A `Curriculum`, or what passes calls on to one."""
+
+    def select(self, n: int, *, step: int, rollouts: int | None = None) -> Draw: ...
+
+    def drop(self, tickets: Any) -> None: ...
+
+
+def draw_fresh(port: Port, fill: Fill[Any], n: int, *, step: int, rollouts: int | None = None) -> Draw:
+    """As `Curriculum.select`, but no prompt that was given out for the batch before; gives the draw out.
+
+    A prompt is free as soon as its group is observed, and methods that look for the most informative prompts
+    would choose those that have just been admitted again. The ticket of such a prompt is held, and another
+    prompt is drawn, with its rollouts where there is a budget.
+
+    Raises:
+        ExhaustedError: fewer than n prompts are free that the batch has not had. Nothing was given out.
+    """
+    if n > fill.untried:
+        fill.exhausted = True
+        raise ExhaustedError(
+            f"{n} prompts were asked for that the batch of step {step} has not had, and it has had all but "
+            f"{fill.untried:g} of {fill.size}: take smaller batches or more data"
+        )
+    parts: list[Draw] = []
+    missing, budget = n, rollouts
+    while missing:
+        try:
+            draw = port.select(missing, step=step, **({} if budget is None else {"rollouts": budget}))
+        except BaseException as error:
+            taken = [ticket for part in parts for ticket in part.tickets.tolist()]
+            if taken:
+                port.drop(taken)
+            fill.exhausted = isinstance(error, ExhaustedError)
+            raise
+        again_P = fill.has_had(draw.prompts.tolist())
+        fill.hold(draw.tickets[again_P].tolist())
+        parts.append(draw.take(~again_P) if again_P.any() else draw)
+        missing = int(again_P.sum())
+        budget = None if budget is None else int(draw.rollouts[again_P].sum())
+    fresh = parts[0] if len(parts) == 1 else joined(parts)
+    fill.give_out(fresh)
+    return fresh
+
+
+def sized(draw: Draw, size: int) -> Draw:
+    """The draw, with groups of this size where the curriculum leaves the number of rollouts to the host."""
+    return draw if draw.rollouts.any() else replace(draw, rollouts=np.full(len(draw), size))

@@ -5,21 +5,126 @@ from __future__ import annotations
 import asyncio
 import math
 import operator
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from typing import Self, cast
 
 from curro.curriculum import Curriculum
-from curro.errors import ConfigError, EngineError, FillError
+from curro.errors import ConfigError, EngineError, ExhaustedError, FillError
 from curro.rollout.batch import Batch
-from curro.rollout.drawn_groups import DrawnGroups
 from curro.rollout.engines.engine import Engine, Prompt
-from curro.rollout.fill import Fill, FillSettings
+from curro.rollout.fill import Fill, FillSettings, draw_fresh
 from curro.rollout.group import Counts, Group
-from curro.rollout.group_tasks import GroupTasks, wait_for_all
-from curro.rollout.option_checks import check_ends, check_from, check_least_rollouts, check_seconds
+from curro.rollout.group_tasks import GroupTasks, Settler, release, wait_for_all
 from curro.rollout.scoring import Score, Scorer
-from curro.rollout.settle import Settler, release
+from curro.verdicts import Draw
+
+
+class DrawnGroups:
+    """Draws prompts when it has none left.
+
+    A method that asks the policy may wait for it as long as for rollouts, so it chooses in a thread of its
+    own while groups go on. Nothing is settled meanwhile: the draws are those that would have come without.
+
+    Args:
+        curriculum: draws the prompts.
+        fill: counts the groups that are given out.
+        rollouts_per_prompt: the size of a group; with a budget to divide, the mean size of those of a draw.
+    """
+
+    def __init__(self, curriculum: Curriculum, fill: Fill[Group], rollouts_per_prompt: int) -> None:
+        self.curriculum, self.fill, self.rollouts_per_prompt = curriculum, fill, rollouts_per_prompt
+        self._queued: deque[Group] = deque()
+
+    async def next(self) -> Group | None:
+        """The next group; None where the prompts of the batch have run out."""
+        if not self._queued:
+            await self._draw()
+        return self._queued.popleft() if self._queued else None
+
+    def take_rest(self) -> list[Group]:
+        """The groups that were drawn and not asked for, which are the caller's to drop."""
+        rest = list(self._queued)
+        self._queued.clear()
+        return rest
+
+    async def _draw(self) -> None:
+        if not self.curriculum.selection.needs_policy:
+            self._queue(self._select())
+            return
+        drawing = asyncio.ensure_future(asyncio.to_thread(self._select))
+        try:
+            await wait_for_all([drawing])
+        except asyncio.CancelledError:
+            if drawing.exception() is None:  # its tickets are open, and `take_rest` has to find them
+                self._queue(drawing.result())
+            raise
+        self._queue(drawing.result())
+
+    def _select(self) -> Draw | None:
+        fill, size, curriculum = self.fill, self.rollouts_per_prompt, self.curriculum
+        try:
+            if curriculum.has_allocation and curriculum.allocation.needs_budget:
+                n = int(max(1, min(fill.n, fill.untried)))
+                return draw_fresh(curriculum, fill, n, step=fill.step, rollouts=n * size)
+            return draw_fresh(curriculum, fill, 1, step=fill.step)
+        except ExhaustedError:
+            return None
+
+    def _queue(self, draw: Draw | None) -> None:
+        if draw is None:
+            return
+        alike = [self.rollouts_per_prompt] * len(draw)
+        sizes = draw.rollouts.tolist() if self.curriculum.has_allocation else alike
+        rows = zip(draw.prompts.tolist(), draw.tickets.tolist(), sizes, strict=True)
+        self._queued += [Group(prompt, ticket, draw.step, number) for prompt, ticket, number in rows]
+
+
+def check_from(lowest: int, **options: float) -> None:
+    """Refuse numbers below the lowest one, and NaN.
+
+    Raises:
+        ConfigError: names the option.
+    """
+    for name, value in options.items():
+        if not value >= lowest:
+            raise ConfigError(f"{name} is a number from {lowest}, not {value}")
+
+
+def check_seconds(**options: float | None) -> None:
+    """Refuse times that are not above 0; None stands for no limit.
+
+    Raises:
+        ConfigError: names the option.
+    """
+    for name, seconds in options.items():
+        if seconds is not None and not seconds > 0:
+            raise ConfigError(f"{name} is a number of seconds above 0, not {seconds}")
+
+
+def check_least_rollouts(least: int | None, rollouts_per_prompt: int) -> None:
+    """Refuse a group that needs more good rollouts than it has.
+
+    Raises:
+        ConfigError: says how many it has.
+    """
+    check_from(1, least_rollouts=least or 1)
+    if least is not None and least > rollouts_per_prompt:
+        raise ConfigError(f"least_rollouts is at most {rollouts_per_prompt}, not {least}")
+
+
+def check_ends(*, repeats: bool, limit: float, max_seconds: float) -> None:
+    """Refuse a fill that might not end.
+
+    Raises:
+        ConfigError: prompts repeat, and there is neither a limit nor a time.
+    """
+    if repeats and math.isinf(limit) and math.isinf(max_seconds):
+        raise ConfigError(
+            "a selection that repeats prompts never runs out of them: set max_seconds or the fill's "
+            "limit, or a fill whose groups are all rejected would not end"
+        )
 
 
 class Filler:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from curro.rollout.engines.engine import Rollout
-from curro.rollout.fill_counts import FillCounts
+from curro.rollout.fill import FillCounts
 from curro.verdicts import Verdict
 
 

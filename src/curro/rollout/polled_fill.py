@@ -6,12 +6,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from curro.draws import Draw
 from curro.errors import ExhaustedError, FillError
-from curro.rollout.fill import Fill, InFlight
+from curro.rollout.fill import Fill, InFlight, Port, draw_fresh
 from curro.rollout.fill_settings import FillSettings
-from curro.rollout.fresh_draws import Port, draw_fresh
-from curro.verdicts import Verdict
+from curro.verdicts import Draw, Verdict
 
 
 class PolledFill:

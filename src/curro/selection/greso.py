@@ -9,9 +9,9 @@ import numpy as np
 
 from curro.errors import ConfigError
 from curro.prompts import PromptTable
-from curro.saved_state import require
 from curro.selection.base import Choice, Outcome, Reason
 from curro.selection.uniform import Uniform
+from curro.storage.checkpoint import require
 
 _STEP, _LEAST, _MOST = 0.01, 0.05, 0.95
 

@@ -9,12 +9,35 @@ import numpy as np
 
 from curro import registry
 from curro.errors import ConfigError
+from curro.index.compiled import kernel
 from curro.policy import AuxiliarySamples, Policy
 from curro.prediction.base import Predictor
 from curro.prediction.quality import PredictionQuality
 from curro.prompts import PromptTable
 from curro.selection.base import Choice, Outcome, Reason, Selection
-from curro.selection.candidate_kernels import keep_free, unmark
+
+
+@kernel
+def keep_free(in_flight, drawn, kept, count):  # type: ignore[no-untyped-def]
+    """Append to kept[:count] those of `drawn` that are neither in flight nor there yet, in order.
+
+    The prompts of `kept` are marked as in flight, until `unmark`. Returns how many `kept` has then.
+    """
+    for a in range(drawn.size):
+        if count == kept.size:
+            break
+        if not in_flight[drawn[a]]:
+            in_flight[drawn[a]] = True
+            kept[count] = drawn[a]
+            count += 1
+    return count
+
+
+@kernel
+def unmark(in_flight, kept):  # type: ignore[no-untyped-def]
+    """Take back the marks of `keep_free`."""
+    for a in range(kept.size):
+        in_flight[kept[a]] = False
 
 
 class Predicted(Selection):
@@ -161,3 +184,106 @@ def _highest(score: np.ndarray, k: int) -> np.ndarray:
     if 0 < k < len(loss):
         rows = np.flatnonzero(~(loss > np.partition(loss, k - 1)[k - 1]))
     return rows[np.argsort(loss[rows], kind="stable")[:k]]
+
+
+def frontier(
+    *,
+    candidates: int = 8,
+    thompson: bool = False,
+    half_life: float | None = None,
+    rest: bool = False,
+    features: str = "text",
+    known: str | None = None,
+    exploration: float = 0.0,
+) -> Predicted:
+    """Of many random candidates, the prompts of highest p(1-p), predicted from outcomes and from their text.
+
+    Source: curro's own.
+
+    This is `Predicted` with the predictor "frontier": the B of 8 B candidates.
+
+    Args:
+        candidates, exploration: of `Predicted`.
+        thompson, half_life, rest, features, known: of the predictor `Frontier`.
+
+    Raises:
+        ConfigError: an option that is none of what they take.
+    """
+    predictor = {
+        "name": "frontier",
+        "thompson": thompson,
+        "half_life": half_life,
+        "rest": rest,
+        "features": features,
+        "known": known,
+    }
+    return Predicted(predictor=predictor, candidates=candidates, exploration=exploration)
+
+
+def posterior(
+    *,
+    candidates: int = 8,
+    target: float | None = 0.5,
+    thompson: bool = True,
+    half_life: float | None = None,
+    known: str | None = None,
+    exploration: float = 0.0,
+) -> Predicted:
+    """Of many random candidates, the prompts whose success rate, drawn from a posterior, is nearest to 1/2.
+
+    Source: "Model Predictive Prompt Selection" (arXiv 2507.04632).
+
+    This is `Predicted` with the predictor "beta".
+
+    "Model Predictive Prompt Selection" (arXiv 2507.04632): of 8 B candidates the B whose drawn success rate
+    is nearest to 1/2.
+
+    Args:
+        candidates, target, exploration: of `Predicted`; target=none takes the highest p(1-p) instead.
+        thompson, half_life, known: of `BetaPosterior`.
+
+    Raises:
+        ConfigError: an option that is none of what they take.
+    """
+    beta = {"name": "beta", "thompson": thompson, "half_life": half_life, "known": known}
+    return Predicted(predictor=beta, candidates=candidates, target=target, exploration=exploration)
+
+
+def pcl(*, candidates: int = 8, predicts: str = "success-rate", **options: Any) -> Predicted:
+    """Of many random candidates, the prompts whose success rate a value model predicts nearest to 1/2.
+
+    Source: "Prompt Curriculum Learning for Efficient LLM Post-Training", as METIS, A.5, describes it.
+
+    This is `Predicted` with the predictor "pcl": B of m B candidates.
+
+    PCL as METIS describes it in appendix A.5: with `predicts="variance"`, its extension to rewards that are
+    not 0/1, the highest predictions are taken.
+
+    Args:
+        candidates: m, 8 in METIS' table 5.
+        predicts: what the value model learns, `ValueModel`'s.
+        options: `target` (0.5 with success rates, none with variances) and `exploration` of `Predicted`,
+            the others of `ValueModel`.
+    """
+    places: dict[str, Any] = {"target": 0.5} if predicts == "success-rate" else {}
+    places |= {name: options.pop(name) for name in ("target", "exploration") if name in options}
+    if predicts == "variance" and places.get("target") is not None:
+        raise ConfigError("pcl with predicts=variance takes the highest predictions: leave `target` out")
+    return Predicted(
+        predictor={"name": "pcl", "predicts": predicts, **options}, candidates=candidates, **places
+    )
+
+
+def metis(*, candidates: int = 8, exploration: float = 0.0, **options: Any) -> Predicted:
+    """Of many random candidates, the prompts whose rewards the policy itself expects to vary most.
+
+    Source: "Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning" (METIS), equation 6.
+
+    This is `Predicted` with the predictor "metis": the top B of m B candidates.
+
+    Args:
+        candidates: m, 8 in table 5.
+        exploration: as in `Predicted`; 0 in the paper.
+        options: those of `curro.prediction.metis.Metis`.
+    """
+    return Predicted(predictor={"name": "metis", **options}, candidates=candidates, exploration=exploration)

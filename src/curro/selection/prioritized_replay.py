@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from curro import registry
 from curro.errors import ConfigError
+from curro.index import SumTree
+from curro.index.compiled import kernel
 from curro.loading import load_object
-from curro.selection.base import Selection
+from curro.prediction.posterior import FadedPosterior
+from curro.prompts import PromptTable
+from curro.selection.base import Choice, Outcome, Reason, Selection
 
 VARIANTS = {
-    "default": "curro.selection.faded_replay:FadedReplay",
+    "default": "curro.selection.prioritized_replay:FadedReplay",
     "published": "curro.selection.published_replay:PublishedReplay",
 }
 
@@ -29,3 +36,106 @@ def prioritized_replay(*, variant: str = "default", **options: Any) -> Selection
         raise ConfigError(f"prioritized-replay has no variant {variant!r}; there are: {', '.join(VARIANTS)}")
     label = f"prioritized-replay (variant {variant})"
     return registry.construct(label, load_object(VARIANTS[variant], label), options, also=["variant"])
+
+
+@kernel
+def one_each(proposed, drawn, taken, chosen):  # type: ignore[no-untyped-def]
+    """A proposal a row: the highest draw, the first of equals, that is neither taken nor an earlier row's.
+
+    Where all are, the next free prompt after the last proposal. `taken` are flags, as before at the end.
+    """
+    for row in range(proposed.shape[0]):
+        best = -1
+        for c in range(proposed.shape[1]):
+            if not taken[proposed[row, c]] and (best < 0 or drawn[row, c] > drawn[row, best]):
+                best = c
+        pick = proposed[row, best]
+        while taken[pick]:
+            pick = (pick + 1) % taken.size
+        chosen[row] = pick
+        taken[pick] = True
+    for row in range(proposed.shape[0]):
+        taken[chosen[row]] = False
+
+
+class FadedReplay(Selection):
+    """The paper's priority p(1-p), with a posterior instead of solved and unsolved pools.
+
+    The paper moves a prompt without reward variance to a pool and looks at it again on a timetable.
+    With 8 rollouts a prompt of success rate 0.1 fails all of them in 43% of its visits, and the pools
+    fill faster than the timetable empties them. Here a prompt earns another look when it may have
+    become informative:
+
+    1. For every place in the batch, `candidates` prompts are proposed: half in proportion to
+       p(1-p) as last known (section 4.2's sum tree), half uniformly from all prompts.
+    2. The informativeness of each is drawn from its posterior (`FadedPosterior`), whose evidence has
+       faded since its last visit, and multiplied by the share that has faded (1 for a prompt never
+       seen); the highest takes the place. What a prompt has just taught is not asked again at once:
+       a policy that repeats a few prompts learns them by heart and little else.
+    3. One place in eight, at random, goes to a uniform proposal instead (section 4.2's exploration at
+       section 5's rate), so that what the policy has learnt to do unnoticed is found out.
+
+    A prompt that never succeeded is passed over while its outcomes still count and comes back as they
+    fade; how fast they fade is learnt from repeated visits. Every free prompt can be chosen at any
+    time, so prompts run out only when fewer are free than asked for.
+
+    One at a time and in batches the same prompts are chosen. If all candidates of a place are in
+    flight, the next free prompt after the last candidate, in order of number, takes it.
+
+    Args:
+        candidates: proposals a place, an even number from 2. The highest of many draws is more often
+            that of a prompt little is known of; the cost grows in proportion.
+        exploration: the share of places that go to a uniform proposal, from 0 to 1.
+    """
+
+    has_belief = True
+
+    def __init__(self, *, candidates: int = 4, exploration: float = 0.125) -> None:
+        if candidates < 2 or candidates % 2:
+            raise ConfigError(f"candidates is an even number from 2, not {candidates}")
+        if not 0 <= exploration <= 1:
+            raise ConfigError(f"exploration is in [0, 1], not {exploration}")
+        self.candidates, self.exploration = candidates, exploration
+        self.posterior = FadedPosterior()
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        super().bind(table, rng)
+        # separate streams, so that a batch consumes each as its places one by one would
+        (self.thompson,) = rng.spawn(1)
+        self.posterior.bind(table)
+        self.tree = SumTree(table.size)
+
+    def select(self, n: int, step: int) -> Choice:
+        learnt = self.posterior.learn()
+        self.tree.update(learnt, self.posterior.variance[learnt].astype(np.float64))
+        half = self.candidates // 2
+        chance, uniforms = np.split(self.rng.random((n, 1 + self.candidates)), [1], axis=1)
+        proposed = (uniforms * self.table.size).astype(np.int64)
+        if self.tree.total > 0:
+            proposed[:, :half] = self.tree.sample(uniforms[:, :half].ravel())[0].reshape(n, half)
+        informativeness, kept = self.posterior.draw(proposed.ravel(), step, self.thompson)
+        drawn = (informativeness * (1 - kept)).reshape(proposed.shape)
+        explores = chance[:, 0] < self.exploration
+        drawn[explores, -1] = np.inf
+        chosen = np.empty(n, np.int64)
+        one_each(proposed, drawn, self.table["in_flight"], chosen)
+        reasons = Reason.by_visits(self.table["visits"][chosen])
+        reasons[explores & (chosen == proposed[:, -1])] = Reason.EXPLORATION
+        return Choice.of(chosen, reasons)
+
+    def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
+        return self.posterior.belief(prompts, step)
+
+    def observe(self, outcome: Outcome) -> None:
+        self.posterior.observe(outcome)
+
+    def metrics(self) -> dict[str, float]:
+        return self.posterior.metrics()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"posterior": self.posterior.state_dict(), "thompson": self.thompson.bit_generator.state}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.posterior.load_state_dict(state["posterior"])
+        self.thompson.bit_generator.state = state["thompson"]
+        self.tree = SumTree.from_array(self.posterior.variance.astype(np.float64))

@@ -7,19 +7,39 @@ from typing import Any
 
 import numpy as np
 
-import curro.selection.prioritized_sampling_kernels as kernels
 from curro.errors import ConfigError
 from curro.index import SumTree
+from curro.index.compiled import kernel
 from curro.prompts import PromptTable
-from curro.saved_state import require
 from curro.selection.base import Choice, Outcome, Reason, Selection
+from curro.storage.checkpoint import require
 
-_KINDS = {"last": kernels.LAST, "mean": kernels.MEAN, "max": kernels.MAX}
+LAST, MEAN, MAX = 0, 1, 2
+_KINDS = {"last": LAST, "mean": MEAN, "max": MAX}
 PRIORITIES = (*_KINDS, "informativeness")
 STATISTICS = ("raw", "smoothed")
 NORMALIZERS = ("batch", "all")
 _STANDARD = 1e-4
 """Added to the standard deviation of (1)."""
+
+
+@kernel
+def sizes(values, scored, centre, kind, out):  # type: ignore[no-untyped-def]
+    """|value - centre| of each group's scored rollouts: of the last, on average, or the largest.
+
+    Every group has a scored rollout.
+    """
+    for p in range(values.shape[0]):
+        total, largest, count = 0.0, 0.0, 0
+        for g in range(values.shape[1] - 1, -1, -1):
+            if scored[p, g]:
+                size = np.abs(values[p, g] - centre[p])
+                total += size
+                largest = max(largest, size)
+                count += 1
+                if kind == LAST:
+                    break
+        out[p] = largest if kind == MAX else total / count
 
 
 class PrioritizedSampling(Selection):
@@ -128,9 +148,9 @@ class PrioritizedSampling(Selection):
             return outcome.variance / (high - low) ** 2 + self.epsilon
         size_P, kind = np.empty(len(outcome.prompts)), _KINDS[self.priority]
         if self.statistics == "smoothed":
-            kernels.sizes(outcome.advantages, outcome.scored, np.zeros(len(size_P)), kind, size_P)
+            sizes(outcome.advantages, outcome.scored, np.zeros(len(size_P)), kind, size_P)
         else:
-            kernels.sizes(outcome.rewards, outcome.scored, outcome.mean, kind, size_P)
+            sizes(outcome.rewards, outcome.scored, outcome.mean, kind, size_P)
             size_P /= np.sqrt(outcome.variance) + _STANDARD
         return size_P + self.epsilon
 

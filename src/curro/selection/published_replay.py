@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,20 +10,161 @@ import numpy as np
 
 from curro.errors import ConfigError
 from curro.groups import Groups
-from curro.index import AgeQueue, MaxHeap
+from curro.index import AgeQueue, MaxHeap, SumTree
+from curro.index.compiled import kernel, part, prefetch
 from curro.prompts import PromptTable
-from curro.saved_state import require
 from curro.selection.base import Choice, Outcome, Reason, Selection
-from curro.selection.proportional import ProportionalStore
-from curro.selection.replay_kernels import (
-    HEAP,
-    SOLVED,
-    UNSOLVED,
-    learn,
-    mean_priority,
-    priorities,
-    rate_deviation,
-)
+from curro.storage.checkpoint import require
+
+HEAP, SOLVED, UNSOLVED = 0, 1, 2
+AHEAD = 16
+"""So many prompts before its turn the record of a prompt is asked for."""
+
+
+@part
+def omega(mean, variance, bonus, low, high):  # type: ignore[no-untyped-def]
+    """The priority p(1-p), and a bonus where p >= 1/2 (sections 2 and 4.4), in squared reward ranges."""
+    above = (mean - low) / (high - low) >= 0.5
+    return variance / (high - low) ** 2 + (bonus if above else 0.0)
+
+
+@kernel
+def priorities(records, prompts, initial, bonus, low, high, omega_P):  # type: ignore[no-untyped-def]
+    """omega of these prompts; `initial` where a prompt was never observed."""
+    for a in range(prompts.size):
+        prompt = records[prompts[a]]
+        omega_P[a] = initial
+        if not np.isnan(prompt.smoothed_mean):
+            omega_P[a] = omega(prompt.smoothed_mean, prompt.smoothed_variance, bonus, low, high)
+
+
+@kernel
+def learn(records, prompts, mean_P, variance_P, size_P, rule, pool_P, omega_P, moved):  # type: ignore[no-untyped-def]
+    """Update the records of distinct prompts from their groups; out come their pools and priorities.
+
+    `rule`: weight of the new group, bonus, the reward range, and the largest variance without signal.
+    `moved` counts the prompts by the pool they leave and the pool they enter.
+    """
+    smoothing, bonus, low, high, flat = rule
+    for a in range(prompts.size):
+        prefetch(records, prompts[min(a + AHEAD, prompts.size - 1)])
+        prompt, mean, variance = records[prompts[a]], mean_P[a], variance_P[a]
+        known = not np.isnan(prompt.smoothed_mean)
+        weight, size = smoothing if known else 1.0, size_P[a]
+        if known and size != prompt.smoothed_size:
+            # groups of other sizes count by their rollouts
+            average = smoothing * size + (1 - smoothing) * prompt.smoothed_size
+            weight, size = smoothing * size / average, average
+        prompt.smoothed_size = size
+        gap = mean - prompt.smoothed_mean if known else 0.0
+        prompt.smoothed_variance = (
+            weight * variance + (1 - weight) * prompt.smoothed_variance + weight * (1 - weight) * (gap * gap)
+        )
+        prompt.smoothed_mean = mean - (1 - weight) * gap
+        omega_P[a] = omega(prompt.smoothed_mean, prompt.smoothed_variance, bonus, low, high)
+        pool = HEAP
+        if variance <= flat:
+            pool = SOLVED if (mean - low) / (high - low) >= 0.5 else UNSOLVED
+        moved[prompt.pool, pool] += 1
+        prompt.pool = pool_P[a] = pool
+
+
+@kernel
+def mean_priority(records, in_flight_N, initial, bonus, low, high):  # type: ignore[no-untyped-def]
+    """The mean of the finite priorities of the prompts in the heap; NaN where it has none."""
+    total, count = 0.0, 0
+    for p in range(records.size):
+        prompt = records[p]
+        if prompt.pool == HEAP and not in_flight_N[p]:
+            priority = initial
+            if not np.isnan(prompt.smoothed_mean):
+                priority = omega(prompt.smoothed_mean, prompt.smoothed_variance, bonus, low, high)
+            if priority < np.inf:
+                total += priority
+                count += 1
+    return total / count if count else np.nan
+
+
+@kernel
+def rate_deviation(records, low, high):  # type: ignore[no-untyped-def]
+    """The standard deviation of the moving averages of the prompts seen, in reward ranges; NaN for none."""
+    count, mean, squares = 0, 0.0, 0.0
+    for p in range(records.size):
+        rate = (records[p].smoothed_mean - low) / (high - low)
+        if not np.isnan(rate):
+            count += 1
+            gap = rate - mean
+            mean += gap / count
+            squares += gap * (rate - mean)
+    return np.sqrt(squares / count) if count else np.nan
+
+
+class ProportionalStore:
+    """Prompts leave when they are drawn and come back with a new priority.
+
+    Section 4.2 of "Prioritized Replay for RL Post-training": the probability of drawing a prompt is
+    its priority over the sum of all; prompts of priority 0 come last, uniformly.
+
+    Args:
+        priorities: float64 (N,), finite, from 0; every prompt is in the store.
+    """
+
+    def __init__(self, priorities: np.ndarray) -> None:
+        self.tree = SumTree.from_array(priorities)
+        self.inside = np.ones(len(priorities), np.bool_)
+        self._size = len(priorities)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def draw(self, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Take out a prompt for each number in [0, 1); returns prompts and probabilities, (P,) each."""
+        prompts, chance = np.empty(len(uniforms), np.int64), np.empty(len(uniforms))
+        for i in range(len(uniforms)):
+            if not self.tree.total > 0:
+                left = len(self)
+                prompts[i:] = self.pop_uniform(uniforms[i:])
+                chance[i:] = 1 / np.arange(left, left - len(uniforms) + i, -1)
+                break
+            prompts[i : i + 1], chance[i : i + 1] = self.tree.sample(uniforms[i : i + 1])
+            self._remove(prompts[i : i + 1])
+        return prompts, chance
+
+    def pop_uniform(self, uniforms: np.ndarray) -> np.ndarray:
+        """Take out prompts uniformly at random, one for each number in [0, 1)."""
+        present = np.flatnonzero(self.inside)
+        gone: list[int] = []
+        ranks = np.empty(len(uniforms), np.int64)
+        for i, uniform in enumerate(uniforms):
+            left = int(uniform * (len(present) - i))
+            # of those left, this many stand after the ones gone whose place, less those before it, is lower
+            before = bisect.bisect_right(range(i), left, key=lambda j: gone[j] - j)
+            ranks[i] = left + before
+            gone.insert(before, left + before)
+        self._remove(present[ranks])
+        return present[ranks]
+
+    def push(self, prompts: np.ndarray, priorities: np.ndarray) -> None:
+        """Put prompts back, with these priorities."""
+        self._size += len(prompts) - int(np.count_nonzero(self.inside[prompts]))
+        self.inside[prompts] = True
+        self.tree.update(prompts, priorities)
+
+    def _remove(self, prompts: np.ndarray) -> None:
+        self.inside[prompts] = False
+        self._size -= len(prompts)
+        self.tree.update(prompts, 0.0)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"inside": self.inside.copy(), "tree": self.tree.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        require(state["inside"].shape == self.inside.shape, "store/inside", "is not of all prompts")
+        self.tree.load_state_dict(state["tree"])
+        outside = np.flatnonzero(~state["inside"])
+        require(not self.tree.weights(outside).any(), "store/tree", "draws prompts that are not in it")
+        self.inside = state["inside"].copy()
+        self._size = int(np.count_nonzero(self.inside))
 
 
 class PublishedReplay(Selection):

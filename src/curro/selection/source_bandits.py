@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from curro.errors import ConfigError
-from curro.group_order import by_prompt
+from curro.groups import by_prompt
 from curro.prompts import PromptTable
-from curro.saved_state import require
 from curro.selection.base import Outcome
 from curro.selection.sec import SelfEvolvingCurriculum
+from curro.storage.checkpoint import require
 
 
 class UpperConfidence(SelfEvolvingCurriculum):

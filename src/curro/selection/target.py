@@ -11,8 +11,8 @@ import numpy as np
 
 from curro.errors import ConfigError
 from curro.prompts import PromptTable
-from curro.saved_state import require
 from curro.selection.base import Choice, Outcome, Reason, Selection
+from curro.storage.checkpoint import require
 
 MOVES = ("reward", "linear", "cosine")
 

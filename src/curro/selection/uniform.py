@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from curro.prompts import PromptTable
-from curro.saved_state import require
 from curro.selection.base import Choice, Reason, Selection
+from curro.storage.checkpoint import require
 
 
 class Uniform(Selection):

@@ -4,20 +4,178 @@ from __future__ import annotations
 
 import hmac
 import json
+import math
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from curro.curriculum import Curriculum
 from curro.durable import DurableCurriculum
-from curro.durable.calls import CALLS
+from curro.durable.durable_curriculum import CALLS
 from curro.durable.replies import is_error, pack, unpack
-from curro.errors import CheckpointError, ConfigError, CurroError, ExhaustedError, TicketError
-from curro.serve.questions import FIELDS, as_json, read_fields
-from curro.serve.written_run import ServedRun
+from curro.errors import CheckpointError, ConfigError, CurroError, ExhaustedError, RewardError, TicketError
+from curro.runs.writer import TicketWriter
 from curro.storage.frames import decode, encode
+from curro.verdicts import Draw, Verdict
+
+_CHOICE = {"n": True, "step": True, "rollouts": False}
+_GROUPS = {"tickets": True, "rewards": True, "scored": False, "named": False}
+
+FIELDS = {
+    "select": _CHOICE,
+    "observe": _GROUPS,
+    "observe_and_select": _GROUPS | _CHOICE,
+    "more": _GROUPS,
+    "drop": {"tickets": True},
+    "credit": {"advantages": True, "weights": True},
+    "save": {"name": True},
+    "load": {"name": True, "kept": False},
+}
+"""Of each question its fields, and whether each must be there."""
+
+
+def read_fields(question: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a question, those of tickets and rewards as arrays.
+
+    Rewards in lists may have `null` for a rollout that was not scored, and groups of different size.
+
+    Raises:
+        ConfigError: a field is missing or unknown, or tickets are no whole numbers.
+        RewardError: rewards, or their parts, are not numbers.
+    """
+    known = FIELDS[question]
+    for name in body:
+        if name not in known:
+            raise ConfigError(f"{question} has no field {name!r:.50}; it has: {', '.join(known)}")
+    for name, needed in known.items():
+        if needed and name not in body:
+            raise ConfigError(f"{question} needs the field {name!r}")
+    fields = dict(body)
+    for name in ("tickets", "kept"):
+        if name in fields:
+            fields[name] = _whole_numbers(name, fields[name])
+    if isinstance(fields.get("rewards"), list):
+        rewards_PG = _numbers("rewards", fields["rewards"])
+        if fields.get("scored") is None and np.isnan(rewards_PG).any():
+            fields["scored"] = ~np.isnan(rewards_PG)
+            rewards_PG = np.nan_to_num(rewards_PG, nan=0.0)
+        fields["rewards"] = rewards_PG
+    if fields.get("named") is not None:
+        if not isinstance(fields["named"], dict):
+            raise RewardError("`named` has the parts of the reward by their names")
+        fields["named"] = {
+            name: _numbers(name, part) if isinstance(part, list) else part
+            for name, part in fields["named"].items()
+        }
+    for name in ("advantages", "weights"):
+        if name in fields:
+            fields[name] = _floats(name, fields[name])
+    return fields
+
+
+def as_json(state: Mapping[str, Any]) -> bytes:
+    """A reply as JSON: arrays as lists, and null for what is not finite."""
+    return json.dumps(_plain(state), allow_nan=False).encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _whole_numbers(name: str, value: Any) -> np.ndarray:
+    try:
+        array = np.atleast_1d(np.asarray(value))
+    except ValueError:
+        array = np.empty((0, 0))
+    if array.size == 0 and array.ndim == 1:
+        return np.empty(0, np.int64)
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise ConfigError(f"{name} are a list of whole numbers, not {value!r:.50}")
+    return array.astype(np.int64)
+
+
+def _numbers(name: str, rows: Sequence[Any]) -> np.ndarray:
+    """float64 (P, G) of rows of numbers; NaN for null, and where a row is shorter than the longest."""
+    if not all(isinstance(row, list) for row in rows):
+        raise RewardError(f"{name} are a list for each ticket, with a number for each rollout")
+    array = np.full((len(rows), max(map(len, rows), default=0)), np.nan)
+    for row, values in zip(array, rows, strict=True):
+        for place, value in enumerate(values):
+            if value is not None:
+                if type(value) not in (int, float) or not math.isfinite(value):
+                    raise RewardError(f"{name} are finite numbers, or null for not scored, not {value!r:.50}")
+                row[place] = value
+    return array
+
+
+def _floats(name: str, value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{name} are numbers, not {value!r:.50}") from None
+
+
+class ServedRun:
+    """Writes down what clients ask and report.
+
+    A step's line is written when a client asks for prompts of a later step, and when the service ends.
+
+    Args:
+        curriculum: brought to where the service's folder is.
+        output: `curro watch` takes it.
+    """
+
+    def __init__(self, curriculum: Curriculum, output: Path) -> None:
+        self.curriculum = curriculum
+        is_new = not curriculum.metrics()["selected"]
+        self.step = curriculum.step + 1
+        config = {"curriculum": curriculum.config}
+        self.writer = TicketWriter.of_host(output, config, curriculum.table, 0 if is_new else self.step)
+
+    def record(self, question: str, given: Mapping[str, Any], answer: Any) -> None:
+        """A call was carried out: its arguments as the port takes them, and what the port returned."""
+        if isinstance(answer, tuple):
+            verdict, draw = answer
+            self.record("observe", given, verdict)
+            if draw is not None:
+                self.record("select", given, draw)
+        elif isinstance(answer, Draw):
+            if answer.step + 1 > self.step:
+                self.end_step()
+                self.step = answer.step + 1
+            self.writer.drawn(answer)
+        elif isinstance(answer, Verdict) and len(answer.prompts):
+            rewards_PG = np.asarray(given["rewards"], np.float64)
+            scored_PG = np.ones(rewards_PG.shape, np.bool_)
+            if given.get("scored") is not None:
+                scored_PG = np.asarray(given["scored"], np.bool_)
+            sizes_P = scored_PG.sum(axis=1)
+            rewards_PG = np.where(scored_PG, rewards_PG, np.nan)
+            self.writer.observed(self.step, given["tickets"], rewards_PG, answer, sizes_P)
+        else:
+            self.writer.dropped(given["tickets"])
+
+    def resume(self) -> None:
+        """The curriculum was loaded from a checkpoint: forget what came after it."""
+        self.end_step()
+        self.step = self.curriculum.step + 1
+        self.writer.resume(self.step)
+
+    def end_step(self) -> None:
+        """Write the step's line, if groups have come since the last one."""
+        if self.writer.signal:
+            self.writer.step(self.step, self.curriculum.metrics())
+
 
 JSON, FRAME = "application/json", "application/vnd.curro.frame"
 LARGEST = 1 << 26

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curro.draws import Draw
 from curro.durable import unpack
 from curro.errors import ConfigError
 from curro.storage.frames import decode, encode
-from curro.verdicts import Credited, Verdict
+from curro.verdicts import Credited, Draw, Verdict
 
 FRAME = "application/vnd.curro.frame"
 

@@ -4,14 +4,53 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from curro.errors import CheckpointError
-from curro.storage.atomic import replacing
-from curro.storage.nested import Place, join, plain, split
+from curro.storage.files import replacing
+
+Place = tuple[str, ...]
+"""The names on the way to an array."""
+
+
+def split(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[Place, np.ndarray]]:
+    """The state without its arrays, and these by their places."""
+    arrays: dict[Place, np.ndarray] = {}
+    return _split(state, (), arrays), arrays
+
+
+def _split(state: Mapping[str, Any], way: Place, arrays: dict[Place, np.ndarray]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, value in state.items():
+        if isinstance(value, dict):
+            values[name] = _split(value, (*way, name), arrays)
+        elif isinstance(value, np.ndarray):
+            arrays[*way, name] = value
+        else:
+            values[name] = value
+    return values
+
+
+def join(values: dict[str, Any], arrays: Mapping[Place, np.ndarray]) -> dict[str, Any]:
+    """Put the arrays back in their places, in `values` itself; KeyError or TypeError where there is none."""
+    for (*way, leaf), array in arrays.items():
+        inside = values
+        for name in way:
+            inside = inside[name]
+        inside[leaf] = array
+    return values
+
+
+def plain(value: Any) -> Any:
+    """NumPy's scalars as Python's; nothing else than JSON can be saved."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a state holds arrays, numbers, text, lists and dicts, not {type(value).__qualname__}")
+
 
 _VALUES = "values.json"
 
@@ -55,3 +94,59 @@ def _name(place: Place) -> str:
         if "/" in name:
             raise CheckpointError(f"{name!r} cannot be saved: the names in a state have no '/'")
     return "/".join(place)
+
+
+def check_origin(saved: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+    """Compare what a curriculum's state comes from.
+
+    Raises:
+        CheckpointError: another data set, configuration or version.
+    """
+    for what, name in (("format", "format"), ("data set", "fingerprint"), ("configuration", "config")):
+        if saved.get(name) != here[name]:
+            raise CheckpointError(
+                f"the checkpoint is of another {what}: it has {saved.get(name)!r}, this curriculum "
+                f"{here[name]!r}; resume with what saved it, or start a new run"
+            )
+
+
+def check_alike(saved: Any, here: Any, place: str = "state") -> None:
+    """Compare types and array dimensions where names are the same.
+
+    Names, lengths and values are checked by those who know them: some names are there only after a first
+    update.
+
+    Raises:
+        CheckpointError: something is of another type.
+    """
+    if isinstance(here, Mapping):
+        if not isinstance(saved, Mapping):
+            raise _other(place, saved, "a dict")
+        for name, value in here.items():
+            if name in saved:
+                check_alike(saved[name], value, f"{place}/{name}")
+    elif isinstance(here, np.ndarray):
+        if not isinstance(saved, np.ndarray) or saved.dtype != here.dtype or saved.ndim != here.ndim:
+            raise _other(place, saved, f"an array of {here.dtype} with {here.ndim} dimensions")
+    elif isinstance(here, float):
+        if type(saved) not in (int, float):
+            raise _other(place, saved, "a number")
+    elif type(saved) is not type(here):
+        raise _other(place, saved, f"a value of type {type(here).__name__}")
+
+
+def require(fine: Any, place: str, words: str) -> None:
+    """Raise CheckpointError with these words unless `fine`."""
+    if not fine:
+        raise CheckpointError(f"the checkpoint is damaged: {place} {words}")
+
+
+def require_prompts(prompts: np.ndarray, size: int, place: str) -> None:
+    """Raise CheckpointError unless all are numbers of prompts 0..size-1, whole ones."""
+    fine = (prompts >= 0) & (prompts < size) & (prompts == np.floor(prompts))
+    require(fine.all(), place, "are not of the table")
+
+
+def _other(place: str, saved: Any, words: str) -> CheckpointError:
+    found = f"{saved.dtype}{saved.shape}" if isinstance(saved, np.ndarray) else f"{saved!r:.50}"
+    return CheckpointError(f"the checkpoint is damaged: {place} is {found}, not {words}")

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from curro.errors import CheckpointError
-from curro.storage.nested import join, plain, split
+from curro.storage.checkpoint import join, plain, split
 
 _LENGTH = struct.Struct("<I")
 _JSON = json.JSONEncoder(default=plain, separators=(",", ":"))

@@ -14,14 +14,16 @@ from curro.theory.distributions import (
     sample_kl,
     sample_variance,
 )
-from curro.theory.divergence import (
+from curro.theory.learnability import (
+    BINS,
+    LearnabilitySummary,
     crossing,
+    learnability,
     most_learnable,
     reverse_kl,
     variance_approximation,
     variance_bounds,
 )
-from curro.theory.learnability import BINS, LearnabilitySummary, learnability
 
 __all__ = [
     "BINS",

@@ -7,8 +7,7 @@ from numpy.typing import ArrayLike
 
 from curro.errors import ConfigError
 from curro.groups import moments
-from curro.theory.checks import check_beta, log_mean_exp
-from curro.theory.divergence import variance_approximation
+from curro.theory.learnability import check_beta, log_mean_exp, variance_approximation
 
 
 def gaussian_kl(variance: ArrayLike, beta: ArrayLike) -> np.ndarray:

@@ -3,20 +3,141 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from datasets import Dataset
+
+from curro import registry
 from curro.curriculum import Curriculum
-from curro.data import PromptSet, load_prompts
+from curro.data import load_prompts
+from curro.data.prompt_set import PromptSet
 from curro.environments import Environment, resolve_environment
-from curro.environments.environment import episode_reward
+from curro.environments.environment import EPISODE_REWARD, episode_reward
 from curro.errors import ConfigError
-from curro.reward import Reward, resolve_reward
+from curro.evaluation.estimate_folder import EstimateFolder
+from curro.prompts import PromptTable
+from curro.reward import Reward, resolve_reward, trl_reward
+from curro.reward.adapters import completion_text, facts
+from curro.reward.reward import Score
 from curro.rollout.engines.models import load_model
 from curro.rollout.fill_settings import FillSettings
-from curro.training.known import with_known
-from curro.training.rows import check_columns
+from curro.runs.folder import RunFolder
 from curro.training.settings import TrainSettings
+
+COLUMN = "known_rate"
+"""The column that holds a folder's pass rates."""
+
+
+def with_known(
+    config: Mapping[str, Any], prompts: PromptSet, source: str
+) -> tuple[dict[str, Any], PromptSet]:
+    """The curriculum's config with `known` for its selection, and the prompts with the column it names.
+
+    Args:
+        source: a column of the data set, the folder of a `curro estimate`, or a run's folder; the prompts of
+            a folder are found by their keys.
+
+    Raises:
+        ConfigError: the folder knows none of the prompts, or the selection keeps no evidence.
+        EstimateError, RunError: the folder is damaged.
+    """
+    column = source
+    if Path(source).is_dir():
+        column, rates = COLUMN, _rates(Path(source), config["reward_range"])
+        known = [rates.get(key) for key in prompts.keys]
+        if all(rate is None for rate in known):
+            raise ConfigError(f"{source} knows none of the prompts: it is of other data, by their keys")
+        prompts = prompts.with_column(COLUMN, known)
+    elif not any(column in row for row in prompts.rows[:1]):
+        raise ConfigError(
+            f"--known {source} is neither a folder nor a column; the columns are {', '.join(prompts[0])}"
+        )
+    selection = config["selection"]
+    spec = registry.parse("selection", selection) if isinstance(selection, str) else dict(selection)
+    return {**config, "selection": {**spec, "known": column}}, prompts
+
+
+def _rates(folder: Path, reward_range: tuple[float, float]) -> dict[str, float]:
+    """Success rates by key."""
+    if (folder / "estimate.json").is_file():
+        table, name = EstimateFolder.open(folder).table(), "mean"
+    else:
+        table, name = RunFolder.open(folder).table(), "reward_mean"
+    scale = PromptTable(1, reward_range=reward_range)
+    pairs = zip(table["key"].to_pylist(), table[name].to_pylist(), strict=True)
+    return {
+        key: min(max(float(scale.success_rate(mean)), 0.0), 1.0)
+        for key, mean in pairs
+        if mean is not None and mean == mean
+    }
+
+
+TAKEN = (
+    *("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"),
+    *("environments", "image", "images", EPISODE_REWARD),
+)
+"""Columns that mean something else where an episode's row goes through TRL."""
+
+
+def check_columns(prompts: PromptSet, *, environment: bool) -> None:
+    """Raises ConfigError where an environment needs rows that TRL would misunderstand."""
+    taken = sorted(set(prompts.columns).intersection(TAKEN)) if environment else []
+    if taken:
+        raise ConfigError(
+            f"{prompts.source} has the columns {', '.join(taken)}, which mean something else in TRL: "
+            "give them other names"
+        )
+
+
+def training_set(prompts: PromptSet, *, environment: bool) -> Dataset:
+    """For TRL: the prompts and their numbers; for the episodes of an environment whole rows."""
+    rows = prompts.to_hf()
+    return rows if environment else rows.select_columns(["prompt", "prompt_id"])
+
+
+def row_rewards(
+    reward: Reward, prompts: PromptSet, ends: Collection[int], *, environment: bool
+) -> list[Callable[..., Sequence[Score]]]:
+    """A reward function for TRL for each of the reward's parts, named as the part.
+
+    The functions take `training_set`'s columns and give the verifier the data set's own rows.
+
+    Args:
+        ends: the tokens that end a sequence.
+    """
+    if environment:
+        return [trl_reward(reward)]
+    named = _Latest(reward, prompts, ends)
+    return [_part(named, name) for name in reward.weights]
+
+
+class _Latest:
+    """The scores of all parts for the latest batch: TRL asks for one part after the other."""
+
+    def __init__(self, reward: Reward, prompts: PromptSet, ends: Collection[int]) -> None:
+        self.reward, self.prompts, self.ends = reward, prompts, ends
+        self.batch: Any = None
+        self.scores: dict[str, list[Score]] = {}
+
+    def __call__(self, completions: Sequence[Any], prompt_id: Sequence[int], ids: Any) -> dict[str, Any]:
+        if self.batch is not completions:
+            rows = facts([dict(self.prompts[i]) for i in prompt_id], ids, self.ends)
+            self.scores = self.reward.named([completion_text(text) for text in completions], rows)
+            self.batch = completions
+        return self.scores
+
+
+def _part(named: _Latest, name: str) -> Callable[..., Sequence[Score]]:
+    def function(
+        *, completions: Sequence[Any], prompt_id: Sequence[int], completion_ids: Any = None, **_: Any
+    ) -> Sequence[Score]:
+        return named(completions, prompt_id, completion_ids)[name]
+
+    function.__name__ = name
+    return function
 
 
 @dataclass(frozen=True)

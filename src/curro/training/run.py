@@ -2,30 +2,157 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
-from collections.abc import Callable
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from transformers import PrinterCallback, ProgressCallback
+from transformers import (
+    PrinterCallback,
+    ProgressCallback,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
+from transformers.integrations import TensorBoardCallback
 from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_callback import CallbackHandler
+from trl import GRPOConfig
 
 from curro import report
-from curro.evaluation.held_out import evaluate
+from curro.errors import CurroError
+from curro.evaluation.sampling import evaluate
 from curro.hosts.trl import checkpoint as checkpoints
 from curro.hosts.trl.trainer import CurriculumGRPOTrainer
+from curro.report.charts import Chart
+from curro.report.drawing import pixels
+from curro.report.sections import sections
+from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.plain_generation import end_ids
-from curro.rollout.engines.sampling_settings import SamplingSettings
-from curro.run_writer import KeepRollouts
-from curro.storage.run_folder import RunFolder
-from curro.training.ending import leaving_something, stopping_cleanly, write_model
-from curro.training.grpo_arguments import grpo_arguments
-from curro.training.lora import lora_config
-from curro.training.prepared import Prepared
+from curro.runs.folder import RunFolder
+from curro.runs.reader import RunReader
+from curro.runs.writer import KeepRollouts
+from curro.training.lora import lora_config, save_model
+from curro.training.prepared import Prepared, row_rewards, training_set
 from curro.training.recorder import Recorder
-from curro.training.rows import row_rewards, training_set
+from curro.training.settings import TrainSettings
+
+
+@contextmanager
+def stopping_cleanly(recorder: Recorder, say: Callable[[str], None]) -> Iterator[None]:
+    """The first Ctrl-C (or SIGTERM) ends the run after this step with a checkpoint, the second at once."""
+
+    def stop(number: int, frame: Any) -> None:
+        if recorder.stopping:
+            raise KeyboardInterrupt
+        recorder.stopping = True
+        say("stopping after this step; a second Ctrl-C stops at once")
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def leaving_something(
+    trainer: CurriculumGRPOTrainer, recorder: Recorder, say: Callable[[str], None]
+) -> Iterator[None]:
+    """An error saves the last finished step, and what ends the run too early says where it can go on.
+
+    Raises:
+        CurroError: something, a reward of the user's for instance, tried to end the process.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, KeyboardInterrupt):
+            _save(trainer, recorder, say)
+        last = checkpoints.newest(recorder.folder.checkpoints)
+        step = 0 if last is None else checkpoints.step_of(last)
+        say(f"the run stopped; curro train --resume {recorder.folder.path} goes on after step {step}")
+        if isinstance(error, SystemExit):
+            raise CurroError(
+                f"something in the run, such as a reward or an environment, called sys.exit({error.code!r}): "
+                "it must return, or raise an error"
+            ) from error
+        raise
+
+
+def _save(trainer: CurriculumGRPOTrainer, recorder: Recorder, say: Callable[[str], None]) -> None:
+    """The prompt table, and a checkpoint if nothing was observed since the last finished step."""
+    folder = recorder.folder
+    try:
+        folder.write_table(recorder.curriculum.table)
+        last = checkpoints.newest(folder.checkpoints)
+        if recorder.between_steps and (last is None or checkpoints.step_of(last) < recorder.step):
+            trainer.save_checkpoint()
+    except Exception as error:
+        say(f"what the run had reached could not be saved: {error}")
+
+
+def write_model(trainer: CurriculumGRPOTrainer, folder: RunFolder) -> None:
+    """Save the model; its folder appears whole, and a run that has it is complete.
+
+    Raises:
+        CheckpointError: it cannot be written.
+    """
+    part = folder.path / ".model.part"
+    shutil.rmtree(part, ignore_errors=True)
+    with checkpoints.saving(part):
+        save_model(trainer, part)
+        part.rename(folder.model)
+
+
+def grpo_arguments(settings: TrainSettings, folder: RunFolder, reward_weights: list[float]) -> GRPOConfig:
+    """TRL's settings: GRPO without a reference model, on the GPU in bfloat16 where there is one.
+
+    Args:
+        settings: complete.
+        folder: the run's; TRL's checkpoints go there.
+        reward_weights: of the reward's parts.
+    """
+    device_batch = settings.device_batch or settings.rollouts_per_step
+    return GRPOConfig(
+        output_dir=str(folder.checkpoints),
+        per_device_train_batch_size=device_batch,
+        gradient_accumulation_steps=settings.rollouts_per_step // device_batch,
+        num_generations=settings.rollouts_per_prompt,
+        reward_weights=reward_weights,
+        max_completion_length=settings.max_completion_length,
+        max_steps=settings.steps,
+        learning_rate=settings.learning_rate or 0.0,
+        lr_scheduler_type="constant_with_warmup",
+        warmup_steps=settings.warmup_steps or 0,
+        adam_beta2=0.99,
+        max_grad_norm=1.0,
+        temperature=settings.temperature,
+        loss_type=settings.loss_type,
+        scale_rewards="none",
+        beta=0.0,
+        seed=settings.seed,
+        save_strategy="steps",
+        save_steps=settings.save_every,
+        save_total_limit=2,
+        logging_steps=10 if settings.log is None else 1,
+        report_to=[] if settings.log is None else [settings.log],
+        disable_tqdm=True,
+        use_cpu=not torch.cuda.is_available(),
+        bf16=torch.cuda.is_available(),
+        dataloader_pin_memory=torch.cuda.is_available(),
+        # it saves a GPU memory for a second forward pass; the numbers are the same
+        activation_checkpointing=torch.cuda.is_available(),
+    )
 
 
 def train(
@@ -137,8 +264,6 @@ def _trainer(prepared: Prepared, recorder: Recorder) -> CurriculumGRPOTrainer:
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
     if prepared.settings.log is not None:
-        from curro.training.logged_pictures import LoggedPictures  # matplotlib takes a while to load
-
         log, handler = prepared.settings.log, trainer.callback_handler
         trainer.add_callback(LoggedPictures(recorder.folder, log, handler))
     return trainer
@@ -157,3 +282,50 @@ def _accuracy(prepared: Prepared, trainer: CurriculumGRPOTrainer) -> dict[str, f
         reward_range=prepared.curriculum.table.reward_range,
         seed=settings.seed,
     )
+
+
+SHARE = 0.05
+"""The most of the time that drawing may take."""
+
+
+class LoggedPictures(TrainerCallback):
+    """Sends the pictures, as `curriculum/pictures/<name>`, with the checkpoints; always with a run's last.
+
+    They are drawn from the run folder, so the step's lines have to be written before.
+
+    Args:
+        folder: of the run.
+        log: "trackio", "wandb" or "tensorboard", in which TRL has begun a run of its own.
+        handler: the trainer's, which knows the logger's own callback.
+    """
+
+    def __init__(self, folder: RunFolder, log: str, handler: CallbackHandler) -> None:
+        self._reader, self._log, self._handler = RunReader(folder), log, handler
+        self._not_before = 0.0
+
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        begun = time.perf_counter()
+        if begun < self._not_before and not control.should_training_stop:
+            return
+        while self._reader.advance():
+            pass
+        charts = [chart for _, found in sections(self._reader.history()) for chart in found]
+        self._send([(chart, pixels(chart)) for chart in charts], state.global_step)
+        now = time.perf_counter()
+        self._not_before = now + (now - begun) / SHARE
+
+    def _send(self, pictures: list[tuple[Chart, np.ndarray]], step: int) -> None:
+        if self._log == "tensorboard":
+            (board,) = [one for one in self._handler.callbacks if isinstance(one, TensorBoardCallback)]
+            for chart, image in pictures:
+                board.tb_writer.add_image(_name(chart), image, step, dataformats="HWC")
+            return
+        logger = importlib.import_module(self._log)
+        found = {_name(chart): logger.Image(image, caption=chart.caption) for chart, image in pictures}
+        logger.log({**found, "train/global_step": step})
+
+
+def _name(chart: Chart) -> str:
+    return f"curriculum/pictures/{chart.name}"

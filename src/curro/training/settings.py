@@ -4,15 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from curro import registry
-from curro.data.provided import lab_family
+from curro.data.raw import lab_family
 from curro.errors import ConfigError
-from curro.messages import did_you_mean
 from curro.reward.user_processes import Limits
+from curro.runs.folder import RunFolder
+from curro.storage.files import read_toml
+from curro.text import did_you_mean
 from curro.training.declared import DeclaredSettings, known_settings
-from curro.training.defaults import DEFAULTS, recipe_values
+
+DEFAULTS: dict[str, Any] = {
+    "prompts_per_step": 16,
+    "rollouts_per_prompt": 8,
+    "learning_rate": 1e-6,
+    "warmup_steps": 10,
+    "max_completion_length": 256,
+    "eval_prompts": 500,
+}
+
+
+def recipe_values(name: str, data: str) -> dict[str, Any]:
+    """The settings that belong to a family of the lab, by their names.
+
+    Args:
+        name: the family.
+        data: the data setting that named it.
+    """
+    from curro.lab import family
+
+    recipe = family(name).recipe
+    return {
+        "model": f"lab:{name}",
+        "eval_data": data,
+        "prompts_per_step": recipe.prompts_per_step,
+        "rollouts_per_prompt": recipe.rollouts_per_prompt,
+        "learning_rate": recipe.learning_rate,
+        "warmup_steps": recipe.warmup_steps,
+        "max_completion_length": recipe.max_completion_length,
+        "eval_prompts": recipe.held_out_prompts,
+    }
 
 
 @dataclass(frozen=True)
@@ -110,3 +143,24 @@ class TrainSettings(DeclaredSettings):
             return cls(**values)
         except ConfigError as error:
             raise ConfigError(f"{source}: {error}") from None
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """The values in a file by name, as `TrainSettings.of` takes them.
+
+    Args:
+        path: a TOML file with the options' names, with `-` or `_`; or a run folder, or its config.json.
+
+    Raises:
+        ConfigError: no such file, no TOML, or a name that stands twice.
+        RunError: a folder that holds no run of `curro train`.
+    """
+    if path.is_dir():
+        return RunFolder.open(path).settings
+    if path.name == "config.json":
+        return RunFolder.open(path.parent).settings
+    table = read_toml(path)
+    values = {name.replace("-", "_"): value for name, value in table.items()}
+    if len(values) < len(table):
+        raise ConfigError(f"a setting stands twice in {path}, once with - and once with _")
+    return values

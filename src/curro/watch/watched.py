@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from curro.errors import RunError
-from curro.messages import printable
-from curro.report.advice import advise, verdict
-from curro.report.headlines import headlines
-from curro.report.history import History
+from curro.report.advice import advise, headlines, verdict
 from curro.report.prompt_history import PromptHistory, RolloutsReader
 from curro.report.rankings import rankings
-from curro.report.run_reader import RunReader
 from curro.report.sections import sections
-from curro.storage.growing_file import BLOCK
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
+from curro.runs.reader import History, RunReader
+from curro.storage.json_lines import BLOCK
+from curro.text import printable
 
 PROMPTS = 12
 """Of each ranking."""

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 from curro.cli import main
 from curro.data import load_prompts
 from curro.evaluation.estimate_folder import EstimateFolder
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
 
 RECIPE = Path(__file__).parents[3] / "recipes" / "small" / "metis_bfcl.toml"
 PLAYED = ["--environment", "bfcl:partial=true,turns=4,turn_tokens=8", "--max-completion-length", "512"]

@@ -16,8 +16,7 @@ from tests.rollout.server_setup import FakeServer
 from curro.cli import main
 from curro.data import DataError
 from curro.evaluation.code_suites import with_heads
-from curro.evaluation.suite_prompts import suite_prompts
-from curro.evaluation.suites import SUITES
+from curro.evaluation.suites import SUITES, suite_prompts
 from curro.reward import resolve_reward
 
 HUMAN_EVAL = {

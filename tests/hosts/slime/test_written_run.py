@@ -5,9 +5,9 @@ import pytest
 from stand_in import HOOKS, Status, arguments, finish, generate
 
 from curro.errors import ConfigError
-from curro.report.run_reader import read_history
+from curro.runs.folder import RunFolder
+from curro.runs.reader import read_history
 from curro.storage.json_lines import read_rows
-from curro.storage.run_folder import RunFolder
 
 HOSTILE = "</script>\x1b[31m\u202e"
 

@@ -8,8 +8,8 @@ from tinker_cookbook.rl.rollout_strategy import RetryOnFailure
 from tinker_cookbook.rl.train import AsyncConfig
 
 from curro.hosts.tinker import FilledGroups
-from curro.report.run_reader import read_history
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
+from curro.runs.reader import read_history
 
 pytestmark = pytest.mark.usefixtures("quiet")
 

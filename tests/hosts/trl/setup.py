@@ -13,8 +13,7 @@ from datasets import Dataset
 from trl import GRPOConfig
 
 from curro.hosts.trl import CurriculumGRPOTrainer
-from curro.lab.model import build_model
-from curro.lab.tokenizer import build_tokenizer
+from curro.lab.model import build_model, build_tokenizer
 
 PROMPTS = 24
 

@@ -13,8 +13,7 @@ from tests.hosts.trl.setup import PROMPTS, Diary, config, dataset, first_token_i
 import curro
 from curro.errors import FillError
 from curro.hosts.trl import CurriculumGRPOTrainer, FillSettings
-from curro.lab.model import build_model
-from curro.lab.tokenizer import build_tokenizer
+from curro.lab.model import build_model, build_tokenizer
 from curro.storage.checkpoint import load_state
 
 

@@ -21,14 +21,13 @@ import curro
 from curro.cli import make_app
 from curro.data.prompt_set import PromptSet
 from curro.environments.environment import episode_reward
-from curro.evaluation.held_out import evaluate
+from curro.evaluation.sampling import evaluate
 from curro.hosts.trl import CurriculumGRPOTrainer
 from curro.hosts.trl.episodes import EpisodeRollouts
 from curro.lab import family
-from curro.lab.model import build_model
-from curro.lab.tokenizer import build_tokenizer
+from curro.lab.model import build_model, build_tokenizer
 from curro.reward import trl_reward
-from curro.rollout.engines.sampling_settings import SamplingSettings
+from curro.rollout.engines.engine import SamplingSettings
 
 TRAIN = make_app(["train"])
 

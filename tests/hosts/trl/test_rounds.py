@@ -13,10 +13,9 @@ from tests.rollout.fill_promises import check
 import curro
 from curro.errors import ExhaustedError, FillError
 from curro.hosts.trl.rounds import Settled, fill_in_rounds
-from curro.rollout.fill import Fill
+from curro.rollout.fill import Fill, draw_fresh, sized
 from curro.rollout.fill_settings import FillSettings
-from curro.rollout.fresh_draws import draw_fresh, sized
-from curro.rollout.settle import release
+from curro.rollout.group_tasks import release
 
 SELECTIONS = ["uniform", "uniform:replacement=true", "prioritized-replay:variant=published", "pspo"]
 ALLOCATIONS = [

@@ -6,10 +6,10 @@ import pytest
 from datasets import Dataset
 from tests.hosts.trl.setup import PROMPTS, Diary, trainer
 
-from curro.report.run_reader import read_history
-from curro.run_writer import KeepRollouts
+from curro.runs.folder import RunFolder
+from curro.runs.reader import read_history
+from curro.runs.writer import KeepRollouts
 from curro.storage.json_lines import read_rows
-from curro.storage.run_folder import RunFolder
 
 
 @pytest.mark.parametrize("admission", [None, "band:0.1,0.9"])

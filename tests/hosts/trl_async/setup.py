@@ -17,8 +17,7 @@ from transformers import PreTrainedTokenizerFast
 from trl.experimental.async_grpo import AsyncGRPOConfig
 
 from curro.hosts.trl.asynchronous import AsyncCurriculumGRPOTrainer
-from curro.lab.model import build_model
-from curro.lab.tokenizer import build_tokenizer
+from curro.lab.model import build_model, build_tokenizer
 
 PROMPTS = 64
 

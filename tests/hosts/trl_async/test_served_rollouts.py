@@ -13,7 +13,7 @@ from tests.hosts.trl_async.setup import build_chat_tokenizer, dataset, served
 from trl.experimental.async_grpo.async_rollout_worker import RolloutGroup, TrainingSequence
 
 from curro.errors import ConfigError
-from curro.hosts.trl.served_rollouts import ServedRolloutLoop
+from curro.hosts.trl.asynchronous import ServedRolloutLoop
 
 
 def scores(completions, **_):

@@ -15,8 +15,7 @@ from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.engine_workers import ActorRolloutRefWorker
 
 from curro.hosts.verl.trainer import CurriculumTrainerSync
-from curro.lab.model import build_model
-from curro.lab.tokenizer import build_tokenizer
+from curro.lab.model import build_model, build_tokenizer
 
 EngineRegistry.register("language_model", "fsdp2", device="cpu")(FSDPEngineWithLMHead)
 

@@ -26,7 +26,7 @@ from curro.hosts.verl.trainer import (
     CurriculumTrainerSeparateAsync,
     CurriculumTrainerSync,
 )
-from curro.run_writer import KeepRollouts
+from curro.runs.writer import KeepRollouts
 
 CONFIG = str(Path(verl.__file__).parent / "trainer" / "config")
 PROMPTS = 24

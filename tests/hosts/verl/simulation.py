@@ -26,7 +26,7 @@ from verl.workers.rollout.llm_server import LLMServerClient
 from verl.workers.rollout.replica import TokenOutput
 from verl.workers.rollout.router import GlobalRequestLoadBalancer
 
-from curro.hosts.verl.loss import AUXILIARY
+from curro.hosts.verl.credit import AUXILIARY
 
 RIGHT, WRONG, EOS, WIDTH = 3, 4, 0, 3
 

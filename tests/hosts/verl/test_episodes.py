@@ -14,7 +14,7 @@ from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap
 from verl.workers.rollout.replica import TokenOutput
 
 from curro.errors import EnvironmentFailure
-from curro.lab.tokenizer import build_tokenizer
+from curro.lab.model import build_tokenizer
 
 TOKENIZER = build_tokenizer()
 ASKED = [{"role": "user", "content": "12 ="}]

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from curro.errors import RewardError
 from curro.hosts.verl.auxiliary import _dealt
-from curro.hosts.verl.groups import Named, SessionOutcome, assemble
-from curro.hosts.verl.tickets import parts_of, ticket_of, uid_of
+from curro.hosts.verl.replay import Named, SessionOutcome, assemble, parts_of, ticket_of, uid_of
 
 ROLLOUTS = st.dictionaries(
     st.tuples(st.integers(0, 5), st.integers(0, 6)),

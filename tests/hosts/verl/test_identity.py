@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from curro.data import load_prompts
-from curro.hosts.verl.identity import RowIdentity
+from curro.hosts.verl.policy import RowIdentity
 
 
 def test_the_fingerprint_is_that_of_the_file(tmp_path):

@@ -11,7 +11,7 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.tensordict_utils import assign_non_tensor_data
 from verl.workers.utils.losses import ppo_loss
 
-from curro.hosts.verl.loss import AUXILIARY, ppo_loss_with_auxiliary
+from curro.hosts.verl.credit import AUXILIARY, ppo_loss_with_auxiliary
 
 DIVISORS = {
     "token-mean": 3.5,  # two rollouts of 3 and 4 tokens

@@ -9,8 +9,7 @@ from omegaconf import OmegaConf
 from setup_run import BATCH, SIZE, run
 from simulation import cut
 
-from curro.hosts.verl.auxiliary import auxiliary_rows
-from curro.hosts.verl.micro_batches import rows_divisor
+from curro.hosts.verl.auxiliary import auxiliary_rows, rows_divisor
 
 METIS = ["+curro.selection.name=metis", "+curro.selection.max_tokens=16", "+curro.selection.candidates=3"]
 

@@ -12,7 +12,7 @@ from ray_for_tests import start_ray
 
 import curro
 from curro.hosts.verl.owner import CurriculumClient, start_owner
-from curro.storage.run_folder import RunFolder
+from curro.runs.folder import RunFolder
 
 
 class Rows:

@@ -19,11 +19,10 @@ from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 
 import curro
-from curro.data.errors import DataError
-from curro.hosts.verl.auxiliary import auxiliary_rows
+from curro.data.raw import DataError
+from curro.hosts.verl.auxiliary import auxiliary_rows, rows_divisor
 from curro.hosts.verl.episodes import EpisodeLoop
-from curro.hosts.verl.identity import RowIdentity
-from curro.hosts.verl.micro_batches import rows_divisor
+from curro.hosts.verl.policy import RowIdentity
 from curro.hosts.verl.trainer import CurriculumTrainerSync
 
 RECIPES = Path(__file__).parents[3] / "recipes" / "verl"

@@ -15,7 +15,7 @@ from setup_run import clear_queue, configuration, run
 from simulation import Workers
 
 import curro
-from curro.hosts.verl.identity import RowIdentity
+from curro.hosts.verl.policy import RowIdentity
 from curro.storage.checkpoint import load_state
 
 METHODS = {

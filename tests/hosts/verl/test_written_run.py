@@ -8,12 +8,12 @@ from setup_run import BATCH, SIZE, run
 from simulation import RIGHT, WIDTH, WRONG, number_of
 
 from curro.errors import ConfigError
-from curro.hosts.verl.sessions import generated, held_out_rewards
+from curro.hosts.verl.owner import generated, held_out_rewards
 from curro.hosts.verl.settings import VerlSettings
-from curro.report.run_reader import read_history
-from curro.run_writer import Completion
+from curro.runs.folder import RunFolder
+from curro.runs.reader import read_history
+from curro.runs.writer import Completion
 from curro.storage.json_lines import read_rows
-from curro.storage.run_folder import RunFolder
 
 
 @pytest.mark.parametrize("mode", ["curro_sync", "curro_colocate_async"])

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 import curro
-from curro.hosts.verl.identity import RowIdentity
+from curro.hosts.verl.policy import RowIdentity
 from curro.hosts.verl.settings import VerlSettings
-from curro.rollout.fill import Fill
+from curro.rollout.fill import Fill, draw_fresh
 from curro.rollout.fill_settings import FillSettings
-from curro.rollout.fresh_draws import draw_fresh
 from curro.verdicts import Verdict
 
 

@@ -10,8 +10,7 @@ import pytest
 from curro.data import PromptSet
 from curro.errors import ConfigError, RewardError
 from curro.reward import resolve_reward
-from curro.reward.code import program_of
-from curro.reward.code_tests import Tests, read_tests, same_output
+from curro.reward.code import Tests, program_of, read_tests, same_output
 from curro.reward.sandbox import landlock
 from curro.reward.sandbox.confinement import LANDLOCK, LIMITS
 

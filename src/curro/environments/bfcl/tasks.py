@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from curro.environments.bfcl.apis import MISSING, MODULES
+from curro.environments.bfcl.environment import MISSING, MODULES, Bfcl
+from curro.environments.environment import EPISODE_REWARD
 from curro.errors import ConfigError
+from curro.reward.reward import Row, Score
 
 CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
 
@@ -97,3 +99,32 @@ def _lines(name: str) -> Iterator[Any]:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+class BfclTasks:
+    """A `curro.loading.Provider` of BFCL's multi-turn conversations and their environment.
+
+    Raises:
+        ConfigError: from every method, for a name that there is not, or without bfcl-eval.
+    """
+
+    def problems(self, name: str, split: str, limit: int | None) -> list[dict[str, Any]]:
+        return rows(name, split, limit)
+
+    def verify(self, name: str) -> Callable[[Sequence[str], Sequence[Row]], list[Score]]:
+        """The scores that the environment gave."""
+        if name not in CATEGORIES:
+            raise ConfigError(f"BFCL has no multi-turn category {name!r}; there are: {', '.join(CATEGORIES)}")
+        return _episode_scores
+
+    def environment(self, name: str) -> Bfcl:
+        return Bfcl()
+
+    def model(self, name: str) -> tuple[Any, Any]:
+        raise ConfigError("BFCL brings no models: name a folder or a hub id")
+
+
+def _episode_scores(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+    if any(EPISODE_REWARD not in row for row in rows):
+        raise ConfigError("BFCL's conversations are played turn by turn: use `curro train`")
+    return [row[EPISODE_REWARD] for row in rows]

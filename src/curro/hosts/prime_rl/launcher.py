@@ -14,7 +14,7 @@ from typing import Any
 from curro.curriculum import Curriculum
 from curro.errors import ConfigError
 from curro.policy import refuse_policy
-from curro.storage.toml_file import read_toml
+from curro.storage.files import read_toml
 
 TASKS_PER_STEP = "tasks_per_step"
 USAGE = "python -m curro.hosts.prime_rl.launcher curro.toml @ orchestrator.toml"

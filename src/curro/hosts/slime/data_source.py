@@ -2,19 +2,178 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from curro import registry
 from curro.curriculum import Curriculum
 from curro.data.identity import fingerprint
 from curro.errors import CheckpointError, ConfigError
-from curro.hosts.slime import framework, groups, settings
-from curro.hosts.slime.groups import Group
+from curro.policy import refuse_policy
 from curro.rollout.polled_fill import PolledFill
-from curro.ticket_writer import TicketWriter
+from curro.runs.writer import Completion, KeepRollouts, TicketWriter
 from curro.verdicts import Verdict
+
+TICKET, ROLLOUT = "curro_ticket", "curro_rollout"
+"""Where a sample's metadata have the ticket of its group, and its place in it."""
+
+Group = Sequence[Any]
+"""G rollouts of a prompt; a rollout is a sample, or a list of the samples that it was divided into."""
+
+
+def mark(group: Group, ticket: int) -> None:
+    """Write the ticket into a new group's samples; copies of them keep it."""
+    for rollout, sample in enumerate(group):
+        sample.metadata = {**(sample.metadata or {}), TICKET: ticket, ROLLOUT: rollout}
+
+
+def ticket_of(group: Group) -> int | None:
+    """The ticket of a group; None where it is not the curriculum's."""
+    first = group[0][0] if isinstance(group[0], list) else group[0]
+    return (first.metadata or {}).get(TICKET)
+
+
+def rewards_of(args: Any, group: Group) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """The rewards (G,) and their parts, (G,) each; NaN where a rollout failed or has none.
+
+    The reward of a rollout that was divided is the mean of its samples' rewards.
+    """
+    divided = [rollout if isinstance(rollout, list) else [rollout] for rollout in group]
+    rewards_G = np.array([_mean([_reward(args, sample) for sample in rollout]) for rollout in divided])
+    names = {
+        name: None
+        for rollout in divided
+        for sample in rollout
+        if isinstance(sample.reward, dict)
+        for name, part in sample.reward.items()
+        if isinstance(part, int | float)
+    }
+    parts = {
+        name: np.array([_mean([_part(sample, name) for sample in rollout]) for rollout in divided])
+        for name in names
+    }
+    return rewards_G, parts
+
+
+def completions_of(group: Group) -> list[Completion]:
+    """What was generated in each rollout; of one that was divided, the samples' texts one after the other."""
+    divided = [rollout if isinstance(rollout, list) else [rollout] for rollout in group]
+    return [
+        Completion(
+            "".join(sample.response for sample in rollout),
+            sum(sample.response_length for sample in rollout),
+            rollout[-1].status.value == "truncated",
+        )
+        for rollout in divided
+    ]
+
+
+def _reward(args: Any, sample: Any) -> float:
+    if sample.reward is None or sample.status.value in ("aborted", "failed"):
+        return np.nan
+    reward = sample.get_reward_value(args)
+    return np.nan if reward is None else float(reward)
+
+
+def _part(sample: Any, name: str) -> float:
+    part = sample.reward.get(name) if isinstance(sample.reward, dict) else None
+    return float(part) if isinstance(part, int | float) else np.nan
+
+
+def _mean(numbers: list[float]) -> float:
+    """Of the numbers that there are; NaN where there are none."""
+    there = [number for number in numbers if not np.isnan(number)]
+    return float(np.mean(there)) if there else np.nan
+
+
+NAMES = ("slime", "miles")
+
+
+def load(name: str) -> Any:
+    """What `name` ("rollout.data_source:RolloutDataSource") is in the framework.
+
+    Raises:
+        ConfigError: neither is installed.
+    """
+    running = [framework for framework in NAMES if framework in sys.modules]
+    found = running or [framework for framework in NAMES if find_spec(framework)]
+    if not found:
+        raise ConfigError("curro.hosts.slime needs slime or miles: install one of them from its source")
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(f"{found[0]}.{module}"), attribute)
+
+
+HOOKS = "curro.hosts.slime"
+LIMIT = "fill_limit"
+FOLDER, KEEP, MEGABYTES = "run_folder", "keep_rollouts", "keep_megabytes"
+
+
+@dataclass(frozen=True)
+class SlimeSettings:
+    """What stands under `curro`.
+
+    Attributes:
+        curriculum: what `Curriculum.from_config` takes.
+        fill_limit: the most groups for one batch, in batches.
+        run_folder: where the run is written to, for `curro watch`; None for nowhere.
+        keep: how many rollouts of each group are kept there.
+    """
+
+    curriculum: dict[str, Any]
+    fill_limit: float
+    run_folder: Path | None
+    keep: KeepRollouts
+
+
+def read(args: Any) -> SlimeSettings:
+    """The settings of slime's `args`.
+
+    Raises:
+        ConfigError: a setting is missing, or one that cannot go with a curriculum is there.
+    """
+    section = getattr(args, "curro", None)
+    if not isinstance(section, Mapping) or "selection" not in section:
+        raise ConfigError(
+            "the configuration names no method: write `curro: {selection: prioritized-replay}`, say, into "
+            "the file of --custom-config-path"
+        )
+    if "allocation" in section:
+        raise ConfigError(
+            "--n-samples-per-prompt is the same for all prompts, so curro.allocation has no effect: "
+            "leave it out"
+        )
+    if getattr(args, "rollout_shuffle", False):
+        raise ConfigError("the curriculum chooses the order: leave --rollout-shuffle out")
+    config = {name: value for name, value in section.items() if name not in (LIMIT, FOLDER, KEEP, MEGABYTES)}
+    _need(args, "rollout_all_samples_process_path", "all_samples_process")
+    selection = registry.build("selection", config["selection"])
+    refuse_policy(selection.needs_policy, "slime")
+    if config.get("admission") is not None or selection.replaces_uncredited:
+        _need(args, "dynamic_sampling_filter_path", "dynamic_filter")
+    if config.get("advantage") is not None:
+        _need(args, "custom_reward_post_process_path", "reward_post_process")
+    limit = section.get(LIMIT, 10.0)
+    if not isinstance(limit, int | float) or not limit >= 1:
+        raise ConfigError(f"curro.{LIMIT} is a number of batches from 1, not {limit!r}")
+    folder = section.get(FOLDER)
+    if folder is not None and not isinstance(folder, str):
+        raise ConfigError(f"curro.{FOLDER} is a path, not {folder!r}")
+    keep = KeepRollouts(section.get(KEEP, 0), section.get(MEGABYTES, 1000.0))
+    return SlimeSettings(config, float(limit), None if folder is None else Path(folder), keep)
+
+
+def _need(args: Any, setting: str, hook: str) -> None:
+    if getattr(args, setting, None) != f"{HOOKS}.{hook}":
+        option = setting.replace("_", "-")
+        raise ConfigError(f"the curriculum would not see what it needs: add --{option} {HOOKS}.{hook}")
+
 
 SOURCES: dict[int, CurriculumDataSource] = {}
 """The data source of each `args`, by its identity: slime gives its hooks nothing else."""
@@ -25,7 +184,7 @@ ADVICE = {
     "stale": "",
     "filtered": "",
     "expired": "",
-    "limit": f"raise curro.{settings.LIMIT}",
+    "limit": f"raise curro.{LIMIT}",
     "short": "",
 }
 
@@ -40,7 +199,7 @@ class Rows:
         self.fingerprint = fingerprint([sample.prompt for sample in samples], answers)
 
 
-class CurriculumDataSource(framework.load("rollout.data_source:RolloutDataSource")):  # type: ignore[misc]
+class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # type: ignore[misc]
     """Goes into `--data-source-path`; the other strings are those of `curro.hosts.slime.hooks`.
 
     Args:
@@ -56,7 +215,7 @@ class CurriculumDataSource(framework.load("rollout.data_source:RolloutDataSource
     """
 
     def __init__(self, args: Any) -> None:
-        self.settings = settings.read(args)
+        self.settings = read(args)
         super().__init__(args)
         if self.dataset is None:
             raise ConfigError("a curriculum chooses among the rows of --prompt-data: give slime its data set")
@@ -96,7 +255,7 @@ class CurriculumDataSource(framework.load("rollout.data_source:RolloutDataSource
             self.dataset.samples, self.sample_offset = [self.samples[prompt] for prompt in draw.prompts], 0
             new = super().get_samples(missing)
             for group, ticket in zip(new, draw.tickets.tolist(), strict=True):
-                groups.mark(group, ticket)
+                mark(group, ticket)
             found = [*found, *new]
         return found
 
@@ -109,10 +268,10 @@ class CurriculumDataSource(framework.load("rollout.data_source:RolloutDataSource
 
     def observe(self, group: Group) -> Verdict | None:
         """Report a finished group, once; None where it is not the curriculum's."""
-        ticket = groups.ticket_of(group)
+        ticket = ticket_of(group)
         if ticket is None or ticket in self.verdicts:
             return None if ticket is None else self.verdicts[ticket]
-        rewards_G, parts = groups.rewards_of(self.args, group)
+        rewards_G, parts = rewards_of(self.args, group)
         scored_G = ~np.isnan(rewards_G)
         verdict = self.curriculum.observe(
             [ticket], rewards_G[None], scored=scored_G[None],
@@ -124,7 +283,7 @@ class CurriculumDataSource(framework.load("rollout.data_source:RolloutDataSource
             self.fill.dropped([ticket], stale=())
         self.verdicts[ticket] = verdict
         if self.writer is not None:
-            sizes, texts = np.array([len(rewards_G)]), [groups.completions_of(group)]
+            sizes, texts = np.array([len(rewards_G)]), [completions_of(group)]
             self.writer.observed(self.step + 1, [ticket], rewards_G[None], verdict, sizes, texts)
         return verdict
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from curro.errors import ConfigError
-from curro.hosts.slime import framework
-from curro.hosts.slime.data_source import SOURCES
-from curro.hosts.slime.groups import ROLLOUT, TICKET, Group
+from curro.hosts.slime import data_source as framework
+from curro.hosts.slime.data_source import ROLLOUT, SOURCES, TICKET, Group
 
 
 def dynamic_filter(args: Any, samples: Group, **_: Any) -> Any:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import torch
+from tinker_cookbook.rl import data_processing, train
+from tinker_cookbook.rl.types import Env, EnvGroupBuilder, Metrics, Trajectory, TrajectoryGroup
 
 from curro.curriculum import Curriculum
-from curro.errors import CurroError, ExhaustedError, FillError
-from curro.rollout.fill import Fill
+from curro.errors import ConfigError, CurroError, ExhaustedError, FillError
+from curro.rollout.fill import Fill, draw_fresh
 from curro.rollout.fill_settings import FillSettings
-from curro.rollout.fresh_draws import draw_fresh
-from curro.run_writer import Completion
-from curro.ticket_writer import TicketWriter
+from curro.runs.writer import Completion, TicketWriter
 from curro.verdicts import Verdict
 
 ADVICE = {"stale": "", "filtered": "", "expired": "", "failed": "look for their errors in the loop's log"}
@@ -160,3 +162,114 @@ class Places:
             if held := self.fill.release():
                 self.curriculum.drop(held)
             self.on_end()
+
+
+Build = Callable[[int, int], EnvGroupBuilder]
+"""The environments of a prompt, given its number and how many rollouts it gets."""
+
+
+class CurriculumGroup(EnvGroupBuilder):
+    """One place; `FilledGroups` rolls it out.
+
+    Attributes:
+        given: the prompt in flight; None once its group has ended.
+        places: of the batch.
+        final_rewards: what the group that ended the place had as rewards and metrics, one a trajectory.
+    """
+
+    def __init__(self, build: Build, given: Given, places: Places, again: Callable[[], Places]) -> None:
+        self.build, self.places, self._again = build, places, again
+        self.given: Given | None = given
+        self.final_rewards: list[tuple[float, Metrics]] = []
+        self._builder = build(given.prompt, given.rollouts)
+
+    def begin(self) -> Given:
+        """The prompt to roll out first: the one of the batch, or a new one where the place has ended before.
+
+        Tinker's asynchronous loop puts a place back whose group has become too old.
+        """
+        if self.given is None:
+            self.places = self._again()
+            self.given = self.places.draw(1, self.places.group_size)[0]
+        return self.given
+
+    def builder(self, given: Given, rollouts: int | None = None) -> EnvGroupBuilder:
+        """The builder of this prompt's environments."""
+        self._builder = self.build(given.prompt, given.rollouts if rollouts is None else rollouts)
+        return self._builder
+
+    async def make_envs(self) -> Sequence[Env]:
+        raise self.places.fatal(
+            ConfigError(
+                "the loop rolls the curriculum's groups out by itself: pass rollout_error_tolerance="
+                "curro.hosts.tinker.FilledGroups() to tinker_cookbook.rl.train.Config"
+            )
+        )
+
+    async def compute_group_rewards(
+        self, trajectory_group: list[Trajectory], env_group: Sequence[Env]
+    ) -> list[tuple[float, Metrics]]:
+        return self.final_rewards
+
+    def logging_tags(self) -> list[str]:
+        return self._builder.logging_tags()
+
+    def __reduce__(self) -> Any:
+        raise ConfigError(
+            "a curriculum's groups cannot be rolled out in other processes, because it learns in this one: "
+            "leave rollout_executor out"
+        )
+
+
+class CreditedTrajectories(list[Trajectory]):
+    """A group's trajectories, which carry the curriculum's verdict through the loop.
+
+    Attributes:
+        rewards: one a trajectory, as the curriculum observed them.
+        credit: `Curriculum.credit`.
+    """
+
+    def __init__(
+        self,
+        trajectories: Iterable[Trajectory],
+        verdict: Verdict,
+        rewards: list[float],
+        credit: Callable[[Sequence[Verdict]], np.ndarray],
+    ) -> None:
+        super().__init__(trajectories)
+        self.verdict, self.rewards, self.credit = verdict, rewards, credit
+
+
+def credited_advantages(trajectory_groups_P: list[TrajectoryGroup]) -> list[torch.Tensor]:
+    """As the cookbook's `compute_advantages`, P tensors (G,), with the curriculum's credit for its groups.
+
+    Raises:
+        ConfigError: the loop changed the rewards after the curriculum had learnt from them.
+    """
+    advantages_P = data_processing.compute_advantages(trajectory_groups_P)
+    rows = [
+        row
+        for row, group in enumerate(trajectory_groups_P)
+        if isinstance(group.trajectories_G, CreditedTrajectories)
+    ]
+    if not rows:
+        return advantages_P
+    credited = [trajectory_groups_P[row].trajectories_G for row in rows]
+    for row, trajectories in zip(rows, credited, strict=True):
+        if not np.array_equal(
+            trajectories.rewards, trajectory_groups_P[row].get_total_rewards(), equal_nan=True
+        ):
+            raise ConfigError(
+                "the loop's termination policy changed rewards that the curriculum had learnt from: pass it "
+                "as FilledGroups(termination=...), and to train.Config "
+                "termination=TerminationRewardPolicy(zero_reward_on_limit=False)"
+            )
+    credit_PG = credited[0].credit([trajectories.verdict for trajectories in credited])
+    for row, trajectories, credit_G in zip(rows, credited, credit_PG, strict=True):
+        advantages_P[row] = torch.tensor(credit_G[: len(trajectories)], dtype=torch.float32)
+    return advantages_P
+
+
+def install() -> None:
+    """Let the loops ask `credited_advantages`; the cookbook has no setting for it."""
+    train.compute_advantages = credited_advantages

@@ -12,10 +12,8 @@ from tinker_cookbook.rl.rollout_strategy import FailFast, RolloutResult, Rollout
 from tinker_cookbook.rl.rollouts import do_group_rollout
 from tinker_cookbook.rl.types import EnvGroupBuilder, Trajectory, TrajectoryGroup
 
-from curro.hosts.tinker.credit import CreditedTrajectories
-from curro.hosts.tinker.group import CurriculumGroup
-from curro.hosts.tinker.places import Given
-from curro.run_writer import Completion
+from curro.hosts.tinker.places import CreditedTrajectories, CurriculumGroup, Given
+from curro.runs.writer import Completion
 from curro.verdicts import Verdict
 
 

@@ -2,16 +2,91 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
+from itertools import count, repeat
+from math import isclose
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from trl.experimental.async_grpo import AsyncGRPOTrainer
-from trl.experimental.async_grpo.async_rollout_worker import AsyncRolloutWorker
+from trl.experimental.async_grpo.async_rollout_worker import (
+    AsyncRolloutWorker,
+    RolloutGroup,
+    RolloutSample,
+    _AsyncRolloutLoop,
+)
 
 from curro.data.identity import fingerprint_of_rows
 from curro.errors import ConfigError
-from curro.hosts.trl.served_rollouts import ServedRolloutLoop
 from curro.serve import ServedCurriculum
+
+
+class ServedRolloutLoop(_AsyncRolloutLoop):
+    """TRL's loop of generation and scoring, which asks `curro serve` for every group's prompt.
+
+    A group is observed once its rollouts are scored, and dropped where the process ends before that. Those
+    that the gate rejects never reach the trainer.
+
+    Args:
+        served: the address and the token of the service.
+        replaces_advantages: whether the samples get the curriculum's advantages in place of TRL's.
+        loop: the arguments of TRL's loop.
+    """
+
+    def __init__(self, *, served: tuple[str, str], replaces_advantages: bool, **loop: Any) -> None:
+        super().__init__(**loop)
+        self.curriculum, self.replaces_advantages = ServedCurriculum(*served), replaces_advantages
+        self.tickets: dict[int, int] = {}
+
+    async def _run_loops(self, stop_event: asyncio.Event) -> None:
+        try:
+            await super()._run_loops(stop_event)
+        finally:
+            if self.tickets:
+                self.curriculum.drop(list(self.tickets.values()))
+            self.curriculum.close()
+
+    def _repeat_iterator(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        for group_id in count():
+            draw = self.curriculum.select(1, step=self.model_version)
+            self.tickets[group_id] = int(draw.tickets[0])
+            if not isclose(draw.weights[0], 1):
+                raise ConfigError(
+                    "asynchronous GRPO takes rollouts singly, so it cannot apply importance weights, which "
+                    "are those of a batch (PSPO has none with beta=0)"
+                )
+            yield from repeat((group_id, self.dataset[int(draw.prompts[0])]), self.num_generations)
+
+    async def _score_group(self, group: RolloutGroup) -> list[RolloutSample]:
+        samples = await super()._score_group(group)
+        # a rollout has a sample for each part of its conversation, and none where nothing can be trained on
+        parts = [len(sequences) for sequences in group.completions_sequences]
+        rollout_of = np.repeat(np.arange(self.num_generations), parts)
+        rewards_G = self._by_rollout(samples, rollout_of, "reward")
+        scored_G = ~np.isnan(rewards_G)
+        named = {
+            name: [self._by_rollout(samples, rollout_of, f"rewards/{name}")]
+            for name in self.reward_func_names
+        }
+        verdict = self.curriculum.observe(
+            [self.tickets[group.group_id]],
+            [np.where(scored_G, rewards_G, 0.0)],
+            scored=[scored_G],
+            named=named,
+        )
+        del self.tickets[group.group_id]
+        if self.replaces_advantages:
+            for sample, rollout in zip(samples, rollout_of, strict=True):
+                sample.advantage = float(verdict.advantages[0, rollout])
+        return samples if verdict.admitted[0] else []
+
+    def _by_rollout(self, samples: list[RolloutSample], rollout_of: np.ndarray, name: str) -> np.ndarray:
+        """A number of the samples, float64 (G,): NaN for rollouts without a sample."""
+        found_G = np.full(self.num_generations, np.nan)
+        found_G[rollout_of] = [sample.metrics[name] for sample in samples]
+        return found_G
 
 
 class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):

@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from curro.environments.environment import EPISODE_REWARD, Environment, episode_seed
-from curro.environments.observation import ObservationTokens
+from curro.environments.environment import EPISODE_REWARD, Environment, ObservationTokens, episode_seed
 from curro.environments.play import play
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from curro.run_writer import Completion
+from curro.runs.writer import Completion
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,36 @@ from trl.trainer.utils import pad
 
 from curro.environments.environment import Environment
 from curro.errors import ConfigError
-from curro.hosts.trl.uncounted import uncounted_rewards
+from curro.evaluation.sampling import attempts, beside_training
 from curro.policy import Reply
+from curro.rollout.engines.engine import SamplingSettings
+
+
+def uncounted_rewards(
+    model: Any,
+    tokenizer: Any,
+    rows: Sequence[dict[str, Any]],
+    score: Callable[..., Sequence[float | None]],
+    *,
+    environment: Environment | None,
+    samples: int,
+    max_new_tokens: int,
+    temperature: float,
+    seed: int,
+) -> np.ndarray:
+    """Rewards (P, samples) by a reward function of TRL's kind, as `Policy.uncounted_rewards`."""
+    with beside_training(model, seed):
+        texts, played = attempts(
+            model,
+            tokenizer,
+            list(rows),
+            environment=environment,
+            n=samples,
+            settings=SamplingSettings(max_new_tokens, temperature),
+        )
+    columns = {name: [row[name] for row in played] for name in played[0] if name != "prompt"}
+    rewards = score(prompts=[row["prompt"] for row in played], completions=texts, **columns)
+    return np.array([0.0 if reward is None else reward for reward in rewards]).reshape(len(rows), -1)
 
 
 @dataclass(frozen=True)

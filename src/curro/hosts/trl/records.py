@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from curro.draws import Draw
-from curro.run_writer import Completion
-from curro.verdicts import Verdict
+from curro.runs.writer import Completion
+from curro.verdicts import Draw, Verdict
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from curro.hosts.trl.auxiliary_trainer import AuxiliaryLossTrainer
 from curro.hosts.trl.episodes import EpisodeRollouts
 from curro.hosts.trl.generated import Generated
 from curro.hosts.trl.owner import own_share
-from curro.reward.trl import completion_text, trl_reward
-from curro.run_writer import Completion
+from curro.reward.adapters import completion_text, trl_reward
+from curro.runs.writer import Completion
 
 
 class RolloutTrainer(AuxiliaryLossTrainer):

@@ -15,23 +15,30 @@ from curro.admission.gate import Gate
 from curro.curriculum import Curriculum
 from curro.environments.environment import Environment
 from curro.errors import ConfigError
-from curro.evaluation.pass_at_k import held_out_scores
-from curro.hosts.trl.arguments import check_admission, check_allocation, check_batch
-from curro.hosts.trl.books import describe_batch, describe_rewards, replace_latest, write
-from curro.hosts.trl.identity import RowIdentity
-from curro.hosts.trl.kept_groups import KeptGroup, Rows, count_tokens, cut, fitted, merge_rows
-from curro.hosts.trl.observer import GroupObserver
+from curro.evaluation.results import held_out_scores
+from curro.hosts.trl.batches import (
+    KeptGroup,
+    Rows,
+    count_tokens,
+    cut,
+    describe_batch,
+    describe_rewards,
+    fitted,
+    merge_rows,
+    replace_latest,
+    write,
+)
+from curro.hosts.trl.checkpoint import WrittenRun
+from curro.hosts.trl.checks import RowIdentity, check_admission, check_allocation, check_batch
+from curro.hosts.trl.observe import GroupObserver
 from curro.hosts.trl.owner import on_owner, own_share
 from curro.hosts.trl.policy import TrainedPolicy
 from curro.hosts.trl.records import GroupRecord
 from curro.hosts.trl.rollout_trainer import RolloutTrainer
-from curro.hosts.trl.round_engine import RoundEngine
-from curro.hosts.trl.rounds import fill_in_rounds
-from curro.hosts.trl.written_run import WrittenRun
-from curro.rollout.fill import Fill
+from curro.hosts.trl.rounds import RoundEngine, fill_in_rounds
+from curro.rollout.fill import Fill, sized
 from curro.rollout.fill_settings import FillSettings
-from curro.rollout.fresh_draws import sized
-from curro.run_writer import KeepRollouts
+from curro.runs.writer import KeepRollouts
 from curro.selection.base import Selection
 from curro.verdicts import Verdict
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from verl.utils.config import omega_conf_to_dataclass
 
-from curro.hosts.verl.auxiliary import AuxiliaryWorkers, add_auxiliary
-from curro.hosts.verl.loss import ppo_loss_with_auxiliary
-from curro.hosts.verl.micro_batches import ranks_of, rows_divisor
+from curro.hosts.verl.auxiliary import AuxiliaryWorkers, add_auxiliary, ranks_of, rows_divisor
+from curro.hosts.verl.credit import ppo_loss_with_auxiliary
 
 if TYPE_CHECKING:
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Host

@@ -21,8 +21,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 
 from curro.data import PromptSet
 from curro.environments import resolve_environment
-from curro.environments.environment import episode_seed
-from curro.environments.observation import ObservationTokens
+from curro.environments.environment import ObservationTokens, episode_seed
 from curro.environments.play import Playing
 from curro.errors import ConfigError
 from curro.reward.reward import Row

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import time
 import uuid
+from collections import deque
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import transfer_queue as tq
 from omegaconf import open_dict
+from torch.utils.data import Sampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
@@ -17,26 +20,60 @@ from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils as tu
 
-from curro.evaluation.pass_at_k import held_out_scores
+from curro.errors import ConfigError
+from curro.evaluation.results import held_out_scores
 from curro.groups import largest_reward
 from curro.hosts.verl.auxiliary_trainer import AuxiliaryTrainer
-from curro.hosts.verl.conflicts import refuse_conflicts, refuse_large_batch
 from curro.hosts.verl.credit import write_credit
-from curro.hosts.verl.groups import Named
-from curro.hosts.verl.identity import RowIdentity
-from curro.hosts.verl.owner import CurriculumClient, start_owner
-from curro.hosts.verl.policy import Serving
+from curro.hosts.verl.owner import CurriculumClient, held_out_rewards, start_owner
+from curro.hosts.verl.policy import RowIdentity, Serving
 from curro.hosts.verl.replay import (
     PROMPT,
+    Named,
     ReportingBuffer,
     ReportingReplayBuffer,
     ReportingReplayBufferAsync,
+    ticket_of,
+    uid_of,
 )
-from curro.hosts.verl.sampler import DrawnRows
-from curro.hosts.verl.sessions import held_out_rewards
-from curro.hosts.verl.settings import FILL_ADVICE, VerlSettings
-from curro.hosts.verl.tickets import ticket_of, uid_of
+from curro.hosts.verl.settings import FILL_ADVICE, VerlSettings, refuse_conflicts, refuse_large_batch
 from curro.rollout.polled_fill import PolledFill
+
+
+class DrawnRows(Sampler[int]):
+    """Gives the rows of the latest draw, in its order; never comes to an end.
+
+    Args:
+        size: the number of rows of the data set.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.rows: deque[int] = deque()
+
+    def put(self, rows: Iterable[int]) -> None:
+        """The rows of a draw, to be loaded next."""
+        self.rows.clear()
+        self.rows.extend(int(row) for row in rows)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[int]:
+        return self
+
+    def __next__(self) -> int:
+        if not self.rows:
+            raise ConfigError("the data loader asks for more prompts than were drawn: report this to curro")
+        return self.rows.popleft()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing: between draws no row is left; the data loader must not skip what it has loaded before."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Nothing to restore."""
+
 
 FILE = Path("curro") / "curriculum.npz"
 """Of a checkpoint's folder."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import random
 from functools import cache
 from typing import ClassVar
 
 from curro.lab.family import Family, Kind, Recipe, Row, Warm
+from curro.lab.judging import JudgeWarm, JudgingFamily
 
 LETTERS = "abcdefghijklmnop"
 _rng = random.Random(7)
@@ -64,3 +66,54 @@ def _easy() -> list[str]:
         ]
         chains += [chain for chain, _ in longest]
     return chains
+
+
+class ChainsJudge(Chains, JudgingFamily):
+    """The problems of `chains`; a chain is right as often as all of its letters are."""
+
+    name = "chains_judge"
+    describe = "chains, with a warm model that predicts the variance of its rewards, for METIS"
+    warm = JudgeWarm(width=64, layers=2, steps=700, batch=128, learning_rate=5e-3, judgments=32)
+
+    def reliability(self, row: Row) -> float:
+        return math.prod(1 - ERROR_RATES[letter] for letter in row["prompt"][1:-1])
+
+
+class ChainsCalibrated(ChainsJudge):
+    """The problems of `chains_judge`; judgments are of learners of five skills, with 0 to 9 exemplars.
+
+    A judgment without exemplars can only say what is so in the mean over the skills.
+    """
+
+    name = "chains_calibrated"
+    describe = (
+        "chains, with a warm model that predicts the variance of its rewards from up to 9 recent results"
+    )
+    warm = JudgeWarm(
+        width=64,
+        layers=2,
+        steps=1000,
+        batch=128,
+        learning_rate=5e-3,
+        judgments=32,
+        shown=tuple(range(10)),
+        skills=(2.0, 1.0, 0.5, 0.25, 0.1),
+        template="lab-compact",
+    )
+
+
+class ChainsShare(Chains):
+    """The problems and the warm model of `chains`; the reward is the share of the digits that are right.
+
+    A digit counts in its place. Those after a mistake are seldom right, since each follows from the one
+    before, and an answer longer than the chain is measured against its own length.
+    """
+
+    name = "chains_share"
+    describe = "chains, rewarded by the share of right digits: a reward between 0 and 1"
+    checkpoint = "chains"
+
+    def score(self, completion: str, row: Row) -> float:
+        given, answer = completion.strip(), row["answer"]
+        right = sum(a == b for a, b in zip(given, answer, strict=False))
+        return right / max(len(given), len(answer))

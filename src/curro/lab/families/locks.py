@@ -8,8 +8,8 @@ from functools import cache
 from itertools import pairwise
 from typing import ClassVar
 
-from curro.lab.episodes import EpisodeFamily
 from curro.lab.family import Kind, Recipe, Row, Warm
+from curro.lab.sampling import EpisodeFamily
 
 LETTERS = "abcdefghijklmnopqrst"
 UNKNOWN = "dkr"

@@ -3,19 +3,181 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import importlib
+import math
 import random
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
+
+import openai
+
+from curro.errors import EngineError
+from curro.rollout.engines.engine import Rollout
+
+_BROKEN = ("abort", "error", "content_filter")
+"""Reasons to finish that are neither the model's own nor the limit: there is no completion."""
+
+
+@dataclass
+class Completion:
+    """One completion as it arrives.
+
+    Attributes:
+        finish: the server's reason; None while the choice is open.
+        total: completion tokens as the server counts them, where it tells for this choice alone.
+    """
+
+    pieces: list[str] = field(default_factory=list)
+    ids: list[Any] = field(default_factory=list)
+    names: list[Any] = field(default_factory=list)
+    logprobs: list[Any] = field(default_factory=list)
+    has_ids: bool = False
+    finish: str | None = None
+    total: int | None = None
+
+    def add(self, part: Mapping[str, Any]) -> None:
+        """Take in a chunk's part of this choice."""
+        delta = part.get("delta")
+        piece = delta.get("content") if isinstance(delta, Mapping) else part.get("text")
+        if isinstance(piece, str):
+            self.pieces.append(piece)
+        for name in ("token_ids", "response_token_ids"):
+            if isinstance(part.get(name), list):
+                self.has_ids = True
+                self.ids += part[name]
+                break
+        logprobs = part.get("logprobs")
+        if isinstance(logprobs, Mapping):
+            content = logprobs.get("content")
+            if isinstance(content, list):
+                items = [item if isinstance(item, Mapping) else {} for item in content]
+                self.names += [item.get("token") for item in items]
+                self.logprobs += [item.get("logprob") for item in items]
+            elif isinstance(logprobs.get("token_logprobs"), list):
+                self.names += logprobs["tokens"] if isinstance(logprobs.get("tokens"), list) else []
+                self.logprobs += logprobs["token_logprobs"]
+        if isinstance(part.get("finish_reason"), str):
+            self.finish = part["finish_reason"]
+
+    @property
+    def text(self) -> str:
+        """What the model wrote; halves of characters (lone surrogates) become U+FFFD."""
+        return "".join(self.pieces).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+    @property
+    def token_ids(self) -> tuple[int, ...] | None:
+        """The tokens, where the server tells them."""
+        ids = self.ids if self.has_ids else [_placeholder(name) for name in self.names] or None
+        if ids is None or not all(type(i) is int and i >= 0 for i in ids):
+            return None
+        return tuple(ids)
+
+    def rollout(self, *, with_logprobs: bool, token_ids: tuple[int, ...] | None) -> Rollout:
+        """The choice as a rollout.
+
+        Args:
+            with_logprobs: whether the server's log-probabilities are of the distribution sampled from.
+            token_ids: the tokens; log-probabilities that do not fit them one by one are left out.
+        """
+        if self.finish in _BROKEN:
+            return Rollout("", error=f"the server ended the completion with {self.finish!r}")
+        numbers = [float(p) for p in self.logprobs if type(p) in (int, float) and math.isfinite(p)]
+        fits = token_ids is not None and len(numbers) == len(self.logprobs) == len(token_ids)
+        return Rollout(
+            self.text,
+            token_ids,
+            tuple(numbers) if fits and with_logprobs else None,
+            "length" if self.finish == "length" else "stop",
+        )
+
+
+def gather(choices: dict[int, Completion], chunk: Any) -> None:
+    """Take a chunk of the stream into the choices, by their index. Anything else in it is passed over."""
+    if not isinstance(chunk, Mapping):
+        return
+    parts = chunk.get("choices")
+    for part in parts if isinstance(parts, list) else []:
+        index = part.get("index", 0) if isinstance(part, Mapping) else None
+        if type(index) is int:
+            choices.setdefault(index, Completion()).add(part)
+    usage = chunk.get("usage")
+    if isinstance(usage, Mapping) and len(choices) == 1 and type(usage.get("completion_tokens")) is int:
+        next(iter(choices.values())).total = usage["completion_tokens"]
+
+
+def _placeholder(name: Any) -> int | None:
+    """N of `token_id:N`."""
+    digits = name.removeprefix("token_id:") if isinstance(name, str) else ""
+    return int(digits) if digits != name and digits.isascii() and digits.isdigit() else None
+
+
+# httpx of openai 2, httpx2 of openai 3
+_HTTP: Any = importlib.import_module(openai.DefaultAsyncHttpxClient.__base__.__module__.partition(".")[0])
+
+BASE_BYTES = 4 << 20
+"""For an answer without any token: a list of models, an error."""
+TOKEN_BYTES = 2048
+"""For a token in a stream with its text, id, log-probability and the frame around them."""
+
+_tokens: contextvars.ContextVar[tuple[int, int]] = contextvars.ContextVar("tokens", default=(0, 0))
+
+
+class TooLongError(Exception):
+    """An answer that is longer than what was asked for can be."""
+
+
+def expect(completions: int, tokens: int) -> None:
+    """Allow the answers of this task so many completions of so many tokens."""
+    _tokens.set((completions, tokens))
+
+
+def limited_client(**options: Any) -> Any:
+    """A client for `openai.AsyncOpenAI` that reads no more than is allowed, and follows no redirect."""
+
+    async def limit(response: Any) -> None:
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise TooLongError("the server's answer is compressed, so its length is not known")
+        completions, tokens = _tokens.get()
+        line = BASE_BYTES + TOKEN_BYTES * tokens
+        body = BASE_BYTES + TOKEN_BYTES * tokens * completions
+        response.stream = LimitedBody(response.stream, body=body, line=line)
+
+    return openai.DefaultAsyncHttpxClient(
+        follow_redirects=False,
+        event_hooks={"response": [limit]},
+        headers={"Accept-Encoding": "identity"},  # a compressed body may be a thousand times as long
+        **options,
+    )
+
+
+class LimitedBody(_HTTP.AsyncByteStream):
+    """A body that ends in `TooLongError` when it, or one of its lines, has too many bytes."""
+
+    def __init__(self, stream: Any, *, body: int, line: int) -> None:
+        self.stream, self.body, self.line = stream, body, line
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        total = in_line = 0
+        async for chunk in self.stream:
+            total += len(chunk)
+            newline = chunk.rfind(b"\n")
+            in_line = in_line + len(chunk) if newline < 0 else len(chunk) - newline - 1
+            if in_line > self.line:
+                raise TooLongError(f"a line of the server's answer has more than {self.line:,} bytes")
+            if total > self.body:
+                raise TooLongError(f"the server's answer has more than {self.body:,} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self.stream.aclose()
+
 
 try:
     import openai
 except ImportError:
     raise ImportError("OpenAIEngine needs the package openai: pip install 'curro[server]'") from None
-
-from curro.errors import EngineError
-from curro.rollout.engines.server_answer import Completion, gather
-from curro.rollout.engines.server_limits import TooLongError, expect, limited_client
 
 _CONNECT_SECONDS = 10.0
 

@@ -7,18 +7,81 @@ cancelled call stops. What a server gives beyond text is found out by a tiny req
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 from curro.errors import ConfigError, EngineError, PromptError
-from curro.rollout.engines.engine import Prompt, Rollout
-from curro.rollout.engines.openai_fields import checked_extra, field_sets, is_plain
-from curro.rollout.engines.openai_requests import Server
-from curro.rollout.engines.retokenize import retokenized
-from curro.rollout.engines.sampling_settings import SamplingSettings
-from curro.rollout.engines.server_answer import Completion
+from curro.rollout.engines.engine import Prompt, Rollout, SamplingSettings
+from curro.rollout.engines.openai_requests import Completion, Server
+
+_OPTIONS = {
+    "model": "model",
+    "max_tokens": "max_new_tokens",
+    "max_completion_tokens": "max_new_tokens",
+    "temperature": "temperature",
+    "top_p": "top_p",
+}
+"""Fields, and the options of the engine that they are."""
+_IDS = {"return_token_ids": True, "return_tokens_as_token_ids": True}
+_WHOLE = {"separate_reasoning": False}
+_OWN = ("prompt", "messages", "n", "stream", "logprobs", *_IDS, *_WHOLE)
+"""Fields that answers are read by."""
+
+_UNTOUCHED = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
+_PLAIN = {**_UNTOUCHED, "presence_penalty": 0.0, "frequency_penalty": 0.0, "logit_bias": None}
+"""What leaves the distribution as temperature and top-p make it."""
+
+
+def checked_extra(extra: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The fields that a user adds to every request.
+
+    Raises:
+        ConfigError: one of them is set by the engine.
+    """
+    for name in extra or {}:
+        if name in _OPTIONS:
+            raise ConfigError(f"extra cannot have {name!r}: give the engine's option {_OPTIONS[name]}")
+        if name in _OWN:
+            raise ConfigError(f"extra cannot have {name!r}: the engine sets it itself; leave it out")
+    return dict(extra or {})
+
+
+def is_plain(extra: Mapping[str, Any]) -> bool:
+    """Whether these fields leave the distribution sampled from as temperature and top-p make it."""
+    return all(extra.get(name, value) == value for name, value in _PLAIN.items())
+
+
+def field_sets(chat: bool, *, is_greedy: bool) -> list[dict[str, Any]]:
+    """Fields to ask with, from all that vLLM and SGLang know to none; strict servers refuse others'."""
+    logprobs = {"logprobs": True if chat else 1}
+    whole = _WHOLE if chat else {}
+    # `transformers serve` samples as the model's generation config says, which may be greedily
+    config = {"do_sample": not is_greedy, "top_k": 0}
+    return [logprobs | _UNTOUCHED | _IDS | whole, {"generation_config": json.dumps(config)}, logprobs, {}]
+
+
+def retokenized(tokenizer: Any, text: str, *, stopped: bool, total: int | None) -> tuple[int, ...] | None:
+    """The tokens of a completion, None where they cannot be told for sure.
+
+    They are right only if they decode to the text and, where the server counts tokens, are as many. A model
+    may have written another spelling of the same text in tokens; without a count that goes unseen.
+
+    Args:
+        tokenizer: the model's, of transformers.
+        text: the completion, without special tokens.
+        stopped: whether the model ended it; the end-of-sequence token is added then.
+        total: how many tokens the server says there were.
+    """
+    ids = list(tokenizer(text, add_special_tokens=False)["input_ids"])
+    if tokenizer.decode(ids, skip_special_tokens=True) != text:
+        return None
+    if stopped and tokenizer.eos_token_id is not None:
+        ids.append(tokenizer.eos_token_id)
+    return None if total is not None and total != len(ids) else tuple(ids)
+
 
 _PROBE = "curro asks 7391"
 """Several tokens: an answer of one token that holds them all is the prompt coming back."""

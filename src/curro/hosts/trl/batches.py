@@ -1,0 +1,272 @@
+"""Groups taken out of TRL's generation output, and put together again in other batches."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from trl.trainer.utils import pad
+
+from curro.errors import ConfigError
+from curro.verdicts import Verdict
+
+Rows = dict[str, torch.Tensor]
+Logs = dict[tuple[str, str | None], list[Any]]
+
+PROMPT = ("prompt_ids", "prompt_mask")
+COMPLETION = (
+    "completion_ids",
+    "completion_mask",
+    "tool_mask",
+    "old_per_token_logps",
+    "ref_per_token_logps",
+    "sampling_per_token_logps",
+    "importance_sampling_ratio",
+)
+OTHERS = ("advantages", "num_items_in_batch")
+
+
+@dataclass
+class KeptGroup:
+    """A group that may be trained on.
+
+    Attributes:
+        rows: its rows of TRL's output, in parts that were padded alike.
+        rewards: (G, reward functions), NaN where a function returned None.
+        logs: what TRL logs of its rows, by name.
+        verdict: the curriculum's, of this one group.
+    """
+
+    rows: list[Rows]
+    rewards: torch.Tensor
+    logs: Logs
+    verdict: Verdict
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    def take(self, places: np.ndarray) -> KeptGroup:
+        """The group with these rows alone; its verdict's arrays are of these rows."""
+        logs = {name: [values[at] for at in places if at < len(values)] for name, values in self.logs.items()}
+        rows = [part for place in places for part in cut(self.rows, int(place), int(place) + 1)]
+        verdict = replace(
+            self.verdict, advantages=self.verdict.advantages[:, places], kept=self.verdict.kept[:, places]
+        )
+        return KeptGroup(rows, self.rewards[torch.as_tensor(places)], logs, verdict)
+
+    def first(self, size: int) -> KeptGroup:
+        """The group with its first rows alone; its advantages stay those of the whole group."""
+        return self if size >= len(self) else self.take(np.arange(size))
+
+
+def check_mergeable(output: Mapping[str, Any]) -> None:
+    """Refuse an output with parts that are not a row a completion.
+
+    Raises:
+        ConfigError: images, or what a newer TRL has added.
+    """
+    odd = sorted(set(output) - {*PROMPT, *COMPLETION, *OTHERS})
+    if odd:
+        raise ConfigError(
+            f"admission works with text alone: TRL's batch has {', '.join(odd)}, which cannot be put "
+            "together from several rounds"
+        )
+
+
+def rows_of(output: Mapping[str, Any]) -> Rows:
+    """All rows of an output, off the accelerator, without what is counted over the batch."""
+    return {
+        name: value.cpu() for name, value in output.items() if isinstance(value, torch.Tensor) and value.ndim
+    }
+
+
+def cut(parts: Sequence[Rows], start: int, stop: int) -> list[Rows]:
+    """The rows from `start` to `stop`, counted over all parts."""
+    found, before = [], 0
+    for part in parts:
+        size = len(next(iter(part.values())))
+        first, last = max(start - before, 0), min(stop - before, size)
+        if first < last:
+            found.append({name: value[first:last] for name, value in part.items()})
+        before += size
+    return found
+
+
+def fitted(groups: Sequence[KeptGroup], rows: int) -> list[KeptGroup]:
+    """The groups, the last one cut so that all have so many rows together."""
+    *whole, last = groups
+    return [*whole, last.first(rows - sum(map(len, whole)))]
+
+
+def merge_rows(
+    parts: Sequence[Rows], *, device: torch.device, pad_token: int, pad_to_multiple_of: int | None
+) -> dict[str, Any]:
+    """One output of the rows of several, padded as TRL pads: prompts left, completions right."""
+    output: dict[str, Any] = {}
+    for name in parts[0]:
+        if name not in (*PROMPT, *COMPLETION):
+            output[name] = torch.cat([part[name] for part in parts]).to(device)
+            continue
+        blank = {"prompt_ids": pad_token, "completion_ids": pad_token, "tool_mask": 1}.get(name, 0)
+        output[name] = pad(
+            list(_trimmed(parts, name)),
+            padding_value=blank,
+            padding_side="left" if name in PROMPT else "right",
+            pad_to_multiple_of=pad_to_multiple_of,
+        ).to(device)
+    return output
+
+
+def count_tokens(output: Mapping[str, Any]) -> torch.Tensor:
+    """How many of this process's tokens are trained on."""
+    return (output["completion_mask"] * output.get("tool_mask", 1)).sum()
+
+
+def _trimmed(parts: Sequence[Rows], name: str) -> Iterator[torch.Tensor]:
+    """The rows without their padding; a row of one value, for the whole sequence, as it is."""
+    mask = "prompt_mask" if name in PROMPT else "completion_mask"
+    for part in parts:
+        for row, kept in zip(part[name], part[mask], strict=True):
+            length = max(int(kept.sum()), 1)
+            yield row[-length:] if name in PROMPT else row[:length]
+
+
+Metrics = defaultdict[str, list[float]]
+
+
+@contextmanager
+def apart(metrics: dict[str, Metrics], logs: dict[str, Any]) -> Iterator[tuple[Metrics, Logs]]:
+    """Let TRL write what it writes meanwhile into books of their own, which are complete at the end.
+
+    Args:
+        metrics, logs: TRL's `_metrics` and `_logs`.
+    """
+    usual, usual_logs = metrics["train"], dict(logs)
+    found: Metrics = defaultdict(list)
+    columns: Logs = {}
+    metrics["train"] = found
+    logs.update({name: defaultdict(list) if isinstance(old, dict) else [] for name, old in logs.items()})
+    try:
+        yield found, columns
+        for name, values in logs.items():
+            if isinstance(values, dict):
+                columns.update({(name, inner): column for inner, column in values.items()})
+            else:
+                columns[name, None] = values
+    finally:
+        metrics["train"] = usual
+        logs.clear()
+        logs.update(usual_logs)
+
+
+def write(
+    metrics: Metrics, logs: Mapping[str, Any], rounds: Metrics, described: Mapping[str, float],
+    batch: Sequence[KeptGroup],
+) -> None:  # fmt: skip
+    """Write a batch into TRL's books.
+
+    Args:
+        metrics, logs: TRL's `_metrics["train"]` and `_logs`.
+        rounds: what TRL wrote in all rounds; where `described` has no number of that name, their mean counts.
+        described: the numbers of the groups that are trained on.
+    """
+    described = dict(described)
+    for name, values in rounds.items():
+        if name == "num_tokens":  # TRL counts on
+            metrics[name] = values[-1:]
+        else:
+            metrics[name].append(described.pop(name, float(np.mean(values))))
+    for name, value in described.items():
+        metrics[name].append(value)
+    for group in batch:
+        for (name, inner), column in group.logs.items():
+            (logs[name] if inner is None else logs[name][inner]).extend(column)
+
+
+def replace_latest(logged: Any, values: Sequence[float]) -> None:
+    """Put these values in the place of as many that TRL has just logged."""
+    for _ in range(min(len(values), len(logged))):
+        logged.pop()
+    logged.extend(values)
+
+
+def describe_batch(
+    batch: Sequence[KeptGroup],
+    names: Sequence[str],
+    weights: torch.Tensor,
+    is_flat: np.ndarray,
+    *,
+    pad_token: int,
+    ends: Collection[int],
+) -> dict[str, float]:
+    """TRL's metrics of generation, under TRL's names, of the groups that are trained on.
+
+    Args: as `describe_rewards` and `describe_completions` take them.
+    """
+    rewards = torch.cat([group.rewards for group in batch]).double()
+    rows = [part for group in batch for part in group.rows]
+    return describe_rewards(rewards, names, weights, is_flat) | describe_completions(
+        rows, pad_token=pad_token, ends=ends
+    )
+
+
+def describe_rewards(
+    rewards: torch.Tensor, names: Sequence[str], weights: torch.Tensor, is_flat: np.ndarray
+) -> dict[str, float]:
+    """TRL's metrics of rewards, under TRL's names.
+
+    Args:
+        rewards: float64 (rollouts, functions), NaN where a function returned None.
+        names, weights: of the functions.
+        is_flat: bool (P,), which groups have no variance.
+    """
+    found: dict[str, float] = {}
+    for i, name in enumerate(names):
+        column = rewards[:, i][~rewards[:, i].isnan()]
+        found[f"rewards/{name}/mean"] = float(column.mean()) if len(column) else np.nan
+        found[f"rewards/{name}/std"] = float(column.std()) if len(column) > 1 else np.nan
+    summed = (rewards * weights).nansum(dim=1)[~rewards.isnan().all(dim=1)]
+    found["reward"], found["reward_std"] = float(summed.mean()), float(summed.std())
+    found["frac_reward_zero_std"] = float(np.mean(is_flat))
+    return found
+
+
+def describe_completions(rows: Sequence[Rows], *, pad_token: int, ends: Collection[int]) -> dict[str, float]:
+    """TRL's metrics of completions, under TRL's names.
+
+    Args:
+        ends: the tokens that end a completion.
+    """
+    ids_and_lengths = [(part["completion_ids"], _lengths(part, pad_token)) for part in rows]
+    last = torch.cat([ids.gather(1, length[:, None] - 1)[:, 0] for ids, length in ids_and_lengths])
+    ended = torch.isin(last, torch.tensor([*ends, pad_token]))
+    observed = torch.cat([_observed(part) for part in rows])
+    lengths = torch.cat([length for _, length in ids_and_lengths]).double() - observed
+    finished = lengths[ended] if ended.any() else torch.zeros(1)
+    found = {"completions/clipped_ratio": float(1 - ended.double().mean())}
+    statistics: dict[str, Callable[[torch.Tensor], Any]] = {
+        "mean": torch.mean,
+        "min": torch.min,
+        "max": torch.max,
+    }
+    for name, values in (("", lengths), ("_terminated", finished)):
+        found |= {f"completions/{kind}{name}_length": float(of(values)) for kind, of in statistics.items()}
+    return found
+
+
+def _observed(rows: Rows) -> torch.Tensor:
+    """Tokens of observations in each completion, which TRL does not count."""
+    mask = rows["completion_mask"]
+    return (mask * (1 - rows["tool_mask"])).sum(dim=1) if "tool_mask" in rows else mask.new_zeros(len(mask))
+
+
+def _lengths(rows: Rows, pad_token: int) -> torch.Tensor:
+    """Tokens a completion; TRL's mask is empty where it masks a truncated one."""
+    masked = rows["completion_mask"].sum(dim=1)
+    whole = (rows["completion_ids"] != pad_token).sum(dim=1)
+    return torch.where(masked > 0, masked, whole).clamp(min=1).long()

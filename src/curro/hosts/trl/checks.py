@@ -1,0 +1,98 @@
+"""Which of TRL's arguments go with which curriculum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from datasets import Dataset
+from trl import GRPOConfig
+
+from curro.curriculum import Curriculum
+from curro.data.identity import RowNumbers, fingerprint_of_rows
+from curro.errors import ConfigError
+
+
+def check_batch(curriculum: Curriculum, args: GRPOConfig, prompts: int) -> None:
+    """Refuse a data set of another size than the curriculum's, or smaller than a batch.
+
+    Args:
+        prompts: how many the data set has.
+
+    Raises:
+        ConfigError: it is.
+    """
+    batch = cast(int, args.generation_batch_size) // cast(int, args.num_generations)
+    if curriculum.table.size != prompts:
+        raise ConfigError(
+            f"the curriculum is over {curriculum.table.size} prompts, train_dataset has {prompts}"
+        )
+    if batch > prompts:
+        raise ConfigError(
+            f"a batch takes {batch} prompts and the data set has {prompts}: lower "
+            "per_device_train_batch_size or steps_per_generation, or raise num_generations"
+        )
+
+
+def check_admission(curriculum: Curriculum, args: GRPOConfig, when_short: str, processes: int) -> None:
+    """Refuse arguments under which a batch of admitted groups cannot be put together.
+
+    Args:
+        when_short: what the fill does with a batch that stays short.
+        processes: how many train.
+
+    Raises:
+        ConfigError: there is such an argument.
+    """
+    local = cast(int, args.generation_batch_size) // processes
+    if local % cast(int, args.num_generations) and not curriculum.has_allocation:
+        raise ConfigError(
+            f"admission needs whole groups on every process: {local} completions a process are not "
+            f"divided by num_generations = {args.num_generations}"
+        )
+    if args.scale_rewards == "batch" and not curriculum.has_advantage:
+        raise ConfigError(
+            'scale_rewards="batch" divides by the deviation of rejected groups too: '
+            'choose "group" or "none", or give the curriculum an advantage'
+        )
+    if when_short == "finish":
+        raise ConfigError(
+            "TRL trains on batches of one size: when a batch stays short, choose when_short="
+            '"top-up" or "error"'
+        )
+
+
+def check_allocation(curriculum: Curriculum, args: GRPOConfig) -> None:
+    """Refuse what does not go with groups of different sizes.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    if not curriculum.has_advantage:
+        raise ConfigError(
+            "TRL's own advantages need groups of one size: give the curriculum an advantage beside its "
+            'allocation ("leave-one-out")'
+        )
+    rows, first = cast(int, args.generation_batch_size), curriculum.allocation.first
+    if first > rows:
+        raise ConfigError(
+            f"every prompt gets {first} rollouts at first, and a generation has {rows}: raise "
+            "per_device_train_batch_size or steps_per_generation, or lower `first`"
+        )
+
+
+class RowIdentity:
+    """The keys and the fingerprint of a data set, for `Curriculum(prompts=...)`.
+
+    Attributes:
+        keys: the column `key` where there is one, else the row numbers.
+        fingerprint: of prompts and answers (`curro.data.identity`).
+        rows: the data set, for methods that look at texts or columns.
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.keys: Sequence[str] = RowNumbers(len(dataset))
+        if "key" in dataset.column_names:
+            self.keys = [str(key) for key in dataset["key"]]
+        self.fingerprint = fingerprint_of_rows(dataset)
+        self.rows = dataset

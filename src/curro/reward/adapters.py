@@ -1,0 +1,95 @@
+"""A reward as TRL calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any, Protocol
+
+from curro.errors import RewardError
+from curro.reward.completion import CUT, TOKENS, with_facts
+from curro.reward.reward import Reward, Row, Score
+
+_NOT_COLUMNS = {"completion_ids", "trainer_state", "log_extra", "log_metric", "environments"}
+
+
+def trl_reward(reward: Reward, ends: Collection[int] = ()) -> Callable[..., list[Score]]:
+    """A reward function for TRL's trainers, named as the reward.
+
+    The function takes B prompts and B completions (texts, or lists of messages of which the last one counts)
+    and the data set's columns as lists of B, and returns B scores, None where not scored. The rows it passes
+    on have those columns and `prompt`: train on `PromptSet.to_hf()` and they are the set's own.
+
+    Args:
+        ends: the tokens that end a sequence; rewards that ask whether a completion was cut need them.
+
+    The function raises RewardError where the columns lack `answer` or `key`, as those of a data set that
+    `load_prompts` has not read do.
+    """
+
+    def function(*, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[Score]:
+        missing = {"answer", "key"} - set(columns)
+        if missing:
+            raise RewardError(
+                f"reward {reward.name!r}: the data set has no column {' nor '.join(sorted(missing))}: "
+                "make it with curro.data.load_prompts(...).to_hf()"
+            )
+        ids = columns.get("completion_ids")
+        names = [name for name in columns if name not in _NOT_COLUMNS]
+        rows = [
+            {"prompt": prompt} | {name: columns[name][i] for name in names}
+            for i, prompt in enumerate(prompts)
+        ]
+        rows = facts(rows, ids, ends)
+        return reward.score([completion_text(completion) for completion in completions], rows)
+
+    function.__name__ = reward.name
+    return function
+
+
+def facts(rows: list[Row], ids: Sequence[Sequence[int]] | None, ends: Collection[int]) -> list[Row]:
+    """The rows with what TRL tells of their completions, where it tells and `ends` are known."""
+    if ids is None or not ends:
+        return rows
+    return [with_facts(row, one, ends) for row, one in zip(rows, ids, strict=True)]
+
+
+def completion_text(completion: str | list[dict[str, Any]]) -> str:
+    """What TRL generated, as text: of messages the last one's."""
+    if isinstance(completion, str):
+        return completion
+    return (completion[-1].get("content") or "") if completion else ""
+
+
+class Completion(Protocol):
+    """What is read of a `curro.rollout.engines.Rollout`."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def token_ids(self) -> tuple[int, ...] | None: ...
+    @property
+    def finish(self) -> str: ...
+
+
+def group_scorer(
+    reward: Reward, prompts: Sequence[Row]
+) -> Callable[[int, Sequence[Any]], Awaitable[dict[str, list[Score]]]]:
+    """The `score` of a `Filler`, whose event loop goes on while completions are scored.
+
+    It gives the reward's parts by name: give the filler `weights=reward.weights` too.
+
+    Args:
+        prompts: the data set; a prompt is its number there.
+    """
+
+    async def score(prompt: int, rollouts: Sequence[Completion]) -> dict[str, list[Score]]:
+        rows = [rollout_row(prompts[prompt], rollout) for rollout in rollouts]
+        return await reward.named_async([rollout.text for rollout in rollouts], rows)
+
+    return score
+
+
+def rollout_row(row: Row, rollout: Completion) -> Row:
+    """The row with what an engine tells of a completion besides its text."""
+    facts = {} if rollout.token_ids is None else {TOKENS: len(rollout.token_ids)}
+    return {**row, **facts, CUT: rollout.finish == "length"}

@@ -1,0 +1,185 @@
+"""Right if the completion's answer is the row's answer, character by character."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from curro.errors import ConfigError
+from curro.reward.completion import final_answer, is_cut, token_count
+from curro.reward.reward import Row, Score
+
+
+def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+    r"""1.0 where the answers are equal, 0.0 where not, None where the row has no answer.
+
+    The answer of a text is what stands in its last `\boxed{}`, else after its last `####`, else all of it,
+    without the white space around it. The row's answer is read in the same way.
+    """
+    return [
+        None if row["answer"] is None else float(_answer(completion) == _answer(row["answer"]))
+        for completion, row in zip(completions, rows, strict=True)
+    ]
+
+
+def _answer(text: str) -> str:
+    found = final_answer(text)
+    return text.strip() if found is None else found
+
+
+OPEN, CLOSE = "<think>", "</think>"
+
+
+@dataclass(frozen=True)
+class Format:
+    """0.2 for each of five constraints: 1.0 for a completion that keeps all of them.
+
+    1. The completion begins with `<think>`.
+    2. The thought is closed properly: there is one `</think>`, and no second `<think>`.
+    3. The thought, between the tags, is not blank.
+    4. The summary, after `</think>`, is not blank.
+    5. The completion ends with its end of sequence: the limit of length did not cut it.
+
+    Args:
+        opened: the chat template writes `<think>` itself, so that the completion begins after it.
+    """
+
+    opened: bool = False
+
+    def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+        """The share of the constraints that each completion keeps.
+
+        Raises:
+            RewardError: a row does not say whether its completion was cut.
+        """
+        return [
+            sum(self._kept(text, is_cut("format", row))) / 5
+            for text, row in zip(completions, rows, strict=True)
+        ]
+
+    def _kept(self, text: str, cut: bool) -> tuple[bool, bool, bool, bool, bool]:
+        text = OPEN + text if self.opened else text
+        before, closing, summary = text.partition(CLOSE)
+        _, opening, thought = before.partition(OPEN)
+        closed = bool(opening and closing) and text.count(CLOSE) == text.count(OPEN) == 1
+        return (
+            text.startswith(OPEN),
+            closed,
+            bool(opening and closing and thought.strip()),
+            bool(closing and summary.strip()),
+            not cut,
+        )
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """Minus the share of n-grams of words that stood in the completion before.
+
+    Yeo et al., "Demystifying Long Chain-of-Thought", appendix B, in Open R1's form: with N n-grams of which
+    D are different the score is -(1 - D / N), and 0 for fewer than n words. Words are parted by white space
+    and compared in lower case, so a text in a language without spaces is one word.
+
+    Args:
+        n: the words of an n-gram.
+    """
+
+    n: int = 3
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise ConfigError(f"repetition: n is a number of words from 1, not {self.n}")
+
+    def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+        """The penalties, above -1 and up to 0."""
+        return [self._penalty(text) for text in completions]
+
+    def _penalty(self, text: str) -> float:
+        words = text.lower().split()
+        number = len(words) - self.n + 1
+        if number < 1:
+            return 0.0
+        return len({tuple(words[i : i + self.n]) for i in range(number)}) / number - 1.0
+
+
+COMPLETE = 1 - 1e-6
+"""A score from which a completion is right, with room for rounding."""
+
+
+@dataclass(frozen=True)
+class Cosine:
+    """Correctness scaled by length on a cosine: right and short is best, wrong and short is worst.
+
+    Yeo et al., "Demystifying Long Chain-of-Thought", section 4; PSPO's runs use it with Open R1's values,
+    which are the defaults:
+
+        r = longest + (shortest - longest) (1 + cos(pi min(t, limit) / limit)) / 2
+
+    for a completion of t tokens, with the two ends for right or for wrong completions.
+
+    Args:
+        verify: tells right (1) from wrong.
+        limit: the length in tokens at which the schedule ends; longer completions get the same.
+        right_shortest, right_longest, wrong_shortest, wrong_longest: the reward at length 0 and at `limit`.
+    """
+
+    verify: Callable[[Sequence[str], Sequence[Row]], Sequence[Score]]
+    limit: int
+    right_shortest: float = 1.0
+    right_longest: float = 0.5
+    wrong_shortest: float = -1.0
+    wrong_longest: float = -0.5
+
+    def __post_init__(self) -> None:
+        if self.limit < 1:
+            raise ConfigError(f"cosine: limit is a number of tokens from 1, not {self.limit}")
+
+    def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+        """The scaled scores; None where the verifier gives none.
+
+        Raises:
+            RewardError: a row does not say how many tokens its completion has.
+        """
+        scores = self.verify(completions, rows)
+        return [
+            None if score is None else self._scaled(score >= COMPLETE, token_count("cosine", row))
+            for score, row in zip(scores, rows, strict=True)
+        ]
+
+    def _scaled(self, right: bool, tokens: int) -> float:
+        shortest, longest = (
+            (self.right_shortest, self.right_longest) if right else (self.wrong_shortest, self.wrong_longest)
+        )
+        progress = min(tokens, self.limit) / self.limit
+        return longest + (shortest - longest) * (1 + math.cos(math.pi * progress)) / 2
+
+
+@dataclass(frozen=True)
+class Overlong:
+    """A soft penalty for completions near the limit of length (DAPO, equation 13).
+
+    0 up to limit - buffer tokens, then linearly down to -1 at `limit`, -1 beyond.
+
+    Args:
+        limit: L_max in tokens.
+        buffer: L_cache in tokens.
+    """
+
+    limit: int
+    buffer: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.buffer <= self.limit:
+            raise ConfigError(
+                f"overlong: buffer is a number of tokens from 1 to limit = {self.limit}, not {self.buffer}"
+            )
+
+    def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+        """The penalties, -1 to 0.
+
+        Raises:
+            RewardError: a row does not say how many tokens its completion has.
+        """
+        start = self.limit - self.buffer
+        over = [(token_count("overlong", row) - start) / self.buffer for row in rows]
+        return [0.0 - min(max(0.0, share), 1.0) for share in over]

@@ -1,0 +1,1 @@
+"""The folder of a run: its layout, what writes into it and what reads it."""

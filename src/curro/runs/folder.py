@@ -1,0 +1,206 @@
+"""The run folder: what a run was started with, what happened in it, and what it knows of its prompts.
+
+    config.json       everything the run was started with
+    metrics.jsonl     a line a training step: `step`, `rollouts`, `seconds` and `cpu_seconds` (cumulative;
+                      evaluation is not counted), `reward`, `signal_share`, all of `Curriculum.metrics()`, and
+                      `eval/pass@k` on steps with an evaluation
+    groups.jsonl      a line a finished group: `step`, `prompt`, `key`, `reason`, `mean`, `variance`,
+                      `admitted`, `rollouts`; where they are known the prompt's `source`, the rollouts'
+                      `tokens` together and how many were `cut` at the length limit; and where the method
+                      predicts one of `PREDICTED`, null without a prediction
+    rollouts.jsonl    where rollouts are kept, a line a group: `step`, `prompt`, the prompt's `text`, and
+                      `rollouts`, each with `reward`, `text`, `tokens` and `cut`
+    table.parquet     the prompt table, with the data set's fingerprint as `curro.fingerprint`
+    checkpoints/      of the trainer, to resume from
+    model/            the trained model
+    .lock             which process writes to the folder, while one does
+
+This module writes them all; `curro.report` reads those that grow.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from curro.errors import RunError
+from curro.storage.files import replacing
+from curro.storage.json_lines import append_rows, as_object, decode_row, encode_row, read_rows
+from curro.storage.lock import NAME as LOCK
+from curro.storage.lock import only_process
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from curro.prompts import PromptTable
+
+
+PREDICTED = ("predicted_variance", "predicted_rate")
+"""In the prompt table and of finished groups: what a method predicted of a group when it chose it."""
+
+HOSTED = "curro"
+"""The folder that a host adapter writes a run to, in the output folder of the framework's trainer."""
+
+_TAIL = 1 << 16
+"""Bytes that hold at least one line of metrics."""
+
+
+class RunFolder:
+    """One run's folder; made by `create` or `open`.
+
+    Lines are written to the disk's cache as they come, so a killed process loses at most the line it
+    was writing: readers pass over such a half line, and the next append replaces it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.checkpoints = path / "checkpoints"
+        self.model = path / "model"
+        self._config = path / "config.json"
+        self._metrics = path / "metrics.jsonl"
+        self._groups = path / "groups.jsonl"
+        self.rollouts_file = path / "rollouts.jsonl"
+        self._table = path / "table.parquet"
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str], config: Mapping[str, Any]) -> RunFolder:
+        """Start a run in a new or empty folder.
+
+        Raises:
+            RunError: the folder is not empty, or the path is a file.
+            LockedError: another process starts a run there.
+        """
+        run = cls(Path(path))
+        run._check_unused()
+        run.path.mkdir(parents=True, exist_ok=True)
+        with run.locked():
+            run._check_unused()
+            with replacing(run._config) as part:
+                part.write_text(json.dumps(dict(config), indent=2) + "\n", encoding="utf-8")
+        return run
+
+    def _check_unused(self) -> None:
+        if self.path.exists() and (
+            not self.path.is_dir() or any(item.name != LOCK for item in self.path.iterdir())
+        ):
+            raise RunError(f"{self.path} exists and is not an empty folder: choose another one for this run")
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Keep other processes from writing to the folder.
+
+        Raises:
+            LockedError: one of them is; the message names it.
+        """
+        return only_process(self.path)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> RunFolder:
+        """The run in an existing folder, or in the folder `curro` of a trainer's own output folder.
+
+        Raises:
+            RunError: there is no such folder, or it holds no run.
+        """
+        run = cls(Path(path))
+        inside = cls(run.path / HOSTED)
+        if inside._config.is_file():
+            return inside
+        if not run.path.is_dir():
+            raise RunError(f"no run at {run.path}: there is no such folder")
+        if not run._config.is_file():
+            raise RunError(
+                f"{run.path} holds no run: it has no config.json, which `curro train` writes first"
+            )
+        return run
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What the run was started with."""
+        try:
+            return as_object(self._config.read_bytes())
+        except ValueError as error:
+            raise RunError(f"{self._config} is damaged: {error}") from error
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What `curro train` was told, complete.
+
+        Raises:
+            RunError: something else started the run.
+        """
+        settings = self.config.get("settings")
+        if not isinstance(settings, dict):
+            raise RunError(f"{self._config} has no settings: the run was not started by `curro train`")
+        return settings
+
+    def append_metrics(self, row: Mapping[str, Any]) -> None:
+        """Add a training step's line; what is not finite is written as null."""
+        append_rows(self._metrics, [row])
+
+    def append_groups(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Add a line for every finished group."""
+        append_rows(self._groups, rows)
+
+    def append_rollouts(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Add a line of rollouts for every group of which some are kept."""
+        append_rows(self.rollouts_file, rows)
+
+    def metrics(self, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """The training steps, in order; null comes back as NaN.
+
+        Raises:
+            RunError: a line is damaged, or has none of these columns.
+        """
+        return list(read_rows(self._metrics, columns))
+
+    def latest(self) -> dict[str, Any] | None:
+        """The last training step, found without reading those before it; None before the first."""
+        if not self._metrics.exists():
+            return None
+        with self._metrics.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+            lines = file.read().splitlines(keepends=True)
+        whole = [line for line in lines if line.endswith(b"\n")]
+        try:
+            return decode_row(whole[-1]) if whole else None
+        except ValueError as error:
+            raise RunError(f"the last line of {self._metrics} is damaged: {error}") from error
+
+    def groups(self, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """The finished groups, in order, likewise."""
+        return list(read_rows(self._groups, columns))
+
+    def truncate_after(self, step: int) -> None:
+        """Forget what was written of later steps, as a run that resumes from `step` will write it again."""
+        for path in (self._metrics, self._groups, self.rollouts_file):
+            if path.exists():
+                with replacing(path) as part, part.open("wb") as file:
+                    file.writelines(
+                        encode_row(row) for row in read_rows(path, ["step"]) if row["step"] <= step
+                    )
+
+    def write_table(self, table: PromptTable) -> None:
+        """Save the prompt table; an interrupted save leaves the one that was there before."""
+        import pyarrow.parquet as pq
+
+        with replacing(self._table) as part:
+            pq.write_table(table.to_arrow(), part)
+
+    def table(self) -> pa.Table:
+        """The prompt table as last saved, its data set's fingerprint in the schema's metadata.
+
+        Raises:
+            RunError: none was saved yet, or the file is damaged.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if not self._table.is_file():
+            raise RunError(f"{self.path} has no prompt table yet: it is saved with the first checkpoint")
+        try:
+            return pq.read_table(self._table)
+        except pa.ArrowInvalid as error:
+            raise RunError(f"{self._table} is damaged: {error}") from error

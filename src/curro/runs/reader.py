@@ -1,0 +1,340 @@
+"""Reads a run's files as they grow, and keeps what was read as arrays."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from curro.errors import RunError
+from curro.prompts import PromptTable
+from curro.runs.folder import PREDICTED, RunFolder
+from curro.storage.json_lines import BLOCK, Block, GrowingFile, line_starts, parse_columns
+
+
+class GrowingColumns:
+    """Named columns of equal length; a column that a row lacks is NaN there.
+
+    A column that `__getitem__` gave stays as it is while rows are appended.
+    """
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._columns: dict[str, np.ndarray] = {}
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._columns[name][: self.length]
+
+    def names(self) -> list[str]:
+        """In the order in which they came."""
+        return list(self._columns)
+
+    def append(self, rows: Mapping[str, np.ndarray], count: int) -> None:
+        """Add `count` rows; a column that is new has to be of floats, unless there are no rows yet."""
+        end = self.length + count
+        for name, values in rows.items():
+            if name not in self._columns:
+                self._columns[name] = np.empty(max(end, 1024), values.dtype)
+                if self.length:
+                    self._columns[name][: self.length] = np.nan
+        for name, column in self._columns.items():
+            if end > len(column):
+                grown = np.empty(max(end, 2 * len(column)), column.dtype)
+                grown[: self.length] = column[: self.length]
+                self._columns[name] = column = grown
+            column[self.length : end] = rows.get(name, np.nan)
+        self.length = end
+
+
+UNSOLVED, LEARNABLE, SOLVED = 0, 1, 2
+"""The state of a prompt by one group: all failed, rewards varied, all succeeded."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The finished groups with a reward in order; arrays of shape (F,).
+
+    Attributes:
+        step: int64, the training step.
+        prompt: int64.
+        reason: int64, values of `curro.Reason`.
+        rate: float64, the mean reward on the scale where 0 is complete failure and 1 complete success.
+        variance: float64, of the rewards.
+        state: int64, UNSOLVED, LEARNABLE or SOLVED.
+        admitted: bool, whether it was trained on.
+        rollouts, tokens, cut: float64, how many rollouts the group had, how many tokens they have together,
+            and how many of them were cut at the length limit; NaN where the run did not write it down.
+        source: int64, the number of the prompt's source in `sources`; -1 without one.
+        predicted: by the names of `PREDICTED` (run_folder) that the run has, float64, NaN where a group
+            had no prediction.
+        earlier: int64, the row of the same prompt's group before, -1 at its first visit.
+        latest: bool, whether it is its prompt's last.
+        sources: the names of the sources.
+        line: int64, where in the file of groups the group's line begins.
+        path: that file.
+    """
+
+    step: np.ndarray
+    prompt: np.ndarray
+    reason: np.ndarray
+    rate: np.ndarray
+    variance: np.ndarray
+    state: np.ndarray
+    admitted: np.ndarray
+    rollouts: np.ndarray
+    tokens: np.ndarray
+    cut: np.ndarray
+    source: np.ndarray
+    predicted: Mapping[str, np.ndarray]
+    earlier: np.ndarray
+    latest: np.ndarray
+    sources: list[str]
+    line: np.ndarray
+    path: Path
+
+    @property
+    def first(self) -> np.ndarray:
+        """bool (F,), whether a group is its prompt's first."""
+        return self.earlier < 0
+
+    def key(self, row: int) -> str:
+        """The key of a group's prompt, from the group's line; its number where the line is gone."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(int(self.line[row]))
+                return str(json.loads(file.readline())["key"])
+        except (OSError, ValueError, LookupError, TypeError):
+            return f"prompt {self.prompt[row]}"
+
+
+@dataclass(frozen=True)
+class History:
+    """A run, read once.
+
+    Attributes:
+        name: the folder's name.
+        config: what the run was started with.
+        metrics: by name, float64 (S,) for the S lines of metrics; NaN where a line lacks the name.
+        groups: the finished groups.
+    """
+
+    name: str
+    config: Mapping[str, Any]
+    metrics: Mapping[str, np.ndarray]
+    groups: Groups
+
+    def series(self, name: str, against: str = "step") -> tuple[np.ndarray, np.ndarray]:
+        """Where a metric is known: the values of `against` there, and its own."""
+        values = self.metrics.get(name, np.empty(0))
+        known = ~np.isnan(values)
+        return (self.metrics[against][known], values[known]) if known.any() else (np.empty(0), np.empty(0))
+
+    def last(self, name: str) -> float:
+        """The latest known value of a metric; NaN where there is none."""
+        values = self.series(name)[1]
+        return float(values[-1]) if len(values) else np.nan
+
+    def tokens_after(self, rollouts: float) -> float:
+        """How many tokens the run had generated when it had spent so many rollouts; NaN where none knows."""
+        step_S, spent_S = self.series("rollouts")
+        order_F = np.argsort(self.groups.step, kind="stable")
+        tokens_F = np.concatenate([[0.0], self.groups.tokens[order_F].cumsum()])
+        tokens_S = tokens_F[np.searchsorted(self.groups.step[order_F], step_S, side="right")]
+        return float(np.interp(rollouts, [0, *spent_S], [0, *tokens_S]))
+
+    @property
+    def method(self) -> str:
+        """What chose the prompts, as it is typed: `prioritized-replay: variant=published`."""
+        curriculum = self.config.get("curriculum")
+        chosen = curriculum.get("selection", "") if isinstance(curriculum, Mapping) else curriculum or ""
+        if not isinstance(chosen, Mapping):
+            return str(chosen)
+        options = ", ".join(f"{name}={value}" for name, value in chosen.items() if name != "name")
+        return f"{chosen.get('name', '')}: {options}" if options else str(chosen.get("name", ""))
+
+    @property
+    def evaluations(self) -> list[str]:
+        """The names of the held-out pass@k, by k; `eval/NAME/pass@k` where there are several data sets."""
+        names = [name for name in self.metrics if re.fullmatch(r"eval/(.+/)?pass@\d+", name)]
+        return sorted(names, key=lambda name: (len(name), name))
+
+    @property
+    def prompts(self) -> int:
+        """How many prompts the data set has, as far as the run tells; at least those that were seen."""
+        seen = int(self.groups.first.sum())
+        unseen = self.last("table/unseen")
+        return seen + (0 if np.isnan(unseen) else int(unseen))
+
+
+def scale(config: Mapping[str, Any]) -> PromptTable:
+    """A table that knows the run's reward range: the port's own success rate and tolerance."""
+    curriculum = config.get("curriculum")
+    bounds = curriculum.get("reward_range", (0.0, 1.0)) if isinstance(curriculum, Mapping) else (0.0, 1.0)
+    return PromptTable(1, reward_range=tuple(bounds))
+
+
+REQUIRED = ("step", "prompt", "reason")
+FLOATS = ("mean", "variance", "rollouts", "tokens", "cut", *PREDICTED)
+TYPES = {
+    **{name: pa.int64() for name in REQUIRED},
+    **{name: pa.float64() for name in FLOATS},
+    "admitted": pa.bool_(),
+    "source": pa.string(),
+}
+"""What is read of a group's line."""
+
+
+class RunReader:
+    """A run's metrics and groups so far.
+
+    Reading goes on where it stopped, a block at a time, so that a page can follow a run for days: a line is
+    parsed once, and a few numbers a group are all that is kept.
+
+    Attributes:
+        version: grows with all that is read.
+        left: bytes that have not been read yet.
+        lines: how many lines of metrics were read.
+
+    Raises:
+        RunError: in `advance`, a damaged file.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder, self.config = folder, folder.config
+        self.version = self.left = 0
+        self._metrics_file, self._groups_file = (
+            GrowingFile(folder.path / name) for name in ("metrics.jsonl", "groups.jsonl")
+        )
+        self._rules = scale(self.config)
+        self._metrics = GrowingColumns()
+        self._forget_groups()
+
+    @property
+    def lines(self) -> int:
+        return len(self._metrics)
+
+    def advance(self, most: int = BLOCK) -> bool:
+        """Read the next block of the metrics, or of the groups where the metrics are at their end.
+
+        Returns:
+            whether there is more to read now.
+        """
+        block = self._metrics_file.read(most)
+        if not block.start and len(self._metrics):
+            self._metrics, self.version = GrowingColumns(), self.version + 1
+        if block.data:
+            self._read_metrics(block)
+        left = block.left if block.data else 0
+        if not left:
+            groups = self._groups_file.read(most)
+            if not groups.start and len(self._groups):
+                self._forget_groups()
+                self.version += 1
+            if groups.data:
+                self._read_groups(groups)
+                left = groups.left
+        self.left = left
+        return bool(left)
+
+    def history(self) -> History:
+        """The run so far; its arrays do not change when more is read."""
+        metrics = {name: self._metrics[name] for name in self._metrics.names()}
+        return History(self.folder.path.resolve().name, self.config, metrics, self._groups_so_far())
+
+    def _read_metrics(self, block: Block) -> None:
+        table = parse_columns(block, self._metrics_file.path, required=("step",))
+        columns = {
+            name: table[name].cast(pa.float64()).to_numpy()
+            for name in table.column_names
+            if pa.types.is_integer(table[name].type)
+            or pa.types.is_floating(table[name].type)
+            or pa.types.is_null(table[name].type)
+        }
+        self._metrics.append(columns, table.num_rows)
+        self.version += 1
+
+    def _forget_groups(self) -> None:
+        self._groups = GrowingColumns()
+        self._sources: dict[str, int] = {}
+        self._last_row = np.empty(0, np.int64)
+
+    def _read_groups(self, block: Block) -> None:
+        table = parse_columns(block, self._groups_file.path, TYPES, REQUIRED)
+        starts = line_starts(block)
+        if len(starts) != table.num_rows:
+            raise RunError(f"{self._groups_file.path} is damaged: it has empty lines")
+        kept = np.flatnonzero(~np.isnan(table["mean"].to_numpy()))
+        columns = {name: table[name].to_numpy()[kept] for name in (*REQUIRED, *FLOATS)}
+        columns["admitted"] = table["admitted"].fill_null(True).to_numpy()[kept]
+        columns["source"] = self._numbers(table["source"])[kept]
+        columns["line"] = starts[kept]
+        columns["rate"] = self._rules.success_rate(columns.pop("mean"))
+        flat = self._rules.is_flat(columns["variance"])
+        ends = np.where(columns["rate"] >= 0.5, SOLVED, UNSOLVED)
+        columns["state"] = np.where(flat, ends, LEARNABLE).astype(np.int64)
+        columns["earlier"] = self._link(columns["prompt"])
+        self._groups.append(columns, len(kept))
+        self.version += 1
+
+    def _numbers(self, names: pa.ChunkedArray) -> np.ndarray:
+        """The numbers of sources, int64; -1 for none."""
+        coded = names.combine_chunks().dictionary_encode()
+        number = [self._sources.setdefault(name, len(self._sources)) for name in coded.dictionary.to_pylist()]
+        codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return np.array([*number, -1], np.int64)[codes]
+
+    def _link(self, prompts: np.ndarray) -> np.ndarray:
+        """The row of each prompt's group before, int64; -1 at its first visit."""
+        start, size = len(self._groups), int(prompts.max(initial=-1)) + 1
+        if size > len(self._last_row):
+            grown = np.full(max(size, 2 * len(self._last_row)), -1)
+            grown[: len(self._last_row)] = self._last_row
+            self._last_row = grown
+        order = np.argsort(prompts, kind="stable")
+        repeated = np.zeros(len(prompts), np.bool_)
+        repeated[1:] = prompts[order][1:] == prompts[order][:-1]
+        earlier = np.empty(len(prompts), np.int64)
+        earlier[order] = self._last_row[prompts[order]]
+        earlier[order[repeated]] = start + order[np.flatnonzero(repeated) - 1]
+        self._last_row[prompts[order]] = start + order  # of equal prompts the last assignment stays
+        return earlier
+
+    def _groups_so_far(self) -> Groups:
+        groups, path = self._groups, self._groups_file.path
+        if not len(groups):
+            groups = GrowingColumns()
+            floats = dict.fromkeys(("rate", *FLOATS[1:]), np.empty(0))
+            whole = dict.fromkeys((*REQUIRED, "state", "source", "earlier", "line"), np.empty(0, np.int64))
+            groups.append({**floats, **whole, "admitted": np.empty(0, np.bool_)}, 0)
+        latest = np.zeros(len(groups), np.bool_)
+        latest[self._last_row[self._last_row >= 0]] = True
+        predicted = {name: groups[name] for name in PREDICTED if not np.isnan(groups[name]).all()}
+        names = [name for name in groups.names() if name not in PREDICTED]
+        columns = {name: groups[name] for name in names}
+        return Groups(**columns, predicted=predicted, latest=latest, sources=list(self._sources), path=path)
+
+
+def read_history(run: RunFolder | str | os.PathLike[str]) -> History:
+    """Read a run to its end.
+
+    Raises:
+        RunError: no run, a damaged one, or one that has not finished a training step yet.
+    """
+    reader = RunReader(run if isinstance(run, RunFolder) else RunFolder.open(run))
+    while reader.advance():
+        pass
+    if not reader.lines:
+        raise RunError(
+            f"the run in {reader.folder.path} has not finished a training step yet: there is nothing to show"
+        )
+    return reader.history()
