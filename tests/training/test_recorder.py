@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from curro import Curriculum
-from curro.hosts.trl.trainer import GroupRecord
+from curro.hosts.trl import GroupRecord
 from curro.runs.folder import PREDICTED, RunFolder
 from curro.training.recorder import Recorder
 

@@ -10,7 +10,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from curro.curriculum import Curriculum
-from curro.hosts.trl.records import GroupRecord
+from curro.hosts.trl.observe import GroupRecord
 from curro.runs.folder import RunFolder
 from curro.runs.writer import KeepRollouts, RunWriter
 

@@ -250,7 +250,7 @@ def test_state_of_trl_that_the_second_loss_reads():
         "self.chat_template_kwargs = args.chat_template_kwargs or {}",
     ):
         assert seam in source, (
-            f"TRL has moved: GRPOTrainer no longer has `{seam}`; see curro/hosts/trl/auxiliary_trainer.py"
+            f"TRL has moved: GRPOTrainer no longer has `{seam}`; see curro/hosts/trl/trainer.py"
         )
 
 

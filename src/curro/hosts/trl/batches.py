@@ -13,6 +13,7 @@ import torch
 from trl.trainer.utils import pad
 
 from curro.errors import ConfigError
+from curro.runs.writer import Completion
 from curro.verdicts import Verdict
 
 Rows = dict[str, torch.Tensor]
@@ -29,6 +30,21 @@ COMPLETION = (
     "importance_sampling_ratio",
 )
 OTHERS = ("advantages", "num_items_in_batch")
+
+
+@dataclass(frozen=True)
+class Generated:
+    """Rollouts of given prompts, scored.
+
+    Attributes:
+        output: TRL's, of this process's rollouts.
+        rewards: (rollouts, reward functions) of all processes, NaN where a function returned None.
+        completions: what was generated, of all processes.
+    """
+
+    output: dict[str, Any]
+    rewards: torch.Tensor
+    completions: Sequence[Completion]
 
 
 @dataclass
@@ -140,8 +156,10 @@ Metrics = defaultdict[str, list[float]]
 
 
 @contextmanager
-def apart(metrics: dict[str, Metrics], logs: dict[str, Any]) -> Iterator[tuple[Metrics, Logs]]:
-    """Let TRL write what it writes meanwhile into books of their own, which are complete at the end.
+def captured_logs(metrics: dict[str, Metrics], logs: dict[str, Any]) -> Iterator[tuple[Metrics, Logs]]:
+    """Give TRL empty metrics and logs to write to, and its own back at the end.
+
+    What it yields is complete when the block has ended: TRL's metrics, and its logs by name.
 
     Args:
         metrics, logs: TRL's `_metrics` and `_logs`.
@@ -164,11 +182,11 @@ def apart(metrics: dict[str, Metrics], logs: dict[str, Any]) -> Iterator[tuple[M
         logs.update(usual_logs)
 
 
-def write(
+def log_batch(
     metrics: Metrics, logs: Mapping[str, Any], rounds: Metrics, described: Mapping[str, float],
     batch: Sequence[KeptGroup],
 ) -> None:  # fmt: skip
-    """Write a batch into TRL's books.
+    """Write a batch into TRL's metrics and logs.
 
     Args:
         metrics, logs: TRL's `_metrics["train"]` and `_logs`.

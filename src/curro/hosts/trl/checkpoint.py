@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,14 +17,12 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from curro.curriculum import Curriculum
 from curro.errors import CheckpointError
-from curro.hosts.trl.records import GroupRecord
-from curro.runs.writer import KeepRollouts, RunWriter
 
 FOLDER, CURRICULUM = "curro", "curriculum.npz"
 
 
 @dataclass(frozen=True)
-class Rollouts:
+class WaitingRollouts:
     """Rollouts of a generation that are still to be trained on: TRL's `_step` and `_buffered_inputs`."""
 
     step: int
@@ -99,7 +97,7 @@ def clear(checkpoint: Path, accelerator: Accelerator) -> None:
 
 
 def save(
-    checkpoint: Path, accelerator: Accelerator, curriculum: Curriculum, rollouts: Rollouts | None
+    checkpoint: Path, accelerator: Accelerator, curriculum: Curriculum, rollouts: WaitingRollouts | None
 ) -> None:
     """Write the unused rollouts (by each process), then the curriculum (by its owner) into the checkpoint.
 
@@ -120,7 +118,9 @@ def save(
         curriculum.save(folder / CURRICULUM)
 
 
-def load(checkpoint: Path, accelerator: Accelerator, curriculum: Curriculum, parts: int) -> Rollouts | None:
+def load(
+    checkpoint: Path, accelerator: Accelerator, curriculum: Curriculum, parts: int
+) -> WaitingRollouts | None:
     """Restore what `save` wrote; the owner frees prompts whose rollouts are lost.
 
     Args:
@@ -142,48 +142,8 @@ def load(checkpoint: Path, accelerator: Accelerator, curriculum: Curriculum, par
         for key in file.keys():  # noqa: SIM118 - a safetensors file is no mapping
             part, name = key.split("/")
             found[int(part)][name] = file.get_tensor(key)
-    return Rollouts(step, found)
+    return WaitingRollouts(step, found)
 
 
 def _rollouts(folder: Path, accelerator: Accelerator) -> Path:
     return folder / f"rollouts-{accelerator.process_index}.safetensors"
-
-
-class WrittenRun:
-    """A run's lines; the folder is made when there is a first one, as only then the run's step is known.
-
-    Args:
-        output: the trainer's output folder.
-        curriculum: whose configuration and prompts are written down.
-        keep: how many rollouts are kept to be read.
-    """
-
-    def __init__(self, output: Path, curriculum: Curriculum, keep: KeepRollouts) -> None:
-        self.output, self.curriculum, self.keep = output, curriculum, keep
-        self._writer: RunWriter | None = None
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether there is a first line."""
-        return self._writer is not None
-
-    def groups(self, record: GroupRecord) -> None:
-        """Write down the groups of a generation."""
-        self._at(record.step).groups(
-            record.step + 1, record.draw.reasons, record.rewards, record.verdict, record.sizes,
-            record.completions,
-        )  # fmt: skip
-
-    def step(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Write down the generation after so many finished steps."""
-        self._at(step).step(step + 1, metrics)
-
-    def evaluated(self, step: int, scores: Mapping[str, float], seconds: float) -> None:
-        """Write down an evaluation after so many finished steps."""
-        self._at(step).evaluated(step, scores, seconds)
-
-    def _at(self, step: int) -> RunWriter:
-        if self._writer is None:
-            config = {"curriculum": self.curriculum.config}
-            self._writer = RunWriter.of_host(self.output, config, self.curriculum.table, step, self.keep)
-        return self._writer

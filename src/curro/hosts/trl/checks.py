@@ -13,14 +13,14 @@ from curro.data.identity import RowNumbers, fingerprint_of_rows
 from curro.errors import ConfigError
 
 
-def check_batch(curriculum: Curriculum, args: GRPOConfig, prompts: int) -> None:
-    """Refuse a data set of another size than the curriculum's, or smaller than a batch.
+def check_batch(curriculum: Curriculum, args: GRPOConfig, prompts: int) -> int:
+    """How many groups of `num_generations` rollouts a batch has.
 
     Args:
         prompts: how many the data set has.
 
     Raises:
-        ConfigError: it is.
+        ConfigError: the data set has another size than the curriculum's, or is smaller than a batch.
     """
     batch = cast(int, args.generation_batch_size) // cast(int, args.num_generations)
     if curriculum.table.size != prompts:
@@ -32,6 +32,7 @@ def check_batch(curriculum: Curriculum, args: GRPOConfig, prompts: int) -> None:
             f"a batch takes {batch} prompts and the data set has {prompts}: lower "
             "per_device_train_batch_size or steps_per_generation, or raise num_generations"
         )
+    return batch
 
 
 def check_admission(curriculum: Curriculum, args: GRPOConfig, when_short: str, processes: int) -> None:

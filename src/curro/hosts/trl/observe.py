@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,8 @@ from accelerate import Accelerator
 
 from curro.curriculum import Curriculum
 from curro.hosts.trl.owner import on_owner
-from curro.hosts.trl.records import GroupRecord
 from curro.policy import AuxiliarySamples
-from curro.runs.writer import Completion
+from curro.runs.writer import Completion, KeepRollouts, RunWriter
 from curro.verdicts import Draw, Verdict
 
 
@@ -76,6 +76,34 @@ def by_group(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return found
 
 
+@dataclass(frozen=True)
+class GroupRecord:
+    """The groups of one generation, as a caller hears of them.
+
+    Attributes:
+        step: the training step before it.
+        draw, verdict: what was drawn, and what the curriculum said of it.
+        rewards: float64 (P, G), NaN where a rollout was not scored and beyond the end of smaller groups.
+        completions: what was generated, of each group.
+    """
+
+    step: int
+    draw: Draw
+    rewards: np.ndarray
+    verdict: Verdict
+    completions: Sequence[Sequence[Completion]] = ()
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """int64 (P,), how many rollouts were generated of each; rewards of smaller groups end in NaN."""
+        return self.draw.rollouts
+
+    @property
+    def rollouts(self) -> int:
+        """How many rollouts these are."""
+        return int(self.sizes.sum())
+
+
 class GroupObserver:
     """What stands between TRL's rows of rewards and the curriculum's groups.
 
@@ -135,3 +163,43 @@ class GroupObserver:
         for listener in self.listeners:
             listener(GroupRecord(step, draw, report.rewards, verdict, groups))
         return verdict
+
+
+class WrittenRun:
+    """A run's lines; the folder is made when there is a first one, as only then the run's step is known.
+
+    Args:
+        output: the trainer's output folder.
+        curriculum: whose configuration and prompts are written down.
+        keep: how many rollouts are kept to be read.
+    """
+
+    def __init__(self, output: Path, curriculum: Curriculum, keep: KeepRollouts) -> None:
+        self.output, self.curriculum, self.keep = output, curriculum, keep
+        self._writer: RunWriter | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is a first line."""
+        return self._writer is not None
+
+    def groups(self, record: GroupRecord) -> None:
+        """Write down the groups of a generation."""
+        self._at(record.step).groups(
+            record.step + 1, record.draw.reasons, record.rewards, record.verdict, record.sizes,
+            record.completions,
+        )  # fmt: skip
+
+    def step(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Write down the generation after so many finished steps."""
+        self._at(step).step(step + 1, metrics)
+
+    def evaluated(self, step: int, scores: Mapping[str, float], seconds: float) -> None:
+        """Write down an evaluation after so many finished steps."""
+        self._at(step).evaluated(step, scores, seconds)
+
+    def _at(self, step: int) -> RunWriter:
+        if self._writer is None:
+            config = {"curriculum": self.curriculum.config}
+            self._writer = RunWriter.of_host(self.output, config, self.curriculum.table, step, self.keep)
+        return self._writer

@@ -13,8 +13,17 @@ from accelerate import Accelerator
 from accelerate.utils import gather_object
 
 from curro.errors import ExhaustedError
-from curro.hosts.trl.batches import KeptGroup, Logs, Metrics, Rows, apart, check_mergeable, cut, rows_of
-from curro.hosts.trl.generated import Generated
+from curro.hosts.trl.batches import (
+    Generated,
+    KeptGroup,
+    Logs,
+    Metrics,
+    Rows,
+    captured_logs,
+    check_mergeable,
+    cut,
+    rows_of,
+)
 from curro.hosts.trl.observe import GroupObserver
 from curro.hosts.trl.owner import on_owner
 from curro.rollout.fill import Fill, draw_fresh, sized
@@ -308,7 +317,7 @@ class RoundEngine:
 
     def roll_out(self, numbers: Mapping[int, int]) -> None:
         """Generate and score so many rollouts of each of these open tickets."""
-        with apart(self.metrics, self.logs) as (metrics, logs):
+        with captured_logs(self.metrics, self.logs) as (metrics, logs):
             generated = self.roll_out_prompts(self._open.prompts(numbers))
         check_mergeable(generated.output)
         for name, values in metrics.items():

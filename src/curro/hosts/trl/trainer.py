@@ -9,14 +9,20 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from accelerate.utils import gather_object
 from datasets import Dataset
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from trl import GRPOConfig, GRPOTrainer
 
 from curro.admission.gate import Gate
 from curro.curriculum import Curriculum
-from curro.environments.environment import Environment
+from curro.environments.environment import Environment, episode_reward
 from curro.errors import ConfigError
 from curro.evaluation.results import held_out_scores
+from curro.hosts.trl import checkpoint as checkpoints
+from curro.hosts.trl.auxiliary import auxiliary_loss, share_out, tokens_divisor
 from curro.hosts.trl.batches import (
+    Generated,
     KeptGroup,
     Rows,
     count_tokens,
@@ -24,26 +30,34 @@ from curro.hosts.trl.batches import (
     describe_batch,
     describe_rewards,
     fitted,
+    log_batch,
     merge_rows,
     replace_latest,
-    write,
 )
-from curro.hosts.trl.checkpoint import WrittenRun
-from curro.hosts.trl.checks import RowIdentity, check_admission, check_allocation, check_batch
-from curro.hosts.trl.observe import GroupObserver
+from curro.hosts.trl.checks import (
+    RowIdentity,
+    check_admission,
+    check_allocation,
+    check_batch,
+)
+from curro.hosts.trl.episodes import EpisodeRollouts
+from curro.hosts.trl.observe import GroupObserver, GroupRecord, WrittenRun
 from curro.hosts.trl.owner import on_owner, own_share
-from curro.hosts.trl.policy import TrainedPolicy
-from curro.hosts.trl.records import GroupRecord
-from curro.hosts.trl.rollout_trainer import RolloutTrainer
+from curro.hosts.trl.policy import ModelAccess, TrainedPolicy
 from curro.hosts.trl.rounds import RoundEngine, fill_in_rounds
+from curro.policy import AuxiliarySamples
+from curro.reward.adapters import completion_text, trl_reward
 from curro.rollout.fill import Fill, sized
 from curro.rollout.fill_settings import FillSettings
-from curro.runs.writer import KeepRollouts
+from curro.runs.writer import Completion, KeepRollouts
 from curro.selection.base import Selection
 from curro.verdicts import Verdict
 
+SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+"""TRL's sampling settings of the rollouts, which the answers of a policy that is asked something share."""
 
-class CurriculumGRPOTrainer(RolloutTrainer):
+
+class CurriculumGRPOTrainer(GRPOTrainer):
     """TRL's GRPOTrainer with a curriculum; everything else is TRL's.
 
     The prompts of a generation are chosen when it starts, after the rewards of the one before, so the
@@ -73,13 +87,31 @@ class CurriculumGRPOTrainer(RolloutTrainer):
         keep: how many rollouts of each group are kept there to be read.
         args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`.
 
+    Attributes:
+        curriculum: the main process's knows all rewards; those of other processes are never asked.
+        policy: what the curriculum asks.
+        environment: as given.
+        rows: the rows of the data set that this process is rolling out, one a rollout.
+
     Raises:
         ConfigError: a dataset without length, one smaller than a batch, a curriculum over another number
-            of prompts, or a batch that cannot be filled.
+            of prompts, a batch that cannot be filled, or an environment and a `rollout_func`.
         FillError: while training, a batch that stayed short, where `fill` says that this is an error.
     """
 
+    args: GRPOConfig
+    train_dataset: Dataset
+    num_generations: int
+    max_completion_length: int
+    eos_token_ids: list[int]
+    rows: list[dict[str, Any]]
+    _tokenizer: Any
+    _buffered_inputs: list[dict[str, torch.Tensor]] | None  # type: ignore[assignment]
     _logs: dict[str, Any]
+    _rewards: torch.Tensor
+    _completions: list[Completion]
+
+    # ------------------------------ construction ------------------------------
 
     def __init__(
         self,
@@ -93,7 +125,15 @@ class CurriculumGRPOTrainer(RolloutTrainer):
         keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
         **kwargs: Any,
     ) -> None:
-        super().__init__(*args, environment=environment, **kwargs)
+        if environment is not None:
+            if kwargs.get("rollout_func") is not None:
+                raise ConfigError("an environment plays the rollouts: give it or a rollout_func, not both")
+            if len(args) < 2:
+                kwargs.setdefault("reward_funcs", trl_reward(episode_reward("environment")))
+        super().__init__(*args, **kwargs)
+        if environment is not None:
+            self.rollout_func = cast(Any, EpisodeRollouts(environment, lambda: self.rows))
+        self.environment = environment
         if not isinstance(self.train_dataset, Dataset):
             raise ConfigError(
                 "a curriculum needs a `datasets.Dataset` to choose from: "
@@ -105,14 +145,15 @@ class CurriculumGRPOTrainer(RolloutTrainer):
         elif admission is not None:
             raise ConfigError("the curriculum has its own admission: give it to `Curriculum` alone")
         self.curriculum = curriculum
-        prompts = len(self.train_dataset)
-        check_batch(curriculum, self.args, prompts)
-        repeats = curriculum.selection.repeats
-        self._fill: Fill[KeptGroup] = Fill(fill, size=prompts, may_repeat=repeats, weigh=len, unit="rollouts")
+        self._batch_prompts = check_batch(curriculum, self.args, len(self.train_dataset))
         if curriculum.has_admission:
             check_admission(curriculum, self.args, fill.when_short, self.accelerator.num_processes)
         if curriculum.has_allocation:
             check_allocation(curriculum, self.args)
+        self._fill: Fill[KeptGroup] = Fill(
+            fill, size=len(self.train_dataset), may_repeat=curriculum.selection.repeats, weigh=len,
+            unit="rollouts",
+        )  # fmt: skip
         self._written_run: WrittenRun | None = None
         if write_run and self.accelerator.is_main_process:
             self._written_run = WrittenRun(Path(cast(str, self.args.output_dir)), curriculum, keep)
@@ -122,18 +163,55 @@ class CurriculumGRPOTrainer(RolloutTrainer):
             self.accelerator, curriculum, self.reward_weights, self.reward_func_names, listeners
         )
         self._held_out: list[np.ndarray] = []
-        self._auxiliary = []
+        self._auxiliary: list[AuxiliarySamples] = []
         self.policy = TrainedPolicy(self._model_access())
         if self.accelerator.is_main_process:
             curriculum.attach(self.policy)
 
+    def _model_access(self) -> ModelAccess:
+        """What a policy needs of this trainer."""
+        host = cast(Any, self)
+        return ModelAccess(
+            accelerator=self.accelerator,
+            model=lambda: self.model,
+            wrapped=lambda: self.model_wrapped,
+            is_split=lambda: self.is_fsdp_enabled or self.is_deepspeed_enabled,
+            prompts=lambda number: self.train_dataset[number],
+            tokenizer=self._tokenizer,
+            template=host.chat_template,
+            template_options=host.chat_template_kwargs,
+            tokenize_prompts=lambda prompts: host._tokenize_prompts(prompts),
+            sampling={name: getattr(self, name) for name in SAMPLING}
+            | {
+                "pad_token_id": self._tokenizer.pad_token_id,
+                "bos_token_id": self._tokenizer.bos_token_id,
+                "eos_token_id": self.eos_token_ids,
+            },
+            environment=self.environment,
+            max_completion_length=self.max_completion_length,
+            reward_functions=host.reward_funcs,
+            rows=self._batch_rows // self.accelerator.num_processes,
+            gradient_checkpointing_kwargs=self.args.gradient_checkpointing_kwargs,
+        )
+
+    @property
+    def _batch_rows(self) -> int:
+        """Rollouts of a generation, of all processes."""
+        return cast(int, self.args.generation_batch_size)
+
+    @property
+    def _is_training(self) -> bool:
+        return cast(Any, self.model).training
+
+    # ------------------------------ a generation ------------------------------
+
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        if not self.model.training:  # type: ignore[union-attr]
-            return self._evaluated(inputs)
+        """TRL's, of the prompts that the curriculum chooses in place of `inputs`; evaluation keeps them."""
+        if not self._is_training:
+            return self._generate_held_out(inputs)
         self._auxiliary, self.policy.seconds = [], 0.0
         self._observer.auxiliary_samples = self._auxiliary
-        fill = self._filled if self._needs_rounds else self._drawn
-        output = fill(len(inputs))
+        output = self._fill_batch() if self._needs_rounds else self._draw_batch()
         if self.accelerator.is_main_process:
             metrics = self.curriculum.metrics()
             for name, value in metrics.items():
@@ -142,51 +220,108 @@ class CurriculumGRPOTrainer(RolloutTrainer):
                 self._written_run.step(self.state.global_step, metrics | self.generation_metrics())
         return output
 
-    def generation_metrics(self) -> dict[str, float]:
-        """TRL's own numbers of the latest generation's completions, and of how its batch was filled."""
-        found = self._metrics["train"].items()
-        return {name: one[-1] for name, one in found if one and name.startswith(("completions/", "fill/"))}
-
     @property
     def _needs_rounds(self) -> bool:
         """Whether a generation may go on: groups are rejected and replaced, or get further rollouts."""
         return self.curriculum.has_admission or not self.curriculum.allocation.needs_budget
 
-    def _drawn(self, rows: int) -> dict[str, Any]:
+    def generation_metrics(self) -> dict[str, float]:
+        """TRL's own numbers of the latest generation's completions, and of how its batch was filled."""
+        return {
+            name: values[-1]
+            for name, values in self._metrics["train"].items()
+            if values and name.startswith(("completions/", "fill/"))
+        }
+
+    # ------------------------------ rolling out ------------------------------
+
+    def _draw_batch(self) -> dict[str, Any]:
         """One draw, rolled out and trained on whatever its rewards."""
-        total, step = rows * self.accelerator.num_processes, self.state.global_step
-        number, budget = total // self.num_generations, total if self.curriculum.has_allocation else None
-        drawn = on_owner(
+        step = self.state.global_step
+        budget = self._batch_rows if self.curriculum.has_allocation else None
+        draw = on_owner(
             self.accelerator,
-            lambda: sized(self.curriculum.select(number, step=step, rollouts=budget), self.num_generations),
+            lambda: sized(
+                self.curriculum.select(self._batch_prompts, step=step, rollouts=budget), self.num_generations
+            ),
         )
         try:
-            generated = self._roll_out_prompts(np.repeat(drawn.prompts, drawn.rollouts).tolist())
+            generated = self._roll_out_prompts(np.repeat(draw.prompts, draw.rollouts).tolist())
         except BaseException:
             if self.accelerator.is_main_process:
-                self.curriculum.drop(drawn.tickets)
+                self.curriculum.drop(draw.tickets)
             raise
         output = generated.output
-        verdict = self._observer.observe(drawn, generated.rewards, generated.completions, step)
+        verdict = self._observer.observe(draw, generated.rewards, generated.completions, step)
         if budget is not None:
             self._replace_statistics(generated.rewards, verdict)
         if self.curriculum.has_advantage:
             credit_PG = self.curriculum.credit(verdict)
-            credit = torch.from_numpy(credit_PG[np.arange(credit_PG.shape[1]) < drawn.rollouts[:, None]])
+            credit = torch.from_numpy(credit_PG[np.arange(credit_PG.shape[1]) < draw.rollouts[:, None]])
             output["advantages"] = own_share(self.accelerator, credit).to(output["advantages"])
             replace_latest(self._logs["advantages"], credit.tolist())
         return output
 
-    def _filled(self, rows: int) -> dict[str, Any]:
+    def _roll_out_prompts(self, prompts: list[int]) -> Generated:
+        """Generate and score one rollout of each of these prompts of all processes."""
+        mine = own_share(self.accelerator, prompts)
+        row_of = {prompt: self.train_dataset[prompt] for prompt in dict.fromkeys(mine)}
+        self.rows = [dict(row_of[prompt]) for prompt in mine]
+        usual = self.num_generations
+        if self.curriculum.has_allocation:
+            self.num_generations = len(prompts)  # TRL's groups have one size; nothing of them is used
+        try:
+            output = super()._generate_and_score_completions(self.rows)
+        finally:
+            self.num_generations = usual
+        return Generated(output, self._rewards, gather_object(self._completions))
+
+    def _generate_single_turn(
+        self,
+        prompt_ids: Any,
+        images: Any,
+        multimodal_fields: Any,
+        num_generations: int,
+        has_tool_images: bool = False,
+    ) -> Any:
+        """TRL's; of groups of different sizes, a vLLM server is asked for each rollout by itself."""
+        if self.curriculum.has_allocation and self._is_training:
+            num_generations = 1
+        return super()._generate_single_turn(
+            prompt_ids, images, multimodal_fields, num_generations, has_tool_images
+        )
+
+    def _calculate_rewards(
+        self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
+    ) -> torch.Tensor:
+        """TRL's, of all processes; they are kept, and what was generated."""
+        self._rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        ends = {*self.eos_token_ids, self._tokenizer.pad_token_id}
+        self._completions = [
+            Completion(completion_text(text), len(ids), not ids or ids[-1] not in ends)
+            for text, ids in zip(completions, completion_ids_list, strict=True)
+        ]
+        return self._rewards
+
+    def _replace_statistics(self, rewards: torch.Tensor, verdict: Verdict) -> None:
+        """TRL takes every `num_generations` rows for a group: write down the true groups instead."""
+        is_flat = self.curriculum.table.is_flat(verdict.informativeness)
+        rewards, weights = rewards.double().cpu(), self.reward_weights.double().cpu()
+        for name, value in describe_rewards(rewards, self.reward_func_names, weights, is_flat).items():
+            self._metrics["train"][name][-1:] = [value]
+
+    # ------------------------------ filling a batch ------------------------------
+
+    def _fill_batch(self) -> dict[str, Any]:
         """Rounds until the batch is full of finished, admitted groups; every process gets an equal share."""
-        processes, total = self.accelerator.num_processes, rows * self.accelerator.num_processes
+        total = self._batch_rows
         engine = RoundEngine(
             self.accelerator, self._fill, self._observer, self._roll_out_prompts, size=self.num_generations,
             step=self.state.global_step, metrics=self._metrics, logs=self._logs,
         )  # fmt: skip
         try:
             groups = fill_in_rounds(
-                self._fill, total, engine.step, engine, processes=processes,
+                self._fill, total, engine.step, engine, processes=self.accelerator.num_processes,
                 keep=self.curriculum.allocation.keep,
             )  # fmt: skip
         finally:
@@ -194,25 +329,138 @@ class CurriculumGRPOTrainer(RolloutTrainer):
             if held:
                 self.curriculum.drop(held)
         batch = fitted(groups, total)
-        output = self._merged([part for group in batch for part in group.rows], rows)
+        output = self._merge_own_rows([part for group in batch for part in group.rows])
         if self.curriculum.has_advantage:
             credit_PG = self.curriculum.credit([group.verdict for group in batch])
             for group, credit_G in zip(batch, credit_PG, strict=True):
                 group.logs["advantages", None] = credit_G[: len(group)].tolist()
-            credit = torch.tensor([one for group in batch for one in group.logs["advantages", None]])
+            credit = torch.tensor([value for group in batch for value in group.logs["advantages", None]])
             output["advantages"] = own_share(self.accelerator, credit).to(output["advantages"])
-        described = self._described(batch) | self._fill.batch_counts.metrics()
-        write(self._metrics["train"], self._logs, engine.written, described, batch)
+        described = self._describe(batch) | self._fill.batch_counts.metrics()
+        log_batch(self._metrics["train"], self._logs, engine.written, described, batch)
         return output
 
-    def _evaluated(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        """TRL's generation of held-out prompts; their rewards are kept for `evaluate`."""
-        self.rows = inputs
-        output = super()._generate_and_score_completions(inputs)
-        size = cast(Any, self).num_generations_eval
-        sizes_P = np.full(len(self._rewards) // size, size)
-        self._held_out.append(self._observer.report(self._rewards, sizes_P).rewards)
+    def _merge_own_rows(self, parts: list[Rows]) -> dict[str, Any]:
+        """TRL's output of this process's rows of a batch."""
+        accelerator = self.accelerator
+        rows, rank = self._batch_rows // accelerator.num_processes, accelerator.process_index
+        output = merge_rows(
+            cut(parts, rank * rows, (rank + 1) * rows),
+            device=accelerator.device,
+            pad_token=self._tokenizer.pad_token_id,
+            pad_to_multiple_of=cast(Any, self).pad_to_multiple_of,
+        )
+        output["num_items_in_batch"] = accelerator.gather(count_tokens(output)).sum()
         return output
+
+    def _describe(self, batch: list[KeptGroup]) -> dict[str, float]:
+        """TRL's metrics of generation, under TRL's names, of the groups that are trained on."""
+        variances_P = np.array([group.verdict.informativeness[0] for group in batch])
+        return describe_batch(
+            batch,
+            self.reward_func_names,
+            self.reward_weights.double().cpu(),
+            self.curriculum.table.is_flat(variances_P),
+            pad_token=self._tokenizer.pad_token_id,
+            ends=self.eos_token_ids,
+        )
+
+    # ------------------------------ auxiliary samples ------------------------------
+
+    def _prepare_inputs(self, generation_batch: Any) -> Any:
+        """TRL's; the generation's auxiliary samples join the rollouts that wait to be trained on."""
+        inputs = super()._prepare_inputs(generation_batch)
+        if self._is_training and self._auxiliary:
+            waiting = self._buffered_inputs or []
+            divisor = tokens_divisor(
+                self.loss_type,
+                longest=self.max_completion_length,
+                tokens=int(waiting[0]["num_items_in_batch"]),
+                rollouts=self._batch_rows,
+            )
+            share_out(
+                waiting,
+                self._auxiliary,
+                rank=self.accelerator.process_index,
+                processes=self.accelerator.num_processes,
+                divisor=divisor,
+                device=self.accelerator.device,
+                pad_token=self._tokenizer.pad_token_id,
+            )
+            self._auxiliary = []
+        if self.policy.seconds:
+            self._metrics["train"]["judge/seconds"].append(self.policy.seconds)
+            self.policy.seconds = 0.0
+        return inputs
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        """TRL's loss and, in the first pass over a generation, that of the auxiliary samples.
+
+        METIS (9) has no ratio that would correct for an older policy, so with `num_iterations` > 1 they are
+        trained on once. "judge/loss" in the log is (9) itself.
+        """
+        loss = super()._compute_loss(model, inputs)
+        parts = cast(int, self.args.steps_per_generation)
+        is_first_pass = self._step % (parts * self.num_iterations) < parts
+        if not (self._is_training and "auxiliary_advantages" in inputs and is_first_pass):
+            return loss
+
+        def log_probs(ids: torch.Tensor, mask: torch.Tensor, last: int) -> torch.Tensor:
+            size = self.args.per_device_train_batch_size
+            return self._get_per_token_logps_and_entropies(model, ids, mask, last, batch_size=size)[0]
+
+        weighted, plain = auxiliary_loss(inputs, log_probs)
+        self._metrics["train"]["judge/loss"].append(self.accelerator.gather(plain).mean().item())
+        return loss + weighted / self.current_gradient_accumulation_steps
+
+    # ------------------------------ checkpoints ------------------------------
+
+    def save_checkpoint(self) -> None:
+        """Save a checkpoint of the last finished step, for use between steps and after errors."""
+        self._save_checkpoint(self.model, None)
+
+    def restore(self, checkpoint: Path) -> None:
+        """Load the model and the curriculum of a checkpoint, to use them without more training."""
+        self._load_from_checkpoint(str(checkpoint))
+        with checkpoints.reading(checkpoint):
+            self._load_curriculum(checkpoint)
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        folder = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+        checkpoint = Path(self._get_output_dir(trial=trial)) / folder
+        checkpoints.clear(checkpoint, self.accelerator)
+        rollouts = None
+        generation = cast(int, self.args.steps_per_generation) * self.num_iterations
+        if self._step % generation and self._buffered_inputs is not None:
+            rollouts = checkpoints.WaitingRollouts(self._step, self._buffered_inputs)
+        with checkpoints.saving(checkpoint):
+            super()._save_checkpoint(model, trial)
+            checkpoints.save(checkpoint, self.accelerator, self.curriculum, rollouts)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        with checkpoints.reading(Path(resume_from_checkpoint)):
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        with checkpoints.reading(Path(checkpoint or "")):
+            super()._load_rng_state(checkpoint)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        """TRL's, and the curriculum: this is the last that is loaded before training goes on."""
+        if checkpoint is None:
+            super()._load_optimizer_and_scheduler(checkpoint)
+            return
+        with checkpoints.reading(Path(checkpoint)):
+            super()._load_optimizer_and_scheduler(checkpoint)
+            self._load_curriculum(Path(checkpoint))
+
+    def _load_curriculum(self, checkpoint: Path) -> None:
+        parts = cast(int, self.args.steps_per_generation)
+        rollouts = checkpoints.load(checkpoint, self.accelerator, self.curriculum, parts)
+        if rollouts is not None:
+            self._step, self._buffered_inputs = rollouts.step, rollouts.parts
+
+    # ------------------------------ evaluation ------------------------------
 
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
@@ -228,33 +476,11 @@ class CurriculumGRPOTrainer(RolloutTrainer):
             self._written_run.evaluated(self.state.global_step, named, time.perf_counter() - begun)
         return metrics
 
-    def _replace_statistics(self, rewards: torch.Tensor, verdict: Verdict) -> None:
-        """TRL takes every `num_generations` rows for a group: write down the true groups instead."""
-        is_flat = self.curriculum.table.is_flat(verdict.informativeness)
-        rewards, weights = rewards.double().cpu(), self.reward_weights.double().cpu()
-        for name, value in describe_rewards(rewards, self.reward_func_names, weights, is_flat).items():
-            self._metrics["train"][name][-1:] = [value]
-
-    def _merged(self, parts: list[Rows], rows: int) -> dict[str, Any]:
-        """TRL's output of this process's rows of a batch."""
-        accelerator, rank = self.accelerator, self.accelerator.process_index
-        output = merge_rows(
-            cut(parts, rank * rows, (rank + 1) * rows),
-            device=accelerator.device,
-            pad_token=cast(Any, self)._tokenizer.pad_token_id,
-            pad_to_multiple_of=cast(Any, self).pad_to_multiple_of,
-        )
-        output["num_items_in_batch"] = accelerator.gather(count_tokens(output)).sum()
+    def _generate_held_out(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        """TRL's generation of held-out prompts; their rewards are kept for `evaluate`."""
+        self.rows = inputs
+        output = super()._generate_and_score_completions(inputs)
+        size = cast(Any, self).num_generations_eval
+        sizes_P = np.full(len(self._rewards) // size, size)
+        self._held_out.append(self._observer.report(self._rewards, sizes_P).rewards)
         return output
-
-    def _described(self, batch: list[KeptGroup]) -> dict[str, float]:
-        """TRL's metrics of generation, under TRL's names, of the groups that are trained on."""
-        variances_P = np.array([group.verdict.informativeness[0] for group in batch])
-        return describe_batch(
-            batch,
-            self.reward_func_names,
-            self.reward_weights.double().cpu(),
-            self.curriculum.table.is_flat(variances_P),
-            pad_token=cast(Any, self)._tokenizer.pad_token_id,
-            ends=cast(Any, self).eos_token_ids,
-        )
