@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curro.prediction.logistic_regression import PRIOR, WINDOW, Calibration
+from curro.prediction.quality import CALIBRATION_PRIOR, CALIBRATION_WINDOW, Calibration
 
 
 def test_at_first_predictions_stand():
@@ -17,7 +17,7 @@ def test_at_first_predictions_stand():
 def test_one_batch_by_hand():
     found = Calibration()
     found.learn(np.array([0.0, 0.25]), np.array([0.05, 0.1]))
-    kept = PRIOR * (1 - 1 / WINDOW) ** 2 / 2  # groups left at each end
+    kept = CALIBRATION_PRIOR * (1 - 1 / CALIBRATION_WINDOW) ** 2 / 2  # groups left at each end
     low, high = 0.05 / (kept + 1), (0.25 * kept + 0.1) / (kept + 1)  # the line goes through both means
     assert found.line == pytest.approx((low, (high - low) / 0.25))
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curro.prediction.features import LatestRows
+from curro.prediction.frontier import LatestRows
 
 
 def test_the_latest_three_by_hand():

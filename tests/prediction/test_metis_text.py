@@ -124,9 +124,9 @@ def test_an_expression_reaches_nothing_of_python(tmp_path):
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("[system]\na\n", "needs one section"),
-        ("hello\n[user]\n{{ prompt }}{{ exemplars }}", "needs one section"),
-        ("[user]\n{{ prompt }}{{ exemplars }}\n[user]\n{{ prompt }}", "needs one section"),
+        ("[system]\na\n", "needs exactly one section"),
+        ("hello\n[user]\n{{ prompt }}{{ exemplars }}", "needs exactly one section"),
+        ("[user]\n{{ prompt }}{{ exemplars }}\n[user]\n{{ prompt }}", "needs exactly one section"),
         ("[user]\n{{ exemplars }}", "does not show `prompt`"),
         ("[user]\n{{ prompt }}", "does not show `exemplars`"),
         ("[user]\n{{ prompt }}{{ exemplars }}{{ answer }}", "reads answer"),

@@ -41,8 +41,8 @@ class BudgetDivision:
             return choice, self.rule.initial(choice.reasons)
         prompts = choice.prompts
         belief = (np.empty(0), np.empty(0)) if self.beliefs is None else self.beliefs.of(prompts, step)
-        found = self.rule(len(prompts), budget, *belief)
-        rollouts_P = checked(found, len(prompts), budget, self.rule)
+        division = self.rule(len(prompts), budget, *belief)
+        rollouts_P = checked(division, len(prompts), budget, self.rule)
         if rollouts_P.all():
             return choice, rollouts_P
         self.selection.release(prompts[rollouts_P == 0])

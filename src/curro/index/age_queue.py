@@ -30,13 +30,13 @@ class AgeQueue:
         `stamps` is one integer for each id, or one for all, within +-2**53; the smallest is the oldest.
         """
         at = check_ids(ids, self.size)
-        given = np.asarray(stamps)
-        if given.dtype.kind not in "iu" and given.size:
-            raise TypeError(f"stamps must be integers, not {given.dtype}")
-        if given.size and (given.min() < -_EXACT or given.max() > _EXACT):
-            far = np.broadcast_to((given < -_EXACT) | (given > _EXACT), at.shape)
+        ages = np.asarray(stamps)
+        if ages.dtype.kind not in "iu" and ages.size:
+            raise TypeError(f"stamps must be integers, not {ages.dtype}")
+        if ages.size and (ages.min() < -_EXACT or ages.max() > _EXACT):
+            far = np.broadcast_to((ages < -_EXACT) | (ages > _EXACT), at.shape)
             raise ValueError(f"stamp of id {at[far.argmax()]} is beyond 2**53")
-        self._heap._put(at, flat_values(-given.astype(np.float64), at, "stamp"))
+        self._heap._put(at, flat_values(-ages.astype(np.float64), at, "stamp"))
 
     def pop(self, k: int) -> Ids:
         """Take out the min(k, len) oldest ids; returns them, the oldest first."""

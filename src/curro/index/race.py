@@ -40,14 +40,14 @@ class ExponentialRace:
         refused with a ValueError that names the id, and nothing changes. Of a repeated id the last counts.
         """
         at = check_ids(ids, self.size)
-        given = check_values(weights, at, 0.0, _LARGEST, "weight", _RULE)
+        weight_P = check_values(weights, at, 0.0, _LARGEST, "weight", _RULE)
         if self._now > 0.0:
-            fast = np.flatnonzero(given > _BLUNT / self._now)
+            fast = np.flatnonzero(weight_P > _BLUNT / self._now)
             if fast.size:
-                self._run(at[: fast[0]], given[: fast[0]])
+                self._run(at[: fast[0]], weight_P[: fast[0]])
                 self._set_back()
-                at, given = at[fast[0] :], given[fast[0] :]
-        self._run(at, given)
+                at, weight_P = at[fast[0] :], weight_P[fast[0] :]
+        self._run(at, weight_P)
 
     def pop(self, k: int) -> Ids:
         """Take out the first min(k, len) winners; returns them in the order in which they won."""

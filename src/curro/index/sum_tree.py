@@ -58,14 +58,14 @@ class SumTree:
         weights are refused with a ValueError that names the id, and nothing changes.
         """
         at = flat_ids(ids)
-        given = flat_values(weights, at, "weight")
+        weight_P = flat_values(weights, at, "weight")
         node = np.empty(at.size, dtype=np.int64)
         positive = kernels.update(
-            self._tree, self._start, self.size, self._largest, self._positive, at, given, node
+            self._tree, self._start, self.size, self._largest, self._positive, at, weight_P, node
         )
         if positive < 0:
             check_ids(at, self.size)
-            check_values(given, at, 0.0, self._largest, "weight", self._rule)
+            check_values(weight_P, at, 0.0, self._largest, "weight", self._rule)
         self._positive = int(positive)
 
     def sample(self, uniforms: ArrayLike) -> tuple[Ids, Floats]:
@@ -106,8 +106,8 @@ class SumTree:
     def sample_distinct(self, uniforms: ArrayLike) -> tuple[Ids, Floats]:
         """Successive proportional draws without replacement; returns (ids, probabilities).
 
-        At most `count_positive` ids, in the order drawn; the tree does not change. A probability is
-        weight / total as the call began.
+        At most as many ids as have a positive weight, in the order drawn; the tree does not change. A
+        probability is the weight over the total at the start of the call.
         """
         drawn = check_uniforms(uniforms)[: self._positive]
         ids, node = np.empty((2, drawn.size), dtype=np.int64)
@@ -120,11 +120,6 @@ class SumTree:
     def total(self) -> float:
         """The sum of all weights."""
         return float(self._tree[-1])
-
-    @property
-    def count_positive(self) -> int:
-        """How many ids have a positive weight."""
-        return self._positive
 
     def weights(self, ids: ArrayLike) -> Floats:
         """The weight of each id."""

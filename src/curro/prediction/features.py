@@ -1,4 +1,9 @@
-"""What a prompt looks like to a regression: its text, or the policy's own hidden state of it."""
+"""What a regression sees of a prompt before its first rollout.
+
+`Features` says what that takes. There are three kinds: `TextFeatures` counts what the prompt's text is made
+of, `HiddenFeatures` asks the policy for its hidden state of the prompt, and `KnownFeatures` adds a pass rate
+that was known before training to either of them. The counting of texts stands at the end of the file.
+"""
 
 from __future__ import annotations
 
@@ -12,114 +17,31 @@ from curro.index.compiled import kernel, part
 from curro.policy import Policy
 from curro.prompts import PromptTable
 
-_BASE, _MIX = np.uint64(0x100000001B3), np.uint64(0x9E3779B97F4A7C15)
-_ZERO, _ONE, _S8, _S32, _S64 = np.uint64(0), np.uint64(1), np.uint64(8), np.uint64(32), 64
-_SPACE = np.uint8(32)
-
-
-@part
-def _hash(code, bits):  # type: ignore[no-untyped-def]
-    """A code spread over 0 .. 2^bits - 1; both uint64: the sign of such an index is not looked at."""
-    mixed = (code ^ (code >> _S32)) * _MIX
-    return mixed >> np.uint64(_S64 - bits)
-
-
-@kernel
-def count_texts(data, ends, bits, ramp, logs, features):  # type: ignore[no-untyped-def]
-    """Counts of the bytes, pairs of bytes and words of texts, 2^bits hashed columns each, and the lengths of
-    the texts in bytes and words, a column each.
-
-    Text t is data[ends[t - 1]:ends[t]]. A space before and after it keeps its pairs and words within it.
-    `ramp` has the value of each count of a byte, `logs` of every other count, and a third of the value of a
-    length. Fills the rows of `features`.
-    """
-    block = 1 << bits
-    pairs, whole_words, mask = np.uint64(block), np.uint64(2 * block), np.uint64(block - 1)
-    counts = np.empty(3 * block, np.int32)
-    begin = 0
-    for t in range(ends.size):
-        counts[:] = 0
-        i, words = begin, 0
-        while i < ends[t]:
-            if data[i] <= _SPACE:
-                i += 1
-                continue
-            before, word, power = np.uint64(data[i - 1] if i > begin else _SPACE), _ZERO, _ONE
-            byte = np.uint64(data[i])
-            while byte > _SPACE:
-                counts[pairs + _hash((before << _S8) + byte, bits)] += 1
-                counts[byte & mask] += 1
-                word += byte * power
-                power *= _BASE
-                before, i = byte, i + 1
-                byte = np.uint64(data[np.uint64(i)] if i < ends[t] else _SPACE)
-            counts[pairs + _hash((before << _S8) + byte, bits)] += 1
-            counts[whole_words + _hash(word, bits)] += 1
-            words += 1
-        for d in range(block):
-            features[t, d] = ramp[np.uint64(counts[d])]
-        for d in range(block, 3 * block):
-            features[t, d] = logs[np.uint64(counts[d])]
-        features[t, 3 * block] = 3 * logs[ends[t] - begin]
-        features[t, 3 * block + 1] = 3 * logs[words]
-        begin = ends[t]
-
-
 BITS = 7
 BLOCKS = BYTES, PAIRS, WORDS, LENGTHS = (*3 * (1 << BITS,), 2)
 """Features of each kind."""
-
 _LONGEST = 2048
 _COUNTS = np.arange(_LONGEST + 2)
 _LOGS = np.log1p(_COUNTS)
 _FEW = 4
 _RAMP = np.where(_COUNTS <= _FEW, _COUNTS, _FEW * (1 + np.log(np.maximum(_COUNTS, 1) / _FEW)))
-
-
-def text_of(row: Mapping[str, Any]) -> str:
-    """The text of a row's `prompt`; of messages, what is not the system's."""
-    prompt = row["prompt"]
-    if isinstance(prompt, str):
-        return prompt
-    return "\n".join(str(message["content"]) for message in prompt if message["role"] != "system")
-
-
-def text_features(texts: Sequence[str]) -> np.ndarray:
-    """Hashed counts of the bytes, pairs of bytes and words of each text, and lengths: float64 (P, D).
-
-    A byte that stands there c times has the value c up to 4, and 4 (1 + log(c / 4)) above: where each letter
-    is a skill that can fail, two of them cost twice as much as one. A pair or word has log(1 + c). The last
-    two columns are 3 log(1 + length) in bytes and in words, since longer problems tend to be harder. They
-    stand for all that a text's letters have in common, so that a few groups tell of prompts with other ones.
-
-    Of a long text the first and the last 1,024 bytes are read. ASCII bytes have a feature each; pairs and
-    words share theirs with others.
-    """
-    raw = [text.encode("utf-8", "replace") for text in texts]
-    raw = [text if len(text) <= _LONGEST else _ends(text) for text in raw]
-    sizes = np.array([len(text) for text in raw], np.int64)
-    features_PD = np.empty((len(raw), sum(BLOCKS)))
-    data = np.frombuffer(b"".join(raw), np.uint8)
-    count_texts(data, np.cumsum(sizes), BITS, _RAMP, _LOGS, features_PD)
-    return features_PD
-
-
-def _ends(raw: bytes) -> bytes:
-    half = _LONGEST // 2
-    return raw[:half] + raw[-half:]
-
-
+_BASE, _MIX = np.uint64(0x100000001B3), np.uint64(0x9E3779B97F4A7C15)
+_ZERO, _ONE, _S8, _S32, _S64 = np.uint64(0), np.uint64(1), np.uint64(8), np.uint64(32), 64
+_SPACE = np.uint8(32)
 LENGTH = 4.0
-"""Of a hidden state's features, about that of a line of text's."""
+"""Norm to which hidden states are scaled, close to that of the features of one line of text."""
+LEAST = 0.02
+"""Known pass rates are clipped to [LEAST, 1 - LEAST], since few rollouts cannot measure a rate nearer to 0 or
+1."""
 
 
 class Features(Protocol):
-    """Features of prompts.
+    """A way to turn prompts into numbers that a regression reads.
 
     Attributes:
-        lasting: whether a prompt's features stay as they are.
-        needs_policy: whether they are the policy's.
-        knows: whether they predict something before the first fit.
+        lasting: whether the features of a prompt stay the same during training.
+        needs_policy: whether the policy computes them, so that a host has to lend it.
+        knows: whether they predict a success rate before the regression was ever fitted.
     """
 
     lasting: bool
@@ -127,7 +49,7 @@ class Features(Protocol):
     knows: bool
 
     def bind(self, table: PromptTable) -> bool:
-        """Keep the prompt table; whether there is anything in it to make features of."""
+        """Keep the prompt table. Returns whether it holds what these features are made of."""
         ...
 
     def attach(self, policy: Policy) -> None:
@@ -139,11 +61,11 @@ class Features(Protocol):
         ...
 
     def means(self, width: int) -> np.ndarray:
-        """What the weights of a regression are believed to be at first, float64 (D,)."""
+        """Prior means of a regression's weights, float64 (D,)."""
         ...
 
     def of(self, prompts: np.ndarray) -> np.ndarray:
-        """Features of prompts (P,), float64 (P, D)."""
+        """The features of prompts (P,), float64 (P, D)."""
         ...
 
 
@@ -171,10 +93,10 @@ class TextFeatures:
 
 
 class HiddenFeatures:
-    """The policy's hidden state of a prompt's last token, as the policy is now: centred, and of length 4.
+    """The policy's present hidden state of a prompt's last token, centred and scaled to a norm of 4.
 
-    So all prompts count alike, whatever the model's scale is. Nothing is kept: features are asked for when
-    they are needed, of each prompt once.
+    The scaling makes all prompts count alike, whatever the model's own scale is. Nothing is kept, because the
+    policy moves: every call asks the policy again, once for each distinct prompt.
     """
 
     lasting, needs_policy, knows = False, True, False
@@ -192,41 +114,24 @@ class HiddenFeatures:
         return np.zeros(width)
 
     def of(self, prompts: np.ndarray) -> np.ndarray:
-        distinct, place = np.unique(prompts, return_inverse=True)
+        distinct, row_P = np.unique(prompts, return_inverse=True)
         states = self.policy.hidden_states(distinct.tolist()).astype(np.float64)
         states -= states.mean(axis=1, keepdims=True)
         length = np.linalg.norm(states, axis=1, keepdims=True)
-        return (LENGTH * states / np.maximum(length, 1e-12))[place]
-
-
-FEATURES: dict[str, type[Features]] = {"text": TextFeatures, "hidden": HiddenFeatures}
-
-
-def features_of(name: str) -> Features:
-    """Features by name.
-
-    Raises:
-        ConfigError: no such name.
-    """
-    if name not in FEATURES:
-        raise ConfigError(f"features is one of {', '.join(FEATURES)}, not {name!r}")
-    return FEATURES[name]()
-
-
-LEAST = 0.02
-"""A known pass rate counts as no nearer to 0 or 1 than this: few rollouts tell no more."""
+        return (LENGTH * states / np.maximum(length, 1e-12))[row_P]
 
 
 class KnownFeatures:
-    """Other features, and last the logit of the pass rate that a column of the data set has.
+    """Other features, followed by the logit of a pass rate that was known before the first rollout.
 
-    A regression on it starts with the weight 1, which takes the column at its word, and learns what it is
-    worth: all of it where it is of the same model, less of another's, nothing where it is noise. A prompt
-    without a number has the mean of all logits.
+    The regression starts with a weight of 1 on this logit, which takes the column at its word, and then
+    learns what the column is worth: everything where the rates are of the same model, less where they are of
+    another model, and nothing where they are noise. A prompt without a known rate gets the mean of all
+    logits.
 
     Args:
-        column: of the data set, numbers in [0, 1] or None.
-        others: what else prompts look like; None: nothing.
+        column: the column of the data set with the pass rates, numbers in [0, 1] or None.
+        others: further features; None uses the known rate alone.
     """
 
     knows = True
@@ -251,10 +156,10 @@ class KnownFeatures:
             known_N = np.array([np.nan if rate is None else rate for rate in rates], np.float64)
         except (TypeError, ValueError) as error:
             raise ConfigError(f"the column {self.column!r} has a value that is no number: {error}") from None
-        given = known_N[~np.isnan(known_N)]
-        if not len(given):
+        rates_K = known_N[~np.isnan(known_N)]
+        if not len(rates_K):
             raise ConfigError(f"no prompt of the data set has a number in the column {self.column!r}")
-        if given.min() < 0 or given.max() > 1:
+        if rates_K.min() < 0 or rates_K.max() > 1:
             raise ConfigError(f"the column {self.column!r} has numbers that are no pass rates in [0, 1]")
         clipped_N = np.clip(known_N, LEAST, 1 - LEAST)
         logit_N = np.log(clipped_N / (1 - clipped_N))
@@ -269,7 +174,7 @@ class KnownFeatures:
         return (*(self.others.blocks(width - 1) if self.others and self.has_others else ()), 1)
 
     def means(self, width: int) -> np.ndarray:
-        """What the weights are believed to be at first, float64 (D,): 1 for the known rate."""
+        """Prior means of the weights, float64 (D,): 1 for the known rate, 0 for the others."""
         return np.eye(1, width, width - 1)[0]
 
     def of(self, prompts: np.ndarray) -> np.ndarray:
@@ -279,30 +184,97 @@ class KnownFeatures:
         return np.concatenate([self.others.of(prompts), known_P1], axis=1)
 
 
-class LatestRows:
-    """The latest rows that were added, one after the other in memory.
+FEATURES: dict[str, type[Features]] = {"text": TextFeatures, "hidden": HiddenFeatures}
 
-    Args:
-        most: how many are kept, K.
-        width: of a row, D.
+
+def features_of(name: str) -> Features:
+    """The features of this name.
+
+    Raises:
+        ConfigError: there are no features of this name.
     """
+    if name not in FEATURES:
+        raise ConfigError(f"features is one of {', '.join(FEATURES)}, not {name!r}")
+    return FEATURES[name]()
 
-    def __init__(self, most: int, width: int) -> None:
-        self.most, self.end = most, 0
-        # twice the room, so that rows move once in K additions
-        self._room = np.empty((2 * most, width))
 
-    @property
-    def rows(self) -> np.ndarray:
-        """Up to K rows, the latest last: float64 (at most K, D), until more are added."""
-        return self._room[max(0, self.end - self.most) : self.end]
+def text_features(texts: Sequence[str]) -> np.ndarray:
+    """Hashed counts of the bytes, pairs of bytes and words of each text, and lengths: float64 (P, D).
 
-    def add(self, more_PD: np.ndarray) -> None:
-        """Add rows; where they are over K, the last of them."""
-        more_PD = more_PD[-self.most :]
-        if self.end + len(more_PD) > len(self._room):
-            kept = self.rows[len(more_PD) :]
-            self._room[: len(kept)] = kept
-            self.end = len(kept)
-        self._room[self.end : self.end + len(more_PD)] = more_PD
-        self.end += len(more_PD)
+    A byte that occurs c times has the value c up to 4, and 4 (1 + log(c / 4)) above that: where each letter
+    is a step that can fail, two letters cost twice as much as one. A pair or a word has the value log(1 + c).
+    The last two columns are 3 log(1 + length) in bytes and in words, because longer problems tend to be
+    harder; they carry what a few groups teach over to prompts that consist of other letters.
+
+    Only the first and the last 1,024 bytes of a long text are read. Every ASCII byte has a feature of its
+    own; pairs and words share theirs by hashing.
+    """
+    raw = [text.encode("utf-8", "replace") for text in texts]
+    raw = [text if len(text) <= _LONGEST else _ends(text) for text in raw]
+    sizes = np.array([len(text) for text in raw], np.int64)
+    features_PD = np.empty((len(raw), sum(BLOCKS)))
+    data = np.frombuffer(b"".join(raw), np.uint8)
+    count_texts(data, np.cumsum(sizes), BITS, _RAMP, _LOGS, features_PD)
+    return features_PD
+
+
+def text_of(row: Mapping[str, Any]) -> str:
+    """The text of a row's `prompt`; of messages, what is not the system's."""
+    prompt = row["prompt"]
+    if isinstance(prompt, str):
+        return prompt
+    return "\n".join(str(message["content"]) for message in prompt if message["role"] != "system")
+
+
+def _ends(raw: bytes) -> bytes:
+    half = _LONGEST // 2
+    return raw[:half] + raw[-half:]
+
+
+@kernel
+def count_texts(data, ends, bits, ramp, logs, features):  # type: ignore[no-untyped-def]
+    """Count the bytes, pairs of bytes and words of each text, in one pass over its bytes.
+
+    Each kind has 2^bits hashed columns; the last two columns are the lengths in bytes and in words.
+
+    Text t is data[ends[t - 1]:ends[t]]. A space before and after it keeps its pairs and words within it.
+    `ramp[c]` is the value of c occurrences of a byte, `logs[c]` that of c occurrences of a pair or word, and
+    a third of the value of a length c. Fills the rows of `features`.
+    """
+    block = 1 << bits
+    pairs, whole_words, mask = np.uint64(block), np.uint64(2 * block), np.uint64(block - 1)
+    counts = np.empty(3 * block, np.int32)
+    begin = 0
+    for t in range(ends.size):
+        counts[:] = 0
+        i, word_count = begin, 0
+        while i < ends[t]:
+            if data[i] <= _SPACE:
+                i += 1
+                continue
+            before, word, power = np.uint64(data[i - 1] if i > begin else _SPACE), _ZERO, _ONE
+            byte = np.uint64(data[i])
+            while byte > _SPACE:
+                counts[pairs + _hash((before << _S8) + byte, bits)] += 1
+                counts[byte & mask] += 1
+                word += byte * power
+                power *= _BASE
+                before, i = byte, i + 1
+                byte = np.uint64(data[np.uint64(i)] if i < ends[t] else _SPACE)
+            counts[pairs + _hash((before << _S8) + byte, bits)] += 1
+            counts[whole_words + _hash(word, bits)] += 1
+            word_count += 1
+        for d in range(block):
+            features[t, d] = ramp[np.uint64(counts[d])]
+        for d in range(block, 3 * block):
+            features[t, d] = logs[np.uint64(counts[d])]
+        features[t, 3 * block] = 3 * logs[ends[t] - begin]
+        features[t, 3 * block + 1] = 3 * logs[word_count]
+        begin = ends[t]
+
+
+@part
+def _hash(code, bits):  # type: ignore[no-untyped-def]
+    """Hash a uint64 code to 0 .. 2^bits - 1, as uint64, which numba indexes without a check of the sign."""
+    mixed = (code ^ (code >> _S32)) * _MIX
+    return mixed >> np.uint64(_S64 - bits)

@@ -1,4 +1,11 @@
-"""Frontier: what a prompt's features say of it, and its own fading outcomes, as prior and evidence."""
+"""Frontier: predict a prompt's success rate from its features and from its own past outcomes.
+
+The two predictors here share one idea. A prompt's success rate has a Beta distribution, which starts from a
+prior and is updated by the prompt's own outcomes, the evidence, which fades as the policy moves
+(`FadedPosterior`). `BetaPosterior` has one prior for all prompts. `Frontier` has a prior for each prompt
+(`FeaturePosterior`): a logistic regression predicts it from the prompt's features, so that outcomes of one
+prompt carry over to others. docs/frontier.md works one prompt out by hand, from its prior to the draw.
+"""
 
 from __future__ import annotations
 
@@ -10,160 +17,22 @@ import numpy as np
 from curro.groups import Groups
 from curro.policy import Policy
 from curro.prediction.base import Predictor
-from curro.prediction.features import Features, KnownFeatures, LatestRows, features_of
-from curro.prediction.logistic_regression import Calibration, LogisticRegression
+from curro.prediction.features import Features, KnownFeatures, features_of
+from curro.prediction.logistic_regression import LogisticRegression
 from curro.prediction.posterior import FadedPosterior, prior_rows
+from curro.prediction.quality import Calibration
 from curro.prompts import PromptTable
 from curro.storage.checkpoint import require, require_prompts
 
 STRENGTHS = 2.0 ** np.arange(-1, 8)
 """Candidate strengths of the prior, in rollouts."""
-
-_PARTS = ("regression", "calibration")
-
 WINDOW, REFIT = 512, 4
-"""Groups that the regression is fitted to, the latest; new ones before it is fitted again."""
-
-
-class FeaturePosterior(FadedPosterior):
-    """`FadedPosterior` with a prior for each prompt:
-
-        mu = the success rate that a regression on the features predicts, k = S
-        t  = f mu (1 - mu),    f the part that is left of it in the rewards of all prompts; 1 for 0/1 rewards
-
-    The regression is fitted to the means of the latest 512 groups. A group of G rollouts, the r-th latest,
-    counts as (1 - r / 512) G / (1 + (G - 1) / (S + 1)) trials: rollouts of one prompt tell of one prompt.
-    S is the one of `STRENGTHS` under which the recent group means were most likely, each predicted before it
-    was learnt from, with the evidence there was: high where features say much, low where they say nothing.
-
-    Features that do not last are asked for again at every fit, of all 512 groups: what they were is another
-    policy's.
-
-    Without features, and before 4 groups are in, the prior is that of `FadedPosterior`.
-
-    Features that know something before the first rollout make the prior from the first choice on.
-
-    The expected informativeness is calibrated by what came of the groups before (`Calibration`).
-
-    Args:
-        half_life: H in training steps; None: learnt.
-        features: of prompts.
-    """
-
-    def __init__(self, half_life: float | None, features: Features) -> None:
-        super().__init__(half_life)
-        self.features = features
-
-    def bind(self, table: PromptTable) -> None:
-        super().bind(table)
-        self.tells = self.features.bind(table)
-        self.regression: LogisticRegression | None = None
-        self.recent = np.empty((3, 0))
-        self.lasting: LatestRows | None = None
-        self.new = 0
-        self.surprises = np.zeros(len(STRENGTHS))
-        self.calibration = Calibration()
-
-    @property
-    def strength(self) -> float:
-        """S, rollouts that the prior counts as."""
-        return float(STRENGTHS[np.argmin(self.surprises)])
-
-    def prior_of(self, prompts: np.ndarray) -> tuple[Any, Any, Any]:
-        if not len(prompts) or (self.regression is None and not self.features.knows):
-            return self.prior
-        features = self.features.of(prompts)
-        if self.regression is None:
-            self.regression = self._new_regression(features.shape[1])
-        return self._told(features)
-
-    def _new_regression(self, width: int) -> LogisticRegression:
-        return LogisticRegression(self.features.blocks(width), self.features.means(width))
-
-    def _told(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        assert self.regression is not None
-        mu, t, _ = self.prior
-        span = self.high - self.low
-        rate = np.clip((mu - self.low) / span, 1e-6, 1 - 1e-6)
-        told_P = np.clip(self.regression.predict(features), 1e-4, 1 - 1e-4)
-        return self.low + span * told_P, t * told_P * (1 - told_P) / (rate * (1 - rate)), self.strength
-
-    def expected(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
-        expected, kept = super().expected(prompts, step)
-        return self.calibration(expected / self._scale) * self._scale, kept
-
-    def _learn_more(
-        self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray
-    ) -> None:
-        if not self.tells or not len(prompts):
-            return
-        features = self.features.of(prompts)
-        if self.regression is not None:
-            prior = prior_rows(*self._told(features))
-            self._calibrate(self._mix(prior, prompts, age), size, variance)
-            self.surprises *= (1 - 1 / WINDOW) ** len(prompts)
-            half_lives = np.full(len(STRENGTHS), self.half_life)
-            self.surprises += self._surprise(prior, STRENGTHS, half_lives, prompts, age, size, mean)
-        self.recent = np.concatenate([self.recent, [prompts, size, mean]], axis=1)[:, -WINDOW:]
-        if self.features.lasting:
-            self._keep(features)
-        self.new += len(prompts)
-        if self.new >= REFIT:
-            self._fit()
-
-    def _keep(self, features: np.ndarray) -> None:
-        if self.lasting is None:
-            self.lasting = LatestRows(WINDOW, features.shape[1])
-        self.lasting.add(features)
-
-    def _calibrate(self, believed: np.ndarray, size: np.ndarray, variance: np.ndarray) -> None:
-        concentration, _, one, _ = believed
-        several = size > 1
-        predicted_P = one * concentration / (concentration + 1)
-        self.calibration.learn(predicted_P[several], (variance * size / np.maximum(size - 1, 1))[several])
-
-    def _fit(self) -> None:
-        prompts_K, size_K, mean_K = self.recent
-        rate_K = np.clip((mean_K - self.low) / (self.high - self.low), 0, 1)
-        latest_K = 1 - np.arange(len(rate_K))[::-1] / WINDOW
-        trials_K = latest_K * size_K / (1 + (size_K - 1) / (self.strength + 1))
-        lasting = self.lasting
-        features = self.features.of(prompts_K.astype(np.int64)) if lasting is None else lasting.rows
-        if self.regression is None:
-            self.regression = self._new_regression(features.shape[1])
-        self.regression.fit(features, rate_K, trials_K)
-        self.new = 0
-
-    def metrics(self) -> dict[str, float]:
-        fitted = self.regression is not None
-        return super().metrics() | ({"posterior/strength": self.strength} if fitted else {})
-
-    def state_dict(self) -> dict[str, Any]:
-        fitted = {} if self.regression is None else {"regression": self.regression.state_dict()}
-        arrays = {"recent": self.recent.copy(), "surprises": self.surprises.copy()}
-        fitted["calibration"] = self.calibration.state_dict()
-        return super().state_dict() | arrays | {"new": self.new} | fitted
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict({name: value for name, value in state.items() if name not in _PARTS})
-        self.calibration.load_state_dict(state["calibration"])
-        recent, surprises = state["recent"], state["surprises"]
-        fine = len(recent) == 3 and recent.shape[1] <= WINDOW and np.isfinite(recent).all()
-        require(fine and recent[1].min(initial=1) >= 1, "posterior/recent", "is not of groups")
-        require_prompts(recent[0], self.table.size, "posterior/recent")
-        fine = surprises.shape == STRENGTHS.shape and np.isfinite(surprises).all()
-        require(fine, "posterior/surprises", "is not of the strengths")
-        self.regression = None
-        if "regression" in state:
-            self.regression = self._new_regression(len(state["regression"]["weight"]))
-            self.regression.load_state_dict(state["regression"])
-        self.lasting = None
-        if self.features.lasting and self.recent.shape[1]:
-            self._keep(self.features.of(self.recent[0].astype(np.int64)))
+"""The regression is fitted to the latest WINDOW groups, again after every REFIT new ones."""
+_PARTS = ("regression", "calibration")
 
 
 class BetaPosterior(Predictor):
-    """A Beta posterior over each success rate, from outcomes that fade and a prior that is learnt.
+    """A Beta posterior of each prompt's success rate, from outcomes that fade and a prior that is learnt.
 
     Source: "Model Predictive Prompt Selection" (arXiv 2507.04632); the fading and the prior are curro's.
 
@@ -173,19 +42,19 @@ class BetaPosterior(Predictor):
         b = k (1 - mu) + 2^(-age / H) n (1 - m)
         E[p] = a / (a + b),    E[p(1-p)] = a b / ((a + b)(a + b + 1))
 
-    where n rollouts, `age` steps ago, had the mean m, and the prior's mean mu and weight k are learnt from
-    the latest visits of all prompts. Other rewards count as fractions of a success, on the scale of the
-    rewards seen; their expected variance is kept beside their mean and is exact.
+    where n rollouts, `age` steps ago, had the mean m. The prior's mean mu and weight k are learnt from the
+    latest visits of all prompts. Rewards that are not 0/1 count as fractions of a success, on the scale of
+    the rewards seen; their expected variance is kept beside their mean and is exact.
 
     "Model Predictive Prompt Selection" (arXiv 2507.04632) draws from such posteriors, with a prior of (1, 1)
     and a fixed share of the evidence kept at each visit.
 
     Args:
         thompson: predictions are draws from the posterior; False: its expectations.
-        half_life: H in training steps; None: learnt from repeated visits. Evidence that is to fade by a
-            factor d a step has H = log(1/2) / log(d).
-        known: the column of the data set that has pass rates known before; the prior of each prompt is then
-            what that column turns out to be worth.
+        half_life: H in training steps; None: learnt from repeated visits. Evidence that fades by a factor d
+            in each step has H = log(1/2) / log(d).
+        known: a column of the data set with pass rates known before training. The prior of each prompt is
+            then what a regression makes of that column.
 
     Raises:
         ConfigError: a half-life that is not above 0.
@@ -211,7 +80,8 @@ class BetaPosterior(Predictor):
         return self._informativeness(prompts, step)[0]
 
     def _informativeness(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
-        """The predictions, and the share of each prompt's evidence that still counts."""
+        """Predicted variances (P,) in squared reward ranges, and the share (P,) of the evidence that still
+        counts."""
         posterior = self.posterior
         posterior.learn()
         if self.thompson:
@@ -254,10 +124,10 @@ class Frontier(BetaPosterior):
     Args:
         thompson: predictions are draws from the posterior; False: its expectations.
         half_life: of the evidence, in training steps; None: learnt.
-        rest: informativeness times the share of a prompt's own evidence that has faded, so that a prompt
-            that was just rolled out waits until little is known of it.
-        known: the column of the data set that has pass rates known before (`KnownFeatures`).
-        features: "text", or "hidden", the policy's hidden state of the prompt, which a host has to lend.
+        rest: multiply the informativeness by the share of a prompt's own evidence that has faded, so that a
+            prompt that was just rolled out is not chosen again at once.
+        known: a column of the data set with pass rates known before training (`KnownFeatures`).
+        features: "text", or "hidden" for the policy's hidden state of the prompt, which a host has to lend.
 
     Raises:
         ConfigError: a half-life that is not above 0, features that are neither.
@@ -287,3 +157,173 @@ class Frontier(BetaPosterior):
     def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
         value, kept = self._informativeness(prompts, step)
         return value * (1 - kept) if self.rest else value
+
+
+class FeaturePosterior(FadedPosterior):
+    """A `FadedPosterior` whose prior differs from prompt to prompt:
+
+        mu = the success rate that a logistic regression on the prompt's features predicts
+        k  = S, rollouts
+        t  = f mu (1 - mu),    f = t_0 / (mu_0 (1 - mu_0)) of the prior of all prompts; f = 1 for 0/1 rewards
+
+    The regression is fitted to the means of the latest 512 groups. A group of G rollouts, the r-th latest,
+    counts as (1 - r / 512) G / (1 + (G - 1) / (S + 1)) trials, because rollouts of one prompt are correlated.
+    S is the member of `STRENGTHS` under which the recent group means were most likely, each predicted before
+    it was learnt: high where the features predict well, low where they predict nothing.
+
+    The prior is that of `FadedPosterior` where the table holds no features, and until the first fit, after 4
+    groups. Features that predict something before any fit (`Features.knows`) make the prior from the first
+    choice on. Features that do not last are computed again at every fit, for all 512 groups, since those of
+    an earlier policy no longer hold.
+
+    The expected informativeness is corrected by what the groups before turned out to be (`Calibration`).
+
+    Args:
+        half_life: H in training steps; None: it is learnt.
+        features: what the regression reads of a prompt.
+    """
+
+    def __init__(self, half_life: float | None, features: Features) -> None:
+        super().__init__(half_life)
+        self.features = features
+
+    def bind(self, table: PromptTable) -> None:
+        super().bind(table)
+        self.has_features = self.features.bind(table)
+        self.regression: LogisticRegression | None = None
+        self.recent = np.empty((3, 0))
+        self.lasting: LatestRows | None = None
+        self.new = 0
+        self.surprises = np.zeros(len(STRENGTHS))
+        self.calibration = Calibration()
+
+    @property
+    def strength(self) -> float:
+        """S, the number of rollouts that the prior counts as."""
+        return float(STRENGTHS[np.argmin(self.surprises)])
+
+    def prior_of(self, prompts: np.ndarray) -> tuple[Any, Any, Any]:
+        if not len(prompts) or (self.regression is None and not self.features.knows):
+            return self.prior
+        features = self.features.of(prompts)
+        if self.regression is None:
+            self.regression = self._new_regression(features.shape[1])
+        return self._prior_from_features(features)
+
+    def _new_regression(self, width: int) -> LogisticRegression:
+        return LogisticRegression(self.features.blocks(width), self.features.means(width))
+
+    def _prior_from_features(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        """The prior of the prompts with these features: means (P,), variances of one reward (P,), S."""
+        assert self.regression is not None
+        mu, t, _ = self.prior
+        span = self.high - self.low
+        rate = np.clip((mu - self.low) / span, 1e-6, 1 - 1e-6)
+        predicted_P = np.clip(self.regression.predict(features), 1e-4, 1 - 1e-4)
+        return (
+            self.low + span * predicted_P,
+            t * predicted_P * (1 - predicted_P) / (rate * (1 - rate)),
+            self.strength,
+        )
+
+    def expected(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
+        expected, kept = super().expected(prompts, step)
+        return self.calibration(expected / self._scale) * self._scale, kept
+
+    def _learn_more(
+        self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray
+    ) -> None:
+        if not self.has_features or not len(prompts):
+            return
+        features = self.features.of(prompts)
+        if self.regression is not None:
+            prior = prior_rows(*self._prior_from_features(features))
+            self._calibrate(self._mix(prior, prompts, age), size, variance)
+            self.surprises *= (1 - 1 / WINDOW) ** len(prompts)
+            half_lives = np.full(len(STRENGTHS), self.half_life)
+            self.surprises += self._surprise(prior, STRENGTHS, half_lives, prompts, age, size, mean)
+        self.recent = np.concatenate([self.recent, [prompts, size, mean]], axis=1)[:, -WINDOW:]
+        if self.features.lasting:
+            self._keep(features)
+        self.new += len(prompts)
+        if self.new >= REFIT:
+            self._fit()
+
+    def _keep(self, features: np.ndarray) -> None:
+        if self.lasting is None:
+            self.lasting = LatestRows(WINDOW, features.shape[1])
+        self.lasting.add(features)
+
+    def _calibrate(self, believed: np.ndarray, size: np.ndarray, variance: np.ndarray) -> None:
+        concentration, _, variance_of_one, _ = believed
+        several = size > 1
+        predicted_P = variance_of_one * concentration / (concentration + 1)
+        self.calibration.learn(predicted_P[several], (variance * size / np.maximum(size - 1, 1))[several])
+
+    def _fit(self) -> None:
+        prompts_K, size_K, mean_K = self.recent
+        rate_K = np.clip((mean_K - self.low) / (self.high - self.low), 0, 1)
+        latest_K = 1 - np.arange(len(rate_K))[::-1] / WINDOW
+        trials_K = latest_K * size_K / (1 + (size_K - 1) / (self.strength + 1))
+        lasting = self.lasting
+        features = self.features.of(prompts_K.astype(np.int64)) if lasting is None else lasting.rows
+        if self.regression is None:
+            self.regression = self._new_regression(features.shape[1])
+        self.regression.fit(features, rate_K, trials_K)
+        self.new = 0
+
+    def metrics(self) -> dict[str, float]:
+        fitted = self.regression is not None
+        return super().metrics() | ({"posterior/strength": self.strength} if fitted else {})
+
+    def state_dict(self) -> dict[str, Any]:
+        fitted = {} if self.regression is None else {"regression": self.regression.state_dict()}
+        arrays = {"recent": self.recent.copy(), "surprises": self.surprises.copy()}
+        fitted["calibration"] = self.calibration.state_dict()
+        return super().state_dict() | arrays | {"new": self.new} | fitted
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict({name: value for name, value in state.items() if name not in _PARTS})
+        self.calibration.load_state_dict(state["calibration"])
+        recent, surprises = state["recent"], state["surprises"]
+        are_groups = len(recent) == 3 and recent.shape[1] <= WINDOW and np.isfinite(recent).all()
+        require(are_groups and recent[1].min(initial=1) >= 1, "posterior/recent", "is not of groups")
+        require_prompts(recent[0], self.table.size, "posterior/recent")
+        is_finite = surprises.shape == STRENGTHS.shape and np.isfinite(surprises).all()
+        require(is_finite, "posterior/surprises", "is not of the strengths")
+        self.regression = None
+        if "regression" in state:
+            self.regression = self._new_regression(len(state["regression"]["weight"]))
+            self.regression.load_state_dict(state["regression"])
+        self.lasting = None
+        if self.features.lasting and self.recent.shape[1]:
+            self._keep(self.features.of(self.recent[0].astype(np.int64)))
+
+
+class LatestRows:
+    """The latest K rows of a matrix that grows, one after the other in memory.
+
+    Args:
+        most: K, how many rows are kept.
+        width: D, the length of a row.
+    """
+
+    def __init__(self, most: int, width: int) -> None:
+        self.most, self.end = most, 0
+        # twice the room, so that the kept rows move only once in K additions
+        self._room = np.empty((2 * most, width))
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Up to K rows, the latest last: float64 (at most K, D), until more are added."""
+        return self._room[max(0, self.end - self.most) : self.end]
+
+    def add(self, more_PD: np.ndarray) -> None:
+        """Add rows (P, D); of more than K only the last K are kept."""
+        more_PD = more_PD[-self.most :]
+        if self.end + len(more_PD) > len(self._room):
+            kept = self.rows[len(more_PD) :]
+            self._room[: len(kept)] = kept
+            self.end = len(kept)
+        self._room[self.end : self.end + len(more_PD)] = more_PD
+        self.end += len(more_PD)

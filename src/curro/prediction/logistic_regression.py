@@ -1,4 +1,8 @@
-"""Success rates from features: a logistic regression whose penalties are learnt by evidence."""
+"""Success rates from features: a logistic regression that learns its own penalties.
+
+The class comes first. Its kernels follow: prediction, the mean of the features, one step of Newton's method,
+and the products of matrices and vectors that they share.
+"""
 
 from __future__ import annotations
 
@@ -12,49 +16,94 @@ from curro.index.compiled import kernel, part, sum_part
 from curro.storage.checkpoint import require
 
 FLAT_BIAS = 1e-6
-"""The penalty of the bias."""
+"""Penalty of the bias, so small that the bias is free."""
+ROUNDS = 3
+"""Steps of conjugate gradients in a step of Newton's method."""
+_LOOSEST, _TIGHTEST = 1e-2, 1e4
+_FARTHEST = 4.0
 
 
-@part
-def _logistic(x):  # type: ignore[no-untyped-def]
-    return 1 / (1 + np.exp(-min(max(x, -30.0), 30.0)))
+class LogisticRegression:
+    """Success rate p = 1 / (1 + exp(-(b + x w))) with w_d ~ Normal(mean_d, 1 / penalty of d's block).
 
+    The features x are centred at their weighted mean. A fit starts from the last one and takes one step of
+    Newton's method, solved by three steps of conjugate gradients, that moves no logit by more than 4; it is
+    meant to be called after every few groups. Then the penalty of each block of features takes one step of
+    MacKay's evidence rule (Neural Computation 1992),
 
-@sum_part
-def _row_times(features, k, weight):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for d in range(weight.size):
-        total += features[k, d] * weight[d]
-    return total
+        known = sum over the block of 1 - penalty / H_dd,    at most the number of points
+        penalty = known / |w - mean|^2,
 
+    clipped to [0.01, 10,000], with the diagonal of the Hessian H in place of the diagonal of its inverse. So
+    blocks that do not help lose their weight, and nothing has to be tuned. A fit costs a few passes over the
+    features.
 
-@part
-def _times(features, centre, bias, weight, out):  # type: ignore[no-untyped-def]
-    """bias + (x - centre) weight of each row x."""
-    shift = bias
-    for d in range(centre.size):
-        shift -= centre[d] * weight[d]
-    for k in range(out.size):
-        out[k] = shift + _row_times(features, k, weight)
+    Args:
+        blocks: the number of features of each block.
+        mean_D: prior means of the weights, which they have before the first fit; None: 0.
+    """
 
+    def __init__(self, blocks: Sequence[int], mean_D: np.ndarray | None = None) -> None:
+        self.block_D = np.repeat(np.arange(len(blocks)), blocks)
+        self.centre_D = np.zeros(len(self.block_D))
+        self.mean_D = np.zeros(len(self.block_D)) if mean_D is None else mean_D
+        self.weight_D = self.mean_D.copy()
+        self.bias = 0.0
+        self.penalty_B = np.ones(len(blocks))
 
-@part
-def _back(features, centre, rows, out):  # type: ignore[no-untyped-def]
-    """Sums over the rows of rows[k] (x - centre), into `out`; returns the sum of `rows`."""
-    out[:] = 0
-    whole = 0.0
-    for k in range(rows.size):
-        whole += rows[k]
-        for d in range(out.size):
-            out[d] += rows[k] * features[k, d]
-    for d in range(out.size):
-        out[d] -= centre[d] * whole
-    return whole
+    def fit(self, features_KD: np.ndarray, rate_K: np.ndarray, trials_K: np.ndarray) -> None:
+        """Fit to K rows with success rates in [0, 1], measured by `trials_K` trials, not all of them 0."""
+        live_D = np.empty(len(self.block_D), np.bool_)
+        centre_and_live(features_KD, trials_K, self.centre_D, live_D)
+        self.weight_D[~live_D] = self.mean_D[~live_D]
+        penalty_D, diagonal_D = self.penalty_B[self.block_D], np.empty(len(self.block_D))
+        self.bias = newton_step(
+            features_KD, rate_K, trials_K, self.centre_D, live_D, penalty_D, self.mean_D, ROUNDS, _FARTHEST,
+            self.bias, self.weight_D, diagonal_D,
+        )  # fmt: skip
+        blocks = len(self.penalty_B)
+        known_B = np.bincount(self.block_D, live_D * (1 - penalty_D / diagonal_D), blocks)
+        square_B = np.bincount(self.block_D, (self.weight_D - self.mean_D) ** 2, blocks)
+        evidence_B = np.clip(known_B, 1e-3, len(rate_K)) / np.maximum(square_B, 1e-9)
+        varies_B = np.bincount(self.block_D, live_D, blocks) > 0
+        self.penalty_B[varies_B] = np.clip(evidence_B, _LOOSEST, _TIGHTEST)[varies_B]
+
+    def predict(self, features_PD: np.ndarray) -> np.ndarray:
+        """Success rates (P,) of rows (P, D).
+
+        Raises:
+            CheckpointError: the rows have another number of features than the regression, whose state was
+                saved with other features.
+        """
+        size, (rows, width) = len(self.weight_D), features_PD.shape
+        if width != size:
+            raise CheckpointError(f"the saved regression is of {size} features, the prompts have {width}")
+        rate_P = np.empty(rows)
+        predict(features_PD, self.centre_D, self.bias, self.weight_D, rate_P)
+        return rate_P
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "centre": self.centre_D.copy(),
+            "weight": self.weight_D.copy(),
+            "bias": self.bias,
+            "penalty": self.penalty_B.copy(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        shapes = [state[name].shape for name in ("centre", "weight", "penalty")]
+        has_shapes = shapes == [self.block_D.shape, self.block_D.shape, self.penalty_B.shape]
+        require(has_shapes, "regression", "is of another number of features")
+        numbers = np.concatenate([state["centre"], state["weight"], [state["bias"]]])
+        is_valid = np.isfinite(numbers).all() and (state["penalty"] > 0).all()
+        require(is_valid, "regression", "has numbers that are not finite, or penalties that are not above 0")
+        self.centre_D, self.weight_D = state["centre"].copy(), state["weight"].copy()
+        self.bias, self.penalty_B = float(state["bias"]), state["penalty"].copy()
 
 
 @kernel
 def predict(features, centre, bias, weight, out):  # type: ignore[no-untyped-def]
-    """Success rates of the rows."""
+    """Write the success rate of each row."""
     _times(features, centre, bias, weight, out)
     for k in range(out.size):
         out[k] = _logistic(out[k])
@@ -62,7 +111,7 @@ def predict(features, centre, bias, weight, out):  # type: ignore[no-untyped-def
 
 @kernel
 def centre_and_live(features, trials, centre, live):  # type: ignore[no-untyped-def]
-    """The mean of each feature, weighted by trials, and whether it varies at all."""
+    """Write the mean of each feature, weighted by trials, and whether the feature varies at all."""
     centre[:], live[:] = 0, False
     for k in range(trials.size):
         for d in range(centre.size):
@@ -135,132 +184,38 @@ def newton_step(  # type: ignore[no-untyped-def]
     return bias + short * step_0
 
 
-ROUNDS = 3
-"""Conjugate gradients of a Newton step."""
-_LOOSEST, _TIGHTEST = 1e-2, 1e4
-_FARTHEST = 4.0
+@part
+def _times(features, centre, bias, weight, out):  # type: ignore[no-untyped-def]
+    """bias + (x - centre) weight of each row x."""
+    shift = bias
+    for d in range(centre.size):
+        shift -= centre[d] * weight[d]
+    for k in range(out.size):
+        out[k] = shift + _row_times(features, k, weight)
 
 
-class LogisticRegression:
-    """Success rate p = 1 / (1 + exp(-(b + x w))) with w_d ~ Normal(mean_d, 1 / penalty of d's block).
-
-    The features x count from their weighted mean. A fit begins at the last one and takes one step of Newton's
-    method, by three conjugate gradients, that moves no logit by more than 4: it is meant to be called for
-    every few groups that come in. Then the penalty of each block of D features takes a step of MacKay's
-    evidence rule (Neural Computation 1992),
-
-        known = sum over the block of 1 - penalty / H_dd,    at most the number of points
-        penalty = known / |w - mean|^2,
-
-    in [0.01, 10,000], with the diagonal of the Hessian H in place of its inverse's: blocks that do not help
-    shrink away and nothing has to be tuned. A fit costs some passes over the features.
-
-    Args:
-        blocks: the number of features of each block.
-        mean_D: what the weights are before the first fit and are drawn to; None: 0.
-    """
-
-    def __init__(self, blocks: Sequence[int], mean_D: np.ndarray | None = None) -> None:
-        self.block_D = np.repeat(np.arange(len(blocks)), blocks)
-        self.centre_D = np.zeros(len(self.block_D))
-        self.mean_D = np.zeros(len(self.block_D)) if mean_D is None else mean_D
-        self.weight_D = self.mean_D.copy()
-        self.bias = 0.0
-        self.penalty_B = np.ones(len(blocks))
-
-    def fit(self, features_KD: np.ndarray, rate_K: np.ndarray, trials_K: np.ndarray) -> None:
-        """Fit to success rates in [0, 1] of K rows, each of so many trials, not all of none."""
-        live_D = np.empty(len(self.block_D), np.bool_)
-        centre_and_live(features_KD, trials_K, self.centre_D, live_D)
-        self.weight_D[~live_D] = self.mean_D[~live_D]
-        penalty_D, diagonal_D = self.penalty_B[self.block_D], np.empty(len(self.block_D))
-        self.bias = newton_step(
-            features_KD, rate_K, trials_K, self.centre_D, live_D, penalty_D, self.mean_D, ROUNDS, _FARTHEST,
-            self.bias, self.weight_D, diagonal_D,
-        )  # fmt: skip
-        blocks = len(self.penalty_B)
-        known_B = np.bincount(self.block_D, live_D * (1 - penalty_D / diagonal_D), blocks)
-        square_B = np.bincount(self.block_D, (self.weight_D - self.mean_D) ** 2, blocks)
-        evidence_B = np.clip(known_B, 1e-3, len(rate_K)) / np.maximum(square_B, 1e-9)
-        told_B = np.bincount(self.block_D, live_D, blocks) > 0
-        self.penalty_B[told_B] = np.clip(evidence_B, _LOOSEST, _TIGHTEST)[told_B]
-
-    def predict(self, features_PD: np.ndarray) -> np.ndarray:
-        """Success rates (P,) of rows (P, D).
-
-        Raises:
-            CheckpointError: the rows have another number of features: the state was of other ones.
-        """
-        size, (rows, width) = len(self.weight_D), features_PD.shape
-        if width != size:
-            raise CheckpointError(f"the saved regression is of {size} features, the prompts have {width}")
-        found_P = np.empty(rows)
-        predict(features_PD, self.centre_D, self.bias, self.weight_D, found_P)
-        return found_P
-
-    def state_dict(self) -> dict[str, Any]:
-        return {
-            "centre": self.centre_D.copy(),
-            "weight": self.weight_D.copy(),
-            "bias": self.bias,
-            "penalty": self.penalty_B.copy(),
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        shapes = [state[name].shape for name in ("centre", "weight", "penalty")]
-        fine = shapes == [self.block_D.shape, self.block_D.shape, self.penalty_B.shape]
-        require(fine, "regression", "is of another number of features")
-        numbers = np.concatenate([state["centre"], state["weight"], [state["bias"]]])
-        fine = np.isfinite(numbers).all() and (state["penalty"] > 0).all()
-        require(fine, "regression", "has numbers that are not finite, or penalties that are not above 0")
-        self.centre_D, self.weight_D = state["centre"].copy(), state["weight"].copy()
-        self.bias, self.penalty_B = float(state["bias"]), state["penalty"].copy()
+@part
+def _back(features, centre, rows, out):  # type: ignore[no-untyped-def]
+    """Sums over the rows of rows[k] (x - centre), into `out`; returns the sum of `rows`."""
+    out[:] = 0
+    whole = 0.0
+    for k in range(rows.size):
+        whole += rows[k]
+        for d in range(out.size):
+            out[d] += rows[k] * features[k, d]
+    for d in range(out.size):
+        out[d] -= centre[d] * whole
+    return whole
 
 
-WINDOW = 64
-"""Groups that the line remembers; while the policy learns, those of a hundred groups ago mislead it."""
-PRIOR = 32
-"""Groups that came out as predicted before the first one: half at 0, half at the highest variance, 1/4."""
+@sum_part
+def _row_times(features, k, weight):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for d in range(weight.size):
+        total += features[k, d] * weight[d]
+    return total
 
 
-class Calibration:
-    """Least squares of realised on predicted values, of which the oldest fade.
-
-    What is chosen for its high prediction comes out lower on average (the winner's curse), and what is
-    predicted to be near 0 comes out higher. Only groups that were chosen tell of that. The line never falls,
-    so it changes no choice among the predictions of one moment.
-    """
-
-    def __init__(self) -> None:
-        high = 0.25
-        # of 1, x, y, x^2 and x y
-        self.sums = PRIOR * np.array([1, high / 2, high / 2, high**2 / 2, high**2 / 2])
-
-    def learn(self, predicted_P: np.ndarray, realised_P: np.ndarray) -> None:
-        """Take in groups (P,)."""
-        x, y = predicted_P, realised_P
-        new = np.array([len(x), x.sum(), y.sum(), (x * x).sum(), (x * y).sum()])
-        self.sums = (1 - 1 / WINDOW) ** len(x) * self.sums + new
-
-    @property
-    def line(self) -> tuple[float, float]:
-        """Where it stands at 0, and its slope, neither below 0."""
-        x, y, xx, xy = (self.sums[1:] / self.sums[0]).tolist()
-        slope = max(xy - x * y, 0.0) / max(xx - x * x, 1e-12)
-        if slope * x > y:
-            slope = y / max(x, 1e-12)
-        return y - slope * x, slope
-
-    def __call__(self, predicted_P: np.ndarray) -> np.ndarray:
-        """What is to be expected of predictions (P,)."""
-        start, slope = self.line
-        return start + slope * predicted_P
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"sums": self.sums.copy()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        sums = state["sums"]
-        fine = sums.shape == self.sums.shape and np.isfinite(sums).all() and sums[0] > 0
-        require(fine, "calibration/sums", "is not of groups")
-        self.sums = sums.copy()
+@part
+def _logistic(x):  # type: ignore[no-untyped-def]
+    return 1 / (1 + np.exp(-min(max(x, -30.0), 30.0)))

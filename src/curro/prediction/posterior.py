@@ -1,4 +1,10 @@
-"""What a prompt's own past outcomes say of its next ones: a posterior that fades as the policy moves."""
+"""What a prompt's own past outcomes say of its next ones: a posterior whose evidence fades as the policy
+moves.
+
+`FadedPosterior` is the whole model: a prior shared by all prompts, the evidence of each prompt, and the
+half-life with which evidence fades, both of which are learnt. `check_posterior` refuses a saved state that
+groups of rollouts cannot have made. The kernels that take groups one by one stand at the end of the file.
+"""
 
 from __future__ import annotations
 
@@ -13,158 +19,18 @@ from curro.index.compiled import kernel, part
 from curro.prompts import PromptTable
 from curro.storage.checkpoint import require, require_prompts
 
-
-def check_posterior(state: Mapping[str, Any], here: Mapping[str, Any], size: int) -> None:
-    """Check the state of a `FadedPosterior` against that of one which has learnt nothing yet.
-
-    Args:
-        size: of the prompt table.
-
-    Raises:
-        CheckpointError: something is missing, of another shape, or no number that rewards have.
-    """
-    for name in here:
-        require(name in state, f"posterior/{name}", "is missing")
-    groups = state["unlearned"]
-    require(len(groups) == len(here["unlearned"]), "posterior/unlearned", "has other columns")
-    prompts, age, count, _, variance, _, _ = groups
-    require_prompts(prompts, size, "posterior/unlearned")
-    counts = age.min(initial=0) >= 0 and count.min(initial=1) >= 1 and variance.min(initial=0) >= 0
-    require(counts and np.isfinite(groups).all(), "posterior/unlearned", "is not of groups")
-    losses = state["losses"]
-    require(losses.shape == here["losses"].shape, "posterior/losses", "is not of the half-lives")
-    numbers = [value for value in state.values() if isinstance(value, float | int)]
-    require(np.isfinite([*numbers, *losses]).all(), "posterior", "has numbers that are not finite")
-    ranges = -1e15 <= state["low"] < state["high"] <= 1e15 and state["prior_visits"] > 0
-    moments = max(abs(state["prior_mean"]), abs(state["prior_square"]) ** 0.5) <= 1e15
-    fine = ranges and moments and 0 <= state["prior_within"] <= 1e30
-    require(fine, "posterior", "has moments that no rewards have")
-
-
-@kernel
-def move_prior(moments, concentration, window, old, size, mean, variance):  # type: ignore[no-untyped-def]
-    """Take groups into the prior, in order.
-
-    `moments`: how many visits it has seen, and of rewards the mean, the mean square and the variance within
-    a group. `old` is the evidence that a prompt had before.
-    """
-    visits, centre, square, within = moments
-    for a in range(old.size):
-        weight = concentration / (concentration + old[a])
-        visits += weight
-        rate = weight / min(visits, window)
-        centre += rate * (mean[a] - centre)
-        square += rate * (variance[a] + mean[a] * mean[a] - square)
-        within += rate * (variance[a] * size[a] / (size[a] - 1) - within)
-    return visits, centre, square, within
-
-
-@kernel
-def extremes(rewards, scored, lowest, highest):  # type: ignore[no-untyped-def]
-    """The lowest and the highest scored reward of each group."""
-    for p in range(rewards.shape[0]):
-        low, high = np.inf, -np.inf
-        for g in range(rewards.shape[1]):
-            if scored[p, g]:
-                low, high = min(low, rewards[p, g]), max(high, rewards[p, g])
-        lowest[p], highest[p] = low, high
-
-
-@part
-def mixture(mu, t, k, n, m, s):  # type: ignore[no-untyped-def]
-    """K, M and T of `FadedPosterior`: a prior mu, t, k and n rollouts of mean m and variance s."""
-    total = k + n
-    gap = m - mu
-    return total, (k * mu + n * m) / total, (k * t + n * s + k * n / total * (gap * gap)) / total
-
-
-@kernel
-def ages(last_step, prompts, step, age):  # type: ignore[no-untyped-def]
-    """Training steps since each prompt's latest visit."""
-    for a in range(prompts.size):
-        age[a] = step - last_step[prompts[a]]
-
-
-@kernel
-def mix(prior, count, mean, variance, prompts, age, half_life, mixed):  # type: ignore[no-untyped-def]
-    """`mixture` of each prompt, the first three columns of `mixed`, for evidence that has faded for `age`.
-
-    The rows of `prior` are mu, t and k, in one column for all prompts or one for each. The fourth column of
-    `mixed` is the share of the evidence that is left, 0 where there was none.
-    """
-    # the waits for memory overlap where nothing is computed between them
-    for a in range(prompts.size):
-        mixed[0, a] = count[prompts[a]]
-    for a in range(prompts.size):
-        prompt, own = prompts[a], a if prior.shape[1] > 1 else 0
-        mixed[3, a] = np.exp2(-age[a] / half_life) if mixed[0, a] > 0 else 0.0
-        mixed[0, a], mixed[1, a], mixed[2, a] = mixture(
-            prior[0, own], prior[1, own], prior[2, own],
-            mixed[0, a] * mixed[3, a], np.float64(mean[prompt]), np.float64(variance[prompt]),
-        )  # fmt: skip
-
-
-@kernel
-def surprise(  # type: ignore[no-untyped-def]
-    prior, strengths, half_lives, counted, means, variances, prompts, age, size, mean, floor, losses
-):
-    """Add to `losses` (R,) twice minus the log likelihood of group means (P,) under R beliefs.
-
-    A belief has a prior, `prior` as in `mix` with the strength in place of k, and a half-life, with which the
-    evidence `counted`, `means` and `variances` has faded for `age`.
-    """
-    beliefs = strengths.size
-    decay, spread = np.empty(beliefs), np.empty(beliefs)
-    product = np.ones(beliefs)
-    for a in range(prompts.size):
-        prompt, own = prompts[a], a if prior.shape[1] > 1 else 0
-        mu, t = prior[0, own], prior[1, own]
-        n, m, s = np.float64(counted[prompt]), np.float64(means[prompt]), np.float64(variances[prompt])
-        for back in range(1, beliefs + 1):
-            r = beliefs - back
-            if back > 1 and half_lives[r] == half_lives[r + 1]:
-                decay[r] = decay[r + 1]
-            elif back > 1 and 2 * half_lives[r] == half_lives[r + 1]:
-                decay[r] = decay[r + 1] * decay[r + 1]
-            else:
-                decay[r] = np.exp2(-age[a] / half_lives[r])
-        for r in range(beliefs):
-            total, centre, one = mixture(mu, t, strengths[r], n * decay[r], m, s)
-            spread[r] = one * (total / size[a] + 1) / (total + 1) + floor
-            losses[r] += (mean[a] - centre) * (mean[a] - centre) / spread[r]
-            product[r] *= spread[r]
-        # a logarithm for eight: rewards of 1e15 make spreads of 1e30, and the product stays finite
-        if a % 8 == 7 or a == prompts.size - 1:
-            for r in range(beliefs):
-                losses[r] += np.log(product[r])
-                product[r] = 1.0
-
-
-@kernel
-def add_evidence(count, mean, variance, prompts, old, size, new_mean, new_variance):  # type: ignore[no-untyped-def]
-    """Add groups to the evidence of their prompts, of which `old` rollouts still count."""
-    for a in range(prompts.size):
-        prompt, new = prompts[a], old[a] + size[a]
-        gap = new_mean[a] - np.float64(mean[prompt])
-        within = old[a] * np.float64(variance[prompt]) + size[a] * new_variance[a]
-        variance[prompt] = (within + old[a] * size[a] / new * (gap * gap)) / new
-        mean[prompt] = np.float64(mean[prompt]) + size[a] / new * gap
-        count[prompt] = new
-
-
 HALF_LIVES = 2.0 ** np.arange(1, 13)
 """Candidate half-lives of the evidence, in training steps."""
-
 _UNLEARNED = ("prompt", "age", "size", "mean", "variance", "lowest", "highest")
 _WINDOW = 512
 _NARROW, _WIDE = 0.05, 50.0
 
 
 class FadedPosterior:
-    """A Beta posterior over a prompt's success rate, with a learnt prior and a learnt forgetting.
+    """A Beta posterior of each prompt's success rate, with a learnt prior and a learnt half-life.
 
-    The evidence of a prompt is the count n, mean m and variance s of its rewards, where the count
-    halves every H steps. It is combined with a prior of mean mu and concentration k, shared by all
+    The evidence of a prompt is the count n, mean m and variance s of its rewards; the count halves every H
+    training steps. It is combined with a prior of mean mu and concentration k, shared by all
     prompts, as in a Dirichlet process with n observations:
 
         K = k + n        mean M = (k mu + n m) / K
@@ -175,18 +41,19 @@ class FadedPosterior:
     to [0, 1] by the range of rewards seen so far, it has the right mean and expected variance.
     All numbers are success rates: a reward of complete failure is 0, of complete success 1.
 
-    Nothing is tuned per data set. The prior's moments are those of the last 512 or so visits, each
-    weighed by k / (k + n), the part that the prior had in the prediction: a first visit counts fully,
-    one of a prompt that is well known hardly. So the prior follows the policy when no prompt is new,
-    and prompts that were put aside long ago are not judged by what the untrained policy could do.
-    A group of one rollout says nothing of how rewards spread and is left out of it.
-    H is the one of `HALF_LIVES` under which the group means of all repeated visits were most likely
-    (normal density with the posterior's predictive mean and variance): where old outcomes still
-    predict new ones evidence is kept, where the policy has moved on it fades and a prompt that was
-    never solved looks like any unknown prompt again.
+    Nothing is tuned per data set. The prior's moments are those of about the last 512 visits, each weighed by
+    k / (k + n), the share that the prior had in the prediction: a first visit counts fully, a visit of a
+    well-known prompt hardly at all. So the prior follows the policy even when no prompt is new, and prompts
+    that were put aside long ago are not judged by what the untrained policy could do. A group of one rollout
+    says nothing about the spread of rewards and is left out of the prior.
 
-    What is shared by all prompts would depend on the order in which groups come in. So `observe` only
-    keeps them, and `learn` takes in what has come since it was last called, in order of prompt.
+    H is the member of `HALF_LIVES` under which the group means of all repeated visits were most likely, by a
+    normal density with the posterior's predictive mean and variance. Where old outcomes still predict new
+    ones the evidence is kept; where the policy has moved on it fades, and a prompt that was never solved
+    becomes like any unknown prompt again.
+
+    What all prompts share would depend on the order in which groups come in. So `observe` only keeps groups,
+    and `learn` takes in those that came since its last call, in order of prompt.
 
     Args:
         half_life: H in training steps, above 0; None: learnt.
@@ -221,7 +88,7 @@ class FadedPosterior:
 
     @property
     def prior(self) -> tuple[float, float, float]:
-        """Mean, variance of one reward, and concentration."""
+        """The prior of all prompts: its mean mu, the variance t of one reward, and its concentration k."""
         total = max(self.prior_square - self.prior_mean**2, 1e-9 * (self.high - self.low) ** 2)
         between = max(total - self.prior_within, total / (1 + _WIDE))
         return (
@@ -231,14 +98,14 @@ class FadedPosterior:
         )
 
     def prior_of(self, prompts: np.ndarray) -> tuple[Any, Any, Any]:
-        """The prior of each prompt: here of all of them the same."""
+        """The prior of each of these prompts; here all prompts share one."""
         return self.prior
 
     def combine(self, prompts: np.ndarray, step: int) -> np.ndarray:
-        """What is believed of prompts (P,) at this step, the rows (4, P).
+        """What is believed of prompts (P,) at this step, float64 (4, P).
 
-        They are the concentration K, the mean M, the variance of one reward T, and the share of the prompt's
-        evidence that still counts, 0 where there is none.
+        The rows are the concentration K, the mean M, the variance T of one reward, and the share of the
+        prompt's evidence that still counts, 0 where there is none.
         """
         age = np.empty(len(prompts))
         ages(self.table["last_step"], prompts, step, age)
@@ -271,8 +138,8 @@ class FadedPosterior:
         return self.low + (self.high - self.low) * self._draw(prompts, step, rng)[0]
 
     def _draw(self, prompts: np.ndarray, step: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-        """A draw and the mean of where in the range seen the success rate is; the variance of one reward,
-        and the share of the evidence that still counts."""
+        """Four arrays (P,): a draw of the success rate and its mean, both as fractions of the range of
+        rewards seen; the variance of one reward; and the share of the evidence that still counts."""
         concentration, mean, variance, kept = self.combine(prompts, step)
         rate = np.clip((mean - self.low) / (self.high - self.low), 1e-6, 1 - 1e-6)
         return rng.beta(concentration * rate, concentration * (1 - rate)), rate, variance, kept
@@ -357,7 +224,7 @@ class FadedPosterior:
     def _learn_more(
         self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray
     ) -> None:
-        """What a subclass learns from new groups (P,), ascending; they are not in the evidence yet."""
+        """Hook of a subclass: new groups (P,) by ascending prompt, not yet part of the evidence."""
 
     def _learn_prior(self, old: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> None:
         moments = self.prior_visits, self.prior_mean, self.prior_square, self.prior_within
@@ -380,14 +247,152 @@ class FadedPosterior:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         check_posterior(state, FadedPosterior.state_dict(self), self.table.size)
-        fine = (self.count >= 0).all() and (self.variance >= 0).all() and np.isfinite(self.mean).all()
-        require(fine and np.isfinite(self.count).all(), "table/evidence", "is none")
+        is_evidence = (self.count >= 0).all() and (self.variance >= 0).all() and np.isfinite(self.mean).all()
+        require(is_evidence and np.isfinite(self.count).all(), "table/evidence", "is none")
         for name, value in state.items():
             setattr(self, name, value.copy() if isinstance(value, np.ndarray) else value)
 
 
+def check_posterior(state: Mapping[str, Any], here: Mapping[str, Any], size: int) -> None:
+    """Check the state of a `FadedPosterior` against that of one which has learnt nothing yet.
+
+    Args:
+        size: of the prompt table.
+
+    Raises:
+        CheckpointError: something is missing, of another shape, or no number that rewards have.
+    """
+    for name in here:
+        require(name in state, f"posterior/{name}", "is missing")
+    groups = state["unlearned"]
+    require(len(groups) == len(here["unlearned"]), "posterior/unlearned", "has other columns")
+    prompts, age, count, _, variance, _, _ = groups
+    require_prompts(prompts, size, "posterior/unlearned")
+    counts = age.min(initial=0) >= 0 and count.min(initial=1) >= 1 and variance.min(initial=0) >= 0
+    require(counts and np.isfinite(groups).all(), "posterior/unlearned", "is not of groups")
+    losses = state["losses"]
+    require(losses.shape == here["losses"].shape, "posterior/losses", "is not of the half-lives")
+    numbers = [value for value in state.values() if isinstance(value, float | int)]
+    require(np.isfinite([*numbers, *losses]).all(), "posterior", "has numbers that are not finite")
+    ranges = -1e15 <= state["low"] < state["high"] <= 1e15 and state["prior_visits"] > 0
+    moments = max(abs(state["prior_mean"]), abs(state["prior_square"]) ** 0.5) <= 1e15
+    is_within = 0 <= state["prior_within"] <= 1e30
+    require(ranges and moments and is_within, "posterior", "has moments that no rewards have")
+
+
 def prior_rows(mu: Any, t: Any, k: float) -> np.ndarray:
-    """The prior as kernels take it: rows mu, t and k, a column for all prompts or one for each."""
+    """The prior as the kernels take it: rows mu, t and k, with one column for all prompts or one for each."""
     rows = np.empty((3, np.size(mu)))
     rows[0], rows[1], rows[2] = mu, t, k
     return rows
+
+
+@part
+def mixture(mu, t, k, n, m, s):  # type: ignore[no-untyped-def]
+    """K, M and T of `FadedPosterior`: a prior mu, t, k and n rollouts of mean m and variance s."""
+    total = k + n
+    gap = m - mu
+    return total, (k * mu + n * m) / total, (k * t + n * s + k * n / total * (gap * gap)) / total
+
+
+@kernel
+def mix(prior, count, mean, variance, prompts, age, half_life, mixed):  # type: ignore[no-untyped-def]
+    """`mixture` of each prompt, the first three columns of `mixed`, for evidence that has faded for `age`.
+
+    The rows of `prior` are mu, t and k, in one column for all prompts or one for each. The fourth column of
+    `mixed` is the share of the evidence that is left, 0 where there was none.
+    """
+    # the waits for memory overlap where nothing is computed between them
+    for a in range(prompts.size):
+        mixed[0, a] = count[prompts[a]]
+    for a in range(prompts.size):
+        prompt, own = prompts[a], a if prior.shape[1] > 1 else 0
+        mixed[3, a] = np.exp2(-age[a] / half_life) if mixed[0, a] > 0 else 0.0
+        mixed[0, a], mixed[1, a], mixed[2, a] = mixture(
+            prior[0, own], prior[1, own], prior[2, own],
+            mixed[0, a] * mixed[3, a], np.float64(mean[prompt]), np.float64(variance[prompt]),
+        )  # fmt: skip
+
+
+@kernel
+def ages(last_step, prompts, step, age):  # type: ignore[no-untyped-def]
+    """Training steps since each prompt's latest visit."""
+    for a in range(prompts.size):
+        age[a] = step - last_step[prompts[a]]
+
+
+@kernel
+def add_evidence(count, mean, variance, prompts, old, size, new_mean, new_variance):  # type: ignore[no-untyped-def]
+    """Add groups to the evidence of their prompts, of which `old` rollouts still count."""
+    for a in range(prompts.size):
+        prompt, new = prompts[a], old[a] + size[a]
+        gap = new_mean[a] - np.float64(mean[prompt])
+        within = old[a] * np.float64(variance[prompt]) + size[a] * new_variance[a]
+        variance[prompt] = (within + old[a] * size[a] / new * (gap * gap)) / new
+        mean[prompt] = np.float64(mean[prompt]) + size[a] / new * gap
+        count[prompt] = new
+
+
+@kernel
+def move_prior(moments, concentration, window, old, size, mean, variance):  # type: ignore[no-untyped-def]
+    """Take groups into the prior, in order.
+
+    `moments`: how many visits it has seen, and of rewards the mean, the mean square and the variance within
+    a group. `old` is the evidence that a prompt had before.
+    """
+    visits, centre, square, within = moments
+    for a in range(old.size):
+        weight = concentration / (concentration + old[a])
+        visits += weight
+        rate = weight / min(visits, window)
+        centre += rate * (mean[a] - centre)
+        square += rate * (variance[a] + mean[a] * mean[a] - square)
+        within += rate * (variance[a] * size[a] / (size[a] - 1) - within)
+    return visits, centre, square, within
+
+
+@kernel
+def surprise(  # type: ignore[no-untyped-def]
+    prior, strengths, half_lives, counted, means, variances, prompts, age, size, mean, floor, losses
+):
+    """Add to `losses` (R,) twice minus the log likelihood of group means (P,) under R beliefs.
+
+    A belief has a prior, `prior` as in `mix` with the strength in place of k, and a half-life, with which the
+    evidence `counted`, `means` and `variances` has faded for `age`.
+    """
+    beliefs = strengths.size
+    decay, spread = np.empty(beliefs), np.empty(beliefs)
+    product = np.ones(beliefs)
+    for a in range(prompts.size):
+        prompt, own = prompts[a], a if prior.shape[1] > 1 else 0
+        mu, t = prior[0, own], prior[1, own]
+        n, m, s = np.float64(counted[prompt]), np.float64(means[prompt]), np.float64(variances[prompt])
+        for back in range(1, beliefs + 1):
+            r = beliefs - back
+            if back > 1 and half_lives[r] == half_lives[r + 1]:
+                decay[r] = decay[r + 1]
+            elif back > 1 and 2 * half_lives[r] == half_lives[r + 1]:
+                decay[r] = decay[r + 1] * decay[r + 1]
+            else:
+                decay[r] = np.exp2(-age[a] / half_lives[r])
+        for r in range(beliefs):
+            total, centre, variance_of_one = mixture(mu, t, strengths[r], n * decay[r], m, s)
+            spread[r] = variance_of_one * (total / size[a] + 1) / (total + 1) + floor
+            losses[r] += (mean[a] - centre) * (mean[a] - centre) / spread[r]
+            product[r] *= spread[r]
+        # a logarithm for eight: rewards of 1e15 make spreads of 1e30, and the product stays finite
+        if a % 8 == 7 or a == prompts.size - 1:
+            for r in range(beliefs):
+                losses[r] += np.log(product[r])
+                product[r] = 1.0
+
+
+@kernel
+def extremes(rewards, scored, lowest, highest):  # type: ignore[no-untyped-def]
+    """The lowest and the highest scored reward of each group."""
+    for p in range(rewards.shape[0]):
+        low, high = np.inf, -np.inf
+        for g in range(rewards.shape[1]):
+            if scored[p, g]:
+                low, high = min(low, rewards[p, g]), max(high, rewards[p, g])
+        lowest[p], highest[p] = low, high

@@ -1,4 +1,8 @@
-"""How well a predictor predicts: rank correlation and calibration over the latest groups."""
+"""What was predicted beside what came of it.
+
+`PredictionQuality` measures how well a predictor predicts, by rank correlation and errors over the latest
+groups. `Calibration` corrects predictions by a line that is learnt from the same pairs as groups come in.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +15,19 @@ from curro.groups import by_prompt
 from curro.storage.checkpoint import require
 
 WINDOW = 512
-"""Groups over which quality is measured."""
+"""The number of latest groups over which quality is measured."""
+CALIBRATION_WINDOW = 64
+"""Groups that the line remembers: while the policy learns, groups of long ago would mislead it."""
+CALIBRATION_PRIOR = 32
+"""Imaginary groups before the first real one that came out as predicted: half at 0, half at the variance 1/4.
+"""
 
 
 class PredictionQuality:
     """The latest pairs of predicted and realised values, and what they say.
 
-    Which are the latest would depend on the order in which groups come in. So `observe` only keeps pairs, and
-    `learn` takes in what has come since it was last called, in order of prompt.
+    Which pairs are the latest would depend on the order in which groups come in. So `observe` only keeps
+    pairs, and `learn` takes in those that came since its last call, in order of prompt.
     """
 
     def __init__(self) -> None:
@@ -53,10 +62,11 @@ class PredictionQuality:
         return np.concatenate([self.pairs, by_prompt(self.unlearned)[1:]], axis=1)[:, -WINDOW:]
 
     def metrics(self) -> dict[str, float]:
-        """Spearman's rank correlation (NaN where a side is constant), mean and mean absolute error.
+        """Spearman's rank correlation (NaN where a side is constant), mean error and mean absolute error.
 
-        Of chosen prompts alone. `spread_kept` says how narrow a choice that is: the standard deviation of the
-        predictions of those chosen for them, as a share of all candidates', at the latest choice.
+        All three are of chosen prompts alone. `spread_kept` says how narrow that choice is: the standard
+        deviation of the predictions for the chosen prompts over that for all candidates, at the latest
+        choice.
         """
         predicted, realised = self._latest()
         if len(predicted) < 2:
@@ -74,8 +84,8 @@ class PredictionQuality:
         return arrays | {"spread_kept": self.spread_kept}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        fine = len(state["pairs"]) == 2 and len(state["unlearned"]) == 3
-        require(fine, "quality", "is not of pairs")
+        are_pairs = len(state["pairs"]) == 2 and len(state["unlearned"]) == 3
+        require(are_pairs, "quality", "is not of pairs")
         self.pairs, self.unlearned = state["pairs"].copy(), state["unlearned"].copy()
         self.chosen, self._spread_kept = None, state["spread_kept"]
 
@@ -89,5 +99,48 @@ def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(count) - (count - 1) / 2)[place]
+    _, rank, count = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(count) - (count - 1) / 2)[rank]
+
+
+class Calibration:
+    """A least-squares line from predicted to realised values, in which older groups count less.
+
+    Prompts that are chosen for their high predictions turn out lower on average (the winner's curse), and
+    prompts predicted near 0 turn out higher. Only groups that were chosen show this. The line never falls, so
+    it changes no choice among the predictions of one moment.
+    """
+
+    def __init__(self) -> None:
+        high = 0.25
+        # of 1, x, y, x^2 and x y
+        self.sums = CALIBRATION_PRIOR * np.array([1, high / 2, high / 2, high**2 / 2, high**2 / 2])
+
+    def learn(self, predicted_P: np.ndarray, realised_P: np.ndarray) -> None:
+        """Take in groups (P,)."""
+        x, y = predicted_P, realised_P
+        new = np.array([len(x), x.sum(), y.sum(), (x * x).sum(), (x * y).sum()])
+        self.sums = (1 - 1 / CALIBRATION_WINDOW) ** len(x) * self.sums + new
+
+    @property
+    def line(self) -> tuple[float, float]:
+        """The line's value at 0 and its slope, neither of them below 0."""
+        x, y, xx, xy = (self.sums[1:] / self.sums[0]).tolist()
+        slope = max(xy - x * y, 0.0) / max(xx - x * x, 1e-12)
+        if slope * x > y:
+            slope = y / max(x, 1e-12)
+        return y - slope * x, slope
+
+    def __call__(self, predicted_P: np.ndarray) -> np.ndarray:
+        """The values (P,) to be expected of prompts with these predictions (P,)."""
+        start, slope = self.line
+        return start + slope * predicted_P
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"sums": self.sums.copy()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        sums = state["sums"]
+        are_sums = sums.shape == self.sums.shape and np.isfinite(sums).all() and sums[0] > 0
+        require(are_sums, "calibration/sums", "is not of groups")
+        self.sums = sums.copy()

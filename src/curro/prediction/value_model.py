@@ -26,8 +26,7 @@ class ValueModel(Predictor):
 
     Source: "Prompt Curriculum Learning for Efficient LLM Post-Training", as METIS, A.5, describes it.
 
-    Gao et al., "Prompt Curriculum Learning for Efficient LLM Post-Training", as METIS describes it in
-    appendix A.5; values of its table 5. The copy is taken when the policy is lent, in float32, and shares
+    The values are those of METIS' table 5. The copy is taken when the policy is lent, in float32, and shares
     nothing with the policy afterwards. Once a training step, before the next choice, it takes one step of
     AdamW on the mean squared error of `batch` of the step's outcomes. All weights are trained and saved with
     the curriculum: 16 bytes a parameter in memory, 12 in a checkpoint.
@@ -160,7 +159,9 @@ class ValueModel(Predictor):
             state["weights"] = _array(self.trained)
             if self.updates:
                 held = [self.optimizer.state[p] for p in self.trained]
-                state |= {name: _array([one[name] for one in held]) for name in ("exp_avg", "exp_avg_sq")}
+                state |= {
+                    name: _array([moments[name] for moments in held]) for name in ("exp_avg", "exp_avg_sq")
+                }
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

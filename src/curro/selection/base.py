@@ -173,17 +173,19 @@ class Selection:
 
 
 def checked(choice: Any, n: int, selection: Selection) -> Choice:
-    """The choice, if it is one of n prompts.
+    """Check that a user's method returned a choice of n prompts, and return it.
 
     Raises:
         ConfigError: it is not.
     """
-    told = f"{type(selection).__qualname__}.select was asked for {n} prompts and returned"
+    problem = f"{type(selection).__qualname__}.select was asked for {n} prompts and returned"
     if not isinstance(choice, Choice):
-        raise ConfigError(f"{told} {type(choice).__qualname__}: return a curro.Choice, as `Choice.of` makes")
+        raise ConfigError(
+            f"{problem} {type(choice).__qualname__}: return a curro.Choice, as `Choice.of` makes"
+        )
     for name, array_P in vars(choice).items():
         if array_P.shape != (n,):
-            raise ConfigError(f"{told} {name} of shape {array_P.shape}, not ({n},)")
+            raise ConfigError(f"{problem} {name} of shape {array_P.shape}, not ({n},)")
     if choice.prompts.dtype != np.int64:
-        raise ConfigError(f"{told} prompts of type {choice.prompts.dtype}, not int64")
+        raise ConfigError(f"{problem} prompts of type {choice.prompts.dtype}, not int64")
     return choice

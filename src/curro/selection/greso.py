@@ -97,8 +97,8 @@ class Greso(Uniform):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
         keep_2, groups_3 = state["keep"], state["groups"]
-        fine = keep_2.shape == (2,) and (keep_2 >= _LEAST).all() and (keep_2 <= _MOST).all()
-        require(fine, "greso/keep", "are not two probabilities")
+        is_probability = keep_2.shape == (2,) and (keep_2 >= _LEAST).all() and (keep_2 <= _MOST).all()
+        require(is_probability, "greso/keep", "are not two probabilities")
         require(groups_3.shape == (3,) and (groups_3 >= 0).all(), "greso/groups", "are not three counts")
         require((self.run_N >= 0).all(), "table/greso_run", "is below 0")
         self.keep_2, self.groups_3, self.step = keep_2.copy(), groups_3.copy(), state["step"]

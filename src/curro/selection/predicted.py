@@ -1,4 +1,9 @@
-"""The one selector for everything that predicts: from m B candidates the B that promise most."""
+"""Selection by prediction: of many random candidates, those that promise the most.
+
+`Predicted` is the one selection for every predictor: it draws m B random candidates for a batch of B prompts,
+asks the predictor about them, and takes the best B. The methods `frontier`, `posterior`, `pcl` and `metis`
+are functions below it, which give it their predictor and its options.
+"""
 
 from __future__ import annotations
 
@@ -17,47 +22,25 @@ from curro.prompts import PromptTable
 from curro.selection.base import Choice, Outcome, Reason, Selection
 
 
-@kernel
-def keep_free(in_flight, drawn, kept, count):  # type: ignore[no-untyped-def]
-    """Append to kept[:count] those of `drawn` that are neither in flight nor there yet, in order.
-
-    The prompts of `kept` are marked as in flight, until `unmark`. Returns how many `kept` has then.
-    """
-    for a in range(drawn.size):
-        if count == kept.size:
-            break
-        if not in_flight[drawn[a]]:
-            in_flight[drawn[a]] = True
-            kept[count] = drawn[a]
-            count += 1
-    return count
-
-
-@kernel
-def unmark(in_flight, kept):  # type: ignore[no-untyped-def]
-    """Take back the marks of `keep_free`."""
-    for a in range(kept.size):
-        in_flight[kept[a]] = False
-
-
 class Predicted(Selection):
     """The top B of m B candidates by predicted informativeness, or nearest to a target success rate.
 
     "METIS", section 4 and equation 7: candidates are drawn uniformly from the prompts that are free; ties of
     the prediction are broken at random. Where fewer than m B are free, all of them are candidates.
-    Small calls of `select` have fewer candidates each: they do not draw what one call for the batch would.
+    Several small calls of `select` have fewer candidates each, so they draw other prompts than one call for
+    the whole batch.
 
-    What was predicted of a chosen prompt is in the table's column `predicted_variance`, in squared reward
-    ranges, or `predicted_rate`, on the scale of `PromptTable.success_rate`.
+    The prediction for a chosen prompt is kept in the table's column `predicted_variance`, in squared reward
+    ranges, or in `predicted_rate`, on the scale of `PromptTable.success_rate`.
 
     Args:
         predictor: a registered predictor, with its options as a dict or as text, or module:Class.
-        candidates: m, candidates a place, from 1; 1 is uniform sampling.
+        candidates: m, candidates for each prompt of the batch, from 1; 1 is uniform sampling.
         target: a success rate in (0, 1): the B nearest to it are chosen. None: the highest informativeness.
-        exploration: the share of places that go to a candidate at random, in [0, 1].
+        exploration: the share of the batch that is taken from the candidates at random, in [0, 1].
 
     Raises:
-        ConfigError: an option that is none of these; a target with a predictor of variances alone.
+        ConfigError: an option outside its range; a target with a predictor of variances alone.
     """
 
     def __init__(
@@ -75,7 +58,7 @@ class Predicted(Selection):
         if not 0 <= exploration <= 1:
             raise ConfigError(f"exploration is in [0, 1], not {exploration}")
         self.candidates, self.target, self.exploration = candidates, target, exploration
-        # as it was given: the options that a checkpoint compares
+        # the options as the user wrote them, which a checkpoint compares
         self.predicts_by = registry.parse("predictor", predictor) if isinstance(predictor, str) else predictor
         self.predictor: Predictor = registry.build("predictor", predictor)
         if not isinstance(self.predictor, Predictor):
@@ -129,19 +112,19 @@ class Predicted(Selection):
         return Choice.of(prompts, reasons)
 
     def _candidates(self, n: int) -> np.ndarray:
-        """Free prompts in a random order, at most n times `candidates`."""
-        count = self.table.size - len(self.table.prompts_in_flight)
-        wanted = min(n * self.candidates, count)
-        if 2 * wanted > count or 2 * count < self.table.size:
+        """Free prompts in random order, at most n times `candidates` of them."""
+        free_count = self.table.size - len(self.table.prompts_in_flight)
+        wanted = min(n * self.candidates, free_count)
+        if 2 * wanted > free_count or 2 * free_count < self.table.size:
             free = np.flatnonzero(~self.table["in_flight"])
             return self.rng.permutation(free)[:wanted]
-        kept, found, in_flight = np.empty(wanted, np.int64), 0, self.table["in_flight"]
+        kept, count, in_flight = np.empty(wanted, np.int64), 0, self.table["in_flight"]
         try:
-            while found < wanted:
-                drawn = self.rng.integers(self.table.size, size=2 * (wanted - found))
-                found = keep_free(in_flight, drawn, kept, found)
+            while count < wanted:
+                drawn = self.rng.integers(self.table.size, size=2 * (wanted - count))
+                count = keep_free(in_flight, drawn, kept, count)
         finally:
-            unmark(in_flight, kept[:found])
+            unmark(in_flight, kept[:count])
         return kept
 
     def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
@@ -178,7 +161,7 @@ class Predicted(Selection):
 
 
 def _highest(score: np.ndarray, k: int) -> np.ndarray:
-    """Where the k highest are, descending; equals in their order, which is random among candidates."""
+    """The positions of the k highest scores, descending; ties keep the random order of the candidates."""
     loss = -score
     rows = np.arange(len(loss))
     if 0 < k < len(loss):
@@ -200,14 +183,14 @@ def frontier(
 
     Source: curro's own.
 
-    This is `Predicted` with the predictor "frontier": the B of 8 B candidates.
+    This is `Predicted` with the predictor "frontier", which takes B of 8 B candidates.
 
     Args:
         candidates, exploration: of `Predicted`.
         thompson, half_life, rest, features, known: of the predictor `Frontier`.
 
     Raises:
-        ConfigError: an option that is none of what they take.
+        ConfigError: an option outside its range.
     """
     predictor = {
         "name": "frontier",
@@ -233,17 +216,15 @@ def posterior(
 
     Source: "Model Predictive Prompt Selection" (arXiv 2507.04632).
 
-    This is `Predicted` with the predictor "beta".
-
-    "Model Predictive Prompt Selection" (arXiv 2507.04632): of 8 B candidates the B whose drawn success rate
-    is nearest to 1/2.
+    This is `Predicted` with the predictor "beta". Of 8 B candidates it takes the B whose drawn success rate
+    is nearest to 1/2, as the paper does.
 
     Args:
         candidates, target, exploration: of `Predicted`; target=none takes the highest p(1-p) instead.
         thompson, half_life, known: of `BetaPosterior`.
 
     Raises:
-        ConfigError: an option that is none of what they take.
+        ConfigError: an option outside its range.
     """
     beta = {"name": "beta", "thompson": thompson, "half_life": half_life, "known": known}
     return Predicted(predictor=beta, candidates=candidates, target=target, exploration=exploration)
@@ -254,10 +235,8 @@ def pcl(*, candidates: int = 8, predicts: str = "success-rate", **options: Any) 
 
     Source: "Prompt Curriculum Learning for Efficient LLM Post-Training", as METIS, A.5, describes it.
 
-    This is `Predicted` with the predictor "pcl": B of m B candidates.
-
-    PCL as METIS describes it in appendix A.5: with `predicts="variance"`, its extension to rewards that are
-    not 0/1, the highest predictions are taken.
+    This is `Predicted` with the predictor "pcl", which takes B of m B candidates. With `predicts="variance"`,
+    METIS' extension to rewards that are not 0/1, the highest predictions are taken.
 
     Args:
         candidates: m, 8 in METIS' table 5.
@@ -265,12 +244,12 @@ def pcl(*, candidates: int = 8, predicts: str = "success-rate", **options: Any) 
         options: `target` (0.5 with success rates, none with variances) and `exploration` of `Predicted`,
             the others of `ValueModel`.
     """
-    places: dict[str, Any] = {"target": 0.5} if predicts == "success-rate" else {}
-    places |= {name: options.pop(name) for name in ("target", "exploration") if name in options}
-    if predicts == "variance" and places.get("target") is not None:
+    rule: dict[str, Any] = {"target": 0.5} if predicts == "success-rate" else {}
+    rule |= {name: options.pop(name) for name in ("target", "exploration") if name in options}
+    if predicts == "variance" and rule.get("target") is not None:
         raise ConfigError("pcl with predicts=variance takes the highest predictions: leave `target` out")
     return Predicted(
-        predictor={"name": "pcl", "predicts": predicts, **options}, candidates=candidates, **places
+        predictor={"name": "pcl", "predicts": predicts, **options}, candidates=candidates, **rule
     )
 
 
@@ -279,7 +258,7 @@ def metis(*, candidates: int = 8, exploration: float = 0.0, **options: Any) -> P
 
     Source: "Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning" (METIS), equation 6.
 
-    This is `Predicted` with the predictor "metis": the top B of m B candidates.
+    This is `Predicted` with the predictor "metis", which takes the top B of m B candidates.
 
     Args:
         candidates: m, 8 in table 5.
@@ -287,3 +266,26 @@ def metis(*, candidates: int = 8, exploration: float = 0.0, **options: Any) -> P
         options: those of `curro.prediction.metis.Metis`.
     """
     return Predicted(predictor={"name": "metis", **options}, candidates=candidates, exploration=exploration)
+
+
+@kernel
+def keep_free(in_flight, drawn, kept, count):  # type: ignore[no-untyped-def]
+    """Append to kept[:count], in order, the prompts of `drawn` that are free and not in `kept` yet.
+
+    The prompts of `kept` are marked as in flight until `unmark`. Returns the new count.
+    """
+    for a in range(drawn.size):
+        if count == kept.size:
+            break
+        if not in_flight[drawn[a]]:
+            in_flight[drawn[a]] = True
+            kept[count] = drawn[a]
+            count += 1
+    return count
+
+
+@kernel
+def unmark(in_flight, kept):  # type: ignore[no-untyped-def]
+    """Remove the marks of `keep_free`."""
+    for a in range(kept.size):
+        in_flight[kept[a]] = False

@@ -1,4 +1,9 @@
-"""Prioritized replay (Fatemi, "Prioritized Replay for RL Post-training"): the two variants under one name."""
+"""Prioritized replay (Fatemi, "Prioritized Replay for RL Post-training"), in the variant that never runs dry.
+
+`prioritized_replay` builds one of two variants. The published one has a module of its own. The default,
+`FadedReplay` below, keeps the paper's priority and judges proposals by a posterior that fades, in place of
+the paper's pools.
+"""
 
 from __future__ import annotations
 
@@ -38,26 +43,6 @@ def prioritized_replay(*, variant: str = "default", **options: Any) -> Selection
     return registry.construct(label, load_object(VARIANTS[variant], label), options, also=["variant"])
 
 
-@kernel
-def one_each(proposed, drawn, taken, chosen):  # type: ignore[no-untyped-def]
-    """A proposal a row: the highest draw, the first of equals, that is neither taken nor an earlier row's.
-
-    Where all are, the next free prompt after the last proposal. `taken` are flags, as before at the end.
-    """
-    for row in range(proposed.shape[0]):
-        best = -1
-        for c in range(proposed.shape[1]):
-            if not taken[proposed[row, c]] and (best < 0 or drawn[row, c] > drawn[row, best]):
-                best = c
-        pick = proposed[row, best]
-        while taken[pick]:
-            pick = (pick + 1) % taken.size
-        chosen[row] = pick
-        taken[pick] = True
-    for row in range(proposed.shape[0]):
-        taken[chosen[row]] = False
-
-
 class FadedReplay(Selection):
     """The paper's priority p(1-p), with a posterior instead of solved and unsolved pools.
 
@@ -66,26 +51,26 @@ class FadedReplay(Selection):
     fill faster than the timetable empties them. Here a prompt earns another look when it may have
     become informative:
 
-    1. For every place in the batch, `candidates` prompts are proposed: half in proportion to
-       p(1-p) as last known (section 4.2's sum tree), half uniformly from all prompts.
+    1. For every slot of the batch, `candidates` prompts are proposed: half in proportion to p(1-p) as
+       last known (section 4.2's sum tree), half uniformly from all prompts.
     2. The informativeness of each is drawn from its posterior (`FadedPosterior`), whose evidence has
        faded since its last visit, and multiplied by the share that has faded (1 for a prompt never
-       seen); the highest takes the place. What a prompt has just taught is not asked again at once:
-       a policy that repeats a few prompts learns them by heart and little else.
-    3. One place in eight, at random, goes to a uniform proposal instead (section 4.2's exploration at
-       section 5's rate), so that what the policy has learnt to do unnoticed is found out.
+       seen). The highest takes the slot. So a prompt is not repeated at once: a policy that repeats a
+       few prompts learns them by heart and little else.
+    3. One slot in eight, at random, goes to a uniform proposal instead (section 4.2's exploration at
+       section 5's rate), so that the curriculum notices what the policy has learnt elsewhere.
 
     A prompt that never succeeded is passed over while its outcomes still count and comes back as they
     fade; how fast they fade is learnt from repeated visits. Every free prompt can be chosen at any
     time, so prompts run out only when fewer are free than asked for.
 
-    One at a time and in batches the same prompts are chosen. If all candidates of a place are in
-    flight, the next free prompt after the last candidate, in order of number, takes it.
+    Draws one at a time and in batches are the same. If all candidates of a slot are in flight, the
+    next free prompt after the last candidate, in order of number, takes it.
 
     Args:
-        candidates: proposals a place, an even number from 2. The highest of many draws is more often
-            that of a prompt little is known of; the cost grows in proportion.
-        exploration: the share of places that go to a uniform proposal, from 0 to 1.
+        candidates: proposals for each slot, an even number from 2. With more of them, the highest draw is
+            more often of a prompt of which little is known; the cost grows in proportion.
+        exploration: the share of slots that go to a uniform proposal, from 0 to 1.
     """
 
     has_belief = True
@@ -100,7 +85,7 @@ class FadedReplay(Selection):
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
-        # separate streams, so that a batch consumes each as its places one by one would
+        # separate streams, so that a batch consumes each of them as single draws would
         (self.thompson,) = rng.spawn(1)
         self.posterior.bind(table)
         self.tree = SumTree(table.size)
@@ -139,3 +124,25 @@ class FadedReplay(Selection):
         self.posterior.load_state_dict(state["posterior"])
         self.thompson.bit_generator.state = state["thompson"]
         self.tree = SumTree.from_array(self.posterior.variance.astype(np.float64))
+
+
+@kernel
+def one_each(proposed, drawn, taken, chosen):  # type: ignore[no-untyped-def]
+    """Choose for each row of `proposed` the prompt with the highest draw that is not taken; of ties the
+    first.
+
+    Where all of a row are taken, the next free prompt after the row's last proposal is chosen. The flags
+    `taken` are set for prompts of earlier rows and restored at the end.
+    """
+    for row in range(proposed.shape[0]):
+        best = -1
+        for c in range(proposed.shape[1]):
+            if not taken[proposed[row, c]] and (best < 0 or drawn[row, c] > drawn[row, best]):
+                best = c
+        pick = proposed[row, best]
+        while taken[pick]:
+            pick = (pick + 1) % taken.size
+        chosen[row] = pick
+        taken[pick] = True
+    for row in range(proposed.shape[0]):
+        taken[chosen[row]] = False

@@ -23,25 +23,6 @@ _STANDARD = 1e-4
 """Added to the standard deviation of (1)."""
 
 
-@kernel
-def sizes(values, scored, centre, kind, out):  # type: ignore[no-untyped-def]
-    """|value - centre| of each group's scored rollouts: of the last, on average, or the largest.
-
-    Every group has a scored rollout.
-    """
-    for p in range(values.shape[0]):
-        total, largest, count = 0.0, 0.0, 0
-        for g in range(values.shape[1] - 1, -1, -1):
-            if scored[p, g]:
-                size = np.abs(values[p, g] - centre[p])
-                total += size
-                largest = max(largest, size)
-                count += 1
-                if kind == LAST:
-                    break
-        out[p] = largest if kind == MAX else total / count
-
-
 class PrioritizedSampling(Selection):
     """Prompts at random, those whose latest group had larger advantages more often (PPS).
 
@@ -162,6 +143,25 @@ class PrioritizedSampling(Selection):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        fine = (self.priority_N > 0).all() and np.isfinite(self.priority_N**self.exponent).all()
-        require(fine, "table/pps_priority", "is not above 0 and finite")
+        is_positive = (self.priority_N > 0).all() and np.isfinite(self.priority_N**self.exponent).all()
+        require(is_positive, "table/pps_priority", "is not above 0 and finite")
         self.tree = SumTree.from_array(self.priority_N**self.exponent)
+
+
+@kernel
+def sizes(values, scored, centre, kind, out):  # type: ignore[no-untyped-def]
+    """Write |value - centre| of each group's scored rollouts: the last, the mean, or the largest.
+
+    Every group has a scored rollout.
+    """
+    for p in range(values.shape[0]):
+        total, largest, count = 0.0, 0.0, 0
+        for g in range(values.shape[1] - 1, -1, -1):
+            if scored[p, g]:
+                size = np.abs(values[p, g] - centre[p])
+                total += size
+                largest = max(largest, size)
+                count += 1
+                if kind == LAST:
+                    break
+        out[p] = largest if kind == MAX else total / count

@@ -16,45 +16,6 @@ from curro.prompts import PromptTable
 from curro.selection.base import Choice, Outcome, Reason, Selection
 from curro.storage.checkpoint import require
 
-
-@kernel
-def draw(uniforms, weight, free, held, start, length, category, place, probability):  # type: ignore[no-untyped-def]
-    """For every row of `uniforms` a category in proportion to `weight`, then one of its free places.
-
-    A category whose last place was drawn counts nothing any more. The places 0, 1, ... of category c that are
-    not free stand ascending in held[start[c] : start[c] + length[c]], which has room for those drawn.
-    """
-    total = 0.0
-    for c in range(weight.size):
-        total += weight[c] if free[c] else 0.0
-    for a in range(uniforms.shape[0]):
-        wanted, below, chosen = uniforms[a, 0] * total, 0.0, -1
-        for c in range(weight.size):
-            if free[c]:
-                chosen = c
-                below += weight[c]
-                if wanted < below:
-                    break
-        category[a], probability[a] = chosen, weight[chosen] / total / free[chosen]
-        k = int(uniforms[a, 1] * free[chosen])
-        first, low, high = start[chosen], 0, length[chosen]
-        while low < high:
-            middle = (low + high) >> 1
-            if held[first + middle] - middle <= k:
-                low = middle + 1
-            else:
-                high = middle
-        for b in range(length[chosen], low, -1):
-            held[first + b] = held[first + b - 1]
-        held[first + low] = place[a] = k + low
-        length[chosen] += 1
-        free[chosen] -= 1
-        if not free[chosen]:
-            total = 0.0
-            for c in range(weight.size):
-                total += weight[c] if free[c] else 0.0
-
-
 _STANDARD = 1e-4
 _MOST = 1000
 _UNLEARNED = ("prompt", "category", "advantage")
@@ -65,8 +26,9 @@ class SelfEvolvingCurriculum(Selection):
 
     Source: "Self-Evolving Curriculum for LLM Reasoning" (arXiv 2505.14970), as METIS, A.5, runs it.
 
-    For every place a category c is drawn from softmax(Q / temperature), then a free prompt of it uniformly.
-    After each training step every category that has outcomes moves towards their mean absolute advantage:
+    For each prompt of the batch a category c is drawn from softmax(Q / temperature), then a free prompt of it
+    uniformly. After each training step every category that has outcomes moves towards their mean absolute
+    advantage:
 
         Q_c <- (1 - rate) Q_c + rate mean over its groups of mean_i |A_i|,    Q_c = 0 at first
 
@@ -139,38 +101,38 @@ class SelfEvolvingCurriculum(Selection):
         return [str(value) for value in known], category_N
 
     def _group(self) -> None:
-        """The prompts category by category (`order`), and where each stands within its own."""
+        """Sort the prompts by category (`order`), and note the rank of each within its category."""
         self.order = np.argsort(self.category_N, kind="stable")
         size_C = np.bincount(self.category_N, minlength=len(self.names))
         self.start_C = np.cumsum(size_C) - size_C
         self.size_C = size_C
-        self.place_N = np.empty(self.table.size, np.int64)
-        self.place_N[self.order] = np.arange(self.table.size) - np.repeat(self.start_C, size_C)
+        self.rank_N = np.empty(self.table.size, np.int64)
+        self.rank_N[self.order] = np.arange(self.table.size) - np.repeat(self.start_C, size_C)
 
     def select(self, n: int, step: int) -> Choice:
         if step > self.step:
             self._learn()
             self.step = step
         length_C, held, start_C = self._held(n)
-        category_P, place_P, probability_P = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n)
+        category_P, rank_P, probability_P = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n)
         free_C, uniforms = self.size_C - length_C, self.rng.random((n, 2))
         draw(
-            uniforms, self._weights(), free_C, held, start_C, length_C, category_P, place_P, probability_P
+            uniforms, self._weights(), free_C, held, start_C, length_C, category_P, rank_P, probability_P
         )  # fmt: skip
-        prompts = self.order[self.start_C[category_P] + place_P]
+        prompts = self.order[self.start_C[category_P] + rank_P]
         return Choice.of(prompts, Reason.PRIORITY, probability_P)
 
     def _held(self, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Places in flight by category: how many; all, ascending, with room for n more; from where."""
+        """Of prompts in flight: counts (C,); ranks by category, with room for n more; starts (C,)."""
         busy = self.table.prompts_in_flight
-        category_B, place_B = self.category_N[busy], self.place_N[busy]
+        category_B, rank_B = self.category_N[busy], self.rank_N[busy]
         length_C = np.bincount(category_B, minlength=len(self.names))
         room_C = length_C + np.minimum(n, self.size_C - length_C)
         start_C = np.cumsum(room_C) - room_C
         held = np.empty(room_C.sum(), np.int64)
-        order_B = np.lexsort((place_B, category_B))
+        order_B = np.lexsort((rank_B, category_B))
         before_C = np.cumsum(length_C) - length_C
-        held[np.arange(len(busy)) + np.repeat(start_C - before_C, length_C)] = place_B[order_B]
+        held[np.arange(len(busy)) + np.repeat(start_C - before_C, length_C)] = rank_B[order_B]
         return length_C, held, start_C
 
     def _weights(self) -> np.ndarray:
@@ -213,8 +175,8 @@ class SelfEvolvingCurriculum(Selection):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         known = len(state["names"])
         inside = self.category_N.min() >= 0 and self.category_N.max() < known
-        fine = state["value"].shape == (known,) and np.isfinite(state["value"]).all()
-        require(inside and fine, "sec", "is not of its categories")
+        is_finite = state["value"].shape == (known,) and np.isfinite(state["value"]).all()
+        require(inside and is_finite, "sec", "is not of its categories")
         unlearned = state["unlearned"]
         require(len(unlearned) == len(_UNLEARNED), "sec/unlearned", "has other columns")
         groups = unlearned[1].min(initial=0) >= 0 and unlearned[1].max(initial=0) < known
@@ -226,3 +188,42 @@ class SelfEvolvingCurriculum(Selection):
         )
         self.names = list(state["names"])
         self._group()
+
+
+@kernel
+def draw(uniforms, weight, free, held, start, length, category, rank, probability):  # type: ignore[no-untyped-def]
+    """Draw for every row of `uniforms` a category in proportion to `weight`, then a free prompt of it.
+
+    A prompt is known by its rank 0, 1, ... within its category. The ranks of category c that are not free
+    stand ascending in held[start[c] : start[c] + length[c]], which has room for those drawn here. A category
+    without a free prompt is not drawn from.
+    """
+    total = 0.0
+    for c in range(weight.size):
+        total += weight[c] if free[c] else 0.0
+    for a in range(uniforms.shape[0]):
+        wanted, below, chosen = uniforms[a, 0] * total, 0.0, -1
+        for c in range(weight.size):
+            if free[c]:
+                chosen = c
+                below += weight[c]
+                if wanted < below:
+                    break
+        category[a], probability[a] = chosen, weight[chosen] / total / free[chosen]
+        k = int(uniforms[a, 1] * free[chosen])
+        first, low, high = start[chosen], 0, length[chosen]
+        while low < high:
+            middle = (low + high) >> 1
+            if held[first + middle] - middle <= k:
+                low = middle + 1
+            else:
+                high = middle
+        for b in range(length[chosen], low, -1):
+            held[first + b] = held[first + b - 1]
+        held[first + low] = rank[a] = k + low
+        length[chosen] += 1
+        free[chosen] -= 1
+        if not free[chosen]:
+            total = 0.0
+            for c in range(weight.size):
+                total += weight[c] if free[c] else 0.0

@@ -59,8 +59,8 @@ class UpperConfidence(SelfEvolvingCurriculum):
     def _learn(self) -> None:
         _, category, size = by_prompt(self.unlearned)
         self.unlearned = self.unlearned[:, :0]
-        for c, one in zip(category.astype(np.int64), size, strict=True):
-            self.latest_CW[c, self.count_C[c] % self.window] = one
+        for c, size_of_group in zip(category.astype(np.int64), size, strict=True):
+            self.latest_CW[c, self.count_C[c] % self.window] = size_of_group
             self.count_C[c] += 1
         mean_C = self.latest_CW.sum(axis=1) / np.clip(self.count_C, 1, self.window)
         self.value_C = mean_C + np.sqrt(2 * np.log(self.count_C.sum() + 1) / (self.count_C + 1))
@@ -71,8 +71,8 @@ class UpperConfidence(SelfEvolvingCurriculum):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
         latest_CW, count_C = state["latest"], state["count"]
-        fine = latest_CW.shape == (len(self.names), self.window) and np.isfinite(latest_CW).all()
-        require(fine, "ucb/latest", "are not of its sources")
+        is_finite = latest_CW.shape == (len(self.names), self.window) and np.isfinite(latest_CW).all()
+        require(is_finite, "ucb/latest", "are not of its sources")
         counts = count_C.shape == (len(self.names),) and (count_C >= 0).all()
         require(counts, "ucb/count", "are not of its sources")
         self.latest_CW, self.count_C = latest_CW.copy(), count_C.copy()
@@ -156,7 +156,7 @@ class LearningProgress(SelfEvolvingCurriculum):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
         average_2C, seen_C = state["average"], state["seen"]
-        fine = average_2C.shape == (2, len(self.names)) and np.isfinite(average_2C).all()
-        require(fine, "progress/average", "are not of its sources")
+        is_finite = average_2C.shape == (2, len(self.names)) and np.isfinite(average_2C).all()
+        require(is_finite, "progress/average", "are not of its sources")
         require(seen_C.shape == (len(self.names),), "progress/seen", "is not of its sources")
         self.average_2C, self.seen_C = average_2C.copy(), seen_C.copy()

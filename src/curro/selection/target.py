@@ -144,7 +144,7 @@ class Target(Selection):
         target_S, success_2S = state["target"], state["success"]
         inside = target_S.shape == self.target_S.shape and ((target_S >= 0) & (target_S <= 1)).all()
         require(inside, "target/target", "is not in [0, 1] for each source")
-        fine = success_2S.shape == self.success_2S.shape and np.isfinite(success_2S).all()
-        require(fine, "target/success", "are not sums for each source")
+        is_finite = success_2S.shape == self.success_2S.shape and np.isfinite(success_2S).all()
+        require(is_finite, "target/success", "are not sums for each source")
         self.target_S, self.success_2S = target_S.copy(), success_2S.copy()
         self.step, self.seed = state["step"], state["seed"]

@@ -56,7 +56,7 @@ class Uniform(Selection):
         return {"seed": self.seed, "epoch": self.epoch, "position": self.position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        fine = 0 <= state["position"] < self.table.size and state["epoch"] >= 0
-        require(fine, "uniform", "is at no place of a pass")
+        is_position = 0 <= state["position"] < self.table.size and state["epoch"] >= 0
+        require(is_position, "uniform", "is at no position of a pass")
         self.seed, self.epoch, self.position = state["seed"], state["epoch"], state["position"]
         self._shuffle()

@@ -1,4 +1,4 @@
-"""The divergence of rewards of other kinds, and its estimates from groups of rollouts."""
+"""The divergence of rewards that are not 0/1, and its estimates from groups of rollouts."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def sample_kl(rewards_PG: ArrayLike, beta: float, scored: ArrayLike | None = Non
 
 
 def _centred(rewards: ArrayLike, probabilities: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    given = (np.atleast_1d(np.asarray(numbers, np.float64)) for numbers in (rewards, probabilities))
-    values, weights = np.broadcast_arrays(*given)
+    arrays = (np.atleast_1d(np.asarray(numbers, np.float64)) for numbers in (rewards, probabilities))
+    values, weights = np.broadcast_arrays(*arrays)
     if not np.isfinite(values).all():
         raise ConfigError("rewards are finite numbers: leave out what could not be scored")
     total = weights.sum(axis=-1, keepdims=True)

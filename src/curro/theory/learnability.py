@@ -1,4 +1,8 @@
-"""The learnability of a data set, from its prompt table."""
+"""The learnability of prompts with 0/1 rewards, and of a data set by its prompt table.
+
+The closed forms of the divergence come first, with the bounds on it that hold; then the learnability of a
+prompt table. The sums at the end are arranged so that nothing cancels.
+"""
 
 from __future__ import annotations
 
@@ -10,42 +14,8 @@ from numpy.typing import ArrayLike
 from curro.errors import ConfigError
 from curro.prompts import PromptTable
 
-
-def excess(x: np.ndarray, scale: np.ndarray | float = 0.0) -> np.ndarray:
-    """(e^x - 1 - x) / e^scale to full precision; a scale near a large x keeps it from overflow."""
-    small, series = np.clip(x, -0.5, 0.5), np.ones_like(x)
-    for k in range(14, 2, -1):
-        series = 1 + small / k * series
-    unit = np.exp(-scale)
-    large = np.where(x > 0, np.exp(x - scale) - (1 + x) * unit, (np.expm1(-abs(x)) - x) * unit)
-    return np.where(abs(x) < 0.5, small**2 / 2 * series * unit, large)
-
-
-def log_mean_exp(centred: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """log sum(w e^x) over the last axis, where sum(w x) = 0 and sum(w) = 1.
-
-    As log(1 + sum(w (e^x - 1 - x))), whose terms are all positive, so that nothing cancels.
-    """
-    centred = np.where(weights > 0, centred, 0.0)
-    scale = centred.max(axis=-1, keepdims=True, initial=0.0)
-    with np.errstate(divide="ignore"):
-        return np.logaddexp(0.0, scale[..., 0] + np.log((weights * excess(centred, scale)).sum(axis=-1)))
-
-
-def check_rate(pass_rate: ArrayLike) -> np.ndarray:
-    return check_range("a pass rate", pass_rate, 0, 1, "leave out prompts not seen yet")
-
-
-def check_beta(beta: ArrayLike) -> np.ndarray:
-    return check_range("beta", beta, 1e-12, 1e12, "give it in units of the reward")
-
-
-def check_range(name: str, given: ArrayLike, low: float, high: float, advice: str) -> np.ndarray:
-    values = np.asarray(given, np.float64)
-    wrong = values[~((values >= low) & (values <= high))]
-    if wrong.size:
-        raise ConfigError(f"{name} lies between {low:g} and {high:g}, not {wrong[0]:g}: {advice}")
-    return values
+BINS = 20
+"""Bins of success rate in a summary, each 1/20 wide and with its lower end."""
 
 
 def reverse_kl(pass_rate: ArrayLike, beta: ArrayLike) -> np.ndarray:
@@ -120,10 +90,6 @@ def most_learnable(beta: ArrayLike) -> np.ndarray:
     return excess(t, t) / (t * -np.expm1(-t))
 
 
-BINS = 20
-"""Bins of success rate in a summary, each 1/20 wide and with its lower end."""
-
-
 def learnability(table: PromptTable, beta: float) -> np.ndarray:
     """Estimated divergence (N,) of every prompt at its latest visit; NaN for prompts not seen yet.
 
@@ -182,3 +148,40 @@ class LearnabilitySummary:
             mean_kl=float(kl.mean()) if some else np.nan,
             counts=np.bincount(bins, minlength=BINS),
         )
+
+
+def check_rate(pass_rate: ArrayLike) -> np.ndarray:
+    return check_range("a pass rate", pass_rate, 0, 1, "leave out prompts not seen yet")
+
+
+def check_beta(beta: ArrayLike) -> np.ndarray:
+    return check_range("beta", beta, 1e-12, 1e12, "give it in units of the reward")
+
+
+def check_range(name: str, numbers: ArrayLike, low: float, high: float, advice: str) -> np.ndarray:
+    values = np.asarray(numbers, np.float64)
+    wrong = values[~((values >= low) & (values <= high))]
+    if wrong.size:
+        raise ConfigError(f"{name} lies between {low:g} and {high:g}, not {wrong[0]:g}: {advice}")
+    return values
+
+
+def log_mean_exp(centred: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """log sum(w e^x) over the last axis, where sum(w x) = 0 and sum(w) = 1.
+
+    As log(1 + sum(w (e^x - 1 - x))), whose terms are all positive, so that nothing cancels.
+    """
+    centred = np.where(weights > 0, centred, 0.0)
+    scale = centred.max(axis=-1, keepdims=True, initial=0.0)
+    with np.errstate(divide="ignore"):
+        return np.logaddexp(0.0, scale[..., 0] + np.log((weights * excess(centred, scale)).sum(axis=-1)))
+
+
+def excess(x: np.ndarray, scale: np.ndarray | float = 0.0) -> np.ndarray:
+    """(e^x - 1 - x) / e^scale to full precision; a scale near a large x keeps it from overflow."""
+    small, series = np.clip(x, -0.5, 0.5), np.ones_like(x)
+    for k in range(14, 2, -1):
+        series = 1 + small / k * series
+    unit = np.exp(-scale)
+    large = np.where(x > 0, np.exp(x - scale) - (1 + x) * unit, (np.expm1(-abs(x)) - x) * unit)
+    return np.where(abs(x) < 0.5, small**2 / 2 * series * unit, large)

@@ -1,4 +1,9 @@
-"""The policy judges candidates by its recent results, and learns from how right it was."""
+"""METIS: the policy judges candidates by its recent results, and learns from how right it was.
+
+`Metis` is the predictor. Below it stand what the policy's answer says and earns, the judgments of prompts in
+flight (made, and not yet compared with the prompts' outcomes), and the memory of outcomes that judgments are
+shown.
+"""
 
 from __future__ import annotations
 
@@ -17,148 +22,12 @@ from curro.prediction.metis.template import DEFAULT, Statements, read_template
 from curro.prompts import PromptTable
 from curro.storage.checkpoint import require, require_prompts
 
-
-@dataclass(frozen=True)
-class Judgment:
-    """The tokens of a judgment and the variance read from it, NaN where it failed."""
-
-    prompt_ids: tuple[int, ...]
-    completion_ids: tuple[int, ...]
-    predicted: float
-
-
-class PendingJudgments:
-    """At most one judgment a prompt, as many as there are prompts in flight."""
-
-    def __init__(self) -> None:
-        self._judgments: dict[int, Judgment] = {}
-
-    def __len__(self) -> int:
-        return len(self._judgments)
-
-    def keep(self, prompt: int, judgment: Judgment) -> None:
-        """Hold the judgment of a prompt that goes into flight."""
-        self._judgments[prompt] = judgment
-
-    def take(self, prompt: int) -> Judgment | None:
-        """The judgment of a prompt that came back, which is then forgotten; None where there is none."""
-        return self._judgments.pop(prompt, None)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Arrays: prompts and predictions (J,), the tokens one after the other, and their counts (J,)."""
-        made = [self._judgments[prompt] for prompt in sorted(self._judgments)]
-        return {
-            "prompts": np.array(sorted(self._judgments), np.int64),
-            "predicted": np.array([judgment.predicted for judgment in made], np.float64),
-            "asked": _flat([judgment.prompt_ids for judgment in made]),
-            "asked_lengths": np.array([len(judgment.prompt_ids) for judgment in made], np.int64),
-            "answered": _flat([judgment.completion_ids for judgment in made]),
-            "answered_lengths": np.array([len(judgment.completion_ids) for judgment in made], np.int64),
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        for name in ("asked", "answered"):
-            lengths = state[f"{name}_lengths"]
-            fine = (lengths >= 0).all() and lengths.sum() == len(state[name])
-            require(fine, f"metis/pending/{name}", "are not of the judgments")
-        asked = _parts(state["asked"], state["asked_lengths"])
-        answered = _parts(state["answered"], state["answered_lengths"])
-        prompts, predicted = state["prompts"].tolist(), state["predicted"].tolist()
-        self._judgments = {
-            prompt: Judgment(*fields)
-            for prompt, *fields in zip(prompts, asked, answered, predicted, strict=True)
-        }
-
-
-def _flat(sequences: Sequence[Sequence[int]]) -> np.ndarray:
-    return np.array([token for sequence in sequences for token in sequence], np.int64)
-
-
-def _parts(flat: np.ndarray, lengths: np.ndarray) -> list[tuple[int, ...]]:
-    ends = np.cumsum(lengths)
-    return [tuple(flat[end - length : end].tolist()) for end, length in zip(ends, lengths, strict=True)]
-
-
+FAILED = ("lowest", "zero", "skip")
 WINDOW = 64
 """The latest pairs among which `spread` chooses."""
-
-
-class CalibrationMemory:
-    """The latest pairs of prompt and variance, of which K are shown (METIS, section 4.1).
-
-    Args:
-        size: K.
-        spread: show, of the latest `WINDOW` pairs, those nearest to K variances spaced evenly from the
-            lowest to the highest, as in the examples of appendix B.3; else the K latest.
-    """
-
-    def __init__(self, size: int, *, spread: bool) -> None:
-        self.size, self.spread = size, spread
-        self.prompts = np.empty(0, np.int64)
-        self.variances = np.empty(0)
-
-    def add(self, prompts: np.ndarray, variances: np.ndarray) -> None:
-        """Add pairs (P,), the latest last."""
-        window = max(self.size, WINDOW) if self.spread else self.size
-        kept = max(len(self.prompts) + len(prompts) - window, 0)
-        self.prompts = np.concatenate([self.prompts, prompts])[kept:]
-        self.variances = np.concatenate([self.variances, variances])[kept:]
-
-    def exemplars(self) -> tuple[np.ndarray, np.ndarray]:
-        """Prompts and variances (K,) to show; fewer while there are fewer.
-
-        The latest stands last; with `spread` they ascend by variance.
-        """
-        rows = self._spread() if self.spread else np.arange(len(self.prompts))
-        return self.prompts[rows], self.variances[rows]
-
-    def _spread(self) -> np.ndarray:
-        chosen: list[int] = []
-        k = min(self.size, len(self.prompts))
-        if k:
-            low, high = self.variances.min(), self.variances.max()
-            for target in np.linspace(low, high, k) if k > 1 else [(low + high) / 2]:
-                distance = np.abs(self.variances - target)
-                distance[chosen] = np.inf
-                # of equally near pairs the latest
-                chosen.append(len(distance) - 1 - int(distance[::-1].argmin()))
-        rows = np.array(chosen, np.int64)
-        return rows[np.argsort(self.variances[rows], kind="stable")]
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"prompts": self.prompts.copy(), "variances": self.variances.copy()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        prompts, variances = state["prompts"], state["variances"]
-        require(prompts.shape == variances.shape, "metis/memory", "is not of pairs")
-        require((variances >= 0).all(), "metis/memory", "has variances below 0")
-        self.prompts, self.variances = prompts.copy(), variances.copy()
-
-
 LARGEST = 0.25
 """The largest variance of rewards in [0, 1] (METIS, section 3)."""
-
 _NUMBER = re.compile(r"\s{0,8}([0-9]{1,3}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})\s{0,8}\}")
-
-
-def read_prediction(text: str) -> float:
-    """The number in the last `\\boxed{}` of an answer; NaN where the judgment failed.
-
-    "METIS", section 4.1: an answer fails without a boxed number, or with one outside [0, 1/4]. The last box
-    decides, also where an earlier one would do (appendix B.4). The text is hostile: it is only matched.
-    """
-    _, found, rest = text.rpartition("\\boxed{")
-    number = _NUMBER.match(rest) if found else None
-    value = float(number[1]) if number else np.nan
-    return value if value <= LARGEST else np.nan
-
-
-def judgment_reward(predicted: np.ndarray, realised: np.ndarray) -> np.ndarray:
-    """(8): R = 1 - (4 (v_hat - v))^2, in [0, 1] for variances in [0, 1/4]; arrays of one shape."""
-    return 1 - np.square(4 * (predicted - realised))
-
-
-FAILED = ("lowest", "zero", "skip")
 
 
 class Metis(Predictor):
@@ -338,3 +207,133 @@ class Metis(Predictor):
             setattr(self, name, state[name].copy())
         for name in ("baseline", "step", "judgments", "failures"):
             setattr(self, name, state[name])
+
+
+def read_prediction(text: str) -> float:
+    """The number in the last `\\boxed{}` of an answer; NaN where the judgment failed.
+
+    "METIS", section 4.1: an answer fails without a boxed number, or with one outside [0, 1/4]. The last box
+    decides, also where an earlier one would do (appendix B.4). The text is hostile: it is only matched.
+    """
+    _, box, rest = text.rpartition("\\boxed{")
+    number = _NUMBER.match(rest) if box else None
+    value = float(number[1]) if number else np.nan
+    return value if value <= LARGEST else np.nan
+
+
+def judgment_reward(predicted: np.ndarray, realised: np.ndarray) -> np.ndarray:
+    """(8): R = 1 - (4 (v_hat - v))^2, in [0, 1] for variances in [0, 1/4]; arrays of one shape."""
+    return 1 - np.square(4 * (predicted - realised))
+
+
+@dataclass(frozen=True)
+class Judgment:
+    """The tokens of a judgment and the variance read from it, NaN where it failed."""
+
+    prompt_ids: tuple[int, ...]
+    completion_ids: tuple[int, ...]
+    predicted: float
+
+
+class PendingJudgments:
+    """At most one judgment a prompt, as many as there are prompts in flight."""
+
+    def __init__(self) -> None:
+        self._judgments: dict[int, Judgment] = {}
+
+    def __len__(self) -> int:
+        return len(self._judgments)
+
+    def keep(self, prompt: int, judgment: Judgment) -> None:
+        """Hold the judgment of a prompt that goes into flight."""
+        self._judgments[prompt] = judgment
+
+    def take(self, prompt: int) -> Judgment | None:
+        """The judgment of a prompt that came back, which is then forgotten; None where there is none."""
+        return self._judgments.pop(prompt, None)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Arrays: prompts and predictions (J,), the tokens one after the other, and their counts (J,)."""
+        made = [self._judgments[prompt] for prompt in sorted(self._judgments)]
+        return {
+            "prompts": np.array(sorted(self._judgments), np.int64),
+            "predicted": np.array([judgment.predicted for judgment in made], np.float64),
+            "asked": _flat([judgment.prompt_ids for judgment in made]),
+            "asked_lengths": np.array([len(judgment.prompt_ids) for judgment in made], np.int64),
+            "answered": _flat([judgment.completion_ids for judgment in made]),
+            "answered_lengths": np.array([len(judgment.completion_ids) for judgment in made], np.int64),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for name in ("asked", "answered"):
+            lengths = state[f"{name}_lengths"]
+            add_up = (lengths >= 0).all() and lengths.sum() == len(state[name])
+            require(add_up, f"metis/pending/{name}", "are not of the judgments")
+        asked = _parts(state["asked"], state["asked_lengths"])
+        answered = _parts(state["answered"], state["answered_lengths"])
+        prompts, predicted = state["prompts"].tolist(), state["predicted"].tolist()
+        self._judgments = {
+            prompt: Judgment(*fields)
+            for prompt, *fields in zip(prompts, asked, answered, predicted, strict=True)
+        }
+
+
+def _flat(sequences: Sequence[Sequence[int]]) -> np.ndarray:
+    return np.array([token for sequence in sequences for token in sequence], np.int64)
+
+
+def _parts(flat: np.ndarray, lengths: np.ndarray) -> list[tuple[int, ...]]:
+    ends = np.cumsum(lengths)
+    return [tuple(flat[end - length : end].tolist()) for end, length in zip(ends, lengths, strict=True)]
+
+
+class CalibrationMemory:
+    """The latest pairs of prompt and variance, of which K are shown (METIS, section 4.1).
+
+    Args:
+        size: K.
+        spread: show, of the latest `WINDOW` pairs, those nearest to K variances spaced evenly from the
+            lowest to the highest, as in the examples of appendix B.3; else the K latest.
+    """
+
+    def __init__(self, size: int, *, spread: bool) -> None:
+        self.size, self.spread = size, spread
+        self.prompts = np.empty(0, np.int64)
+        self.variances = np.empty(0)
+
+    def add(self, prompts: np.ndarray, variances: np.ndarray) -> None:
+        """Add pairs (P,), the latest last."""
+        window = max(self.size, WINDOW) if self.spread else self.size
+        kept = max(len(self.prompts) + len(prompts) - window, 0)
+        self.prompts = np.concatenate([self.prompts, prompts])[kept:]
+        self.variances = np.concatenate([self.variances, variances])[kept:]
+
+    def exemplars(self) -> tuple[np.ndarray, np.ndarray]:
+        """Prompts and variances (K,) to show; fewer while there are fewer.
+
+        The latest stands last; with `spread` they ascend by variance.
+        """
+        rows = self._spread() if self.spread else np.arange(len(self.prompts))
+        return self.prompts[rows], self.variances[rows]
+
+    def _spread(self) -> np.ndarray:
+        chosen: list[int] = []
+        k = min(self.size, len(self.prompts))
+        if k:
+            low, high = self.variances.min(), self.variances.max()
+            for target in np.linspace(low, high, k) if k > 1 else [(low + high) / 2]:
+                distance = np.abs(self.variances - target)
+                distance[chosen] = np.inf
+                # of equally near pairs the latest
+                chosen.append(len(distance) - 1 - int(distance[::-1].argmin()))
+        rows = np.array(chosen, np.int64)
+        return rows[np.argsort(self.variances[rows], kind="stable")]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"prompts": self.prompts.copy(), "variances": self.variances.copy()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        prompts, variances = state["prompts"], state["variances"]
+        require(prompts.shape == variances.shape, "metis/memory", "is not of pairs")
+        require((variances >= 0).all(), "metis/memory", "has variances below 0")
+        self.prompts, self.variances = prompts.copy(), variances.copy()

@@ -90,7 +90,7 @@ def read_template(path: str | Path, *, exemplars: bool) -> Template:
     names, bodies = rest[::2], rest[1::2]
     if before.strip() or names.count("user") != 1 or names.count("system") > 1:
         raise ConfigError(
-            f"the judgment template {str(path)!r} needs one section [user], and one [system] or none, "
+            f"the judgment template {str(path)!r} needs exactly one section [user] and at most one [system], "
             "each named on a line of its own with nothing before the first"
         )
     sections = dict(zip(names, (body.strip() for body in bodies), strict=True))
