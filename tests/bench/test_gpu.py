@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
+from benchmarks.learning import gpu
 
 from curro.bench.plan import METHODS
 from curro.bench.tasks import read_tasks
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu.py"
 
-
-@pytest.fixture(scope="module")
-def gpu():
-    spec = importlib.util.spec_from_file_location("benchmark_gpu", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_its_tasks_are_tasks_of_the_benchmark(gpu, tmp_path):
+def test_its_tasks_are_tasks_of_the_benchmark(tmp_path):
     task = gpu.task_of("some/model", Path("a.jsonl"), Path('b "quoted".jsonl'), length=512, rollouts=1280)
     (tmp_path / "tasks.toml").write_text(gpu.toml_of({"gsm8k_model/hard": task}))
     (read,) = read_tasks(tmp_path / "tasks.toml").values()
@@ -30,7 +20,7 @@ def test_its_tasks_are_tasks_of_the_benchmark(gpu, tmp_path):
     assert set(gpu.METHODS) <= set(METHODS)
 
 
-def test_hours_are_those_of_all_runs(gpu):
+def test_hours_are_those_of_all_runs():
     """Four methods of 3 seeds make 12 runs of 10 steps; at 30 s a step that is an hour."""
     task = gpu.task_of("some/model", Path("a"), Path("b"), length=512, rollouts=1280)
     assert gpu.hours(task, 30.0, 3, tune=False) == pytest.approx(1.0)

@@ -1,8 +1,8 @@
 """The pages in a real browser, on a phone and a desk, in light and dark; needs Debian's chromium-driver."""
 
 import pytest
-from benchmarks.browser import Browser
-from benchmarks.simulated_runs import HOSTILE, simulated_run
+from benchmarks.hosts.browser import Browser
+from benchmarks.hosts.simulated_runs import HOSTILE, simulated_run
 
 from curro.report import write_comparison, write_report
 

@@ -9,8 +9,8 @@ import threading
 from contextlib import contextmanager
 
 import pytest
-from benchmarks.browser import Browser
-from benchmarks.simulated_runs import simulated_run
+from benchmarks.hosts.browser import Browser
+from benchmarks.hosts.simulated_runs import simulated_run
 from tests.browser.test_report_in_browser import LEAST_CONTRAST, OUTSIDE, SCREENS
 
 from curro.runs.folder import RunFolder

@@ -236,7 +236,7 @@ def test_a_wrong_option_is_refused(options, error):
 
 
 def test_a_forged_state_is_refused_or_harmless():
-    from benchmarks import forged_states
+    from benchmarks.reliability import forged_states
 
     counts = forged_states.forged_states("pcl", 20, seed=5)
     assert counts["refused"] + counts["works"] == 20

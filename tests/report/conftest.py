@@ -1,7 +1,7 @@
 """A simulated run of each kind, made once."""
 
 import pytest
-from benchmarks import simulated_runs
+from benchmarks.hosts import simulated_runs
 
 from curro.report import write_report
 

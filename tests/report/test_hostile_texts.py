@@ -1,7 +1,7 @@
 """A few hundred hostile texts through every place that stores, shows or scores a text."""
 
 import pytest
-from benchmarks import hostile_texts
+from benchmarks.reliability import hostile_texts
 
 
 @pytest.mark.parametrize("place", hostile_texts.PLACES)

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from benchmarks.watched_parts import Seed, all_of
+from benchmarks.common import Seed, all_of
 from tests.rollout.fill_promises import check, drop_held, end_batch
 
 import curro
@@ -175,7 +175,7 @@ def schedules(selection: str, cases: int, seed: int, done: Any = None) -> dict[s
 
 
 def by_event_loop(rng: np.random.Generator) -> None:
-    from benchmarks.virtual_time import run
+    from benchmarks.common import run
     from tests.rollout.test_filler_machine import ALLOCATIONS, GROUP, World
 
     staleness = int(rng.integers(3))

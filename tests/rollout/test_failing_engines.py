@@ -1,7 +1,7 @@
 """Engines that fail, hang, lie or die under a filler."""
 
 import pytest
-from benchmarks.virtual_time import run
+from benchmarks.common import run
 from tests.rollout.fake_engine import FakeEngine
 from tests.rollout.filler_setup import GOOD, make, settled
 

@@ -4,7 +4,7 @@ import asyncio
 
 import numpy as np
 import pytest
-from benchmarks.virtual_time import run
+from benchmarks.common import run
 from tests.rollout.fake_engine import InOrder
 from tests.rollout.filler_setup import EASY, GOOD, HARD, make, settled
 

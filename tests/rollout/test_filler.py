@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.virtual_time import run
+from benchmarks.common import run
 from tests.rollout.fake_engine import InOrder, by_text, rollouts
 from tests.rollout.filler_setup import EASY, GOOD, HARD, make, settled
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from benchmarks.virtual_time import run
+from benchmarks.common import run
 from tests.rollout.fake_engine import InOrder
 from tests.rollout.filler_setup import make, settled
 

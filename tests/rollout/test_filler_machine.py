@@ -5,7 +5,7 @@ import asyncio
 from collections import Counter
 
 import numpy as np
-from benchmarks.virtual_time import run
+from benchmarks.common import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.rollout.fake_engine import FakeEngine

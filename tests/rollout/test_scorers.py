@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from benchmarks.virtual_time import run
+from benchmarks.common import run
 from tests.rollout.fake_engine import by_text, rollouts
 from tests.rollout.filler_setup import GOOD, HARD, make, settled
 

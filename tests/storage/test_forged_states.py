@@ -1,10 +1,13 @@
-"""A state that is damaged, or made to do harm, is refused or harmless; `benchmarks/faults.py` tries more."""
+"""A state that is damaged, or made to do harm, is refused or harmless.
+
+`benchmarks/reliability/faults.py` tries more.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks import forged_states as faults
+from benchmarks.reliability import forged_states as faults
 
 from curro import CheckpointError, ConfigError, Curriculum
 

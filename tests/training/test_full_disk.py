@@ -1,6 +1,6 @@
 """A disk that is full or cannot be written, a clock that goes back, checkpoints that cannot be read.
 
-One sentence each, and what was saved before stays; `benchmarks/full_disk.py` fills a real disk.
+One sentence each, and what was saved before stays; `benchmarks/reliability/full_disk.py` fills a real disk.
 """
 
 from __future__ import annotations

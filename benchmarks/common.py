@@ -1,0 +1,115 @@
+"""What the benchmarks share: where they write, a loop in virtual time, and cases tried in child processes."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import selectors
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+DOCS = Path(__file__).parents[1] / "docs"
+PICTURES = DOCS / "img"
+RESULTS = Path(__file__).parent / "results"
+
+
+def write_page(name: str, title: str, command: str, text: str) -> None:
+    """Write results/NAME.md, with the command that repeats it; pictures in it are `../../docs/img/...`."""
+    head = f"# {title}\n\n`{command}` writes this page.\n\n"
+    (RESULTS / f"{name}.md").write_text(f"{head}{text.rstrip()}\n")
+
+
+def write_rows(text: str, page: Path) -> None:
+    """Put rows into a method's page, between the two comments that mark their place."""
+    start, end = "<!-- benchmark -->\n", "<!-- end of benchmark -->\n"
+    before, rest = page.read_text().split(start)
+    page.write_text(f"{before}{start}{text}{end}{rest.split(end)[1]}")
+
+
+class _Jumping(selectors.SelectSelector):
+    """A selector that waits by moving the clock."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        events = super().select(0)
+        if not events:
+            if timeout is None:
+                raise RuntimeError("nothing runs and nothing is awaited: the program waits for ever")
+            self.now += timeout
+        return events
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop in virtual time: `asyncio.sleep(3600)` takes no time, and nothing depends on speed.
+
+    For programs without threads and processes, whose ends it does not wait for.
+    """
+
+    def __init__(self) -> None:
+        self._clock = _Jumping()
+        super().__init__(self._clock)
+
+    def time(self) -> float:
+        return self._clock.now
+
+
+def run(main: Coroutine[Any, Any, Any]) -> Any:
+    """`asyncio.run` in virtual time; what goes wrong in a callback is raised."""
+    wrong: list[Any] = []
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.get_loop().set_exception_handler(lambda _, context: wrong.append(context))
+        result = runner.run(main)
+    assert not wrong, wrong
+    return result
+
+
+Seed = Annotated[int, typer.Option(help="The seed of what is tried.")]
+Cases = Callable[[str, int, int, Any], Mapping[str, int]]
+"""(kind, cases, seed, a value that counts those that are done) -> how many ended how."""
+
+
+def _work(part: Cases, kind: str, cases: int, seed: int, done: Any, answers: Any) -> None:
+    answers.put(part(kind, cases, seed, done))
+
+
+def watched(
+    part: Cases, kind: str, cases: int, seed: int, patience: float = 600.0
+) -> Mapping[str, int] | str:
+    """The part in a process of its own: its counts, or what was wrong where it crashed or hung."""
+    context = multiprocessing.get_context("spawn")
+    done, answers = context.Value("q", 0), context.Queue()
+    process = context.Process(target=_work, args=(part, kind, cases, seed, done, answers))
+    process.start()
+    before, since = -1, time.monotonic()
+    while process.is_alive() and answers.empty():
+        process.join(0.5)
+        if done.value != before:
+            before, since = done.value, time.monotonic()
+        elif time.monotonic() - since > patience:
+            process.kill()
+            return f"hung at case {before}"
+    if answers.empty():
+        return f"ended with exit code {process.exitcode} at case {done.value}"
+    found = answers.get()
+    process.join()
+    return found
+
+
+def all_of(part: Cases, kinds: Mapping[str, Any], cases: int, seed: int) -> None:
+    """Print what each kind came to; exits with 1 where one went wrong."""
+    total, wrong, begun = 0, 0, time.monotonic()
+    for kind in kinds:
+        found = watched(part, kind, cases, seed)
+        if isinstance(found, str):
+            wrong += 1
+            print(f"{kind:32}{found}", flush=True)
+        else:
+            total += sum(found.values())
+            print(f"{kind:32}" + "  ".join(f"{name} {n}" for name, n in found.items()), flush=True)
+    print(f"{total} cases, {wrong} of {len(kinds)} kinds went wrong, {time.monotonic() - begun:.0f} s")
+    raise SystemExit(1 if wrong else 0)

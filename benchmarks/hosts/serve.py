@@ -1,0 +1,162 @@
+"""`curro serve` under load: what it answers in a second, and what is left of it after kills.
+
+    python -m benchmarks.hosts.serve                  # the rate, in selects of 64 and observes a second
+    python -m benchmarks.hosts.serve --kills 10       # the server is killed (SIGKILL) meanwhile
+
+A server of its own process on loopback, and clients in processes of their own. Each client observes a draw
+and selects the next in one request, or in two (`--apart`), as fast as it is answered. At the end the books
+are compared: every draw that a client was given was given once, every outcome counted once, and the metrics
+add up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import typer
+
+from curro.serve import ServedCurriculum
+
+CLIENT = "client"
+
+
+def start(config: Path, port: int) -> tuple[subprocess.Popen[str], int]:
+    """A server that answers, and its port."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "curro", "serve", str(config), "--port", str(port)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdout is not None
+    line = server.stdout.readline()
+    if "127.0.0.1:" not in line:
+        raise RuntimeError(f"the server did not start: {line}")
+    return server, int(line.split("127.0.0.1:")[1].split(";")[0])
+
+
+def ask(address: str, token: str, seconds: float, batch: int, is_apart: bool, out: Path) -> None:
+    """A client's process: what it was given and what it reported, as JSON."""
+    curriculum = ServedCurriculum(address, token, patience=120)
+    rng = np.random.default_rng(os.getpid())
+    tickets: list[int] = []
+    calls, until = 0, time.monotonic() + seconds
+    began, worked = time.monotonic(), time.process_time()
+    draw = curriculum.select(batch, step=0)
+    while time.monotonic() < until:
+        tickets += draw.tickets.tolist()
+        rewards = rng.integers(0, 2, (batch, 8))
+        if is_apart:
+            curriculum.observe(draw.tickets, rewards)
+            draw = curriculum.select(batch, step=0)
+        else:
+            _, found = curriculum.observe_and_select(draw.tickets, rewards, n=batch, step=0)
+            assert found is not None
+            draw = found
+        calls += 1
+    spent = time.monotonic() - began
+    tickets += draw.tickets.tolist()
+    curriculum.observe(draw.tickets, np.zeros((batch, 8)))
+    curriculum.close()
+    books = {"tickets": tickets, "calls": calls, "seconds": spent, "cpu": time.process_time() - worked}
+    out.write_text(json.dumps(books))
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process has worked so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def main(
+    prompts: Annotated[int, typer.Option(help="how many")] = 10**6,
+    clients: Annotated[int, typer.Option(help="processes that ask")] = 4,
+    batch: Annotated[int, typer.Option(help="prompts of a select")] = 64,
+    seconds: Annotated[float, typer.Option(help="how long they ask")] = 10.0,
+    kills: Annotated[int, typer.Option(help="of the server, meanwhile")] = 0,
+    selection: Annotated[str, typer.Option(help="the method")] = "prioritized-replay",
+    apart: Annotated[bool, typer.Option(help="a request for the observe, and one for the select")] = False,
+) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        config = folder / "serve.toml"
+        config.write_text(
+            f'prompts = {prompts}\nfolder = "{folder / "live"}"\n[curriculum]\nselection = "{selection}"\n'
+        )
+        server, port = start(config, 0)
+        token = (folder / "live" / "token").read_text()
+        address = f"http://127.0.0.1:{port}"
+        warm = ServedCurriculum(address, token)
+        draw = warm.select(batch, step=0)
+        warm.observe(draw.tickets, np.zeros((batch, 8)))
+        given = draw.tickets.tolist()
+        worked = cpu_seconds(server.pid)
+        outs = [folder / f"client-{number}.json" for number in range(clients)]
+        asking = [
+            subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "benchmarks.hosts.serve",
+                    CLIENT,
+                    address,
+                    token,
+                    f"{seconds}",
+                    f"{batch}",
+                    f"{apart:d}",
+                    out,
+                ]
+            )
+            for out in outs
+        ]
+        rng = np.random.default_rng(0)
+        for _ in range(kills):
+            time.sleep(float(rng.uniform(0.2, seconds / kills)))
+            server.send_signal(signal.SIGKILL)
+            server.wait()
+            assert server.stdout is not None
+            server.stdout.close()
+            server, _ = start(config, port)
+        for process in asking:
+            if process.wait():
+                raise RuntimeError("a client failed")
+        found = [json.loads(out.read_text()) for out in outs]
+        worked = cpu_seconds(server.pid) - worked
+        metrics = warm.metrics()
+        warm.close()
+        server.terminate()
+        server.wait()
+        for one in found:
+            given += one["tickets"]
+        assert sorted(given) == list(range(len(given))), "a draw was lost or given twice"
+        assert metrics["selected"] == metrics["observed"] == len(given), "an outcome was lost"
+        assert metrics["in_flight"] == 0
+        calls = sum(one["calls"] for one in found)
+        rate = calls / max(one["seconds"] for one in found)
+        print(
+            f"{rate:,.0f} selects of {batch} with observes a second{', apart' * apart}, {clients} clients, "
+            f"{prompts:,} prompts, {kills} kills: {len(given):,} draws, each given once and counted once"
+        )
+        if not kills:
+            each = sum(one["cpu"] for one in found) / calls
+            print(
+                f"processor time of a pair: server {worked / calls * 1e6:,.0f} us, client {each * 1e6:,.0f}"
+            )
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == [CLIENT]:
+        address, token, seconds, batch, is_apart, out = sys.argv[2:]
+        ask(address, token, float(seconds), int(batch), is_apart == "1", Path(out))
+    else:
+        typer.run(main)

@@ -1,0 +1,65 @@
+"""What allocations gain over groups of equal size, from the rows of `curro bench` in results/.
+
+    python -m benchmarks.learning.allocations
+
+Runs of one task and seed are paired. A number is the mean difference at the end of training over the hard
+pools and seeds, with a 95% bootstrap interval that resamples the seeds within each pool.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow.parquet as pq
+from benchmarks.common import RESULTS, write_page
+
+RULES = ("knapsack", "hit", "screen", "until")
+SELECTIONS = ("uniform", "frontier", "oracle")
+RESAMPLED = 4000
+
+
+def last_scores() -> dict[str, dict[tuple[str, str, int], float]]:
+    """By score and by (method, task, seed), what a run on a hard pool ended with."""
+    found: dict[str, dict[tuple[str, str, int], float]] = {"pass_1": {}, "pass_4": {}}
+    for row in pq.read_table(RESULTS / "results.parquet").to_pylist():
+        if row["task"].endswith("/hard") and row["rate"] == 1:
+            for score, ends in found.items():
+                ends[row["method"], row["task"], row["seed"]] = row[score][-1]
+    return found
+
+
+def gain(ends: dict[tuple[str, str, int], float], method: str, base: str) -> str:
+    """Mean difference and its interval; a dash where no pairs have run."""
+    pools: dict[str, list[float]] = {}
+    for (name, task, seed), end in ends.items():
+        if name == method and (base, task, seed) in ends:
+            pools.setdefault(task, []).append(end - ends[base, task, seed])
+    if not pools:
+        return "-"
+    rng = np.random.default_rng(0)
+    drawn = [rng.choice(one, (RESAMPLED, len(one))).mean(axis=1) for one in pools.values()]
+    low, high = np.quantile(np.mean(drawn, axis=0), [0.025, 0.975])
+    mean = np.mean([np.mean(one) for one in pools.values()])
+    seeds = {len(one) for one in pools.values()}
+    told = "" if seeds == {5} else f", {min(seeds)} seeds"
+    return f"{mean:+.3f} ({low:+.3f} to {high:+.3f}{told})"
+
+
+def main() -> None:
+    scores = last_scores()
+    lines = []
+    for selection in SELECTIONS:
+        lines += [f"| `{selection}` | pass@1 | pass@4 |", "|---|--:|--:|"]
+        for rule in RULES:
+            both = [gain(ends, f"{selection}, {rule}", selection) for ends in scores.values()]
+            if set(both) != {"-"}:
+                lines.append(f"| `{rule}` | {both[0]} | {both[1]} |")
+        lines.append("")
+    text = "\n".join(lines)
+    print(text)
+    write_page(
+        "allocation", "What allocations gain over `equal`", "python -m benchmarks.learning.allocations", text
+    )
+
+
+if __name__ == "__main__":
+    main()

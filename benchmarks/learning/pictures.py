@@ -1,0 +1,115 @@
+"""What the benchmark found, drawn from the committed rows in benchmarks/results; seconds.
+
+    python -m benchmarks.learning.pictures
+
+* docs/img/result.svg: held-out pass@1 against rollouts, the mean of the five hard pools, for uniform
+  sampling, frontier and the oracle.
+* docs/img/result-pools.svg: the same in each hard pool.
+* docs/img/result-methods.svg: every method's pass@1 at the end, over the hard and over the easy pools.
+
+Lines are interquartile means over the seeds of a pool, then the mean over pools; bands are 95% intervals of a
+bootstrap that draws seeds again within each pool, as in the tables of results/methods.md.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from collections.abc import Sequence
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from benchmarks.common import PICTURES, RESULTS
+from matplotlib.axes import Axes
+
+from curro.bench.plan import BASELINE, CEILING, METHODS
+from curro.bench.results import Results
+from curro.bench.statistics import LEVEL, POINTS, RESAMPLES, Runs, curves, iqm
+from curro.bench.tasks import pool_of
+
+DRAWN = {CEILING: "#777777", "frontier": "#d55e00", BASELINE: "#0072b2"}
+STYLE = {
+    "svg.hashsalt": "curro",
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e4e4e4",
+    "lines.linewidth": 2,
+}
+Pools = dict[str, dict[str, Runs]]
+
+
+def band(pools: Sequence[Runs]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean over pools and its interval (E,) at equal parts of the budget."""
+    rng = np.random.default_rng(0)
+    scores = [curves(runs).T for runs in pools]  # (E, S)
+    draws = [rng.integers(one.shape[1], size=(RESAMPLES, one.shape[1])) for one in scores]
+    again = iqm([one[:, drawn] for one, drawn in zip(scores, draws, strict=True)])  # (E, RESAMPLES)
+    low, high = np.quantile(again, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1)
+    return iqm(scores), low, high
+
+
+def draw_curves(axes: Axes, pools: Pools, budget: float) -> None:
+    x = np.linspace(0, budget, POINTS)
+    for name, colour in DRAWN.items():
+        middle, low, high = band([methods[name] for methods in pools.values()])
+        axes.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
+        axes.plot(x, middle, color=colour, ls="--" if name == CEILING else "-", label=name)
+    axes.set(xlim=(0, budget))
+
+
+def draw_ends(axes: Axes, pools: Pools, title: str) -> None:
+    """Every method's pass@1 when the budget is spent; those that ran on all pools."""
+    names = [name for name in METHODS if all(name in methods for methods in pools.values())]
+    ends = {name: [one[-1] for one in band([methods[name] for methods in pools.values()])] for name in names}
+    order = sorted(names, key=lambda name: ends[name][0])
+    for y, name in enumerate(order):
+        middle, low, high = ends[name]
+        colour = DRAWN.get(name, "#444444")
+        axes.plot([low, high], [y, y], color=colour, lw=1.5)
+        axes.plot(middle, y, "o", color=colour, ms=5)
+    axes.axvline(ends[BASELINE][0], color=DRAWN[BASELINE], ls=":", lw=1)
+    axes.set_yticks(range(len(order)), order)
+    axes.set(title=title, xlabel="held-out pass@1")
+
+
+def main() -> None:
+    tasks = Results.open(RESULTS / "results.parquet").of()
+    by_pool = {
+        pool: {task: methods for task, methods in tasks.items() if pool_of(task) == pool}
+        for pool in ("hard", "easy")
+    }
+    hard = by_pool["hard"]
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
+        draw_curves(axes, hard, 100)
+        axes.set(
+            xlabel="rollouts, % of the budget",
+            ylabel="held-out pass@1",
+            title="Mean of five hard pools of prompts, five seeds each",
+        )
+        axes.legend(frameon=False, loc="upper left")
+        figure.savefig(PICTURES / "result.svg", metadata={"Date": None})
+
+        figure, panels = plt.subplots(1, len(hard), figsize=(3 * len(hard), 2.9), layout="constrained")
+        for panel, (task, methods) in zip(panels, hard.items(), strict=True):
+            draw_curves(panel, {task: methods}, methods[BASELINE][0]["budget"])
+            panel.set(title=task, xlabel="rollouts")
+        panels[0].set_ylabel("held-out pass@1")
+        panels[0].legend(frameon=False, loc="upper left")
+        figure.savefig(PICTURES / "result-pools.svg", metadata={"Date": None})
+
+        figure, sides = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+        for side, (pool, found) in zip(sides, by_pool.items(), strict=True):
+            draw_ends(side, found, f"{len(found)} {pool} pools")
+        figure.savefig(PICTURES / "result-methods.svg", metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main()

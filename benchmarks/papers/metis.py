@@ -1,0 +1,215 @@
+"""The paper's ablations of METIS in small: exemplars, the weight of the judgment loss, hard and easy pools.
+
+    python -m benchmarks.papers.metis              # trains what has no row yet; hours on one core
+    python -m benchmarks.papers.metis --report     # trains nothing, writes results/metis.md
+    python -m benchmarks.papers.metis --quick      # a few steps of one seed, writes nothing
+
+Trains the lab's chains_calibrated, whose warm model judges from up to 9 recent results, with every variant,
+the same seeds and the same budget of rollouts. Every run adds a row to benchmarks/results/metis.jsonl as it
+ends, so that the command goes on where it was stopped. Intervals are Student's, at 95%, over seeds: they hold
+for normal scores, and three seeds make them wide.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import typer
+from benchmarks.common import PICTURES, RESULTS, write_page
+from benchmarks.papers.variants import Results, Row, Summary, Tables, Variant, not_run
+from matplotlib.axes import Axes
+
+from curro.report.charts import trailing_mean
+from curro.report.compare import METRIC
+
+HARD = "lab:chains_calibrated"
+METIS = "metis:template=lab-compact,max_tokens=12"
+SERIES = (
+    "reward",
+    "signal_share",
+    "judge/mean_prediction",
+    "judge/std_prediction",
+    "judge/judgments",
+    "judge/failures",
+)
+
+
+def variant(options: str = "") -> Variant:
+    return Variant(METIS + options)
+
+
+UNIFORM = Variant("uniform")
+WEIGHTS = {"0": variant(",weight=0"), "0.01": variant(), "1": variant(",weight=1")}
+TABLES: Tables = {
+    "Weight of the judgment loss (table 6a)": {
+        f"lambda = {weight}": found for weight, found in WEIGHTS.items()
+    },
+    "No exemplars, no judgment loss (table 2 of the paper)": {
+        "no curriculum": UNIFORM,
+        "K = 0": variant(",exemplars=0"),
+        "lambda = 0": WEIGHTS["0"],
+        "METIS": variant(),
+        "PCL": Variant("pcl"),
+    },
+    "Exemplars (table 6b)": {
+        "K = 0": variant(",exemplars=0"),
+        "K = 3": variant(),
+        "K = 9": variant(",exemplars=9"),
+    },
+}
+EASY = {"data": f"{HARD}/easy"}
+POOLS = {
+    "a hard pool": {"no curriculum": UNIFORM, "METIS": variant()},
+    "an easy pool": {"no curriculum": Variant("uniform", EASY), "METIS": Variant(METIS, EASY)},
+}
+
+
+def at_ends(rows: Sequence[Row], metric: str) -> str:
+    """Means over seeds of the first and the last tenth of a metric's values."""
+    ends = []
+    for row in rows:
+        values = np.array(row["series"][metric][1])
+        few = max(1, len(values) // 10)
+        ends.append((values[:few].mean(), values[-few:].mean()))
+    start, end = np.mean(ends, axis=0)
+    return f"{start:.3f}, {end:.3f}"
+
+
+def line(label: str, found: Variant, rows: Sequence[Row]) -> str:
+    """A variant: its accuracy, and what its judgments were."""
+    cells = [label, f"`{found.key}`"]
+    signal = np.mean([np.mean(row["series"]["signal_share"][1]) for row in rows])
+    cells += [Summary.of(rows).interval, f"{signal:.2f}"]
+    if rows[0]["series"]["judge/judgments"][1]:
+        judged = sum(row["series"]["judge/judgments"][1][-1] for row in rows)
+        failed = sum(row["series"]["judge/failures"][1][-1] for row in rows)
+        cells += [
+            f"{failed / judged:.1%}",
+            *(at_ends(rows, f"judge/{what}_prediction") for what in ("mean", "std")),
+        ]
+    else:
+        cells += ["-"] * 3
+    return f"| {' | '.join([*cells, str(len(rows))])} |"
+
+
+def report(results: Results, intro: str) -> str:
+    """The tables as Markdown."""
+    parts = [intro]
+    missing = {v.key for table in (*TABLES.values(), *POOLS.values()) for v in table.values()}
+    missing -= {row["variant"] for row in results.rows()}
+    for title, variants in TABLES.items():
+        run = {label: (found, results.of(found)) for label, found in variants.items()}
+        lines = [line(label, found, rows) for label, (found, rows) in run.items() if rows]
+        if len(lines) < 2:
+            continue
+        parts.append(
+            f"## {title}\n\n| | curriculum | held-out pass@1 | groups with signal | judgments that failed | "
+            "mean prediction, start, end | its deviation | seeds |\n|---|---|--:|--:|--:|--:|--:|--:|\n"
+            + "\n".join(lines)
+        )
+    return "\n\n".join([*parts, *not_run(missing)]) + "\n"
+
+
+def curve(axis: Axes, label: str, rows: Sequence[Row], metric: str, *, smooth: bool = True) -> None:
+    """The mean over seeds, and of the last ten steps if `smooth`, with one standard error to both sides."""
+    steps = np.array(rows[0]["series"][metric][0])
+    values = np.array([np.interp(steps, *row["series"][metric]) for row in rows])
+    mean = values.mean(axis=0)
+    error = values.std(axis=0, ddof=1) / len(rows) ** 0.5 if len(rows) > 1 else np.zeros(len(mean))
+    mean, error = (trailing_mean(part) if smooth else part for part in (mean, error))
+    (drawn,) = axis.plot(steps, mean, label=label)
+    axis.fill_between(steps, mean - error, mean + error, alpha=0.2, linewidth=0, color=drawn.get_color())
+
+
+def picture_pools(results: Results, path: Path) -> None:
+    """Figure 4: the training batch's mean reward, and held-out accuracy, from a hard and an easy pool."""
+    figure, axes = plt.subplots(2, 2, figsize=(7.2, 5), sharex="col", layout="constrained")
+    for column, (title, variants) in enumerate(POOLS.items()):
+        for label, found in variants.items():
+            curve(axes[0, column], label, results.of(found), "reward")
+            curve(axes[1, column], label, results.of(found), METRIC, smooth=False)
+        axes[0, column].axhline(0.5, color="0.5", linestyle="--")
+        axes[0, column].set(title=title, ylabel="mean reward of the batch", ylim=(0, 1))
+        axes[1, column].set(xlabel="training step", ylabel="held-out pass@1")
+    axes[0, 0].legend(frameon=False)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def picture_predictions(results: Results, path: Path) -> None:
+    """Figures 6 and 10: mean and standard deviation of the candidates' predictions over training."""
+    figure, axes = plt.subplots(1, 2, figsize=(7.2, 2.8), layout="constrained")
+    for axis, what in zip(axes, ("mean", "std"), strict=True):
+        for weight, found in WEIGHTS.items():
+            curve(axis, f"lambda = {weight}", results.of(found), f"judge/{what}_prediction")
+        axis.set_xlabel("training step")
+    axes[0].axhline(0.25, color="0.5", linestyle="--")
+    axes[0].set(ylabel="mean prediction", ylim=(0, 0.27))
+    axes[1].set(ylabel="deviation of the predictions", ylim=(0, 0.14))
+    axes[0].legend(frameon=False)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main(
+    quick: Annotated[bool, typer.Option(help="One seed, a few steps, nothing written.")] = False,
+    only_report: Annotated[bool, typer.Option("--report", help="Write the page, train nothing.")] = False,
+    seeds: Annotated[int, typer.Option(help="Runs of each variant.")] = 3,
+    rollouts: Annotated[int, typer.Option(help="The budget of each run.")] = 6400,
+    prompts: Annotated[int, typer.Option(help="Prompts a step.")] = 16,
+) -> None:
+    path, folder = RESULTS / "metis.jsonl", Path("runs/metis")
+    if quick:
+        folder = Path(tempfile.mkdtemp())
+        path, seeds, rollouts = folder / "rows.jsonl", 1, 512
+    results = Results(path, folder)
+    common = {
+        "data": HARD,
+        "prompts_per_step": prompts,
+        "rollouts": rollouts,
+        "eval_every": 10,
+        "eval_prompts": 50 if quick else 250,
+    }
+    if not only_report:
+        for variants in (*TABLES.values(), *POOLS.values()):
+            results.run(variants.values(), seeds, common, series=SERIES)
+    intro = (
+        f"Held-out pass@1 after {rollouts:,} rollouts of `{HARD}`, {prompts} prompts a step, mean and 95% "
+        "interval over the seeds that have been run; the share of failed judgments in the whole run; mean "
+        "and standard deviation of the predictions for a step's candidates, over the first and the last "
+        "tenth of the steps."
+    )
+    text = report(results, intro)
+    typer.echo(text)
+    if quick:
+        return
+    plt.rcParams["svg.hashsalt"] = "curro"
+    if all(results.of(found) for found in WEIGHTS.values()):
+        picture_predictions(results, PICTURES / "metis-predictions.svg")
+        text += PREDICTIONS
+    if all(results.of(found) for variants in POOLS.values() for found in variants.values()):
+        picture_pools(results, PICTURES / "metis-pools.svg")
+        text += FOUR
+    write_page("metis", "METIS in small", "python -m benchmarks.papers.metis", text)
+
+
+PREDICTIONS = """
+The predictions by the weight of the judgment loss (figures 6 and 10), with one standard error:
+
+![Mean and deviation of the predictions](../../docs/img/metis-predictions.svg)
+"""
+FOUR = """
+METIS and uniform sampling from a hard pool and from an easy one (figure 4), with one standard error:
+
+![Mean reward of the batch and held-out accuracy](../../docs/img/metis-pools.svg)
+"""
+
+
+if __name__ == "__main__":
+    typer.run(main)
