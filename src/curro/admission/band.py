@@ -10,7 +10,7 @@ from curro.groups import Groups
 
 ENDS = ("neither", "low", "high", "both")
 _ROUNDING = 1e-9
-"""Of the thresholds' scale: 3/10 as a mean of ten numbers is not always the float 0.3."""
+"""Tolerance of comparisons with a threshold: the mean 3/10 of ten numbers is not always the float 0.3."""
 
 
 class DifficultyBand(Gate):
@@ -18,8 +18,7 @@ class DifficultyBand(Gate):
 
     Source: "Online Difficulty Filtering for Reasoning Oriented RL", algorithm 1 and section 3.4.
 
-    "Online Difficulty Filtering for Reasoning Oriented RL", algorithm 1 line 6 and section 3.4: balanced
-    when symmetric about 1/2, skewed else. The ends are open as table 1 writes its balanced bands
+    A band is balanced when it is symmetric about 1/2, and skewed otherwise. The ends are open as table 1 writes its balanced bands
     (0.3 < p < 0.7); algorithm 1 writes them closed. `band:0,1` is the zero-variance filter of 0/1
     rewards; `band:0,1,high` is table 1's 0 < p <= 1.
 

@@ -14,8 +14,8 @@ class GroupRelative(Advantage):
 
     Source: Dr. GRPO, and with the division GRPO (Shao et al. 2024).
 
-    Without the deviation it is "Prioritized Replay for RL Post-training", section 2, and Dr. GRPO;
-    with it, GRPO (Shao et al. 2024). A group of equal rewards gets advantages of zero either way.
+    Without the division it is also the advantage of "Prioritized Replay for RL Post-training", section 2. A
+    group of equal rewards gets advantages of zero either way.
 
     Args:
         divide_by_std: divide by the population standard deviation plus `epsilon`.
