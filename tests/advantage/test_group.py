@@ -1,4 +1,4 @@
-"""Group-relative advantages, worked by hand."""
+"""Group-relative and leave-one-out advantages, worked by hand."""
 
 import numpy as np
 import pytest
@@ -52,3 +52,17 @@ def test_epsilon_is_a_number_from_0(epsilon):
 def test_a_deviation_of_rounding_is_none():
     # .1 + .2 is not .3 by one bit
     assert np.abs(credit("group:divide_by_std=true,epsilon=0", [[0.1 + 0.2, 0.3, 0.3, 0.3]])).max() < 1e-15
+
+
+def test_less_the_mean_of_the_others():
+    # 1 - 0, 0 - 1/3; and 6 - 1, 0 - 3, 2 - 2, 2 - 8/3 ...: others of 6 are 0, 2, 1
+    np.testing.assert_allclose(credit("leave-one-out", [[1, 0, 0, 0]]), [[1, -1 / 3, -1 / 3, -1 / 3]])
+    np.testing.assert_allclose(credit("leave-one-out", [[6, 0, 2, 1]]), [[5, -3, -1 / 3, -5 / 3]], rtol=1e-12)
+
+
+def test_only_the_scored_count():
+    np.testing.assert_allclose(credit("leave-one-out", [[3, 9, 1]], [[1, 0, 1]]), [[2, 0, -2]])
+
+
+def test_equal_rewards_and_a_lonely_one_are_worth_nothing():
+    assert not credit("leave-one-out", [[0.1, 0.1, 0.1], [7, 1, 1]], [[1, 1, 1], [1, 0, 0]]).any()
