@@ -15,8 +15,9 @@ class VarianceBand(Gate):
 
     Source: "Online Difficulty Filtering for Reasoning Oriented RL", section 6.3.
 
-    The variance is what makes a prompt learnable, whatever the distribution of its rewards. It is mean((r - mean r)^2) in squared reward ranges,
-    p(1-p) for 0/1 rewards; `variance:0.09` asks of them what `band:0.1,0.9,both` asks.
+    The variance is what makes a prompt learnable, whatever the distribution of its rewards. It is mean((r -
+    mean r)^2) in squared reward ranges, p(1-p) for 0/1 rewards; `variance:0.09` asks of them what
+    `band:0.1,0.9,both` asks.
 
     Args:
         low: admitted from this variance on.
