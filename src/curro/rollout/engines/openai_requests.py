@@ -11,10 +11,13 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import openai
-
 from curro.errors import EngineError
 from curro.rollout.engines.engine import Rollout
+
+try:
+    import openai
+except ImportError:
+    raise ImportError("OpenAIEngine needs the package openai: pip install 'curro[server]'") from None
 
 _BROKEN = ("abort", "error", "content_filter")
 """Reasons to finish that are neither the model's own nor the limit: there is no completion."""
@@ -173,11 +176,6 @@ class LimitedBody(_HTTP.AsyncByteStream):
     async def aclose(self) -> None:
         await self.stream.aclose()
 
-
-try:
-    import openai
-except ImportError:
-    raise ImportError("OpenAIEngine needs the package openai: pip install 'curro[server]'") from None
 
 _CONNECT_SECONDS = 10.0
 
