@@ -117,7 +117,7 @@ class Schedule:
     def begin(self) -> None:
         self.step += 1
         self.fill.begin(int(self.rng.integers(1, 6)), self.step)
-        self.had = list(self.fill.given.values())
+        self.had = list(self.fill.prompts_given_out.values())
 
     def restore(self) -> None:
         """The run is killed, and goes on from the state that the curriculum and the fill had."""
@@ -127,7 +127,7 @@ class Schedule:
         fill = self.fresh_fill()
         ledger = curriculum.ledger.state_dict()
         rows = zip(*(ledger[name].tolist() for name in ("tickets", "prompts", "steps")), strict=True)
-        given, held = self.fill.given, self.fill.admitted
+        given, held = self.fill.prompts_given_out, self.fill.admitted
         fill.restore(
             {ticket: InFlight(prompt, step) for ticket, prompt, step in rows},
             {ticket: (given[ticket], group) for ticket, group in held.items()},

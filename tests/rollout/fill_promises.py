@@ -26,9 +26,9 @@ def check(fill: Fill[Any], curriculum: curro.Curriculum, *, shared: bool = False
         assert ledger.observed == counts.admitted + counts.rejected
         assert sorted(ledger.tickets.tolist()) == sorted([*fill.in_flight, *fill.held])
     waiting = fill.in_flight.keys() | fill.admitted.keys()
-    assert waiting <= fill.given.keys()
+    assert waiting <= fill.prompts_given_out.keys()
     if not fill.may_repeat:
-        assert len(set(fill.given.values())) == len(fill.given)
+        assert len(set(fill.prompts_given_out.values())) == len(fill.prompts_given_out)
 
 
 def end_batch(

@@ -75,7 +75,7 @@ class Machine(RuleBasedStateMachine):
         self.topped += [ticket for ticket in groups if ticket not in self.admitted]
         self.step += 1
         self.fill.begin(n, self.step)
-        self.had = list(self.fill.given.values())
+        self.had = list(self.fill.prompts_given_out.values())
 
     @invariant()
     def promises(self):

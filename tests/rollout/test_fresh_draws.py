@@ -96,7 +96,7 @@ def test_when_the_prompts_run_out_nothing_is_given_out():
     with pytest.raises(curro.ExhaustedError):
         draw_fresh(curriculum, fill, 3, step=0)
     assert fill.reason == "prompts"
-    assert in_flight(curriculum) <= set(fill.given.values())  # what is held, and no more
+    assert in_flight(curriculum) <= set(fill.prompts_given_out.values())  # what is held, and no more
     observe(curriculum, fill, draw_fresh(curriculum, fill, 2, step=0), rng)
     assert fill.untried == 0
     release(curriculum, fill)

@@ -67,7 +67,7 @@ class Queue:
 
     def step(self, step):
         self.fill.begin(self.n, step, [*self.running, *self.waiting])
-        self.had = list(self.fill.fill.given.values())
+        self.had = list(self.fill.fill.prompts_given_out.values())
         try:
             self.ask(self.n, step)
             while len(self.waiting) < self.n:

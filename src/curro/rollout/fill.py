@@ -59,21 +59,21 @@ class FillCounts:
 
     @property
     def ended(self) -> int:
-        """Groups that came to an end; groups that were cancelled did not."""
+        """Groups that came to an end; groups that were cancelled before did not."""
         return self.admitted + self.rejected + self.failed + self.stale
 
     def since(self, before: Self) -> Self:
         """What was counted after `before`."""
-        differences = {one.name: getattr(self, one.name) - getattr(before, one.name) for one in fields(self)}
-        return type(self)(**differences)
+        names = [count.name for count in fields(self)]
+        return type(self)(**{name: getattr(self, name) - getattr(before, name) for name in names})
 
     def metrics(self) -> dict[str, float]:
         """The counts under the names `fill/...`; the mean reward of rejected groups where there are any."""
-        found = {one.name: float(getattr(self, one.name)) for one in fields(self)}
-        total = found.pop("rejected_reward")
+        counts = {count.name: float(getattr(self, count.name)) for count in fields(self)}
+        total = counts.pop("rejected_reward")
         if self.rejected:
-            found["rejected_reward"] = total / self.rejected
-        return {f"fill/{name}": number for name, number in found.items()}
+            counts["rejected_reward"] = total / self.rejected
+        return {f"fill/{name}": number for name, number in counts.items()}
 
 
 GroupT = TypeVar("GroupT")
@@ -81,7 +81,7 @@ GroupT = TypeVar("GroupT")
 
 @dataclass(order=True)
 class _Rejected(Generic[GroupT]):
-    """A rejected group in a heap whose first entry is the least informative, of equal ones the last drawn."""
+    """A rejected group in a heap whose first entry is the least informative, and of equals the last drawn."""
 
     informativeness: float
     minus_ticket: int
@@ -89,7 +89,7 @@ class _Rejected(Generic[GroupT]):
 
 
 class RejectedGroups(Generic[GroupT]):
-    """The best rejected groups of a batch.
+    """The most informative rejected groups of a batch, no more of them than could be needed to fill it.
 
     Args:
         weigh: what a group counts for in the size of a batch.
@@ -101,10 +101,10 @@ class RejectedGroups(Generic[GroupT]):
         self._size = 0
 
     def add(self, ticket: int, group: GroupT, informativeness: float, missing: int) -> None:
-        """Keep a group, and let go of those that the others make needless.
+        """Keep a group, and forget the least informative groups that the batch can do without.
 
         Args:
-            missing: what the batch still lacks.
+            missing: how much the batch still lacks, as `weigh` counts.
         """
         heapq.heappush(self._heap, _Rejected(informativeness, -ticket, group))
         self._size += self.weigh(group)
@@ -113,7 +113,7 @@ class RejectedGroups(Generic[GroupT]):
 
     def best(self) -> list[GroupT]:
         """The groups that were kept, the most informative first."""
-        return [one.group for one in sorted(self._heap, reverse=True)]
+        return [entry.group for entry in sorted(self._heap, reverse=True)]
 
 
 LOSSES = {
@@ -123,7 +123,7 @@ LOSSES = {
     "filtered": "removed by the trainer's own filter",
     "expired": "too old before they were trained on",
 }
-"""Why a group that ended is not in the batch, in words for messages."""
+"""Why a group that ended is not in the batch, as messages say it."""
 
 ADVICE = {
     "rejected": "widen the gate",
@@ -136,7 +136,7 @@ ADVICE = {
     "seconds": "allow more seconds",
     "short": "choose another `when_short`",
 }
-"""What to do about each loss, and about what ran out."""
+"""What a user can do about each loss, and about what ran out."""
 
 
 def explain(
@@ -149,7 +149,7 @@ def explain(
     prompts: int,
     advice: Mapping[str, str],
 ) -> str:
-    """Why the batch of a step is short.
+    """The sentence that says why the batch of a step is short, and what a user can do.
 
     Args:
         progress: how far it came, as "3 of 8 groups are admitted".
@@ -158,12 +158,13 @@ def explain(
         prompts: how many the data set has.
         advice: what to do about a loss or about what ran out, in place of entries of `ADVICE`.
     """
-    known = ADVICE | dict(advice)
+    advice = ADVICE | dict(advice)
     losses = sorted((-getattr(counts, name), name) for name in LOSSES if getattr(counts, name))
-    said = ", ".join(f"{-number} {LOSSES[name]}" for number, name in losses)
-    todo = [name for _, name in losses[:1]] + [reason] * bool(reason)
-    todo += ["short"] * (settings.when_short == "error")
-    steps = [known[name] for name in todo if known[name]]
+    losses_text = ", ".join(f"{-number} {LOSSES[name]}" for number, name in losses)
+    # the most frequent loss is what to mend first
+    causes = [name for _, name in losses[:1]] + [reason] * bool(reason)
+    causes += ["short"] * (settings.when_short == "error")
+    remedies = [advice[name] for name in causes if advice[name]]
     ran_out = {
         "limit": f"the limit of {settings.limit:g} batches was reached",
         "prompts": f"all {prompts} prompts were tried or are in flight",
@@ -171,7 +172,7 @@ def explain(
     }.get(reason, "no more groups could be had")
     return (
         f"step {step} cannot be filled: {ran_out}, and {progress}. {counts.given_out} groups were given "
-        f"out{f' ({said})' if said else ''}: {', or '.join(steps) or 'ask for smaller batches'}"
+        f"out{f' ({losses_text})' if losses else ''}: {', or '.join(remedies) or 'ask for smaller batches'}"
     )
 
 
@@ -186,11 +187,15 @@ class InFlight:
 class Fill(Generic[GroupT]):
     """Fills one batch after another with admitted groups.
 
-    A driver calls `begin`; then, until `missing` is 0 or `reason` says why no more may be given out, it draws
-    prompts (`curro.rollout.fill.draw_fresh`) and reports every group that ends, by its ticket, to
-    `admit`, `reject` or `lose`; then it calls `take`. It settles the tickets with the curriculum itself, and
-    those that `release` returns too. No prompt is given out twice for one batch, unless the selection repeats
-    prompts.
+    A driver does for each batch:
+
+    1. It calls `begin`.
+    2. Until `missing` is 0, or `reason` says why no more groups may be given out, it draws prompts with
+       `draw_fresh` and reports every group that ends, by its ticket, to `admit`, `reject` or `lose`.
+    3. It calls `take`, which returns the groups of the batch, and drops the tickets that `release` returns.
+
+    The driver settles the tickets with the curriculum; this class only counts them. No prompt is given out
+    twice for one batch, unless the selection repeats prompts.
 
     Args:
         settings: when to give up, and what to do then.
@@ -208,7 +213,7 @@ class Fill(Generic[GroupT]):
         in_flight: groups that were given out and have not ended, by ticket.
         admitted: groups for this batch, by ticket, in the order in which they ended. What `take` leaves
             stays for the next batch.
-        given: the prompts that this batch has had, by ticket.
+        prompts_given_out: the prompts that this batch has had, by ticket.
         held: open tickets of prompts that were drawn again for this batch. They stay open while it is filled,
             or the same prompts could be drawn for ever.
         exhausted: the curriculum has no prompt left that this batch has not had.
@@ -233,12 +238,12 @@ class Fill(Generic[GroupT]):
         self.n, self.step = 0, 0
         self.in_flight: dict[int, InFlight] = {}
         self.admitted: dict[int, GroupT] = {}
-        self.given: dict[int, int] = {}
+        self.prompts_given_out: dict[int, int] = {}
         self.held: list[int] = []
         self.exhausted = False
         self.failures = 0
-        self._have = self._ended = 0  # admitted groups and groups that ended, as weighed
-        self._given_prompts: set[int] = set()
+        self._have = self._ended = 0  # of admitted groups and of groups that ended, what `weigh` counts
+        self._unique_prompts: set[int] = set()
         self._rejected = RejectedGroups(weigh)
         self._before = replace(self.counts)
 
@@ -257,17 +262,24 @@ class Fill(Generic[GroupT]):
         self._ended = 0
         self._recount()
         carried = self.in_flight.keys() | self.admitted.keys()
-        self._give({ticket: prompt for ticket, prompt in self.given.items() if ticket in carried})
+        self._set_given_out(
+            {ticket: prompt for ticket, prompt in self.prompts_given_out.items() if ticket in carried}
+        )
 
     def restore(self, in_flight: Mapping[int, InFlight], admitted: Mapping[int, tuple[int, GroupT]]) -> None:
-        """Go on with the groups of a saved run: `admitted` has (prompt, group) by ticket."""
+        """Continue with the groups of a saved run.
+
+        Args:
+            in_flight: groups that have not ended, by ticket.
+            admitted: (prompt, group) of the admitted groups that no batch has taken, by ticket.
+        """
         self.in_flight = dict(in_flight)
         self.admitted = {ticket: group for ticket, (_, group) in admitted.items()}
         self.counts.given_out += len(self.in_flight) + len(self.admitted)
         self.counts.admitted += len(self.admitted)
         self._recount()
         prompts = {ticket: group.prompt for ticket, group in self.in_flight.items()}
-        self._give(prompts | {ticket: prompt for ticket, (prompt, _) in admitted.items()})
+        self._set_given_out(prompts | {ticket: prompt for ticket, (prompt, _) in admitted.items()})
 
     @property
     def missing(self) -> int:
@@ -277,7 +289,7 @@ class Fill(Generic[GroupT]):
     @property
     def untried(self) -> float:
         """How many prompts the batch has not had; infinite where prompts may repeat."""
-        return math.inf if self.may_repeat else self.size - len(self._given_prompts)
+        return math.inf if self.may_repeat else self.size - len(self._unique_prompts)
 
     @property
     def batch_counts(self) -> FillCounts:
@@ -295,7 +307,7 @@ class Fill(Generic[GroupT]):
         """The groups of the batch: the admitted ones, and of a short batch what `when_short` says.
 
         Args:
-            reason: what ran out, where it is not for `Fill.reason` to know: "seconds".
+            reason: what ran out, where the driver alone knows it: "seconds".
 
         Raises:
             FillError: the batch is short. The admitted groups stay for the next one.
@@ -325,28 +337,28 @@ class Fill(Generic[GroupT]):
     # ------------------------------ what is given out ------------------------------
 
     def has_had(self, prompts: Iterable[int]) -> np.ndarray:
-        """Whether the batch has had each prompt already; bool (P,)."""
+        """Whether each prompt was already given out for this batch; bool (P,)."""
         if self.may_repeat:
             return np.zeros(len(list(prompts)), np.bool_)
-        return np.array([int(prompt) in self._given_prompts for prompt in prompts], np.bool_)
+        return np.array([int(prompt) in self._unique_prompts for prompt in prompts], np.bool_)
 
     def hold(self, tickets: Iterable[int]) -> None:
-        """Keep the tickets of prompts that were drawn again until `release`."""
+        """Keep the tickets of prompts that were drawn again open until `release`."""
         tickets = [int(ticket) for ticket in tickets]
         self.held += tickets
         self.counts.repeats += len(tickets)
 
     def give_out(self, draw: Draw) -> None:
-        """The groups of this draw are in flight."""
+        """Count the groups of this draw as in flight."""
         self.counts.draws += 1
         self.counts.given_out += len(draw)
         for ticket, prompt in zip(draw.tickets.tolist(), draw.prompts.tolist(), strict=True):
             self.in_flight[ticket] = InFlight(prompt, draw.step)
-            self.given[ticket] = prompt
-            self._given_prompts.add(prompt)
+            self.prompts_given_out[ticket] = prompt
+            self._unique_prompts.add(prompt)
 
     def release(self) -> list[int]:
-        """The held tickets, for the driver to drop: the batch is filled, or given up."""
+        """The held tickets, for the driver to drop when the batch is filled or given up."""
         held, self.held = self.held, []
         return held
 
@@ -357,7 +369,7 @@ class Fill(Generic[GroupT]):
     # ------------------------------ what becomes of a group ------------------------------
 
     def admit(self, ticket: int, group: GroupT) -> None:
-        """The gate let a group in."""
+        """Take in a group that the gate admitted."""
         self._end(ticket)
         self.counts.admitted += 1
         self.failures = 0
@@ -366,10 +378,11 @@ class Fill(Generic[GroupT]):
         self._ended += self.weigh(group)
 
     def reject(self, ticket: int, group: GroupT, *, informativeness: float, reward: float) -> None:
-        """The gate rejected a group of this mean reward.
+        """Count a group that the gate rejected.
 
         Args:
             informativeness: its reward variance; the most informative rejected groups top a short batch up.
+            reward: its mean reward.
         """
         self._end(ticket)
         self.counts.rejected += 1
@@ -380,12 +393,12 @@ class Fill(Generic[GroupT]):
             self._rejected.add(ticket, group, informativeness, self.missing)
 
     def withdraw(self, ticket: int, why: str) -> None:
-        """An admitted group is gone before a batch took it: "filtered" or "expired"."""
+        """Remove an admitted group that no batch will take: `why` is "filtered" or "expired"."""
         self._have -= self.weigh(self.admitted.pop(ticket))
         setattr(self.counts, why, getattr(self.counts, why) + 1)
 
     def lose(self, ticket: int, why: str) -> None:
-        """A group is gone before the curriculum observed it: "failed", "stale" or "cancelled"."""
+        """Count a group that the curriculum will not observe: `why` is "failed", "stale" or "cancelled"."""
         self._end(ticket)
         setattr(self.counts, why, getattr(self.counts, why) + 1)
         self._ended += why in ("failed", "stale")
@@ -410,12 +423,12 @@ class Fill(Generic[GroupT]):
             size += self.weigh(group)
         return taken, size
 
-    def _give(self, given: dict[int, int]) -> None:
-        self.given, self._given_prompts = given, set(given.values())
+    def _set_given_out(self, prompts: dict[int, int]) -> None:
+        self.prompts_given_out, self._unique_prompts = prompts, set(prompts.values())
 
 
 class Port(Protocol):
-    """A `Curriculum`, or what passes calls on to one."""
+    """A `Curriculum`, or a client that forwards calls to one."""
 
     def select(self, n: int, *, step: int, rollouts: int | None = None) -> Draw: ...
 
@@ -423,11 +436,12 @@ class Port(Protocol):
 
 
 def draw_fresh(port: Port, fill: Fill[Any], n: int, *, step: int, rollouts: int | None = None) -> Draw:
-    """As `Curriculum.select`, but no prompt that was given out for the batch before; gives the draw out.
+    """Draws n prompts as `Curriculum.select` does, none that this batch has had, and gives them out.
 
-    A prompt is free as soon as its group is observed, and methods that look for the most informative prompts
-    would choose those that have just been admitted again. The ticket of such a prompt is held, and another
-    prompt is drawn, with its rollouts where there is a budget.
+    A prompt is free as soon as its group is observed, and a method that looks for the most informative
+    prompts would choose those that have just been admitted once more. The ticket of such a prompt is held
+    open, so that the next `select` cannot draw it again, and another prompt is drawn in its place, with its
+    rollouts where there is a budget.
 
     Raises:
         ExhaustedError: fewer than n prompts are free that the batch has not had. Nothing was given out.
@@ -460,5 +474,5 @@ def draw_fresh(port: Port, fill: Fill[Any], n: int, *, step: int, rollouts: int 
 
 
 def sized(draw: Draw, size: int) -> Draw:
-    """The draw, with groups of this size where the curriculum leaves the number of rollouts to the host."""
+    """The draw, with `size` rollouts a prompt where the curriculum leaves their number to the host."""
     return draw if draw.rollouts.any() else replace(draw, rollouts=np.full(len(draw), size))

@@ -1,4 +1,8 @@
-"""Fills batches of admitted groups from an engine, generating many groups at a time."""
+"""Fills batches of admitted groups from an engine, generating many groups at a time.
+
+`Filler` is the fill's asyncio driver: `DrawnGroups` draws the prompts, `curro.rollout.group_tasks` generates,
+scores and settles their groups, and `curro.rollout.fill.Fill` says when the batch is full.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +26,10 @@ from curro.verdicts import Draw
 
 
 class DrawnGroups:
-    """Draws prompts when it has none left.
+    """Draws prompts from the curriculum when a group is asked for and none is queued.
 
-    A method that asks the policy may wait for it as long as for rollouts, so it chooses in a thread of its
-    own while groups go on. Nothing is settled meanwhile: the draws are those that would have come without.
+    A method that asks the policy may wait as long for its answer as for rollouts. So it chooses in a thread
+    of its own, while groups go on. No group is settled meanwhile: the draw is the same as without a thread.
 
     Args:
         curriculum: draws the prompts.
@@ -44,7 +48,7 @@ class DrawnGroups:
         return self._queued.popleft() if self._queued else None
 
     def take_rest(self) -> list[Group]:
-        """The groups that were drawn and not asked for, which are the caller's to drop."""
+        """The groups that were drawn and not asked for; the caller drops them."""
         rest = list(self._queued)
         self._queued.clear()
         return rest
@@ -57,17 +61,19 @@ class DrawnGroups:
         try:
             await wait_for_all([drawing])
         except asyncio.CancelledError:
-            if drawing.exception() is None:  # its tickets are open, and `take_rest` has to find them
+            if drawing.exception() is None:  # its tickets are open, and `take_rest` has to return them
                 self._queue(drawing.result())
             raise
         self._queue(drawing.result())
 
     def _select(self) -> Draw | None:
-        fill, size, curriculum = self.fill, self.rollouts_per_prompt, self.curriculum
+        fill, curriculum = self.fill, self.curriculum
         try:
             if curriculum.has_allocation and curriculum.allocation.needs_budget:
+                # a budget is divided over many prompts at once; over one prompt there is nothing to divide
                 n = int(max(1, min(fill.n, fill.untried)))
-                return draw_fresh(curriculum, fill, n, step=fill.step, rollouts=n * size)
+                rollouts = n * self.rollouts_per_prompt
+                return draw_fresh(curriculum, fill, n, step=fill.step, rollouts=rollouts)
             return draw_fresh(curriculum, fill, 1, step=fill.step)
         except ExhaustedError:
             return None
@@ -75,56 +81,10 @@ class DrawnGroups:
     def _queue(self, draw: Draw | None) -> None:
         if draw is None:
             return
-        alike = [self.rollouts_per_prompt] * len(draw)
-        sizes = draw.rollouts.tolist() if self.curriculum.has_allocation else alike
+        equal_sizes = [self.rollouts_per_prompt] * len(draw)
+        sizes = draw.rollouts.tolist() if self.curriculum.has_allocation else equal_sizes
         rows = zip(draw.prompts.tolist(), draw.tickets.tolist(), sizes, strict=True)
-        self._queued += [Group(prompt, ticket, draw.step, number) for prompt, ticket, number in rows]
-
-
-def check_from(lowest: int, **options: float) -> None:
-    """Refuse numbers below the lowest one, and NaN.
-
-    Raises:
-        ConfigError: names the option.
-    """
-    for name, value in options.items():
-        if not value >= lowest:
-            raise ConfigError(f"{name} is a number from {lowest}, not {value}")
-
-
-def check_seconds(**options: float | None) -> None:
-    """Refuse times that are not above 0; None stands for no limit.
-
-    Raises:
-        ConfigError: names the option.
-    """
-    for name, seconds in options.items():
-        if seconds is not None and not seconds > 0:
-            raise ConfigError(f"{name} is a number of seconds above 0, not {seconds}")
-
-
-def check_least_rollouts(least: int | None, rollouts_per_prompt: int) -> None:
-    """Refuse a group that needs more good rollouts than it has.
-
-    Raises:
-        ConfigError: says how many it has.
-    """
-    check_from(1, least_rollouts=least or 1)
-    if least is not None and least > rollouts_per_prompt:
-        raise ConfigError(f"least_rollouts is at most {rollouts_per_prompt}, not {least}")
-
-
-def check_ends(*, repeats: bool, limit: float, max_seconds: float) -> None:
-    """Refuse a fill that might not end.
-
-    Raises:
-        ConfigError: prompts repeat, and there is neither a limit nor a time.
-    """
-    if repeats and math.isinf(limit) and math.isinf(max_seconds):
-        raise ConfigError(
-            "a selection that repeats prompts never runs out of them: set max_seconds or the fill's "
-            "limit, or a fill whose groups are all rejected would not end"
-        )
+        self._queued += [Group(prompt, ticket, draw.step, size) for prompt, ticket, size in rows]
 
 
 class Filler:
@@ -132,11 +92,11 @@ class Filler:
 
     "Online Difficulty Filtering for Reasoning Oriented RL", algorithm 1 and appendix B: up to C_max groups
     are generated at a time. A group that ends is scored, observed by the curriculum and replaced by the next
-    prompt; once N groups are admitted, the rest is cancelled. A prompt is generated at most once for a batch,
-    unless the selection repeats prompts. Which prompts are drawn depends on the order in which groups end,
-    and on no clock.
+    prompt; once N groups are admitted, the rest are cancelled. A prompt is generated at most once for a
+    batch, unless the selection repeats prompts. Which prompts are drawn depends on the order in which groups
+    end, and on no clock.
 
-    The filler settles every ticket that it draws. The engine stays the caller's to close.
+    The filler settles every ticket that it draws. The caller closes the engine.
 
     Args:
         curriculum: draws the prompts and says which groups are admitted.
@@ -151,16 +111,16 @@ class Filler:
         weights: what named rewards are multiplied by in the reward that is trained on; by default 1 each.
         executor, workers, score_timeout: where a scorer that is not `async` runs, and the seconds that a
             call may take; see `curro.rollout.scoring.Scorer`.
-        max_staleness: how many steps older than its batch a group may be. From 1 on, groups that are in
-            flight when a batch is full go on for the next one; with 0 they are cancelled.
+        max_staleness: how many steps older than its batch a group may be. With 1 or more, groups that are in
+            flight when a batch is full continue for the next one; with 0 they are cancelled.
         timeout: seconds that a request to the engine may take.
         retries: how often rollouts that failed are asked for again, where too few are left.
         least_rollouts: how many of the G rollouts must be good; by default half of them, and at least 2.
-        max_failures: a fill ends with an error when so many groups in a row have failed.
+        max_failures: a fill ends with an error when this many groups in a row have failed.
         max_seconds: how long a fill may take.
 
     Raises:
-        ConfigError: options that no fill could use.
+        ConfigError: an option is out of range, or a fill with these options might never end.
     """
 
     def __init__(
@@ -184,13 +144,18 @@ class Filler:
         max_failures: int = 32,
         max_seconds: float = math.inf,
     ) -> None:
-        check_from(1, rollouts_per_prompt=rollouts_per_prompt, max_in_flight=max_in_flight)
-        check_from(1, max_failures=max_failures)
-        check_from(0, workers=workers, max_staleness=max_staleness, retries=retries)
-        check_seconds(timeout=timeout, score_timeout=score_timeout, max_seconds=max_seconds)
-        check_least_rollouts(least_rollouts, rollouts_per_prompt)
+        _check_from(1, rollouts_per_prompt=rollouts_per_prompt, max_in_flight=max_in_flight)
+        _check_from(1, max_failures=max_failures, least_rollouts=least_rollouts or 1)
+        _check_from(0, workers=workers, max_staleness=max_staleness, retries=retries)
+        _check_seconds(timeout=timeout, score_timeout=score_timeout, max_seconds=max_seconds)
+        if least_rollouts is not None and least_rollouts > rollouts_per_prompt:
+            raise ConfigError(f"least_rollouts is at most {rollouts_per_prompt}, not {least_rollouts}")
         repeats = curriculum.selection.repeats
-        check_ends(repeats=repeats, limit=fill.limit, max_seconds=max_seconds)
+        if repeats and math.isinf(fill.limit) and math.isinf(max_seconds):
+            raise ConfigError(
+                "a selection that repeats prompts never runs out of them: set max_seconds or the fill's "
+                "limit, or a fill whose groups are all rejected would not end"
+            )
         self.curriculum, self.prompts = curriculum, prompts
         self.rollouts_per_prompt, self.max_in_flight = rollouts_per_prompt, max_in_flight
         self.max_staleness, self.max_seconds = max_staleness, max_seconds
@@ -215,47 +180,44 @@ class Filler:
 
     @property
     def in_flight(self) -> int:
-        """How many groups have open tickets: they are queued, generated or scored, or have ended and wait."""
+        """How many groups have open tickets: queued, being generated or scored, or waiting to be observed."""
         return len(self._fill.in_flight)
 
     @property
     def waiting(self) -> int:
-        """How many groups have ended and wait, unobserved, for the next fill."""
+        """How many groups have ended and wait for the next fill to be observed."""
         return len(self._tasks.ended)
 
     @property
     def kept(self) -> int:
-        """How many admitted groups are left of fills that ended in an error; the next batch takes them."""
+        """How many admitted groups no batch has taken, because their fill ended in an error."""
         return len(self._fill.admitted)
 
     async def fill(self, n: int, *, step: int) -> Batch:
         """A batch of n admitted groups.
 
-        However a fill ends, by an error or a cancellation too, its tickets are settled (with
-        `max_staleness` some groups go on), and the groups that were admitted are in the batch, or are kept
-        for the next one, however old they are by then. When a fill returns or raises, the engine has stopped
-        generating what was cancelled, even where the fill was cancelled a second time while it waited.
+        However a fill ends, by an error or a cancellation too, its tickets are settled (with `max_staleness`
+        some groups stay in flight), and the groups that were admitted are in the batch or are kept for the
+        next one, however old they are by then. When a fill returns or raises, the engine has stopped
+        generating what was cancelled, even if the fill was cancelled a second time while it waited for that.
 
         Args:
             n: how many; with `when_short="finish"` the batch may have fewer.
-            step: the training step, for the curriculum; it only grows.
+            step: the training step, for the curriculum; it never decreases.
 
         Raises:
             FillError: prompts or time ran out, or the limit was reached; too many groups in a row failed;
                 another fill is under way, or the filler is closed.
             EngineError: the engine is dead.
             RewardError: the scorer gave something that is no reward, or raised this.
-            ConfigError: n < 1, a step that goes back, or a scorer's processes that do not start.
+            ConfigError: n < 1, a step that decreases, or a scorer's processes that do not start.
         """
         if (n := operator.index(n)) < 1:
             raise ConfigError(f"fill needs n >= 1, not {n}")
-        if self._is_filling or self._is_closed:
-            why = (
-                "the filler is closed"
-                if self._is_closed
-                else "another fill is under way: await one at a time"
-            )
-            raise FillError(f"step {step} cannot be filled: {why}")
+        if self._is_closed:
+            raise FillError(f"step {step} cannot be filled: the filler is closed")
+        if self._is_filling:
+            raise FillError(f"step {step} cannot be filled: another fill is under way: await one at a time")
         self._is_filling = True
         self._fill.begin(n, step)
         until = asyncio.get_running_loop().time() + self.max_seconds
@@ -265,18 +227,23 @@ class Filler:
             self._tasks.count_seconds(True)
             reason = await self._work(until)
         except EngineError:
-            carry = False
+            carry = False  # a dead engine will not finish what is in flight
             raise
         finally:
             self._tasks.count_seconds(False)
             try:
+                # every ticket is settled before anything is awaited: a second cancellation arrives at an
+                # await
                 release(self.curriculum, self._fill.release())
+                # queued groups have cost nothing: the next fill draws afresh, with what was learned until
+                # then
                 for group in self._drawn.take_rest():
                     self._settler.drop(group, "cancelled")
                 if not carry:
                     await self._cancel(self._all())
             finally:
                 self._is_filling = False
+        # the batch is put together last: after an error above, `_fill` keeps its groups for the next batch
         return self._batch(reason)
 
     async def close(self) -> None:
@@ -305,9 +272,14 @@ class Filler:
         return cast(Counts, self._fill.batch_counts)
 
     async def _work(self, until: float) -> str:
-        """Settle groups until the batch is full; otherwise says what ran out, as `Fill.explain` takes it."""
+        """Settle groups until the batch is full or nothing is left to wait for.
+
+        Returns:
+            "seconds" where the time ran out, else an empty string: `Fill.reason` knows everything else.
+        """
         tasks, loop = self._tasks, asyncio.get_running_loop()
         while self._fill.missing:
+            # groups are settled one by one, before others are started: each verdict changes the next draw
             if tasks.ended:
                 self._settler.settle(tasks.ended.popleft())
             elif loop.time() >= until:
@@ -321,7 +293,7 @@ class Filler:
         return ""
 
     async def _start_groups(self) -> None:
-        """Start a group in every free slot, as long as the fill allows and none has ended meanwhile."""
+        """Start a group in every free slot, until the fill allows no more or a group has ended meanwhile."""
         tasks = self._tasks
         while len(tasks.running) < self.max_in_flight and not tasks.ended and not self._fill.reason:
             group = await self._drawn.next()
@@ -335,10 +307,10 @@ class Filler:
             tasks.start(group, text, self.curriculum.table.key(group.prompt))
 
     def _more(self, group: Group) -> int:
-        """How many further rollouts a group gets: as many as the allocation wants, within the limit."""
+        """How many further rollouts a group gets: what the allocation wants, within the limit of the fill."""
         wanted = self._settler.more(group)
-        most = self._fill.settings.limit * max(self._fill.n, 1) * self.rollouts_per_prompt
-        return int(max(0, min(wanted, most - self._batch_counts.rollouts)))
+        limit = self._fill.settings.limit * max(self._fill.n, 1) * self.rollouts_per_prompt
+        return int(max(0, min(wanted, limit - self._batch_counts.rollouts)))
 
     def _batch(self, reason: str) -> Batch:
         try:
@@ -363,3 +335,25 @@ class Filler:
         for group in groups:
             self._settler.drop(group, why)
         await wait_for_all(tasks)
+
+
+def _check_from(lowest: int, **options: float) -> None:
+    """Refuse numbers below the lowest one, and NaN.
+
+    Raises:
+        ConfigError: names the option.
+    """
+    for name, value in options.items():
+        if not value >= lowest:
+            raise ConfigError(f"{name} is a number from {lowest}, not {value}")
+
+
+def _check_seconds(**options: float | None) -> None:
+    """Refuse times that are not above 0; None stands for no limit.
+
+    Raises:
+        ConfigError: names the option.
+    """
+    for name, seconds in options.items():
+        if seconds is not None and not seconds > 0:
+            raise ConfigError(f"{name} is a number of seconds above 0, not {seconds}")

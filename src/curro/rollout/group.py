@@ -1,4 +1,4 @@
-"""A prompt's group on its way into a batch, and the counts of all groups."""
+"""One prompt and its rollouts on their way into a batch, and what a filler counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from curro.verdicts import Verdict
 
 
 class GroupFailed(Exception):
-    """Why a group has no rewards: the engine or the scorer failed it."""
+    """Says why a group has no rewards: its engine or its scorer failed."""
 
 
 @dataclass(eq=False)
@@ -22,13 +22,15 @@ class Group:
 
     Attributes:
         prompt, ticket, step: as `Curriculum.select` gave them.
-        size: G, of this group; it grows where the allocation lets the group go on.
+        size: G of this group; it grows where the allocation lets the group go on.
         asked: how many rollouts the engine was asked for, retries included.
-        rollouts: G of them once generated, failed ones included.
-        rewards: float64 (G,), 0 where not scored; named: its parts, (G,) each, NaN where there is none.
-        scored: bool (G,).
+        rollouts: the G rollouts once they are generated, failed ones included.
+        rewards: float64 (G,), 0 where not scored.
+        scored: bool (G,), False for failed rollouts and for those that the scorer gave None.
+        named: the parts of the reward, float64 (G,) each, NaN where a rollout has no such part.
         error: what ended the group before it had rewards.
-        verdict: the curriculum's, of this one group; admitted, informativeness: as it has them.
+        admitted, informativeness: those of the verdict.
+        verdict: the curriculum's on this group; None until it is observed.
     """
 
     prompt: int
@@ -52,7 +54,7 @@ class Group:
         scored: np.ndarray,
         named: Mapping[str, np.ndarray],
     ) -> None:
-        """Add further rollouts, (G,) each, with their rewards; a part that either side lacks is NaN there."""
+        """Add further rollouts with their rewards, (G,) each; a part that either side lacks is NaN there."""
         before, added = len(self.rollouts), len(rollouts)
         self.named = {
             name: np.concatenate(
@@ -68,15 +70,16 @@ class Group:
 
 @dataclass
 class Counts(FillCounts):
-    """What a filler has done, besides what every fill counts.
+    """What a filler has done: the counts of every fill, and those of its requests to the engine.
 
     Attributes:
         retried: further requests for rollouts that failed.
         rollouts: rollouts that the engine was asked for.
         failed_rollouts: rollouts that came back without a completion, or not at all.
-        wasted_rollouts: rollouts that were asked for and taught nothing, because they failed or their group
-            was dropped.
-        busy_seconds, slot_seconds: seconds of the slots in use, and of all slots, while batches were filled.
+        wasted_rollouts: rollouts that were asked for and of which the curriculum learned nothing, because
+            they failed or their group was dropped.
+        busy_seconds, slot_seconds: seconds in which slots held a group, and of all slots, while batches were
+            filled.
     """
 
     retried: int = 0
@@ -92,5 +95,5 @@ class Counts(FillCounts):
         return 1 - self.busy_seconds / self.slot_seconds if self.slot_seconds else np.nan
 
     def metrics(self) -> dict[str, float]:
-        """As of every fill, and the numbers of this class."""
+        """The counts under the names `fill/...`, and the share of idle slots."""
         return super().metrics() | {"fill/idle_share": self.idle_share}

@@ -1,4 +1,4 @@
-"""A prompt's group on its way into a batch, and the counts of all groups."""
+"""One group's way from a prompt to a verdict: generated and scored in a task of its own, then settled."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from curro.rollout.scoring import Scorer, read_scores
 
 
 class GroupTasks:
-    """Brings groups from their prompts to their rewards.
+    """Generates and scores groups, each in an asyncio task of its own.
 
     Args:
-        engine, scorer, weights: what generates, what scores, and how named rewards are summed.
-        counts: what is asked, retried, lost and busy is counted here.
-        more: how many further rollouts a scored group is to get; 0: it ends.
-        slots: how many groups the engine is to have at a time; for the count of busy seconds.
-        least: a group is scored once so many of its rollouts are good; None: half of them, and at least 2.
+        engine, scorer, weights: what generates, what scores, and what named rewards are multiplied by.
+        counts: where requests, retries, failures and busy seconds are counted.
+        more: how many further rollouts a scored group is to get; with 0 it ends.
+        slots: how many groups may be under way at a time, for the count of busy seconds.
+        least: how many good rollouts a group needs; None: half of them, and at least 2.
         retries: how often missing rollouts are asked for again.
         timeout: seconds that one request to the engine may take.
 
     Attributes:
-        running: groups that are being generated or scored.
-        ended: groups that have rewards or an error, in the order in which they ended.
+        running: the tasks of groups that are being generated or scored.
+        ended: groups that have rewards or an error and wait to be settled, in the order in which they ended.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class GroupTasks:
         self._since: float | None = None
 
     def start(self, group: Group, prompt: Prompt, key: str) -> None:
-        """Start a group's task; the group stands in `ended` when the task has ended."""
+        """Start a group's task; the group is appended to `ended` when the task has ended."""
         self._count_seconds()
         self._count_asked(group, group.size)
         task = asyncio.get_running_loop().create_task(self._run(group, prompt, key))
@@ -65,7 +65,7 @@ class GroupTasks:
         task.add_done_callback(lambda task: self._end(group, task))
 
     async def wait(self, until: float) -> None:
-        """Wait for a group to end, at longest until this time of the event loop."""
+        """Wait until a group ends, but no longer than until this time of the event loop."""
         self._woken = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout_at(until if math.isfinite(until) else None):
@@ -76,7 +76,7 @@ class GroupTasks:
             self._woken = None
 
     def cancel(self, groups: Iterable[Group]) -> list[asyncio.Task[None]]:
-        """Stop groups and forget them at once; returns the tasks that come to an end (`wait_for_all`)."""
+        """Forget groups at once and cancel their tasks, which are returned: they take a while to end."""
         self._count_seconds()
         tasks = []
         for group in groups:
@@ -88,7 +88,7 @@ class GroupTasks:
         return tasks
 
     def count_seconds(self, on: bool) -> None:
-        """Begin or end to count the seconds of busy and of all slots."""
+        """Start or stop counting the seconds of busy slots and of all slots."""
         self._count_seconds()
         self._since = asyncio.get_running_loop().time() if on else None
 
@@ -101,7 +101,7 @@ class GroupTasks:
 
     def _end(self, group: Group, task: asyncio.Task[None]) -> None:
         if group not in self.running:
-            return
+            return  # it was cancelled, and its ticket is settled
         self._count_seconds()
         del self.running[group]
         if task.cancelled():
@@ -118,7 +118,7 @@ class GroupTasks:
                 try:
                     await self._extend(group, wanted, prompt, key)
                 except GroupFailed:
-                    break  # what there is stays a group
+                    break  # the rollouts that it has are a whole group without these
         except Exception as error:
             group.error = error
 
@@ -130,13 +130,18 @@ class GroupTasks:
         """
         rollouts = await self._generate(group, n, prompt)
         good_G = np.array([rollout.error is None for rollout in rollouts])
-        scores = await self.scorer(group.prompt, [one for one in rollouts if one.error is None])
+        scores = await self.scorer(group.prompt, [rollout for rollout in rollouts if rollout.error is None])
         rewards, scored, named = read_scores(scores, good_G, self.weights, key)
         if not scored.any():
             raise GroupFailed("the scorer scored none of its rollouts")
         group.extend(rollouts, rewards, scored, named)
 
     async def _generate(self, group: Group, n: int, prompt: Prompt) -> list[Rollout]:
+        """n rollouts, of which at least `least` are good; those that failed are asked for again.
+
+        Raises:
+            GroupFailed: too few are good after the last retry.
+        """
         missing = list(range(n))
         least = min(n, max(2, -(-n // 2)) if self.least is None else self.least)
         rollouts = [Rollout("", error="not generated")] * n
@@ -144,9 +149,9 @@ class GroupTasks:
             if attempt:
                 self.counts.retried += 1
                 self._count_asked(group, len(missing))
-            for place, rollout in zip(missing, await self._ask(prompt, len(missing)), strict=True):
-                rollouts[place] = rollout
-            missing = [place for place in missing if rollouts[place].error is not None]
+            for i, rollout in zip(missing, await self._ask(prompt, len(missing)), strict=True):
+                rollouts[i] = rollout
+            missing = [i for i in missing if rollouts[i].error is not None]
             self.counts.failed_rollouts += len(missing)
             good = n - len(missing)
             if good >= least:
@@ -161,10 +166,10 @@ class GroupTasks:
         group.asked += n
 
     async def _ask(self, prompt: Prompt, n: int) -> list[Rollout]:
-        """n rollouts of a prompt, whatever the engine does.
+        """n rollouts of a prompt: what the engine does not deliver is a failed rollout that says why.
 
         Raises:
-            EngineError, PromptError: the engine raised it, and to ask again is no use.
+            EngineError, PromptError: the engine raised it, and asking again would be no use.
         """
         try:
             async with asyncio.timeout(self.timeout) as limit:
@@ -184,14 +189,15 @@ class GroupTasks:
             rollouts = []
         task = asyncio.current_task()
         if task is not None and task.cancelling():
-            raise asyncio.CancelledError  # the engine has swallowed it
+            # the engine has swallowed the cancellation, and this group must not be scored any more
+            raise asyncio.CancelledError
         return rollouts + [Rollout("", error=why)] * (n - len(rollouts))
 
 
 async def wait_for_all(tasks: Collection[asyncio.Task[Any]]) -> None:
-    """Wait until all tasks have ended, also where the wait itself is cancelled, once or more often.
+    """Wait until all tasks have ended, even if the wait itself is cancelled, once or more often.
 
-    An engine that is still generating must not meet a model that is already being trained.
+    When a fill returns, its model is trained: no engine may still be generating with it.
 
     Raises:
         CancelledError: the wait was cancelled, and all tasks have ended.
@@ -207,11 +213,11 @@ async def wait_for_all(tasks: Collection[asyncio.Task[Any]]) -> None:
 
 
 class Settler:
-    """Tells the curriculum and the fill what became of each group.
+    """Reports to the curriculum and to the fill what became of each group.
 
     Args:
-        curriculum, fill, counts: the filler's.
-        max_failures: so many groups in a row that fail are an error.
+        curriculum, fill, counts: those of the filler.
+        max_failures: how many groups may fail in a row before that is an error.
     """
 
     def __init__(
@@ -233,10 +239,12 @@ class Settler:
         """Observe or drop a group that has ended.
 
         Raises:
-            EngineError, RewardError, ConfigError: this ended the group.
+            EngineError, RewardError, ConfigError: the error that ended the group is one of these, which no
+                other prompt would mend.
             FillError: too many groups in a row failed.
         """
-        error, kept = group.error, f"{len(self.fill.admitted)} admitted groups are kept for the next fill"
+        error = group.error
+        kept = f"{len(self.fill.admitted)} admitted groups are kept for the next fill"
         if error is None:
             self._observe(group)
             return
@@ -252,18 +260,18 @@ class Settler:
             ) from error
 
     def drop(self, group: Group, why: str) -> None:
-        """Give a group up, counted as `why`: "failed", "stale" or "cancelled"."""
+        """Give a group up and drop its ticket; `why` is "failed", "stale" or "cancelled"."""
         self.fill.lose(group.ticket, why)
         self.counts.wasted_rollouts += group.asked
         release(self.curriculum, [group.ticket])
 
     def take_auxiliary(self) -> tuple[AuxiliarySamples, ...]:
-        """What the method wants the policy trained on besides, of the groups since this was last asked."""
+        """The auxiliary samples of the groups that were observed since this was last called."""
         samples, self._auxiliary_samples = tuple(self._auxiliary_samples), []
         return samples
 
     def _observe(self, group: Group) -> None:
-        """Report a group's rewards to the curriculum, and its verdict to the group and to the fill."""
+        """Report a group's rewards to the curriculum, and the verdict to the group and to the fill."""
         try:
             verdict = self.curriculum.observe([group.ticket], **_reported(group))
         except BaseException:

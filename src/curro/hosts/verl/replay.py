@@ -21,9 +21,9 @@ from curro.runs.writer import Completion
 from curro.verdicts import Verdict
 
 if TYPE_CHECKING:
-    _Host = ReplayBuffer
+    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer as Host
 else:
-    _Host = object
+    Host = object
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ PROMPT = "curro_prompt"
 """The tag of a group that was observed: its prompt, which no ticket in flight tells any more."""
 
 
-class ReportingBuffer(_Host):
+class ReportingBuffer(Host):
     """What is added to verl's buffers, as a class to be mixed in before one of them.
 
     verl decides in every poll which finished groups it throws away, and asks for as many new ones. Here a

@@ -7,8 +7,9 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import transfer_queue as tq
 from omegaconf import open_dict
@@ -19,12 +20,13 @@ from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils as tu
+from verl.utils.config import omega_conf_to_dataclass
 
 from curro.errors import ConfigError
 from curro.evaluation.results import held_out_scores
 from curro.groups import largest_reward
-from curro.hosts.verl.auxiliary_trainer import AuxiliaryTrainer
-from curro.hosts.verl.credit import write_credit
+from curro.hosts.verl.auxiliary import AuxiliaryWorkers, add_auxiliary, ranks_of, rows_divisor
+from curro.hosts.verl.credit import ppo_loss_with_auxiliary, write_credit
 from curro.hosts.verl.owner import CurriculumClient, held_out_rewards, start_owner
 from curro.hosts.verl.policy import RowIdentity, Serving
 from curro.hosts.verl.replay import (
@@ -38,6 +40,11 @@ from curro.hosts.verl.replay import (
 )
 from curro.hosts.verl.settings import FILL_ADVICE, VerlSettings, refuse_conflicts, refuse_large_batch
 from curro.rollout.polled_fill import PolledFill
+
+if TYPE_CHECKING:
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Host
+else:
+    Host = object
 
 
 class DrawnRows(Sampler[int]):
@@ -76,10 +83,10 @@ class DrawnRows(Sampler[int]):
 
 
 FILE = Path("curro") / "curriculum.npz"
-"""Of a checkpoint's folder."""
+"""The curriculum's file in the folder of a checkpoint."""
 
 
-class CurriculumTrainer(AuxiliaryTrainer):
+class CurriculumTrainer(Host):
     """What a curriculum adds to verl's trainers, as a class to be mixed in before one of them.
 
     Attributes:
@@ -101,6 +108,14 @@ class CurriculumTrainer(AuxiliaryTrainer):
     global_steps: int
     train_dataset: Any
     train_dataloader: Any
+    config: Any
+    replay_buffer: Any
+    actor_rollout_wg: Any
+    ref_policy_wg: Any
+    use_reference_policy: bool
+    ref_in_actor: bool
+
+    _auxiliary_rows = 0
 
     def __init__(self, config: Any) -> None:
         self.settings = VerlSettings.read(config.get("curro", None))
@@ -155,7 +170,9 @@ class CurriculumTrainer(AuxiliaryTrainer):
         if self.settings.asks_policy:
             client = self.get_llm_client()
             self.owner.lend(Serving.of(client, self.tokenizer, self.config))
-            self._train_on_auxiliary()
+            # the workers' loss has to add that of the auxiliary samples
+            actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
+            self.actor_rollout_wg.set_loss_fn(partial(ppo_loss_with_auxiliary, actor))
 
     # ------------------------------ which prompts ------------------------------
 
@@ -213,6 +230,46 @@ class CurriculumTrainer(AuxiliaryTrainer):
         if self.settings.advantage is not None:
             write_credit(batch, self.owner.credit)
         return batch
+
+    # ------------------------------ auxiliary samples ------------------------------
+
+    def _balance_batch(self, batch: Any, metrics: dict, *args: Any, **kwargs: Any) -> Any:
+        """verl's balanced batch, with the step's auxiliary samples dealt out over its parts.
+
+        They are added after the balancing because from here on verl cuts the batch into its workers'
+        mini-batches by position, and every mini-batch has to hold equally many of them.
+        """
+        batch = super()._balance_batch(batch, metrics, *args, **kwargs)
+        auxiliary_samples, self.replay_buffer.auxiliary_samples = self.replay_buffer.auxiliary_samples, []
+        self._auxiliary_rows = 0
+        if auxiliary_samples:
+            before = len(batch)
+            self._mini_batches = before // self._mini_batch
+            split = {"ranks": ranks_of(self.actor_rollout_wg, "actor"), "mini_batches": self._mini_batches}
+            own_reference = self.use_reference_policy and not self.ref_in_actor
+            ref_ranks = ranks_of(self.ref_policy_wg, "ref") if own_reference else None
+            divisor = rows_divisor(self.config, **split, ref_ranks=ref_ranks)
+            end = self.tokenizer.eos_token_id
+            batch = add_auxiliary(batch, auxiliary_samples, **split, divisor=divisor, end=end)
+            self._auxiliary_rows = len(batch) - before
+        return batch
+
+    @property
+    def _mini_batch(self) -> int:
+        """The number of rollouts of one optimizer step."""
+        rollout = self.config.actor_rollout_ref
+        return rollout.actor.ppo_mini_batch_size * rollout.rollout.n
+
+    def _update_actor(self, batch: Any, metrics: dict) -> Any:
+        """verl's update; its mini-batches are longer by their share of the auxiliary rows."""
+        plain = self.actor_rollout_wg
+        if self._auxiliary_rows:
+            longer = self._mini_batch + self._auxiliary_rows // self._mini_batches
+            self.actor_rollout_wg = AuxiliaryWorkers(plain, longer)
+        try:
+            return super()._update_actor(batch, metrics)
+        finally:
+            self.actor_rollout_wg = plain
 
     # ------------------------------ checkpoints ------------------------------
 
