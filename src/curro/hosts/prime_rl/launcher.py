@@ -21,28 +21,30 @@ USAGE = "python -m curro.hosts.prime_rl.launcher curro.toml @ orchestrator.toml"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The first argument is a file with the settings of `Curriculum.from_config` and `tasks_per_step`.
+    """Start the orchestrator with a curriculum.
 
-    The other arguments are prime-rl's.
+    Args:
+        arguments: first a file with the settings of `Curriculum.from_config` and `tasks_per_step`, then the
+            arguments of prime-rl; by default those of the command line.
 
     Raises:
         ConfigError: no file, or its settings are wrong; prime-rl has changed where it builds its curriculum.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if not given or not given[0].endswith(".toml"):
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if not arguments or not arguments[0].endswith(".toml"):
         raise ConfigError(f"name the file with the curriculum's settings first: {USAGE}")
-    path = Path(given[0])
+    path = Path(arguments[0])
     if not path.is_file():
         raise ConfigError(f"there is no file {path}: {USAGE}")
     install(read_toml(path))
     from prime_rl.entrypoints import orchestrator
 
-    sys.argv = [sys.argv[0], *given[1:]]
+    sys.argv = [sys.argv[0], *arguments[1:]]
     orchestrator.main()
 
 
 def install(config: Mapping[str, Any]) -> None:
-    """Let every training environment have a curriculum with these settings.
+    """Give every training environment a curriculum with these settings.
 
     Raises:
         ConfigError: they are wrong; prime-rl has changed where it builds its curriculum.

@@ -15,7 +15,7 @@ from curro.errors import ConfigError
 
 
 class Tasks:
-    """What a curriculum is over: the tasks of an environment, by their keys.
+    """The tasks of an environment as `Curriculum` takes a data set, by their keys.
 
     Raises:
         ConfigError: the tasks have no end, or one has no key.
@@ -32,10 +32,10 @@ class Tasks:
 
 
 class CurriculumSampler(TaskSampler):
-    """Gives one task after another, and learns from the groups that prime-rl has finished.
+    """Draws one task after another, and reports the groups that prime-rl has finished.
 
-    prime-rl says nothing of groups that it cancels or that grow too old. So at most `in_flight` tickets are
-    open: the oldest one is dropped for a new one, and a group whose ticket is gone is not learnt from.
+    prime-rl does not report groups that it cancels or that grow too old. So at most `in_flight` tickets are
+    open: the oldest is dropped for a new one, and nothing is learned from a group whose ticket was dropped.
 
     Args:
         curriculum: over the tasks, in their order.
@@ -90,7 +90,7 @@ class CurriculumSampler(TaskSampler):
         return {"curriculum": self.curriculum.state_dict(), "drawn": self.drawn}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on; tasks that were in flight are free again, because prime-rl gives them out anew."""
+        """Continue; tasks that were in flight are free again, because prime-rl gives them out anew."""
         self.curriculum.load_state_dict(state_dict["curriculum"])
         self.drawn = state_dict["drawn"]
         self.curriculum.drop(self.curriculum.ledger.tickets)
@@ -103,7 +103,7 @@ class CurriculumSampler(TaskSampler):
 class CurriculumGate(AdmissionGate):
     """Admits what the curriculum admits; prime-rl asks it right after `CurriculumSampler.observe`.
 
-    A group whose ticket was dropped is not trained on: the curriculum has not learnt from it either.
+    A group whose ticket was dropped is not trained on: the curriculum has not learned from it either.
     """
 
     def __init__(self, sampler: CurriculumSampler) -> None:

@@ -22,25 +22,25 @@ from curro.runs.writer import Completion, KeepRollouts, TicketWriter
 from curro.verdicts import Verdict
 
 TICKET, ROLLOUT = "curro_ticket", "curro_rollout"
-"""Where a sample's metadata have the ticket of its group, and its place in it."""
+"""The keys of a sample's metadata for the ticket of its group and for its number in the group."""
 
-Group = Sequence[Any]
-"""G rollouts of a prompt; a rollout is a sample, or a list of the samples that it was divided into."""
+SlimeGroup = Sequence[Any]
+"""G rollouts of a prompt; a rollout is one sample, or a list of the samples that it was divided into."""
 
 
-def mark(group: Group, ticket: int) -> None:
-    """Write the ticket into a new group's samples; copies of them keep it."""
+def mark(group: SlimeGroup, ticket: int) -> None:
+    """Write the ticket into the metadata of a new group's samples, which copies of them keep."""
     for rollout, sample in enumerate(group):
         sample.metadata = {**(sample.metadata or {}), TICKET: ticket, ROLLOUT: rollout}
 
 
-def ticket_of(group: Group) -> int | None:
-    """The ticket of a group; None where it is not the curriculum's."""
+def ticket_of(group: SlimeGroup) -> int | None:
+    """The ticket of a group; None where the curriculum did not give the group out."""
     first = group[0][0] if isinstance(group[0], list) else group[0]
     return (first.metadata or {}).get(TICKET)
 
 
-def rewards_of(args: Any, group: Group) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def rewards_of(args: Any, group: SlimeGroup) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """The rewards (G,) and their parts, (G,) each; NaN where a rollout failed or has none.
 
     The reward of a rollout that was divided is the mean of its samples' rewards.
@@ -62,7 +62,7 @@ def rewards_of(args: Any, group: Group) -> tuple[np.ndarray, dict[str, np.ndarra
     return rewards_G, parts
 
 
-def completions_of(group: Group) -> list[Completion]:
+def completions_of(group: SlimeGroup) -> list[Completion]:
     """What was generated in each rollout; of one that was divided, the samples' texts one after the other."""
     divided = [rollout if isinstance(rollout, list) else [rollout] for rollout in group]
     return [
@@ -88,26 +88,27 @@ def _part(sample: Any, name: str) -> float:
 
 
 def _mean(numbers: list[float]) -> float:
-    """Of the numbers that there are; NaN where there are none."""
-    there = [number for number in numbers if not np.isnan(number)]
-    return float(np.mean(there)) if there else np.nan
+    """The mean of the numbers that are not NaN; NaN where all are."""
+    known = [number for number in numbers if not np.isnan(number)]
+    return float(np.mean(known)) if known else np.nan
 
 
 NAMES = ("slime", "miles")
+"""The frameworks that have these hooks, the one that is tried first at the front."""
 
 
 def load(name: str) -> Any:
-    """What `name` ("rollout.data_source:RolloutDataSource") is in the framework.
+    """An object of the framework by its module and name, as "rollout.data_source:RolloutDataSource".
 
     Raises:
         ConfigError: neither is installed.
     """
     running = [framework for framework in NAMES if framework in sys.modules]
-    found = running or [framework for framework in NAMES if find_spec(framework)]
-    if not found:
+    installed = running or [framework for framework in NAMES if find_spec(framework)]
+    if not installed:
         raise ConfigError("curro.hosts.slime needs slime or miles: install one of them from its source")
     module, _, attribute = name.partition(":")
-    return getattr(import_module(f"{found[0]}.{module}"), attribute)
+    return getattr(import_module(f"{installed[0]}.{module}"), attribute)
 
 
 HOOKS = "curro.hosts.slime"
@@ -117,7 +118,7 @@ FOLDER, KEEP, MEGABYTES = "run_folder", "keep_rollouts", "keep_megabytes"
 
 @dataclass(frozen=True)
 class SlimeSettings:
-    """What stands under `curro`.
+    """The settings under the key `curro` of slime's configuration.
 
     Attributes:
         curriculum: what `Curriculum.from_config` takes.
@@ -176,7 +177,7 @@ def _need(args: Any, setting: str, hook: str) -> None:
 
 
 SOURCES: dict[int, CurriculumDataSource] = {}
-"""The data source of each `args`, by its identity: slime gives its hooks nothing else."""
+"""The data source of each `args`, by `id(args)`: slime gives its hooks nothing else to find it by."""
 
 ADVICE = {
     "rejected": "widen curro.admission",
@@ -189,8 +190,8 @@ ADVICE = {
 }
 
 
-class Rows:
-    """What a curriculum is over: slime's prompts, with a number for a key."""
+class SlimeRows:
+    """slime's prompts as `Curriculum` takes a data set; the keys are the numbers of the rows."""
 
     def __init__(self, samples: list[Any]) -> None:
         self.keys = [str(number) for number in range(len(samples))]
@@ -220,14 +221,14 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
         if self.dataset is None:
             raise ConfigError("a curriculum chooses among the rows of --prompt-data: give slime its data set")
         self.samples = list(self.dataset.samples)
-        self.curriculum = Curriculum.from_config(self.settings.curriculum, Rows(self.samples))
+        self.curriculum = Curriculum.from_config(self.settings.curriculum, SlimeRows(self.samples))
         repeats = self.curriculum.selection.repeats
         self.fill = PolledFill(
             self.curriculum, self.settings.fill_limit, size=len(self.samples), may_repeat=repeats,
             advice=ADVICE,
         )  # fmt: skip
         self.step = 0
-        self.buffer: list[Group] = []
+        self.buffer: list[SlimeGroup] = []
         self.verdicts: dict[int, Verdict] = {}
         self.is_filling = False
         self._writer: TicketWriter | None = None
@@ -236,8 +237,8 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
     def __len__(self) -> int:
         return len(self.samples)
 
-    def get_samples(self, num_samples: int) -> list[Group]:
-        """So many groups: those that were cut off and came back, then newly drawn ones.
+    def get_samples(self, num_samples: int) -> list[SlimeGroup]:
+        """`num_samples` groups: first those that slime cut off and put back, then newly drawn ones.
 
         Raises:
             FillError: the limit of the batch is reached.
@@ -245,29 +246,29 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
         if not self.is_filling:
             self.fill.begin(self.args.rollout_batch_size, self.step, waiting=())
             self.verdicts, self.is_filling = {}, True
-        found, self.buffer = self.buffer[:num_samples], self.buffer[num_samples:]
-        if missing := num_samples - len(found):
+        groups, self.buffer = self.buffer[:num_samples], self.buffer[num_samples:]
+        if missing := num_samples - len(groups):
             self.fill.check()
             draw = self.fill.draw(missing, step=self.step)
             if self.writer is not None:
                 self.writer.drawn(draw)
-            # the base class makes groups of the next rows of its data set: these are they
+            # the base class makes groups of the next rows of its data set, so these become its data set
             self.dataset.samples, self.sample_offset = [self.samples[prompt] for prompt in draw.prompts], 0
             new = super().get_samples(missing)
             for group, ticket in zip(new, draw.tickets.tolist(), strict=True):
                 mark(group, ticket)
-            found = [*found, *new]
-        return found
+            groups = [*groups, *new]
+        return groups
 
-    def add_samples(self, samples: list[Group]) -> None:
-        """Groups that were cut off, to be gone on with; their tickets stay in flight."""
+    def add_samples(self, samples: list[SlimeGroup]) -> None:
+        """Take back groups that were cut off, to be continued; their tickets stay in flight."""
         self.buffer += samples
 
     def get_buffer_length(self) -> int:
         return len(self.buffer)
 
-    def observe(self, group: Group) -> Verdict | None:
-        """Report a finished group, once; None where it is not the curriculum's."""
+    def observe(self, group: SlimeGroup) -> Verdict | None:
+        """The verdict on a finished group, which is reported once; None if the curriculum did not draw it."""
         ticket = ticket_of(group)
         if ticket is None or ticket in self.verdicts:
             return None if ticket is None else self.verdicts[ticket]
@@ -287,8 +288,8 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
             self.writer.observed(self.step + 1, [ticket], rewards_G[None], verdict, sizes, texts)
         return verdict
 
-    def end_rollout(self, finished: list[Group]) -> None:
-        """A batch is full: observe what was not, and drop the groups that were cut off for good."""
+    def end_rollout(self, finished: list[SlimeGroup]) -> None:
+        """End a batch: observe the groups that no filter was asked about, and drop those that were cut off."""
         for group in finished:
             self.observe(group)
         if not getattr(self.args, "partial_rollout", False):
@@ -314,7 +315,7 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
         self.curriculum.save(_file(self.args.save, rollout_id))
 
     def load(self, rollout_id: int | None = None) -> None:
-        """Go on after this rollout; the groups that were in flight are lost, and their tickets dropped.
+        """Continue after this rollout; the groups that were in flight are lost, and their tickets dropped.
 
         Raises:
             CheckpointError: the folder has a checkpoint, and no curriculum in it.

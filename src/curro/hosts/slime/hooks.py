@@ -1,4 +1,4 @@
-"""What slime calls by the strings of its configuration, each with its own arguments."""
+"""The functions that slime calls by the strings of its configuration."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 from curro.errors import ConfigError
 from curro.hosts.slime import data_source as framework
-from curro.hosts.slime.data_source import ROLLOUT, SOURCES, TICKET, Group
+from curro.hosts.slime.data_source import ROLLOUT, SOURCES, TICKET, SlimeGroup
 
 
-def dynamic_filter(args: Any, samples: Group, **_: Any) -> Any:
-    """`--dynamic-sampling-filter-path`: learn from a finished group, and say whether it is trained on."""
+def dynamic_filter(args: Any, samples: SlimeGroup, **_: Any) -> Any:
+    """`--dynamic-sampling-filter-path`: report a finished group, and say whether it is trained on."""
     output = framework.load("rollout.filter_hub.base_types:DynamicFilterOutput")
     source = SOURCES.get(id(args))
     verdict = None if source is None else source.observe(samples)
@@ -19,7 +19,7 @@ def dynamic_filter(args: Any, samples: Group, **_: Any) -> Any:
     return output(keep=False, reason="curro")
 
 
-def all_samples_process(args: Any, all_groups: list[Group], data_source: Any) -> None:
+def all_samples_process(args: Any, all_groups: list[SlimeGroup], data_source: Any) -> None:
     """`--rollout-all-samples-process-path`: the batch is full."""
     source = SOURCES.get(id(args))
     if source is not None:
@@ -27,7 +27,7 @@ def all_samples_process(args: Any, all_groups: list[Group], data_source: Any) ->
 
 
 def reward_post_process(args: Any, samples: list[Any]) -> tuple[list[float], list[float]]:
-    """`--custom-reward-post-process-path`: the rewards, and what the curriculum credits for them.
+    """`--custom-reward-post-process-path`: the rewards, and the curriculum's credit for them.
 
     Raises:
         ConfigError: a sample that the curriculum did not give out, or no curriculum.
@@ -63,6 +63,6 @@ def log_rollout(
     """`--custom-rollout-log-function-path`: add `curro/...` to what slime logs."""
     source = SOURCES.get(id(args))
     if source is not None and rollout_extra_metrics is not None:
-        found = source.curriculum.metrics() | source.fill.metrics()
-        rollout_extra_metrics |= {f"curro/{name}": number for name, number in found.items()}
+        metrics = source.curriculum.metrics() | source.fill.metrics()
+        rollout_extra_metrics |= {f"curro/{name}": number for name, number in metrics.items()}
     return False

@@ -11,18 +11,17 @@ from tinker_cookbook.rl.types import EnvGroupBuilder, RLDataset
 
 from curro.curriculum import Curriculum
 from curro.errors import CheckpointError, ConfigError, CurroError
-from curro.hosts.tinker import places as credit
-from curro.hosts.tinker.places import Build, CurriculumGroup, Places
+from curro.hosts.tinker.slots import BatchSlots, Build, CurriculumGroup, install_credit
 from curro.policy import refuse_policy
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import TicketWriter
 
 RECENT = 10
-"""States that are kept although no checkpoint has their number yet: the loop saves some of them later."""
+"""How many of the latest states are kept even without a checkpoint of the loop: it may still save theirs."""
 
 
 class SavedCurricula:
-    """One file a batch, `curro/000012.npz`: the curriculum as it was when batches 0 to 11 had ended.
+    """Keeps one file for each batch: `curro/000012.npz` is the curriculum after batches 0 to 11 had ended.
 
     Args:
         log_path: the loop's own folder.
@@ -32,7 +31,7 @@ class SavedCurricula:
         self.log_path, self.folder = log_path, log_path / "curro"
 
     def save(self, curriculum: Curriculum, batch: int) -> None:
-        """Save, and remove the files that the loop cannot go back to."""
+        """Save the state of a batch, and remove the files that the loop cannot resume from."""
         curriculum.save(self._file(batch))
         kept = {record.batch for record in load_checkpoints_file(str(self.log_path))}
         for number, file in self._files().items():
@@ -40,7 +39,7 @@ class SavedCurricula:
                 file.unlink()
 
     def restore(self, curriculum: Curriculum, batch: int) -> None:
-        """Go on at this batch: with its state, or in the asynchronous loop with the latest one before it.
+        """Load the state of this batch, or in the asynchronous loop the latest one before it.
 
         Tickets that were in flight are dropped, and the files of later batches removed: the loop forgets
         those batches too.
@@ -68,7 +67,7 @@ class SavedCurricula:
 
 
 class CurriculumDataset(RLDataset):
-    """Asks the curriculum for the prompts of a batch, and reports to it every group that ends.
+    """Tinker's data set whose batches a curriculum draws, and which reports every group to it that ends.
 
     An `RLDatasetBuilder` makes one; `train.Config` needs `rollout_error_tolerance=FilledGroups()` besides.
 
@@ -80,8 +79,9 @@ class CurriculumDataset(RLDataset):
         batches: how many batches the loop trains on.
         log_path: that of `train.Config`; the curriculum is saved in its folder `curro`, and a loop that
             resumes goes on with what belongs to its batch.
-        fill: what happens to a place in the batch whose groups are all rejected: at the limit "top-up" trains
-            on the place's own most informative one, "finish" gives that no advantages, "error" ends the run.
+        fill: what happens to a slot of the batch whose groups are all rejected when the limit is reached:
+            "top-up" trains on the slot's most informative group, "finish" gives that group no advantages, and
+            "error" ends the run.
         run_folder: where groups and metrics are written to, for `curro watch`; None for nowhere.
 
     Raises:
@@ -107,9 +107,9 @@ class CurriculumDataset(RLDataset):
         self._run_folder = None if run_folder is None else Path(run_folder).expanduser()
         self._writer: TicketWriter | None = None
         self._is_started = False
-        self._latest: Places | None = None
+        self._latest: BatchSlots | None = None
         self._errors: list[CurroError] = []
-        credit.install()
+        install_credit()
 
     def __len__(self) -> int:
         return self.batches
@@ -121,7 +121,7 @@ class CurriculumDataset(RLDataset):
             ConfigError: rollouts are made by an executor.
             CheckpointError: the loop resumes at this batch, and nothing was saved before it.
             ExhaustedError: too few prompts are free.
-            FillError: a place of an earlier batch found no group, and `when_short` is "error".
+            FillError: a slot of an earlier batch found no group, and `when_short` is "error".
         """
         if self._errors:
             raise self._errors[0]  # a strategy that catches the errors of groups has caught it
@@ -135,17 +135,17 @@ class CurriculumDataset(RLDataset):
                 config, table = {"curriculum": self.curriculum.config}, self.curriculum.table
                 self._writer = TicketWriter.of_host(self._run_folder, config, table, index)
             self._is_started = True
-        places = self._latest = self._places(self.groups_per_batch, index, is_batch=True)
-        given = places.draw(self.groups_per_batch, self.groups_per_batch * self.group_size)
-        places.open = len(given)
-        return [CurriculumGroup(self.build, one, places, self._again) for one in given]
+        slots = self._latest = self._slots(self.groups_per_batch, index, is_batch=True)
+        prompts = slots.draw(self.groups_per_batch, self.groups_per_batch * self.group_size)
+        slots.open = len(prompts)
+        return [CurriculumGroup(self.build, prompt, slots, self._one_slot) for prompt in prompts]
 
     def metrics(self) -> dict[str, float]:
         """The curriculum's, and the counts `fill/...` of the latest batch, as they are now."""
         counts = {} if self._latest is None else self._latest.fill.batch_counts.metrics()
         return self.curriculum.metrics() | counts
 
-    def _places(self, n: int, step: int, *, is_batch: bool) -> Places:
+    def _slots(self, n: int, step: int, *, is_batch: bool) -> BatchSlots:
         def end() -> None:
             if is_batch:
                 self.saved.save(self.curriculum, step + 1)
@@ -153,10 +153,10 @@ class CurriculumDataset(RLDataset):
                     self._writer.step(step + 1, self.metrics())
 
         metrics = {f"curro/{name}": number for name, number in self.metrics().items()}
-        return Places(
+        return BatchSlots(
             self.curriculum, self.fill, n, step, self.group_size, metrics, self._errors, end, self._writer
         )
 
-    def _again(self) -> Places:
-        """For a place that the loop runs a second time: a batch of one."""
-        return self._places(1, self.curriculum.step, is_batch=False)
+    def _one_slot(self) -> BatchSlots:
+        """A batch of one slot, for a group that the loop rolls out a second time."""
+        return self._slots(1, self.curriculum.step, is_batch=False)

@@ -1,4 +1,4 @@
-"""Rolls a place of the batch out: one prompt after another, until the gate lets a group in."""
+"""Rolls a slot of the batch out: one prompt after another, until the gate lets a group in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tinker_cookbook.rl.rollout_strategy import FailFast, RolloutResult, Rollout
 from tinker_cookbook.rl.rollouts import do_group_rollout
 from tinker_cookbook.rl.types import EnvGroupBuilder, Trajectory, TrajectoryGroup
 
-from curro.hosts.tinker.places import CreditedTrajectories, CurriculumGroup, Given
+from curro.hosts.tinker.slots import AssignedPrompt, CreditedTrajectories, CurriculumGroup
 from curro.runs.writer import Completion
 from curro.verdicts import Verdict
 
@@ -36,7 +36,7 @@ class FilledGroups(RolloutStrategy):
         return self.inner.catches_group_errors
 
     async def execute(self, env_group_builder: EnvGroupBuilder, policy: TokenCompleter) -> RolloutResult:
-        """The trajectories of the group that ends the place.
+        """The trajectories of the group that ends the slot.
 
         Raises:
             FillError: no group was admitted, and `when_short` is "error".
@@ -44,65 +44,65 @@ class FilledGroups(RolloutStrategy):
         """
         if not isinstance(env_group_builder, CurriculumGroup):
             return await self.inner.execute(env_group_builder, policy)
-        place = env_group_builder
-        given = place.begin()
-        places = place.places
+        slot = env_group_builder
+        assigned = slot.begin()
+        slots = slot.slots
         try:
-            group, verdict = await self._until_admitted(place, given, policy)
+            group, verdict = await self._until_admitted(slot, assigned, policy)
         finally:
-            place.given = None
-            places.end()
-        place.final_rewards = [
-            (reward, metrics | places.metrics)
+            slot.assigned = None
+            slots.end()
+        slot.final_rewards = [
+            (reward, metrics | slots.metrics)
             for reward, metrics in zip(group.final_rewards_G, group.metrics_G, strict=True)
         ]
         trajectories = CreditedTrajectories(
-            group.trajectories_G, verdict, group.get_total_rewards(), places.curriculum.credit
+            group.trajectories_G, verdict, group.get_total_rewards(), slots.curriculum.credit
         )
         return RolloutResult(trajectories, [], group.rollout_errors)
 
     async def _until_admitted(
-        self, place: CurriculumGroup, given: Given | None, policy: TokenCompleter
+        self, slot: CurriculumGroup, assigned: AssignedPrompt | None, policy: TokenCompleter
     ) -> tuple[TrajectoryGroup, Verdict]:
-        places, best, failed = place.places, None, None
-        while given is not None:
+        slots, best, failed = slot.slots, None, None
+        while assigned is not None:
             try:
-                found = await self._group(place, given, policy)
+                group, verdict = await self._group(slot, assigned, policy)
             except Exception as error:
                 if not self.catches_group_errors:
                     raise
                 failed = error
             else:
-                if found[1].admitted[0]:
-                    return found
-                if best is None or found[1].informativeness[0] > best[1].informativeness[0]:
-                    best = found
-            given = places.replace(given)
+                if verdict.admitted[0]:
+                    return group, verdict
+                if best is None or verdict.informativeness[0] > best[1].informativeness[0]:
+                    best = group, verdict
+            assigned = slots.replace(assigned)
         if best is None:
             assert failed is not None
             raise failed
-        return best[0], places.short(best[1])
+        return best[0], slots.short(best[1])
 
     async def _group(
-        self, place: CurriculumGroup, given: Given, policy: TokenCompleter
+        self, slot: CurriculumGroup, assigned: AssignedPrompt, policy: TokenCompleter
     ) -> tuple[TrajectoryGroup, Verdict]:
         """The finished group of a prompt, observed; its ticket is settled however this ends."""
-        places, group, number = place.places, None, given.rollouts
+        slots, group, number = slot.slots, None, assigned.rollouts
         try:
             while number:
                 part = await do_group_rollout(
-                    place.builder(given, number), policy, strategy=self.inner, termination=self.termination
+                    slot.builder(assigned, number), policy, strategy=self.inner, termination=self.termination
                 )
                 group = part if group is None else _joined(group, part)
                 rewards_G, named = np.array(group.get_total_rewards()), _named(group)
                 completions = list(map(_completion, group.trajectories_G))
-                number = places.more(given, rewards_G, named)
-            verdict = places.observe(given, rewards_G, named, completions)
+                number = slots.more(assigned, rewards_G, named)
+            verdict = slots.observe(assigned, rewards_G, named, completions)
         except Exception:
-            places.lose(given, "failed")
+            slots.lose(assigned, "failed")
             raise
         except BaseException:
-            places.lose(given, "cancelled")
+            slots.lose(assigned, "cancelled")
             raise
         return group, verdict
 

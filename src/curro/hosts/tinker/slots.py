@@ -1,4 +1,8 @@
-"""The fill as Tinker's loop drives it: a batch is so many places, and each place ends with one group."""
+"""The fill as Tinker's loop drives it: a batch has so many slots, and each slot ends with one group.
+
+The loop rolls all slots out at the same time. A slot whose group the gate rejects is given another prompt,
+until a group is admitted or the fill allows no more.
+"""
 
 from __future__ import annotations
 
@@ -22,28 +26,28 @@ ADVICE = {"stale": "", "filtered": "", "expired": "", "failed": "look for their 
 
 
 @dataclass(frozen=True)
-class Given:
-    """A prompt in flight: its number, its ticket, and how many rollouts it is to get."""
+class AssignedPrompt:
+    """The prompt that a slot rolls out: its number, its ticket, and how many rollouts it gets."""
 
     prompt: int
     ticket: int
     rollouts: int
 
 
-class Places:
-    """Gives the places of one batch their prompts, and settles the tickets.
+class BatchSlots:
+    """Draws the prompts for the slots of one batch, and settles their tickets.
 
     Args:
-        n: how many places.
+        n: how many slots.
         step: the batch's number, which is the training step of the loop.
         group_size: rollouts of a prompt where the curriculum has no allocation.
         metrics: what the loop logs with each rollout.
-        errors: where errors go that end the run, whatever the loop makes of them.
-        on_end: called when every place has ended.
+        errors: a list to which errors are appended that have to end the run, even if the loop catches them.
+        on_end: called when every slot has ended.
         writer: of the run folder; None where there is none.
 
     Attributes:
-        open: places that have not ended.
+        open: slots that have not ended.
     """
 
     def __init__(
@@ -67,7 +71,7 @@ class Places:
         self.fill.begin(n, step)
         self.open = n
 
-    def draw(self, n: int, budget: int) -> list[Given]:
+    def draw(self, n: int, budget: int) -> list[AssignedPrompt]:
         """The next n prompts; fewer where the allocation gives some of them none of the budget."""
         has_budget = self.curriculum.has_allocation and self.curriculum.allocation.needs_budget
         step = max(self.fill.step, self.curriculum.step)  # the asynchronous loop has begun a later batch
@@ -76,31 +80,31 @@ class Places:
             self.writer.drawn(draw)
         sizes_P = np.where(draw.rollouts > 0, draw.rollouts, self.group_size)
         return [
-            Given(*row)
+            AssignedPrompt(*row)
             for row in zip(draw.prompts.tolist(), draw.tickets.tolist(), sizes_P.tolist(), strict=True)
         ]
 
-    def replace(self, given: Given) -> Given | None:
-        """Another prompt for a place whose group was not admitted; None where no more may be given out."""
+    def replace(self, assigned: AssignedPrompt) -> AssignedPrompt | None:
+        """Another prompt for a slot whose group was not admitted; None where no more may be given out."""
         if self.fill.reason:
             return None
         try:
-            return self.draw(1, given.rollouts)[0]
+            return self.draw(1, assigned.rollouts)[0]
         except ExhaustedError:
             return None
 
-    def more(self, given: Given, rewards: np.ndarray, named: Mapping[str, np.ndarray]) -> int:
+    def more(self, assigned: AssignedPrompt, rewards: np.ndarray, named: Mapping[str, np.ndarray]) -> int:
         """How many further rollouts the prompt gets before its group is observed (`Curriculum.more`)."""
         parts = {name: part[None] for name, part in named.items()}
         return int(
-            self.curriculum.more([given.ticket], rewards[None], scored=~np.isnan(rewards)[None], named=parts)[
-                0
-            ]
+            self.curriculum.more(
+                [assigned.ticket], rewards[None], scored=~np.isnan(rewards)[None], named=parts
+            )[0]
         )
 
     def observe(
         self,
-        given: Given,
+        assigned: AssignedPrompt,
         rewards: np.ndarray,
         named: Mapping[str, np.ndarray],
         completions: Sequence[Completion],
@@ -114,30 +118,30 @@ class Places:
         """
         scored = ~np.isnan(rewards)
         parts = {name: part[None] for name, part in named.items()}
-        verdict = self.curriculum.observe([given.ticket], rewards[None], scored=scored[None], named=parts)
+        verdict = self.curriculum.observe([assigned.ticket], rewards[None], scored=scored[None], named=parts)
         if self.writer is not None:
             size = np.array([len(rewards)])
             self.writer.observed(
-                self.fill.step + 1, [given.ticket], rewards[None], verdict, size, [completions]
+                self.fill.step + 1, [assigned.ticket], rewards[None], verdict, size, [completions]
             )
         if not scored.any():
-            self.fill.lose(given.ticket, "failed")
+            self.fill.lose(assigned.ticket, "failed")
         elif verdict.admitted[0]:
-            self.fill.admit(given.ticket, given.ticket)
+            self.fill.admit(assigned.ticket, assigned.ticket)
         else:
             variance, mean = float(verdict.informativeness[0]), float(rewards[scored].mean())
-            self.fill.reject(given.ticket, given.ticket, informativeness=variance, reward=mean)
+            self.fill.reject(assigned.ticket, assigned.ticket, informativeness=variance, reward=mean)
         return verdict
 
-    def lose(self, given: Given, why: str) -> None:
+    def lose(self, assigned: AssignedPrompt, why: str) -> None:
         """Drop the ticket of a group that has no rewards: "failed" or "cancelled"."""
-        self.fill.lose(given.ticket, why)
-        self.curriculum.drop([given.ticket])
+        self.fill.lose(assigned.ticket, why)
+        self.curriculum.drop([assigned.ticket])
         if self.writer is not None:
-            self.writer.dropped([given.ticket])
+            self.writer.dropped([assigned.ticket])
 
     def short(self, verdict: Verdict) -> Verdict:
-        """The verdict on the most informative group of a place that has none that was admitted.
+        """The verdict on the most informative group of a slot that has none that was admitted.
 
         Raises:
             FillError: the settings ask for that.
@@ -151,12 +155,12 @@ class Places:
         return verdict
 
     def fatal(self, error: CurroError) -> CurroError:
-        """The error, which the data set raises again if the loop goes on."""
+        """Note an error, which the data set raises again if the loop continues, and return it."""
         self.errors.append(error)
         return error
 
     def end(self) -> None:
-        """One place has ended; after the last one, the tickets that were held are dropped."""
+        """One slot has ended; after the last one, the tickets that were held are dropped."""
         self.open -= 1
         if self.open == 0:
             if held := self.fill.release():
@@ -169,37 +173,39 @@ Build = Callable[[int, int], EnvGroupBuilder]
 
 
 class CurriculumGroup(EnvGroupBuilder):
-    """One place; `FilledGroups` rolls it out.
+    """One slot of a batch, which `FilledGroups` rolls out.
 
     Attributes:
-        given: the prompt in flight; None once its group has ended.
-        places: of the batch.
-        final_rewards: what the group that ended the place had as rewards and metrics, one a trajectory.
+        assigned: the prompt in flight; None once the slot has ended.
+        slots: all slots of the batch.
+        final_rewards: (reward, metrics) of each trajectory of the group that ended the slot.
     """
 
-    def __init__(self, build: Build, given: Given, places: Places, again: Callable[[], Places]) -> None:
-        self.build, self.places, self._again = build, places, again
-        self.given: Given | None = given
+    def __init__(
+        self, build: Build, assigned: AssignedPrompt, slots: BatchSlots, one_slot: Callable[[], BatchSlots]
+    ) -> None:
+        self.build, self.slots, self._one_slot = build, slots, one_slot
+        self.assigned: AssignedPrompt | None = assigned
         self.final_rewards: list[tuple[float, Metrics]] = []
-        self._builder = build(given.prompt, given.rollouts)
+        self._builder = build(assigned.prompt, assigned.rollouts)
 
-    def begin(self) -> Given:
-        """The prompt to roll out first: the one of the batch, or a new one where the place has ended before.
+    def begin(self) -> AssignedPrompt:
+        """The prompt to roll out first: that of the batch, or a new one if the slot has ended before.
 
-        Tinker's asynchronous loop puts a place back whose group has become too old.
+        Tinker's asynchronous loop rolls a slot out again when its group has become too old to be trained on.
         """
-        if self.given is None:
-            self.places = self._again()
-            self.given = self.places.draw(1, self.places.group_size)[0]
-        return self.given
+        if self.assigned is None:
+            self.slots = self._one_slot()
+            self.assigned = self.slots.draw(1, self.slots.group_size)[0]
+        return self.assigned
 
-    def builder(self, given: Given, rollouts: int | None = None) -> EnvGroupBuilder:
+    def builder(self, assigned: AssignedPrompt, rollouts: int | None = None) -> EnvGroupBuilder:
         """The builder of this prompt's environments."""
-        self._builder = self.build(given.prompt, given.rollouts if rollouts is None else rollouts)
+        self._builder = self.build(assigned.prompt, assigned.rollouts if rollouts is None else rollouts)
         return self._builder
 
     async def make_envs(self) -> Sequence[Env]:
-        raise self.places.fatal(
+        raise self.slots.fatal(
             ConfigError(
                 "the loop rolls the curriculum's groups out by itself: pass rollout_error_tolerance="
                 "curro.hosts.tinker.FilledGroups() to tinker_cookbook.rl.train.Config"
@@ -270,6 +276,6 @@ def credited_advantages(trajectory_groups_P: list[TrajectoryGroup]) -> list[torc
     return advantages_P
 
 
-def install() -> None:
-    """Let the loops ask `credited_advantages`; the cookbook has no setting for it."""
+def install_credit() -> None:
+    """Make the cookbook's loops call `credited_advantages`: they have no setting for it."""
     train.compute_advantages = credited_advantages
