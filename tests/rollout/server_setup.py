@@ -99,6 +99,8 @@ class FakeServer:
         first: answers before all others: a status, or raw bytes of a stream.
         pause: seconds between two tokens.
         strict: refuse fields that are not in `known`.
+        streaming: "yes"; "ignored" answers in one JSON document whatever was asked for, and "refused" does so
+            only where no stream is asked for.
         requests: the bodies that came, in order.
         most: the most requests that were answered at one time.
         hung_up: set when a client closed the connection before the end.
@@ -111,7 +113,7 @@ class FakeServer:
         self.known = {"model", "prompt", "messages", "max_tokens", "temperature", "top_p", "n", "stream"}
         self.known.add("logprobs")
         self.first: list[int | bytes] = []
-        self.models = ["tiny"]
+        self.models, self.streaming = ["tiny"], "yes"
         self.requests: list[dict[str, Any]] = []
         self.most, self._open = 0, 0
         self._lock = threading.Lock()
@@ -137,6 +139,32 @@ class FakeServer:
                     choice["token_ids"] = [token]
                 yield {"id": "x", "choices": [choice]}
 
+    def whole(self, body: dict[str, Any]) -> dict[str, Any]:
+        """All chunks in one document, as servers answer that do not stream."""
+        chat = "messages" in body
+        choices: dict[int, dict[str, Any]] = {}
+        for chunk in self.chunks(body):
+            (part,) = chunk["choices"]
+            text = part.pop("delta")["content"] if chat else part.pop("text")
+            if part["index"] not in choices:
+                choices[part["index"]] = part | {"text": text}
+                continue
+            choice = choices[part["index"]]
+            choice["text"] += text
+            choice["finish_reason"] = part["finish_reason"]
+            if "token_ids" in part:
+                choice["token_ids"] += part["token_ids"]
+            for name, values in part.get("logprobs", {}).items():
+                choice["logprobs"][name] += values
+        for choice in choices.values():
+            if chat:
+                choice["message"] = {"role": "assistant", "content": choice.pop("text")}
+        return {
+            "id": "x",
+            "choices": list(choices.values()),
+            "usage": {"completion_tokens": len(self.pieces)},
+        }
+
     def enter(self, change: int) -> None:
         with self._lock:
             self._open += change
@@ -160,9 +188,16 @@ def _handler(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
             if fake.shape == "vllm" and body["temperature"] < 1e-5 and body["n"] > 1:
                 self._plain(400, {"error": {"message": "n must be 1 when using greedy sampling"}})
                 return
+            if fake.streaming == "refused" and body["stream"]:
+                self._plain(400, {"error": {"message": "Streaming is not supported by this model"}})
+                return
             special = fake.first.pop(0) if fake.first else None
             if isinstance(special, int):
                 self._plain(special, {"error": {"message": "out of order"}})
+                return
+            if fake.streaming != "yes":
+                answer = fake.whole(body) if special is None else json.loads(special)
+                self._plain(200, answer, "application/json; charset=utf-8")
                 return
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
@@ -181,10 +216,10 @@ def _handler(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
             finally:
                 fake.enter(-1)
 
-        def _plain(self, status: int, answer: dict[str, Any]) -> None:
+        def _plain(self, status: int, answer: Any, media_type: str = "application/json") -> None:
             data = json.dumps(answer).encode()
             self.send_response(status)
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", media_type)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)

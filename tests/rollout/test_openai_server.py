@@ -13,7 +13,7 @@ from tests.rollout.server_setup import FakeServer, save_models, transformers_ser
 from curro import Curriculum
 from curro.errors import ConfigError, EngineError, PromptError
 from curro.lab import load
-from curro.rollout.engines.openai_requests import Completion, gather
+from curro.rollout.engines.openai_requests import StreamedChoice, gather
 from curro.rollout.engines.openai_server import OpenAIEngine
 from curro.rollout.filler import Filler
 
@@ -221,6 +221,71 @@ def test_truncated_and_empty_texts_are_completions():
         fake.finish, fake.pieces = "stop", [("", 2, -0.5)]
         empty = rollouts(url)[0][0]
     assert (empty.text, empty.token_ids, empty.finish, empty.error) == ("", (2,), "stop", None)
+
+
+# servers that do not stream
+
+
+@pytest.mark.parametrize("prompt", ["3afc=", [{"role": "user", "content": "3afc="}]])
+@pytest.mark.parametrize("shape", ["vllm", "sglang", "names"])
+@pytest.mark.parametrize("streaming", ["ignored", "refused"])
+def test_an_answer_in_one_piece_is_read_like_a_stream(streaming, shape, prompt):
+    fake = FakeServer(shape)
+    fake.streaming = streaming
+    with fake.running() as url:
+        answers, metrics = rollouts(url, prompt, 3)
+    assert len(answers) == 3
+    for rollout in answers:
+        assert (rollout.text, rollout.token_ids, rollout.finish) == ("40", (11, 7, 2), "stop")
+        assert rollout.logprobs == (-0.5, -0.25, -0.125)
+    # where streams are refused, one more request finds that out; all others then ask for none
+    streams = [body["stream"] for body in fake.requests]
+    assert streams == ([True, True] if streaming == "ignored" else [True, False, False])
+    assert metrics["engine/failed"] == metrics["engine/retries"] == 0
+
+
+@pytest.mark.parametrize("streaming", ["ignored", "refused"])
+def test_a_strict_server_of_text_alone_need_not_stream(streaming):
+    tokenizer = load("chains")[1]
+    fake = FakeServer("text")
+    fake.strict, fake.streaming = True, streaming
+    fake.pieces = [("4", 0, 0.0), ("0", 0, 0.0), ("", 0, 0.0)]
+    with fake.running() as url:
+        answers, metrics = rollouts(url, n=2, tokenizer=tokenizer)
+    assert [rollout.text for rollout in answers] == ["40"] * 2
+    # the server counts 3 tokens: the two digits and the end
+    assert {rollout.token_ids for rollout in answers} == {
+        (*tokenizer("40", add_special_tokens=False)["input_ids"], tokenizer.eos_token_id)
+    }
+    assert metrics["engine/not_round_trip"] == 0
+
+
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [
+        (b'{"error": {"message": "out of memory"}}', "the server failed in its answer: out of memory"),
+        (b'{"error": "out of memory"}', "the server failed in its answer: out of memory"),
+        (b'{"choices": [{"index": 0, "text": "4", "finish_reason": null}]}', "before its end"),
+        (b'{"choices": []}', "before its end"),
+        (b'["choices"]', "before its end"),
+        (b"17", "before its end"),
+    ],
+)
+def test_an_answer_in_one_piece_that_is_broken_is_asked_for_again(trouble, said):
+    fake = FakeServer()
+    fake.streaming = "ignored"
+    with fake.running() as url:
+
+        async def use(engine):
+            await engine.capabilities()
+            fake.first = [trouble]
+            recovered = await engine.generate("3afc=", 2)
+            fake.first = [trouble] * 2
+            return recovered, await engine.generate("3afc=", 2)
+
+        (recovered, lost), _ = with_engine(use, url, retries=1)
+    assert [rollout.error for rollout in recovered] == [None, None]
+    assert all(said in rollout.error for rollout in lost)
 
 
 # what goes wrong
@@ -441,10 +506,10 @@ def test_chunks_of_any_shape_are_survived(chunk):
 
 
 def test_ids_and_logprobs_that_make_no_sense_are_left_out():
-    choice = Completion()
+    choice = StreamedChoice()
     choice.add({"text": "\ud83d", "token_ids": [1, True, -4], "finish_reason": "stop"})
     assert choice.token_ids is None
-    choice = Completion()
+    choice = StreamedChoice()
     choice.add({"text": "\ud83d", "token_ids": [1, 2], "logprobs": {"token_logprobs": [-1.0, None]}})
     choice.add({"text": "\ude00\ud83d", "finish_reason": "eos"})
     rollout = choice.rollout(with_logprobs=True, token_ids=choice.token_ids)
@@ -452,5 +517,5 @@ def test_ids_and_logprobs_that_make_no_sense_are_left_out():
 
 
 def test_a_completion_that_the_server_withholds_is_a_failed_rollout():
-    choice = Completion(pieces=["half"], finish="abort")
+    choice = StreamedChoice(pieces=["half"], finish="abort")
     assert "'abort'" in choice.rollout(with_logprobs=True, token_ids=None).error

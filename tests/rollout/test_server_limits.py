@@ -57,9 +57,9 @@ class Handler(BaseHTTPRequestHandler):
         self.hostile.requests += 1
         self.hostile.answer(self)
 
-    def begin(self, status: int = 200, **headers: str) -> None:
+    def begin(self, status: int = 200, media_type: str = "text/event-stream", **headers: str) -> None:
         self.send_response(status)
-        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Content-Type", media_type)
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
@@ -100,6 +100,14 @@ def endless_event(handler: Handler) -> None:
         pass
 
 
+def endless_document(handler: Handler) -> None:
+    """One JSON document, as servers answer that do not stream."""
+    handler.begin(media_type="application/json")
+    handler.write(b'{"choices": [{"index": 0, "text": "')
+    while handler.write(BLOCK):
+        pass
+
+
 def compressed(handler: Handler) -> None:
     handler.begin(Content_Encoding="gzip")
     handler.write(gzip.compress(b"data: " + b"0" * 50_000_000))
@@ -127,6 +135,7 @@ def asked(url: str, model: str | None = "tiny", max_new_tokens: int = 16) -> obj
         (endless_events, "the server's answer has more than 4,259,840 bytes"),
         (endless_event, "the server's answer has more than 4,259,840 bytes"),
         (endless_error, "has more than"),
+        (endless_document, "a line of the server's answer has more than 4,259,840 bytes"),
         (compressed, "the server's answer is compressed"),
     ],
 )
@@ -152,6 +161,34 @@ def test_as_many_bytes_as_the_tokens_asked_for_can_have_are_read():
     with hostile.running() as url:
         first, _ = asked(url, max_new_tokens=2_000)
     assert len(first.text) == pieces * 4_000 + 1
+
+
+def test_a_document_of_several_completions_may_be_one_line():
+    """4 MB and 2,048 bytes for each of 2 x 2,000 tokens are allowed, though a line of a stream has fewer."""
+    length = 5_000_000
+
+    def long(handler: Handler) -> None:
+        handler.begin(media_type="application/json")
+        texts = ", ".join(
+            f'{{"index": {i}, "text": "{"y" * length}", "finish_reason": "stop"}}' for i in range(2)
+        )
+        handler.write(f'{{"choices": [{texts}]}}'.encode())
+
+    hostile = Hostile(long)
+    with hostile.running() as url:
+        rollouts = asked(url, max_new_tokens=2_000)
+    assert [len(rollout.text) for rollout in rollouts] == [length] * 2
+
+
+def test_a_document_nested_without_end_is_no_json():
+    def nested(handler: Handler) -> None:
+        handler.begin(media_type="application/json")
+        handler.write(b"[" * 100_000)
+
+    hostile = Hostile(nested)
+    with hostile.running() as url:
+        rollouts = asked(url)
+    assert all("no JSON" in rollout.error for rollout in rollouts)
 
 
 def test_a_list_of_models_without_end():

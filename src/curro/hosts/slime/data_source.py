@@ -289,7 +289,7 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
         return verdict
 
     def end_rollout(self, finished: list[SlimeGroup]) -> None:
-        """End a batch: observe the groups that no filter was asked about, and drop those that were cut off."""
+        """End a batch: observe the groups that no filter was asked about, drop those that were cut off."""
         for group in finished:
             self.observe(group)
         if not getattr(self.args, "partial_rollout", False):

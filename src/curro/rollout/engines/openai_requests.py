@@ -1,10 +1,15 @@
-"""Streaming requests to an OpenAI-compatible server, repeated where that may help."""
+"""Requests to an OpenAI-compatible server, repeated where that may help.
+
+Requests ask for a stream. Servers that ignore that answer with one JSON document, which is read as the only
+chunk of a stream.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
 import importlib
+import json
 import math
 import random
 from collections.abc import AsyncIterator, Mapping
@@ -20,16 +25,19 @@ except ImportError:
     raise ImportError("OpenAIEngine needs the package openai: pip install 'curro[server]'") from None
 
 _BROKEN = ("abort", "error", "content_filter")
-"""Reasons to finish that are neither the model's own nor the limit: there is no completion."""
+"""Reasons to finish with which a server withholds the completion, or has none."""
 
 
 @dataclass
-class Completion:
-    """One completion as it arrives.
+class StreamedChoice:
+    """One completion of an answer, put together from the chunks in which it arrives.
 
     Attributes:
-        finish: the server's reason; None while the choice is open.
-        total: completion tokens as the server counts them, where it tells for this choice alone.
+        pieces: the parts of the text.
+        ids, names, logprobs: of the tokens, as the server sent them.
+        has_ids: whether it sent ids.
+        finish: the server's reason to finish; None while the choice is open.
+        total: the number of tokens by the server's count, where it counts this choice alone.
     """
 
     pieces: list[str] = field(default_factory=list)
@@ -41,9 +49,9 @@ class Completion:
     total: int | None = None
 
     def add(self, part: Mapping[str, Any]) -> None:
-        """Take in a chunk's part of this choice."""
-        delta = part.get("delta")
-        piece = delta.get("content") if isinstance(delta, Mapping) else part.get("text")
+        """Take in a chunk's part of this choice; a whole answer has `message` where a chunk has `delta`."""
+        message = part.get("delta", part.get("message"))
+        piece = message.get("content") if isinstance(message, Mapping) else part.get("text")
         if isinstance(piece, str):
             self.pieces.append(piece)
         for name in ("token_ids", "response_token_ids"):
@@ -82,7 +90,7 @@ class Completion:
 
         Args:
             with_logprobs: whether the server's log-probabilities are of the distribution sampled from.
-            token_ids: the tokens; log-probabilities that do not fit them one by one are left out.
+            token_ids: the tokens; log-probabilities are left out unless there is one for each of them.
         """
         if self.finish in _BROKEN:
             return Rollout("", error=f"the server ended the completion with {self.finish!r}")
@@ -96,15 +104,15 @@ class Completion:
         )
 
 
-def gather(choices: dict[int, Completion], chunk: Any) -> None:
-    """Take a chunk of the stream into the choices, by their index. Anything else in it is passed over."""
+def gather(choices: dict[int, StreamedChoice], chunk: Any) -> None:
+    """Add a chunk of a stream, or a whole answer, to the choices by their index; ignore the rest of it."""
     if not isinstance(chunk, Mapping):
         return
     parts = chunk.get("choices")
     for part in parts if isinstance(parts, list) else []:
         index = part.get("index", 0) if isinstance(part, Mapping) else None
         if type(index) is int:
-            choices.setdefault(index, Completion()).add(part)
+            choices.setdefault(index, StreamedChoice()).add(part)
     usage = chunk.get("usage")
     if isinstance(usage, Mapping) and len(choices) == 1 and type(usage.get("completion_tokens")) is int:
         next(iter(choices.values())).total = usage["completion_tokens"]
@@ -116,13 +124,23 @@ def _placeholder(name: Any) -> int | None:
     return int(digits) if digits != name and digits.isascii() and digits.isdigit() else None
 
 
+def _gather_whole(choices: dict[int, StreamedChoice], answer: Any) -> Failure | None:
+    """Add an answer that came in one piece to the choices; returns the error that it may report instead."""
+    gather(choices, answer)
+    error = answer.get("error") if isinstance(answer, Mapping) else None
+    if error is None:
+        return None
+    message = error.get("message") if isinstance(error, Mapping) else error
+    return Failure(f"the server failed in its answer: {message!s:.200}")
+
+
 # httpx of openai 2, httpx2 of openai 3
 _HTTP: Any = importlib.import_module(openai.DefaultAsyncHttpxClient.__base__.__module__.partition(".")[0])
 
 BASE_BYTES = 4 << 20
-"""For an answer without any token: a list of models, an error."""
+"""Bytes allowed for an answer without any token: a list of models, an error."""
 TOKEN_BYTES = 2048
-"""For a token in a stream with its text, id, log-probability and the frame around them."""
+"""Bytes allowed for a token in a stream, with its text, id, log-probability and the frame around them."""
 
 _tokens: contextvars.ContextVar[tuple[int, int]] = contextvars.ContextVar("tokens", default=(0, 0))
 
@@ -132,7 +150,7 @@ class TooLongError(Exception):
 
 
 def expect(completions: int, tokens: int) -> None:
-    """Allow the answers of this task so many completions of so many tokens."""
+    """Limit the answers that this asyncio task reads to so many completions of so many tokens."""
     _tokens.set((completions, tokens))
 
 
@@ -143,8 +161,9 @@ def limited_client(**options: Any) -> Any:
         if response.headers.get("content-encoding", "identity") != "identity":
             raise TooLongError("the server's answer is compressed, so its length is not known")
         completions, tokens = _tokens.get()
-        line = BASE_BYTES + TOKEN_BYTES * tokens
         body = BASE_BYTES + TOKEN_BYTES * tokens * completions
+        # a chunk of a stream is of one completion; an answer in one piece may have all of them in one line
+        line = body if is_whole(response) else BASE_BYTES + TOKEN_BYTES * tokens
         response.stream = LimitedBody(response.stream, body=body, line=line)
 
     return openai.DefaultAsyncHttpxClient(
@@ -153,6 +172,12 @@ def limited_client(**options: Any) -> Any:
         headers={"Accept-Encoding": "identity"},  # a compressed body may be a thousand times as long
         **options,
     )
+
+
+def is_whole(response: Any) -> bool:
+    """Whether the server answers with one JSON document, although a stream was asked for."""
+    media_type = response.headers.get("content-type", "").partition(";")[0]
+    return media_type.strip().lower() == "application/json"
 
 
 class LimitedBody(_HTTP.AsyncByteStream):
@@ -185,9 +210,9 @@ class Failure:
     """Why a request brought less than was asked for.
 
     Attributes:
-        reason: for people.
-        refused: asking again is no use.
-        wait: seconds that the server wants to be left alone.
+        reason: what messages say of it.
+        refused: whether the server would refuse the same request again.
+        wait: how many seconds the server wants to be left alone.
     """
 
     reason: str
@@ -247,21 +272,28 @@ class Server:
         if self._loop is asyncio.get_running_loop():
             await self._client.close()
 
-    async def ask(self, body: dict[str, Any], wanted: int, n: int) -> tuple[list[Completion], Failure | None]:
-        """Finished choices: n are asked for, and again until there are `wanted`, or the failure says why not.
+    async def ask(
+        self, body: dict[str, Any], wanted: int, n: int
+    ) -> tuple[list[StreamedChoice], Failure | None]:
+        """At most n finished choices; if they are fewer than `wanted`, the failure says why.
+
+        Args:
+            body: the fields of the request; unless `stream` is among them, a stream is asked for.
+            wanted: the request is repeated until there are so many.
+            n: how many the server is asked for.
 
         Raises:
             EngineError: the server is dead, or refuses this client or model.
         """
-        finished: list[Completion] = []
+        finished: list[StreamedChoice] = []
         failure: Failure | None = None
         for attempt in range(self.retries + 1):
             if failure is not None:
                 self.counts["retries"] += 1
                 wait = max(failure.wait, self.backoff * 2 ** (attempt - 1))
                 await asyncio.sleep(wait * random.uniform(0.75, 1.25))
-            choices: dict[int, Completion] = {}
-            failure = await self._stream(body | {"n": n - len(finished), "stream": True}, choices)
+            choices: dict[int, StreamedChoice] = {}
+            failure = await self._request({"stream": True} | body | {"n": n - len(finished)}, choices)
             finished += [choices[i] for i in sorted(choices) if choices[i].finish is not None]
             if len(finished) >= wanted:
                 return finished[:n], None
@@ -283,15 +315,15 @@ class Server:
         except (openai.APIError, ValueError, TooLongError) as error:
             raise EngineError(f"{self.url} does not list its models ({error}): name the model") from error
         models = listed.get("data") if isinstance(listed, Mapping) else None
-        found = models if isinstance(models, list) else []
-        names = [str(model.get("id")) for model in found if isinstance(model, Mapping)]
+        models = models if isinstance(models, list) else []
+        names = [str(model.get("id")) for model in models if isinstance(model, Mapping)]
         if len(names) != 1:
             has = f"several: {', '.join(names)[:300]}" if names else "none to list"
             raise EngineError(f"name the model: {self.url} has {has}")
         return names[0]
 
-    async def _stream(self, body: dict[str, Any], choices: dict[int, Completion]) -> Failure | None:
-        """Send a request and gather its choices; says what went wrong, if anything."""
+    async def _request(self, body: dict[str, Any], choices: dict[int, StreamedChoice]) -> Failure | None:
+        """Send a request and gather its choices; returns what went wrong, if anything did."""
         path = "/chat/completions" if "messages" in body else "/completions"
         expect(body["n"], body["max_tokens"])
         async with self._slots:
@@ -302,18 +334,20 @@ class Server:
                         path, cast_to=object, body=body, stream=True, stream_cls=openai.AsyncStream[object]
                     )
                     async with stream:
+                        if is_whole(stream.response):
+                            return _gather_whole(choices, json.loads(await stream.response.aread()))
                         async for chunk in stream:
                             gather(choices, chunk)
             except (TimeoutError, openai.APITimeoutError):
                 return Failure(f"no whole answer in time ({self.timeout:g} s)")
             except openai.APIStatusError as error:
                 return self._status(error, body["model"])
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 return Failure(f"the server's answer is no JSON ({error!s:.200})")
             except Exception as error:
-                for found in (error, error.__cause__):
-                    if isinstance(found, TooLongError):
-                        return Failure(str(found), refused=True)
+                for cause in (error, error.__cause__):
+                    if isinstance(cause, TooLongError):
+                        return Failure(str(cause), refused=True)
                 if isinstance(error, openai.APIError) and not isinstance(error, openai.APIConnectionError):
                     return Failure(f"the server failed in its answer: {error.message:.200}")
                 # openai 2 lets the transport's own errors through where an answer breaks off
@@ -322,26 +356,31 @@ class Server:
         return None
 
     def _status(self, error: openai.APIStatusError, model: Any) -> Failure:
-        said = f"HTTP {error.status_code}: {error.message:.200}"
+        """What to do about an error by its HTTP status.
+
+        Raises:
+            EngineError: every other request would be answered in the same way.
+        """
+        status = f"HTTP {error.status_code}: {error.message:.200}"
         if 300 <= error.status_code < 400:
             to = error.response.headers.get("location", "")
             raise EngineError(
                 f"{self.url} sends requests on to {to!r:.200}: give the address that they are to go to"
             ) from error
         if error.status_code in (401, 403):
-            raise EngineError(f"{self.url} refuses the key ({said}): give the right one") from error
+            raise EngineError(f"{self.url} refuses the key ({status}): give the right one") from error
         if error.status_code == 404:
             raise EngineError(
-                f"{self.url} has no model {model!r}, or is no OpenAI-compatible server ({said}): "
+                f"{self.url} has no model {model!r}, or is no OpenAI-compatible server ({status}): "
                 "correct the name or the address"
             ) from error
         after = error.response.headers.get("retry-after", "")
         wait = min(float(after), 60.0) if after.isascii() and after.isdigit() else 0.0
         passing = error.status_code in (408, 409, 425, 429) or error.status_code >= 500
-        return Failure(said, refused=not passing, wait=wait)
+        return Failure(status, refused=not passing, wait=wait)
 
     async def _check_alive(self) -> None:
-        """Any answer is a sign of life. So is a late one: the server may be busy."""
+        """Raise an error if the server is dead; even a late answer shows that it is not."""
         try:
             await self._client.get("/models", cast_to=object, options={"timeout": _CONNECT_SECONDS})
         except openai.APITimeoutError:

@@ -1,7 +1,9 @@
 """An engine that asks an OpenAI-compatible server: vLLM, SGLang, `transformers serve`, others.
 
-Every request streams: these servers stop generating when a streaming client hangs up, and that is how a
-cancelled call stops. What a server gives beyond text is found out by a tiny request before the first one.
+Requests ask for a stream, because these servers stop generating when a streaming client hangs up: that is how
+    a
+cancelled call stops. A server that does not stream is read too, but it goes on generating what was cancelled.
+A tiny request before the first one finds out what a server supports.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from urllib.parse import urlsplit
 
 from curro.errors import ConfigError, EngineError, PromptError
 from curro.rollout.engines.engine import Prompt, Rollout, SamplingSettings
-from curro.rollout.engines.openai_requests import Completion, Server
+from curro.rollout.engines.openai_requests import Server, StreamedChoice
 
 _OPTIONS = {
     "model": "model",
@@ -24,15 +26,15 @@ _OPTIONS = {
     "temperature": "temperature",
     "top_p": "top_p",
 }
-"""Fields, and the options of the engine that they are."""
+"""Fields of a request, and the options of the engine that set them."""
 _IDS = {"return_token_ids": True, "return_tokens_as_token_ids": True}
 _WHOLE = {"separate_reasoning": False}
 _OWN = ("prompt", "messages", "n", "stream", "logprobs", *_IDS, *_WHOLE)
-"""Fields that answers are read by."""
+"""Fields that the engine sets itself, because it reads answers by them."""
 
 _UNTOUCHED = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
 _PLAIN = {**_UNTOUCHED, "presence_penalty": 0.0, "frequency_penalty": 0.0, "logit_bias": None}
-"""What leaves the distribution as temperature and top-p make it."""
+"""Values with which fields leave the distribution sampled from as temperature and top-p make it."""
 
 
 def checked_extra(extra: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -55,7 +57,7 @@ def is_plain(extra: Mapping[str, Any]) -> bool:
 
 
 def field_sets(chat: bool, *, is_greedy: bool) -> list[dict[str, Any]]:
-    """Fields to ask with, from all that vLLM and SGLang know to none; strict servers refuse others'."""
+    """Fields to try, the most first: servers differ in what they know, and strict ones refuse the rest."""
     logprobs = {"logprobs": True if chat else 1}
     whole = _WHOLE if chat else {}
     # `transformers serve` samples as the model's generation config says, which may be greedily
@@ -84,18 +86,18 @@ def retokenized(tokenizer: Any, text: str, *, stopped: bool, total: int | None) 
 
 
 _PROBE = "curro asks 7391"
-"""Several tokens: an answer of one token that holds them all is the prompt coming back."""
+"""A prompt of several tokens: if an answer of one token contains it, the server has repeated the prompt."""
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a server gives beyond text.
+    """What a server supports.
 
     Attributes:
-        several: it answers `n` completions in one request, at this temperature.
-        logprobs: log-probabilities of the tokens.
-        token_ids: the tokens' ids.
-        fields: what requests carry to get all that.
+        several: whether it returns `n` completions to one request, at this temperature.
+        logprobs: whether it returns log-probabilities of the tokens.
+        token_ids: whether it returns the ids of the tokens.
+        fields: the fields of a request that make it return all that.
     """
 
     several: bool
@@ -199,7 +201,7 @@ class OpenAIEngine:
         return rollouts
 
     async def capabilities(self, *, chat: bool = False) -> Capabilities:
-        """What the server gives for plain prompts, or for conversations; asked once.
+        """What the server supports for plain prompts, or for conversations; it is asked once.
 
         Raises:
             EngineError: as `generate`.
@@ -228,7 +230,10 @@ class OpenAIEngine:
             self.model = await self.server.only_model()
         prompt: Prompt = [{"role": "user", "content": _PROBE}] if chat else _PROBE
         reason, is_greedy = "an empty answer", self.settings.is_greedy
-        for fields in field_sets(chat, is_greedy=is_greedy):
+        remaining = field_sets(chat, is_greedy=is_greedy)
+        without_stream: dict[str, Any] = {}
+        while remaining:
+            fields = remaining[0] | without_stream
             choices, failure = await self.server.ask(
                 self._body(prompt, fields) | {"max_tokens": 1}, wanted=1, n=1 if is_greedy else 2
             )
@@ -247,11 +252,15 @@ class OpenAIEngine:
             reason = failure.reason if failure else reason
             if failure is None or not failure.refused:
                 break
+            if "stream" in reason.lower() and not without_stream:
+                without_stream = {"stream": False}  # the same fields again, in an answer of one piece
+            else:
+                del remaining[0]
         raise EngineError(
             f"the server at {self.server.url} answers no request for the model {self.model!r}: {reason}"
         )
 
-    def _rollout(self, choice: Completion) -> Rollout:
+    def _rollout(self, choice: StreamedChoice) -> Rollout:
         ids = choice.token_ids
         if ids is None and self.tokenizer is not None:
             stopped = choice.finish != "length"
