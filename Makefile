@@ -1,4 +1,5 @@
 # make demo, make test: everything on a fresh machine, from the virtual environment on.
+# make check: what the changed files need, by the table in CONTRIBUTING.md.
 # make fast: the tests of the core alone, without torch, for the loop of writing and trying.
 
 PYTHON ?= python3
@@ -25,7 +26,10 @@ FAST := tests/admission tests/advantage tests/index tests/storage $(filter-out %
 	tests/test_curriculum.py tests/test_groups.py tests/test_port_order.py tests/test_prompts.py \
 	tests/test_registry.py tests/test_tickets.py
 
-.PHONY: demo fast pretrained test sandbox lint docs docs-blocks browser loggers trl-async verl tinker skyrl bfcl wheel lock
+.PHONY: check demo fast pretrained test sandbox lint docs docs-blocks browser loggers trl-async verl tinker skyrl bfcl wheel lock
+
+check:
+	@targets=$$($(PYTHON) .ci/targets.py) && echo "make $$targets" && { test -z "$$targets" || $(MAKE) $$targets; }
 
 demo: .venv/train
 	$(BIN)/$(DEMO)
@@ -60,7 +64,7 @@ docs: .venv/dev
 	$(BIN)/zensical build --clean --strict
 
 docs-blocks: .venv/dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile README.md CONTRIBUTING.md docs
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile README.md CONTRIBUTING.md docs tests/docs
 
 browser: .venv/dev
 	$(BIN)/python -m pytest tests/browser
