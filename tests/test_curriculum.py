@@ -32,10 +32,8 @@ SELECTIONS = [
 def test_a_verdict_worked_by_hand():
     curriculum = Curriculum("uniform", ["a", "b", "c"])
     draw = curriculum.select(3, step=0)
-    scored = [[True, True, True, True], [True, False, True, False], [False] * 4]
-    verdict = curriculum.observe(
-        draw.tickets, [[1, 0, 0, 0], [3, np.nan, -1, 7], [9, 9, 9, 9]], scored=scored
-    )
+    nan = np.nan
+    verdict = curriculum.observe(draw.tickets, [[1, 0, 0, 0], [3, nan, -1, nan], [nan] * 4])
     # group 0: mean 1/4, v = 1/4 * 3/4; group 1: 3 and -1 count, mean 1, v = (4 + 4)/2; group 2: none
     np.testing.assert_array_equal(
         verdict.advantages, [[0.75, -0.25, -0.25, -0.25], [2, 0, -2, 0], [0, 0, 0, 0]]
@@ -59,7 +57,7 @@ def test_equal_rewards_have_no_variance_at_all():
 def test_a_single_ticket_whose_group_was_not_scored_is_dropped():
     curriculum = Curriculum("uniform", 2)
     ticket = int(curriculum.select(1, step=0).tickets[0])
-    assert not curriculum.observe(ticket, [[1.0, 0.0]], scored=[[False, False]]).admitted[0]
+    assert not curriculum.observe(ticket, [[np.nan, np.nan]]).admitted[0]
     assert curriculum.free == 2
 
 
@@ -97,10 +95,10 @@ def test_nothing_to_observe_is_no_error():
 @pytest.mark.parametrize(
     ("rewards", "words"),
     [
-        ([[1, 0], [0, np.nan]], "rollout 1 of prompt '{}' has the reward nan"),
+        ([[1, 0], [0, -np.inf]], "rollout 1 of prompt '{}' has the reward -inf"),
         ([[1, 0], [np.inf, 1]], "rollout 0 of prompt '{}' has the reward inf"),
         ([[1, 0], [1e16, 1]], "rollout 0 of prompt '{}' has the reward 1e\\+16"),
-        ([[1, 0], [None, 1]], "rollout 0 of prompt '{}' has the reward nan"),
+        ([[1, 0], [np.nan, np.inf]], "rollout 1 of prompt '{}' has the reward inf"),
         ([[1, 0]], r"shape \(1, 2\); 2 tickets need \(2, G\)"),
         ([1, 0], r"shape \(2,\)"),
         ([[], []], r"shape \(2, 0\)"),
@@ -122,8 +120,32 @@ def test_rewards_that_cannot_be_learnt_from_change_nothing(spec, rewards, words)
 def test_scored_of_another_shape_is_refused():
     curriculum = Curriculum("uniform", 2)
     draw = curriculum.select(2, step=0)
-    with pytest.raises(RewardError, match=r"`scored` has shape \(2,\), rewards have \(2, 3\)"):
+    with (
+        pytest.warns(DeprecationWarning, match="`scored` will be removed"),
+        pytest.raises(RewardError, match=r"`scored` has shape \(2,\), rewards have \(2, 3\)"),
+    ):
         curriculum.observe(draw.tickets, np.ones((2, 3)), scored=[True, False])
+
+
+@pytest.mark.parametrize("spec", SELECTIONS)
+def test_scored_says_for_one_more_release_what_nan_says(spec):
+    scored = np.array([[1, 0, 1], [1, 1, 1], [0, 0, 0], [0, 1, 1]], bool)
+    rewards = np.array([[1, 7, 0], [0, 0, 1], [3, 3, np.inf], [np.nan, 1, 1]])
+    arguments = {"named": {"format": [[1, 0, 1]] * 4}}
+    options = {"admission": "band:0.2,0.8", "allocation": "screen:first=3,total=6"}
+    before, now = (Curriculum(spec, 9, seed=2, **options) for _ in range(2))
+    tickets = before.select(4, step=0).tickets
+    now.select(4, step=0)
+    marked = np.where(scored, rewards, np.nan)
+    told = r"pass NaN as the reward .* np\.where"
+    with pytest.warns(DeprecationWarning, match=told) as warned_of_more:
+        asked = before.more(tickets, rewards, scored=scored, **arguments)
+    with pytest.warns(DeprecationWarning, match=told) as warned_of_observe:
+        verdict = before.observe(tickets, rewards, scored=scored, **arguments)
+    assert warned_of_more[0].filename == warned_of_observe[0].filename == __file__
+    np.testing.assert_array_equal(asked, now.more(tickets, marked, **arguments))
+    np.testing.assert_equal(vars(verdict), vars(now.observe(tickets, marked, **arguments)))
+    np.testing.assert_equal(before.state_dict(), now.state_dict())
 
 
 @pytest.mark.parametrize(

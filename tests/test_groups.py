@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from curro.errors import RewardError
-from curro.groups import moments, read_groups
+from curro.groups import Feedback, mark_missing, moments, read_groups
 from curro.prompts import PromptTable
 
 SHAPES = st.tuples(st.integers(0, 6), st.integers(1, 20))
@@ -29,14 +29,13 @@ def test_moments_are_those_of_the_scored_rewards(data, shape):
             assert (mean[p], variance[p]) == (kept[0], 0.0)
 
 
-def read(rewards, scored=None, **named):
-    rewards = np.asarray(rewards, np.float64)
+def read(rewards, **named):
     prompts = np.arange(len(rewards))
-    return read_groups(PromptTable(9), prompts, prompts, rewards, scored, named)
+    return read_groups(PromptTable(9), prompts, prompts, Feedback.read(prompts, rewards, named))
 
 
 def test_counts_and_centred_rewards():
-    groups = read([[3.0, 9.0, 1.0], [9.0, 9.0, 9.0]], [[True, False, True], [False] * 3])
+    groups = read([[3.0, np.nan, 1.0], [np.nan] * 3])
     assert groups.count.tolist() == [2, 0]
     assert groups.centred().tolist() == [[1.0, 0.0, -1.0], [0.0, 0.0, 0.0]]
     assert read([[1.0, 2.0]]).count.tolist() == [2]
@@ -50,7 +49,7 @@ def test_a_host_may_reuse_its_array():
 
 
 def test_a_taken_group_keeps_all_it_has():
-    groups = read([[0.0, 1.0], [1.0, 1.0]], None, format=[[0.5, np.nan], [0.0, 1.0]])
+    groups = read([[0.0, 1.0], [1.0, 1.0]], format=[[0.5, np.nan], [0.0, 1.0]])
     assert groups.count.tolist() == [2, 2]
     taken = groups.take(np.array([1]))
     assert taken.rewards.tolist() == [[1.0, 1.0]]
@@ -67,10 +66,22 @@ def test_a_named_reward_is_a_number_a_rollout(part):
 @pytest.mark.parametrize("wrong", [np.inf, -np.inf, 2e15])
 def test_a_named_reward_beyond_all_bounds_is_refused(wrong):
     with pytest.raises(RewardError, match=r"rollout 1 of prompt '1' has the format .*at most 1e\+15"):
-        read(np.zeros((2, 2)), None, format=[[0.0, np.nan], [0.0, wrong]])
+        read(np.zeros((2, 2)), format=[[0.0, np.nan], [0.0, wrong]])
 
 
-def test_what_was_not_scored_may_be_anything():
-    groups = read([[np.nan, 1.0], [np.inf, 0.0]], [[False, True], [False, True]])
+@pytest.mark.parametrize("missing", [np.nan, None])
+def test_what_was_not_scored_is_nan(missing):
+    groups = read([[missing, 1.0], [missing, 0.0]])
+    assert groups.scored.tolist() == [[False, True], [False, True]]
     assert groups.rewards.tolist() == [[0.0, 1.0], [0.0, 0.0]]
     assert groups.mean.tolist() == [1.0, 0.0]
+
+
+def test_what_version_0_2_marked_as_not_scored_may_be_anything():
+    rewards = mark_missing([[np.nan, 1.0], [np.inf, 0.0]], [[False, True], [False, True]])
+    np.testing.assert_array_equal(rewards, [[np.nan, 1.0], [np.nan, 0.0]])
+
+
+def test_a_nan_that_is_marked_as_scored_is_refused():
+    with pytest.raises(RewardError, match="NaN although `scored` is True"):
+        mark_missing([[np.nan, 1.0]], [[True, True]])

@@ -24,8 +24,7 @@ def one_step(folder, keep=KeepRollouts(), rewards=((1.0, 0.0, math.nan), (0.0, 0
     writer = RunWriter(RunFolder.create(folder, {}), curriculum.table, keep)
     draw = curriculum.select(2, step=0)
     rewards_PG = np.array(rewards)[draw.prompts]
-    scored = ~np.isnan(rewards_PG)
-    verdict = curriculum.observe(draw.tickets, np.nan_to_num(rewards_PG), scored=scored)
+    verdict = curriculum.observe(draw.tickets, rewards_PG)
     completions = [
         [Completion(f"{prompt}{HOSTILE}{j}", 10 + j, j == 2) for j in range(3)] for prompt in draw.prompts
     ]

@@ -84,8 +84,9 @@ def train(curriculum: Curriculum, steps: int, seed: int, leave: bool = False) ->
         if leave and number == steps - 1:
             return
         size = max(int(draw.rollouts.max()), GROUP)
-        scored = np.arange(size) < np.where(draw.rollouts > 0, draw.rollouts, GROUP)[:, None]
-        curriculum.observe(draw.tickets, (rng.random(scored.shape) < 0.5) & scored, scored=scored)
+        generated = np.arange(size) < np.where(draw.rollouts > 0, draw.rollouts, GROUP)[:, None]
+        right = rng.random(generated.shape) < 0.5
+        curriculum.observe(draw.tickets, np.where(generated, right, np.nan))
 
 
 def leaves(state: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -71,7 +71,7 @@ class Caller:
         tickets = self.some()
         rewards = self.rng.integers(0, 2, (len(tickets), GROUP)).astype(float)
         scored = self.rng.random(rewards.shape) < 0.9
-        self.curriculum.observe(tickets, rewards, scored=scored)
+        self.curriculum.observe(tickets, np.where(scored, rewards, np.nan))
         seen = int(scored.any(axis=1).sum())
         self.observed, self.dropped = self.observed + seen, self.dropped + len(tickets) - seen
         self.close(tickets)
@@ -98,7 +98,7 @@ class Caller:
             lambda: self.curriculum.observe([-1], rewards),
             lambda: self.curriculum.observe(self.settled[-1:] or [10**9], rewards),
             lambda: self.curriculum.observe([one, one], np.ones((2, GROUP))),
-            lambda: self.curriculum.observe([one], rewards * np.nan),
+            lambda: self.curriculum.observe([one], rewards * np.inf),
             lambda: self.curriculum.observe([one], rewards[0]),
             lambda: self.curriculum.drop([10**12]),
         ]

@@ -19,7 +19,7 @@ from curro.advantage.base import Advantage
 from curro.allocation.base import Allocation
 from curro.allocation.budget_division import BudgetDivision
 from curro.errors import CheckpointError, ConfigError, ExhaustedError
-from curro.groups import Groups, read_groups
+from curro.groups import Feedback, Groups, read_groups, without_scored
 from curro.meters import SignalMeter, SourceMeter
 from curro.policy import Policy
 from curro.prompts import PromptTable
@@ -396,34 +396,36 @@ class Curriculum(CurriculumState):
         tickets: ArrayLike,
         rewards: ArrayLike,
         *,
-        scored: ArrayLike | None = None,
         named: Mapping[str, ArrayLike] | None = None,
+        scored: ArrayLike | None = None,
     ) -> Verdict:
         """Settle tickets with the rewards of their groups. On an error nothing is settled or learnt.
 
         Args:
             tickets: (P,), of one or several draws, in any order.
-            rewards: (P, G), any real numbers.
-            scored: bool (P, G), which rollouts have a reward; all by default. A group without one
-                is dropped: its advantages are 0 and it is not admitted.
+            rewards: (P, G), any real numbers; NaN for a rollout that was not scored, and beyond the end of
+                groups that are smaller than the largest. A group of NaN alone is dropped: its advantages are
+                0 and it is not admitted.
             named: what the rewards were made of (accuracy, format, ...), (P, G) each, NaN where a
                 rollout has no such part; an admission gate may decide by one of them.
+            scored: deprecated; bool (P, G), which rollouts have a reward. Pass NaN for the others instead.
 
         Raises:
             TicketError: an unknown, settled or repeated ticket.
-            RewardError: rewards of another shape, NaN, infinite, or beyond 1e15 in size (times the
-                reward range where that is below 1); a named reward that the gate needs is missing.
+            RewardError: rewards of another shape, infinite, or beyond 1e15 in size (times the reward range
+                where that is below 1); a named reward that the gate needs is missing.
         """
-        rows = self.ledger.find(tickets)
+        feedback = Feedback.read(tickets, without_scored(rewards, scored, stacklevel=3), named)
+        rows = self.ledger.find(feedback.tickets)
         prompts = self.ledger.prompts[rows]
-        groups = read_groups(self.table, prompts, self.ledger.steps[rows], rewards, scored, named)
+        groups = read_groups(self.table, prompts, self.ledger.steps[rows], feedback)
         outcome, kept_PG = credit_groups(
             groups, self.table, selection=self.selection, admission=self.admission,
             advantage=self.advantage, allocation=self.allocation,
         )  # fmt: skip
         admitted_P, advantages_PG = outcome.admitted, outcome.advantages
         weights_P = self.ledger.weights[rows]
-        lost = np.empty(0, np.int64) if scored is None else np.flatnonzero(groups.count == 0)
+        lost = np.flatnonzero(groups.count == 0)
         if len(lost):
             admitted_P[lost], seen = False, np.flatnonzero(groups.count)
             rows, outcome = rows[seen], outcome.take(seen)
@@ -434,7 +436,7 @@ class Curriculum(CurriculumState):
         self.signal.observe(outcome.variance)
         self.sources.observe(outcome.prompts, outcome.mean, outcome.variance)
         if len(lost):
-            self.drop(np.atleast_1d(tickets)[lost])
+            self.drop(feedback.tickets[lost])
         self.admitted += int(np.count_nonzero(admitted_P))
         return Verdict(
             prompts, admitted_P, advantages_PG, weights_P, groups.variance, kept_PG, auxiliary_samples
@@ -446,8 +448,8 @@ class Curriculum(CurriculumState):
         tickets: ArrayLike,
         rewards: ArrayLike,
         *,
-        scored: ArrayLike | None = None,
         named: Mapping[str, ArrayLike] | None = None,
+        scored: ArrayLike | None = None,
     ) -> np.ndarray:
         """How many further rollouts each of these open tickets is to get, int64 (P,); 0: observe it now.
 
@@ -456,14 +458,14 @@ class Curriculum(CurriculumState):
         Allocations that let groups go on are `screen` and `until`; with others the answer is 0.
 
         Args:
-            tickets, rewards, scored, named: as `observe` takes them, all rollouts of each group so far.
+            tickets, rewards, named, scored: as `observe` takes them, all rollouts of each group so far.
 
         Raises:
             TicketError, RewardError: as `observe` does.
         """
-        rows = self.ledger.find(tickets)
-        prompts, steps = self.ledger.prompts[rows], self.ledger.steps[rows]
-        groups = read_groups(self.table, prompts, steps, rewards, scored, named)
+        feedback = Feedback.read(tickets, without_scored(rewards, scored, stacklevel=3), named)
+        rows = self.ledger.find(feedback.tickets)
+        groups = read_groups(self.table, self.ledger.prompts[rows], self.ledger.steps[rows], feedback)
         return self.allocation.more(groups, self.table).astype(np.int64)
 
     def credit(self, verdicts: Credited | Sequence[Credited]) -> np.ndarray:

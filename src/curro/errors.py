@@ -10,7 +10,7 @@ class ConfigError(CurroError):
 
 
 class RewardError(CurroError):
-    """Rewards that cannot be learnt from: NaN, infinite, or of the wrong shape."""
+    """Rewards that cannot be learnt from: infinite, too large, or of the wrong shape."""
 
 
 class TicketError(CurroError):

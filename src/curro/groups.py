@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -101,48 +102,104 @@ def _moments(
     return mean_P, variance_P, kernels.moments(rewards_PG, scored_PG, limit, mean_P, variance_P)
 
 
-def read_groups(
-    table: PromptTable,
-    prompts: np.ndarray,
-    steps: np.ndarray,
-    rewards: ArrayLike,
-    scored: ArrayLike | None,
-    named: Mapping[str, ArrayLike] | None,
-) -> Groups:
-    """Groups from what a host reports, as `Curriculum.observe` takes it; copies, for hosts reuse arrays.
+@dataclass(frozen=True)
+class Feedback:
+    """The rewards of P groups as a host reports them: the arguments of `Curriculum.observe` and `more`.
 
-    Raises:
-        RewardError: a wrong shape; a scored reward that is NaN, infinite or too large.
+    Attributes:
+        tickets: whole numbers (P,).
+        rewards: float64 (P, G), NaN where a rollout was not scored.
+        named: the parts that the rewards were made of, by name; float64 (P, G), NaN where a rollout has no
+            such part.
     """
+
+    tickets: np.ndarray
+    rewards: np.ndarray
+    named: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def read(
+        cls, tickets: ArrayLike, rewards: ArrayLike, named: Mapping[str, ArrayLike] | None = None
+    ) -> Feedback:
+        """Copies of what a host passes, because hosts reuse their arrays.
+
+        Raises:
+            RewardError: rewards that are no numbers, or groups of several lengths; a part of another shape.
+        """
+        rewards_PG, parts = _numbers(rewards), {}
+        for name, part in (named or {}).items():
+            try:
+                parts[name] = np.array(part, np.float64)
+            except (TypeError, ValueError) as error:
+                raise RewardError(f"the named reward {name!r} is not a number a rollout: {error}") from error
+            if parts[name].shape != rewards_PG.shape:
+                raise RewardError(
+                    f"the named reward {name!r} has shape {parts[name].shape}, "
+                    f"rewards have {rewards_PG.shape}"
+                )
+        return cls(np.array(tickets, ndmin=1), rewards_PG, parts)
+
+
+def _numbers(rewards: ArrayLike) -> np.ndarray:
     try:
-        rewards_PG = np.array(rewards, np.float64, order="C")
-        scored_PG = np.ones(rewards_PG.shape, np.bool_) if scored is None else np.array(scored, np.bool_)
+        return np.array(rewards, np.float64, order="C")
     except (TypeError, ValueError) as error:
         raise RewardError(f"rewards are a number a rollout, groups of one length: {error}") from error
-    if rewards_PG.ndim != 2 or len(rewards_PG) != len(prompts) or not rewards_PG.shape[1]:
-        raise RewardError(
-            f"rewards have shape {rewards_PG.shape}; {len(prompts)} tickets need ({len(prompts)}, G), "
-            "a row a ticket and a column a rollout"
-        )
+
+
+def mark_missing(rewards: ArrayLike, scored: ArrayLike) -> np.ndarray:
+    """The rewards, float64 (P, G), with NaN where `scored`, bool (P, G), says that there is none.
+
+    Up to version 0.2 this was how hosts reported missing rewards; clients and journals of that time still do.
+
+    Raises:
+        RewardError: `scored` has another shape, or says of a NaN that it is a reward.
+    """
+    rewards_PG, scored_PG = _numbers(rewards), np.asarray(scored, np.bool_)
     if scored_PG.shape != rewards_PG.shape:
         raise RewardError(f"`scored` has shape {scored_PG.shape}, rewards have {rewards_PG.shape}")
-    if scored is not None:
-        scored_PG = np.ascontiguousarray(scored_PG)
-        rewards_PG[~scored_PG] = 0.0
+    if np.isnan(rewards_PG[scored_PG]).any():
+        raise RewardError("a reward is NaN although `scored` is True there: leave `scored` out")
+    return np.where(scored_PG, rewards_PG, np.nan)
+
+
+def without_scored(rewards: ArrayLike, scored: ArrayLike | None, *, stacklevel: int) -> ArrayLike:
+    """The rewards as `mark_missing` gives them, with a warning, for a caller that still passes `scored`.
+
+    Args:
+        stacklevel: of the warning, counted from the function that calls this one.
+    """
+    if scored is None:
+        return rewards
+    warnings.warn(
+        "`scored` will be removed in the next release: pass NaN as the reward of a rollout that was not "
+        "scored, as in np.where(scored, rewards, np.nan)",
+        DeprecationWarning,
+        stacklevel=stacklevel + 1,
+    )
+    return mark_missing(rewards, scored)
+
+
+def read_groups(table: PromptTable, prompts: np.ndarray, steps: np.ndarray, feedback: Feedback) -> Groups:
+    """The groups of these prompts, drawn at these steps, with the rewards that a host reports of them.
+
+    Raises:
+        RewardError: rewards that are not of shape (P, G); one, or a part of one, is infinite or too large.
+    """
+    shape = feedback.rewards.shape
+    if len(shape) != 2 or shape[0] != len(prompts) or not shape[1]:
+        raise RewardError(
+            f"rewards have shape {shape}; {len(prompts)} tickets need ({len(prompts)}, G), "
+            "a row a ticket and a column a rollout"
+        )
+    scored_PG = ~np.isnan(feedback.rewards)
+    rewards_PG = np.where(scored_PG, feedback.rewards, 0.0)
     limit = largest_reward(table.reward_range)
     mean_P, variance_P, beyond = _moments(rewards_PG, scored_PG, limit)
     if beyond >= 0:
         raise _too_large(table, prompts, rewards_PG, beyond, "reward", limit)
     parts = {}
-    for name, part in (named or {}).items():
-        try:
-            part_PG = np.asarray(part, np.float64)
-        except (TypeError, ValueError) as error:
-            raise RewardError(f"the named reward {name!r} is not a number a rollout: {error}") from error
-        if part_PG.shape != rewards_PG.shape:
-            raise RewardError(
-                f"the named reward {name!r} has shape {part_PG.shape}, rewards have {rewards_PG.shape}"
-            )
+    for name, part_PG in feedback.named.items():
         parts[name] = np.where(scored_PG, part_PG, np.nan)
         beyond_Q = np.flatnonzero(np.abs(parts[name]) > limit)
         if len(beyond_Q):
@@ -177,7 +234,7 @@ def _too_large(
     return RewardError(
         f"rollout {rollout} of prompt {table.key(int(prompts[row]))!r} has the {name} "
         f"{rewards_PG[row, rollout]}: rewards are finite and at most {limit:g} in size; "
-        "say in `scored` what could not be scored"
+        "pass NaN for a rollout that could not be scored"
     )
 
 

@@ -71,8 +71,8 @@ def test_an_accuracy_decides_where_the_reward_is_a_sum():
 
 def test_what_was_not_scored_does_not_count():
     nan = float("nan")
-    rewards, scored = [[1, 0, 0, 0], [1, 1, 1, 1]], [[1, 1, 0, 0], [0, 0, 0, 0]]
-    assert admitted("band:0.4,0.6", rewards, scored=scored) == [True, False]
+    rewards = [[1, 0, np.nan, np.nan], [np.nan] * 4]
+    assert admitted("band:0.4,0.6", rewards) == [True, False]
     curriculum = Curriculum("uniform", 2, admission="band:0.4,0.6,neither,accuracy")
     tickets = curriculum.select(2, step=0).tickets
     named = {"accuracy": [[1, 0, nan, nan], [nan, nan, nan, nan]]}

@@ -6,11 +6,9 @@ import pytest
 from curro import ConfigError, Curriculum, registry
 
 
-def credit(spec, rewards, scored=None):
+def credit(spec, rewards):
     curriculum = Curriculum("uniform", len(rewards), advantage=spec)
-    return curriculum.observe(
-        curriculum.select(len(rewards), step=0).tickets, rewards, scored=scored
-    ).advantages
+    return curriculum.observe(curriculum.select(len(rewards), step=0).tickets, rewards).advantages
 
 
 def test_reward_less_the_mean_of_the_group():
@@ -39,8 +37,7 @@ def test_equal_rewards_are_worth_nothing(epsilon):
 
 def test_rollouts_without_a_score_are_worth_nothing():
     # mean of 4 and 0 is 2
-    scored = [[True, False, True]]
-    np.testing.assert_array_equal(credit("group", [[4, 9, 0]], scored), [[2, 0, -2]])
+    np.testing.assert_array_equal(credit("group", [[4, np.nan, 0]]), [[2, 0, -2]])
 
 
 @pytest.mark.parametrize("epsilon", [-1, float("inf"), float("nan")])
@@ -61,8 +58,8 @@ def test_less_the_mean_of_the_others():
 
 
 def test_only_the_scored_count():
-    np.testing.assert_allclose(credit("leave-one-out", [[3, 9, 1]], [[1, 0, 1]]), [[2, 0, -2]])
+    np.testing.assert_allclose(credit("leave-one-out", [[3, np.nan, 1]]), [[2, 0, -2]])
 
 
 def test_equal_rewards_and_a_lonely_one_are_worth_nothing():
-    assert not credit("leave-one-out", [[0.1, 0.1, 0.1], [7, 1, 1]], [[1, 1, 1], [1, 0, 0]]).any()
+    assert not credit("leave-one-out", [[0.1, 0.1, 0.1], [7, np.nan, np.nan]]).any()

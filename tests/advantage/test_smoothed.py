@@ -208,8 +208,8 @@ def test_what_was_not_scored_changes_nothing():
     visit(port, [1, 0, 0, 0], [1, 1, 0, 0])
     before = port.table.state_dict()
     draw = port.select(2, step=1)
-    scored = np.where((draw.prompts == 0)[:, None], [0, 0, 0, 0], [1, 1, 0, 1])
-    verdict = port.observe(draw.tickets, np.tile([1.0, 0, 9, 0], (2, 1)), scored=scored)
+    rewards = np.where((draw.prompts == 0)[:, None], [np.nan] * 4, [1, 0, np.nan, 0])
+    verdict = port.observe(draw.tickets, rewards)
     first, second = verdict.advantages[np.argsort(draw.prompts)]
     assert not first.any()
     assert port.table["ers_mean"][0] == before["ers_mean"][0]

@@ -15,19 +15,17 @@ def test_screen_by_hand():
     draw = curriculum.select(4, step=0)
     assert draw.rollouts.tolist() == [2] * 4
     before = curriculum.metrics()
-    rewards = [[0, 0], [1, 0], [1, 1], [1, 9]]
-    scored = [[True, True], [True, True], [True, True], [True, False]]
-    assert curriculum.more(draw.tickets, rewards, scored=scored).tolist() == [0, 4, 0, 0]
+    rewards = [[0, 0], [1, 0], [1, 1], [1, np.nan]]
+    assert curriculum.more(draw.tickets, rewards).tolist() == [0, 4, 0, 0]
     np.testing.assert_equal(curriculum.metrics(), before)
     # a rollout that failed is asked for again
-    scored = [[True, True, False, True, True, True]]
-    assert curriculum.more(draw.tickets[1], [[1, 0, 0, 0, 0, 0]], scored=scored).tolist() == [1]
+    assert curriculum.more(draw.tickets[1], [[1, 0, np.nan, 0, 0, 0]]).tolist() == [1]
     assert curriculum.more(draw.tickets[1], [[1, 0, 0, 0, 0, 0]]).tolist() == [0]
     curriculum.observe(draw.tickets[1], [[1, 0, 0, 0, 0, 0]])
     with pytest.raises(TicketError, match="settled before"):
         curriculum.more(draw.tickets[1], [[1, 0]])
     with pytest.raises(RewardError):
-        curriculum.more(draw.tickets[0], [[np.nan, 0]])
+        curriculum.more(draw.tickets[0], [[np.inf, 0]])
 
 
 def test_until_by_hand():
@@ -123,10 +121,8 @@ def rho(spec, p, advantage="leave-one-out"):
 def test_the_rollouts_that_are_trained_on_by_hand():
     curriculum = Curriculum("uniform", 4, allocation="until:each=2,keep=4", advantage="group")
     draw = curriculum.select(3, step=0)
-    rewards = [[0, 0, 1, 0, 0, 1], [1, 1, 0, 1, 1, 1], [0, 0, 0, 1, 0, 0]]
-    scored = np.ones((3, 6), bool)
-    scored[2, 0] = False
-    verdict = curriculum.observe(draw.tickets, rewards, scored=scored)
+    rewards = [[0, 0, 1, 0, 0, 1], [1, 1, 0, 1, 1, 1], [np.nan, 0, 0, 1, 0, 0]]
+    verdict = curriculum.observe(draw.tickets, rewards)
     expected = [[1, 1, 1, 0, 0, 1], [1, 1, 1, 1, 0, 0], [0, 1, 1, 1, 1, 0]]
     assert verdict.kept.astype(int).tolist() == expected
     # the baselines are of all scored rollouts: 1/3, 5/6 and 1/5

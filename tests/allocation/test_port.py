@@ -12,9 +12,10 @@ SELECTIONS = ["uniform", "prioritized-replay", "prioritized-replay:variant=publi
 
 
 def ragged(draw, rng, rate_N):
-    """Rewards (P, G) of a draw, as `scored` says, for prompts of these success rates."""
-    scored_PG = np.arange(draw.rollouts.max()) < draw.rollouts[:, None]
-    return (rng.random(scored_PG.shape) < rate_N[draw.prompts][:, None]) & scored_PG, scored_PG
+    """Rewards (P, G) of a draw for prompts of these success rates, NaN beyond the end of smaller groups."""
+    generated_PG = np.arange(draw.rollouts.max()) < draw.rollouts[:, None]
+    right_PG = rng.random(generated_PG.shape) < rate_N[draw.prompts][:, None]
+    return np.where(generated_PG, right_PG, np.nan)
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
@@ -29,9 +30,9 @@ def test_every_selection_with_every_rule_goes_on_after_a_resume(tmp_path, select
             draw = curriculum.select(6, step=step, rollouts=48)
             assert draw.rollouts.sum() == 48
             assert curriculum.ledger.rollouts.tolist() == draw.rollouts.tolist()
-            rewards, scored = ragged(draw, rng, np.linspace(0, 1, 30))
-            verdict = curriculum.observe(draw.tickets, rewards, scored=scored)
-            assert not verdict.advantages[~scored].any()
+            rewards = ragged(draw, rng, np.linspace(0, 1, 30))
+            verdict = curriculum.observe(draw.tickets, rewards)
+            assert not verdict.advantages[np.isnan(rewards)].any()
             drawn.append((draw.prompts.tolist(), draw.rollouts.tolist()))
         return drawn
 
@@ -51,8 +52,8 @@ def test_hard_prompts_get_more_than_solved_ones(selection):
     curriculum, rng = Curriculum(selection, 20, allocation="knapsack"), np.random.default_rng(0)
     for step in range(5):
         draw = curriculum.select(20, step=step, rollouts=160)
-        rewards, scored = ragged(draw, rng, rate_N)
-        curriculum.observe(draw.tickets, rewards, scored=scored)
+        rewards = ragged(draw, rng, rate_N)
+        curriculum.observe(draw.tickets, rewards)
     given_N = np.empty(20)
     given_N[draw.prompts] = draw.rollouts
     assert given_N[:10].mean() > 1.5 * given_N[10:].mean()

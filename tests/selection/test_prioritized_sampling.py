@@ -17,16 +17,16 @@ def pspo(prompts, *, seed=0, advantage=None, reward_range=(0, 1), **options):
     )
 
 
-def report(port, groups, step=0, **reported):
+def report(port, groups, step=0):
     """Roll out all prompts and report groups in the order of the prompts' numbers; returns the draw."""
     draw = port.select(port.table.size, step=step)
-    port.observe(draw.tickets, np.array(groups, float)[draw.prompts], **reported)
+    port.observe(draw.tickets, np.array(groups, float)[draw.prompts])
     return draw
 
 
-def priorities(rewards, scored=None, **options):
+def priorities(rewards, **options):
     port = pspo(1, **options)
-    report(port, [rewards], scored=scored)
+    report(port, [rewards])
     return float(port.table["pps_priority"][0])
 
 
@@ -58,8 +58,8 @@ def test_equal_rewards_leave_epsilon():
 
 def test_the_last_rollout_is_the_last_that_was_scored():
     # of [1, 0]: A = -+1/2 over 1/2 + 1e-4
-    assert priorities([1, 0, 9, 9], [[1, 1, 0, 0]]) == pytest.approx(0.5 / 0.5001 + EPSILON, rel=1e-12)
-    mean = priorities([1, 0, 9, 9], [[1, 1, 0, 0]], priority="mean")
+    assert priorities([1, 0, np.nan, np.nan]) == pytest.approx(0.5 / 0.5001 + EPSILON, rel=1e-12)
+    mean = priorities([1, 0, np.nan, np.nan], priority="mean")
     assert mean == pytest.approx(0.5 / 0.5001 + EPSILON, rel=1e-12)
 
 

@@ -77,8 +77,7 @@ def test_any_rewards(rewards, options, reward_range, value):
 
 def test_rollouts_that_were_not_scored_do_not_count():
     curriculum = Curriculum("sec:rate=1.0,categories=1", 1)
-    scored = [[True, True, False, False]]
-    curriculum.observe(curriculum.select(1, step=0).tickets, [[1, 0, 0, 0]], scored=scored)
+    curriculum.observe(curriculum.select(1, step=0).tickets, [[1, 0, np.nan, np.nan]])
     curriculum.select(1, step=1)
     assert values_of(curriculum) == {"part 0": 1 / 2}
 

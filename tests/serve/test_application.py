@@ -33,9 +33,7 @@ def test_json_asks_the_same_as_the_port(service, tmp_path):
     assert draw["step"] == 2
     rewards = [[1, 0, None], [1.0, 1], [0.5, 0, 0.25]]
     status, verdict = post(service, "observe", client="a", call=2, tickets=[2, 0, 1], rewards=rewards)
-    padded = np.array([[1, 0, 0], [1, 1, 0], [0.5, 0, 0.25]])
-    scored = np.array([[1, 1, 0], [1, 1, 0], [1, 1, 1]], bool)
-    theirs = twin.observe([2, 0, 1], padded, scored=scored)
+    theirs = twin.observe([2, 0, 1], [[1, 0, np.nan], [1, 1, np.nan], [0.5, 0, 0.25]])
     assert status == 200
     np.testing.assert_array_equal(verdict["advantages"], theirs.advantages)
     assert verdict["admitted"] == [True, True, True]
@@ -57,8 +55,7 @@ def test_an_observe_and_a_select_in_one_request(service):
     ended = {"tickets": draw["tickets"], "rewards": [[1, 0], [1, 1], [0, None]]}
     both = post(service, "observe_and_select", client="a", call=2, n=SIZE, step=1, **ended)
     assert both == post(service, "observe_and_select", client="a", call=2, n=SIZE, step=1, **ended)
-    scored = np.array([[1, 1], [1, 1], [1, 0]], bool)
-    theirs = twin.observe(expected.tickets, np.array([[1, 0], [1, 1], [0, 0]]), scored=scored)
+    theirs = twin.observe(expected.tickets, [[1, 0], [1, 1], [0, np.nan]])
     np.testing.assert_array_equal(both[1]["verdict"]["advantages"], theirs.advantages)
     assert both[1]["draw"]["prompts"] == twin.select(SIZE, step=1).prompts.tolist()
     ended = {"tickets": both[1]["draw"]["tickets"][:2], "rewards": [[1], [0]]}
@@ -66,6 +63,24 @@ def test_an_observe_and_a_select_in_one_request(service):
     assert (status, too_many["draw"], len(too_many["verdict"]["prompts"])) == (200, None, 2)
     metrics = json.loads(exchange(service, "GET", "/metrics")[2])
     assert (metrics["selected"], metrics["observed"], metrics["in_flight"]) == (3 + SIZE, 5, SIZE - 2)
+
+
+@pytest.mark.parametrize("form", ["lists", "arrays"])
+def test_a_client_of_version_0_2_says_in_scored_which_rollouts_have_a_reward(service, form):
+    twin = Curriculum("uniform", SIZE, seed=1)
+    tickets = post(service, "select", client="a", call=1, n=2, step=0)[1]["tickets"]
+    twin.select(2, step=0)
+    rewards, scored = np.array([[1.0, 0, 0], [1, 1, 0]]), np.array([[True, True, False]] * 2)
+    fields = {"client": "a", "call": 2, "tickets": tickets}
+    if form == "lists":
+        status, verdict = post(service, "observe", rewards=rewards.tolist(), scored=scored.tolist(), **fields)
+    else:
+        body = encode(fields | {"tickets": np.array(tickets), "rewards": rewards, "scored": scored})
+        status, _, reply = exchange(service, "POST", "/observe", body, kind=FRAME)
+        verdict = decode(reply)["verdict"]
+    assert status == 200
+    theirs = twin.observe(tickets, [[1, 0, np.nan], [1, 1, np.nan]])
+    np.testing.assert_array_equal(verdict["advantages"], theirs.advantages)
 
 
 def test_a_checkpoint_is_saved_and_loaded_by_its_name(service):

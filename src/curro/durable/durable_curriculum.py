@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from curro.curriculum import Curriculum
 from curro.durable.replies import error_of, pack
 from curro.errors import CheckpointError, ConfigError, CurroError, ExhaustedError
+from curro.groups import mark_missing
 from curro.policy import Policy, Reply
 from curro.storage import checkpoint
 from curro.storage.frames import decode, encode
@@ -27,9 +28,16 @@ from curro.storage.lock import only_process
 from curro.verdicts import Draw, Verdict
 
 
+def _observe(curriculum: Curriculum, given: dict[str, Any]) -> Verdict:
+    # version 0.2 wrote into its journals which rollouts have a reward
+    if (scored := given.pop("scored", None)) is not None:
+        given["rewards"] = mark_missing(given["rewards"], scored)
+    return curriculum.observe(**given)
+
+
 def _observe_and_select(curriculum: Curriculum, given: dict[str, Any]) -> tuple[Verdict, Draw | None]:
     chosen = {name: given.pop(name) for name in ("n", "step", "rollouts") if name in given}
-    verdict = curriculum.observe(**given)
+    verdict = _observe(curriculum, given)
     try:
         return verdict, curriculum.select(**chosen)
     except ExhaustedError:
@@ -38,7 +46,7 @@ def _observe_and_select(curriculum: Curriculum, given: dict[str, Any]) -> tuple[
 
 CALLS: dict[str, Callable[[Curriculum, dict[str, Any]], Any]] = {
     "select": lambda curriculum, given: curriculum.select(**given),
-    "observe": lambda curriculum, given: curriculum.observe(**given),
+    "observe": _observe,
     "observe_and_select": _observe_and_select,
     "drop": lambda curriculum, given: curriculum.drop(**given),
 }

@@ -66,14 +66,16 @@ class Batch:
         """The batch of these groups, in their order; `credit` is the curriculum's."""
         verdicts = [group.verdict for group in groups if group.verdict is not None]
         size = max((group.size for group in groups), default=rollouts_per_prompt)
+        rewards_PG = _padded([group.rewards for group in groups], size, np.nan)
+        scored_PG = ~np.isnan(rewards_PG)
         names = {name: None for group in groups for name in group.named}
         return cls(
             np.array([group.prompt for group in groups], np.int64),
             np.array([group.ticket for group in groups], np.int64),
             np.array([group.step for group in groups], np.int64),
             tuple(tuple(group.rollouts) for group in groups),
-            _padded([group.rewards for group in groups], size, 0.0),
-            _padded([group.scored for group in groups], size, False).astype(np.bool_),
+            np.where(scored_PG, rewards_PG, 0.0),
+            scored_PG,
             {name: _padded([group.named.get(name) for group in groups], size, np.nan) for name in names},
             _padded([verdict.advantages[0] for verdict in verdicts], size, 0.0),
             _padded(list(credit(verdicts)), size, 0.0),

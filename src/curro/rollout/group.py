@@ -25,8 +25,7 @@ class Group:
         size: G of this group; it grows where the allocation lets the group go on.
         asked: how many rollouts the engine was asked for, retries included.
         rollouts: the G rollouts once they are generated, failed ones included.
-        rewards: float64 (G,), 0 where not scored.
-        scored: bool (G,), False for failed rollouts and for those that the scorer gave None.
+        rewards: float64 (G,), NaN for failed rollouts and for those that the scorer gave None.
         named: the parts of the reward, float64 (G,) each, NaN where a rollout has no such part.
         error: what ended the group before it had rewards.
         admitted, informativeness: those of the verdict.
@@ -40,7 +39,6 @@ class Group:
     asked: int = 0
     rollouts: list[Rollout] = field(default_factory=list)
     rewards: np.ndarray = field(default_factory=lambda: np.empty(0))
-    scored: np.ndarray = field(default_factory=lambda: np.empty(0, np.bool_))
     named: dict[str, np.ndarray] = field(default_factory=dict)
     error: Exception | None = None
     admitted: bool = False
@@ -51,7 +49,6 @@ class Group:
         self,
         rollouts: Sequence[Rollout],
         rewards: np.ndarray,
-        scored: np.ndarray,
         named: Mapping[str, np.ndarray],
     ) -> None:
         """Add further rollouts with their rewards, (G,) each; a part that either side lacks is NaN there."""
@@ -64,7 +61,6 @@ class Group:
         }
         self.rollouts = [*self.rollouts, *rollouts]
         self.rewards = np.concatenate([self.rewards, rewards])
-        self.scored = np.concatenate([self.scored, scored])
         self.size = len(self.rollouts)
 
 

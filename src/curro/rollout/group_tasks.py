@@ -131,10 +131,10 @@ class GroupTasks:
         rollouts = await self._generate(group, n, prompt)
         good_G = np.array([rollout.error is None for rollout in rollouts])
         scores = await self.scorer(group.prompt, [rollout for rollout in rollouts if rollout.error is None])
-        rewards, scored, named = read_scores(scores, good_G, self.weights, key)
-        if not scored.any():
+        rewards_G, named = read_scores(scores, good_G, self.weights, key)
+        if np.isnan(rewards_G).all():
             raise GroupFailed("the scorer scored none of its rollouts")
-        group.extend(rollouts, rewards, scored, named)
+        group.extend(rollouts, rewards_G, named)
 
     async def _generate(self, group: Group, n: int, prompt: Prompt) -> list[Rollout]:
         """n rollouts, of which at least `least` are good; those that failed are asked for again.
@@ -285,7 +285,7 @@ class Settler:
         if group.admitted:
             self.fill.admit(group.ticket, group)
         else:
-            mean = float(group.rewards[group.scored].mean())
+            mean = float(np.nanmean(group.rewards))
             self.fill.reject(group.ticket, group, informativeness=group.informativeness, reward=mean)
         if verdict.auxiliary_samples is not None:
             self._auxiliary_samples.append(verdict.auxiliary_samples)
@@ -302,6 +302,5 @@ def release(curriculum: Curriculum, tickets: Iterable[int]) -> None:
 def _reported(group: Group) -> dict[str, Any]:
     return {
         "rewards": group.rewards[None],
-        "scored": group.scored[None],
         "named": {name: part_G[None] for name, part_G in group.named.items()},
     }

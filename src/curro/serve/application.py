@@ -18,6 +18,7 @@ from curro.durable import DurableCurriculum
 from curro.durable.durable_curriculum import CALLS
 from curro.durable.replies import is_error, pack, unpack
 from curro.errors import CheckpointError, ConfigError, CurroError, ExhaustedError, RewardError, TicketError
+from curro.groups import mark_missing
 from curro.runs.writer import TicketWriter
 from curro.storage.frames import decode, encode
 from curro.verdicts import Draw, Verdict
@@ -41,7 +42,8 @@ FIELDS = {
 def read_fields(question: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a question, those of tickets and rewards as arrays.
 
-    Rewards in lists may have `null` for a rollout that was not scored, and groups of different size.
+    Rewards in lists may have `null` for a rollout that was not scored, and groups of different size. Clients
+    of version 0.2 say in `scored` which rollouts have a reward; here and in the reply it becomes NaN.
 
     Raises:
         ConfigError: a field is missing or unknown, or tickets are no whole numbers.
@@ -59,11 +61,10 @@ def read_fields(question: str, body: Mapping[str, Any]) -> dict[str, Any]:
         if name in fields:
             fields[name] = _whole_numbers(name, fields[name])
     if isinstance(fields.get("rewards"), list):
-        rewards_PG = _numbers("rewards", fields["rewards"])
-        if fields.get("scored") is None and np.isnan(rewards_PG).any():
-            fields["scored"] = ~np.isnan(rewards_PG)
-            rewards_PG = np.nan_to_num(rewards_PG, nan=0.0)
-        fields["rewards"] = rewards_PG
+        fields["rewards"] = _numbers("rewards", fields["rewards"])
+    if fields.get("scored") is not None:
+        fields["rewards"] = mark_missing(fields["rewards"], fields["scored"])
+    fields.pop("scored", None)
     if fields.get("named") is not None:
         if not isinstance(fields["named"], dict):
             raise RewardError("`named` has the parts of the reward by their names")
@@ -156,11 +157,7 @@ class ServedRun:
             self.writer.drawn(answer)
         elif isinstance(answer, Verdict) and len(answer.prompts):
             rewards_PG = np.asarray(given["rewards"], np.float64)
-            scored_PG = np.ones(rewards_PG.shape, np.bool_)
-            if given.get("scored") is not None:
-                scored_PG = np.asarray(given["scored"], np.bool_)
-            sizes_P = scored_PG.sum(axis=1)
-            rewards_PG = np.where(scored_PG, rewards_PG, np.nan)
+            sizes_P = np.isfinite(rewards_PG).sum(axis=1)
             self.writer.observed(self.step, given["tickets"], rewards_PG, answer, sizes_P)
         else:
             self.writer.dropped(given["tickets"])

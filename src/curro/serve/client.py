@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from curro.durable import unpack
 from curro.errors import ConfigError
+from curro.groups import Feedback, without_scored
 from curro.storage.frames import decode, encode
 from curro.verdicts import Credited, Draw, Verdict
 
@@ -68,11 +69,12 @@ class ServedCurriculum:
         tickets: ArrayLike,
         rewards: ArrayLike,
         *,
-        scored: ArrayLike | None = None,
         named: Mapping[str, ArrayLike] | None = None,
+        scored: ArrayLike | None = None,
     ) -> Verdict:
         """`Curriculum.observe`."""
-        return self._change("observe", _groups(tickets, rewards, scored, named))
+        feedback = Feedback.read(tickets, without_scored(rewards, scored, stacklevel=2), named)
+        return self._change("observe", vars(feedback))
 
     def observe_and_select(
         self,
@@ -82,27 +84,29 @@ class ServedCurriculum:
         n: int,
         step: int,
         rollouts: int | None = None,
-        scored: ArrayLike | None = None,
         named: Mapping[str, ArrayLike] | None = None,
+        scored: ArrayLike | None = None,
     ) -> tuple[Verdict, Draw | None]:
         """`Curriculum.observe`, then `Curriculum.select`, in one request, which costs less than two.
 
         The draw is None where fewer than `n` prompts are free. Another error of the select is raised, and the
         groups count as observed all the same.
         """
-        groups = _groups(tickets, rewards, scored, named)
-        return self._change("observe_and_select", groups | {"n": n, "step": step, "rollouts": rollouts})
+        feedback = Feedback.read(tickets, without_scored(rewards, scored, stacklevel=2), named)
+        choice = {"n": n, "step": step, "rollouts": rollouts}
+        return self._change("observe_and_select", vars(feedback) | choice)
 
     def more(
         self,
         tickets: ArrayLike,
         rewards: ArrayLike,
         *,
-        scored: ArrayLike | None = None,
         named: Mapping[str, ArrayLike] | None = None,
+        scored: ArrayLike | None = None,
     ) -> np.ndarray:
         """`Curriculum.more`."""
-        return self._post("more", _groups(tickets, rewards, scored, named))["rollouts"]
+        feedback = Feedback.read(tickets, without_scored(rewards, scored, stacklevel=2), named)
+        return self._post("more", vars(feedback))["rollouts"]
 
     def drop(self, tickets: ArrayLike) -> None:
         """`Curriculum.drop`."""
@@ -154,14 +158,3 @@ class ServedCurriculum:
                     raise
                 time.sleep(pause)
                 pause = min(2 * pause, 1.0)
-
-
-def _groups(
-    tickets: ArrayLike, rewards: ArrayLike, scored: ArrayLike | None, named: Mapping[str, ArrayLike] | None
-) -> dict[str, Any]:
-    return {
-        "tickets": np.asarray(tickets),
-        "rewards": np.asarray(rewards, np.float64),
-        "scored": None if scored is None else np.asarray(scored, np.bool_),
-        "named": {name: np.asarray(part, np.float64) for name, part in (named or {}).items()},
-    }

@@ -31,10 +31,10 @@ def test_every_reward_stands_in_its_place_whatever_the_order(rewards, size, rand
     assert made.rewards.shape[1] == max(size, 1 + max(session for _, session in rewards))
     for (group, session), reward in rewards.items():
         place = names.index(uid_of(group)), session
-        assert made.scored[place] == (not np.isnan(reward))
+        assert np.isnan(made.rewards[place]) == np.isnan(reward)
         np.testing.assert_equal(made.rewards[place], 0.0 if np.isnan(reward) else reward)
         np.testing.assert_equal(made.named["acc"][place], reward)
-    assert made.scored.sum() == sum(not np.isnan(reward) for reward in rewards.values())
+    assert np.isfinite(made.rewards).sum() == sum(not np.isnan(reward) for reward in rewards.values())
     assert set(made.named) == {"acc"}
     assert assemble(names, sessions, size).named == {}
 

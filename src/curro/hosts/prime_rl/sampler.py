@@ -83,7 +83,7 @@ class CurriculumSampler(TaskSampler):
         if not len(rewards_G):
             self.curriculum.drop([ticket])
             return
-        verdict = self.curriculum.observe([ticket], rewards_G[None], scored=~np.isnan(rewards_G)[None])
+        verdict = self.curriculum.observe([ticket], rewards_G[None])
         self.is_admitted = bool(verdict.admitted[0])
 
     def state_dict(self) -> dict[str, Any]:

@@ -275,9 +275,8 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
         rewards_G, parts = rewards_of(self.args, group)
         scored_G = ~np.isnan(rewards_G)
         verdict = self.curriculum.observe(
-            [ticket], rewards_G[None], scored=scored_G[None],
-            named={name: part_G[None] for name, part_G in parts.items()},
-        )  # fmt: skip
+            [ticket], rewards_G[None], named={name: part_G[None] for name, part_G in parts.items()}
+        )
         if scored_G.any():
             self.fill.observed([ticket], verdict, np.array([rewards_G[scored_G].mean()]), filtered=())
         else:

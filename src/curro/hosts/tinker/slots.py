@@ -96,11 +96,7 @@ class BatchSlots:
     def more(self, assigned: AssignedPrompt, rewards: np.ndarray, named: Mapping[str, np.ndarray]) -> int:
         """How many further rollouts the prompt gets before its group is observed (`Curriculum.more`)."""
         parts = {name: part[None] for name, part in named.items()}
-        return int(
-            self.curriculum.more(
-                [assigned.ticket], rewards[None], scored=~np.isnan(rewards)[None], named=parts
-            )[0]
-        )
+        return int(self.curriculum.more([assigned.ticket], rewards[None], named=parts)[0])
 
     def observe(
         self,
@@ -118,7 +114,7 @@ class BatchSlots:
         """
         scored = ~np.isnan(rewards)
         parts = {name: part[None] for name, part in named.items()}
-        verdict = self.curriculum.observe([assigned.ticket], rewards[None], scored=scored[None], named=parts)
+        verdict = self.curriculum.observe([assigned.ticket], rewards[None], named=parts)
         if self.writer is not None:
             size = np.array([len(rewards)])
             self.writer.observed(

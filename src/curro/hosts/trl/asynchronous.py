@@ -65,17 +65,11 @@ class ServedRolloutLoop(_AsyncRolloutLoop):
         parts = [len(sequences) for sequences in group.completions_sequences]
         rollout_of = np.repeat(np.arange(self.num_generations), parts)
         rewards_G = self._by_rollout(samples, rollout_of, "reward")
-        scored_G = ~np.isnan(rewards_G)
         named = {
             name: [self._by_rollout(samples, rollout_of, f"rewards/{name}")]
             for name in self.reward_func_names
         }
-        verdict = self.curriculum.observe(
-            [self.tickets[group.group_id]],
-            [np.where(scored_G, rewards_G, 0.0)],
-            scored=[scored_G],
-            named=named,
-        )
+        verdict = self.curriculum.observe([self.tickets[group.group_id]], [rewards_G], named=named)
         del self.tickets[group.group_id]
         if self.replaces_advantages:
             for sample, rollout in zip(samples, rollout_of, strict=True):

@@ -48,12 +48,7 @@ class Report:
 
     def arguments(self) -> dict[str, Any]:
         """Of `Curriculum.observe` and `Curriculum.more`, without the tickets."""
-        scored_PG = ~np.isnan(self.rewards)
-        return {
-            "rewards": np.where(scored_PG, self.rewards, 0.0),
-            "scored": scored_PG,
-            "named": self.named,
-        }
+        return {"rewards": self.rewards, "named": self.named}
 
 
 def weighted_sums(rewards: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:

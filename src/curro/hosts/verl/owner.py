@@ -126,17 +126,16 @@ class CurriculumOwner:
         call: int,
         tickets: Sequence[int],
         rewards: np.ndarray,
-        scored: np.ndarray,
         named: Mapping[str, np.ndarray],
         completions: Sequence[Mapping[int, Completion]] = (),
     ) -> Reply:
         """`Curriculum.observe`; `completions` has what was generated, of each group by session."""
-        given = {"tickets": tickets, "rewards": rewards, "scored": scored, "named": named}
+        given = {"tickets": tickets, "rewards": rewards, "named": named}
         is_new = not self.durable.knows(client, call)
         verdict = self._call(client, call, "observe", **given)
         assert isinstance(verdict, Verdict)
         if is_new:
-            groups = generated(np.where(scored, rewards, np.nan), completions)
+            groups = generated(rewards, completions)
             self._writer().observed(
                 self.curriculum.step, tickets, groups.rewards, verdict, groups.sizes, groups.completions
             )
@@ -217,11 +216,10 @@ class CurriculumClient:
         tickets: Sequence[int],
         rewards: np.ndarray,
         *,
-        scored: np.ndarray,
         named: Mapping[str, np.ndarray],
         completions: Sequence[Mapping[int, Completion]] = (),
     ) -> Verdict:
-        return self._change("observe", list(tickets), rewards, scored, dict(named), list(completions))
+        return self._change("observe", list(tickets), rewards, dict(named), list(completions))
 
     def drop(self, tickets: Sequence[int]) -> None:
         if len(tickets):

@@ -64,8 +64,7 @@ class FinishedGroups:
 
     Attributes:
         names: of the groups, in the order in which they were asked for.
-        rewards: float64 (P, G); 0 where a session is missing.
-        scored: bool (P, G).
+        rewards: float64 (P, G); NaN where a session is missing or was not scored.
         named: float64 (P, G), the number that the gate decides by, under its name; NaN where a session has
             none. Nothing else of `reward_extra_info` is read: it may be what a model has written.
         completions: what was generated, of each group by session.
@@ -73,7 +72,6 @@ class FinishedGroups:
 
     names: list[str]
     rewards: np.ndarray
-    scored: np.ndarray
     named: dict[str, np.ndarray]
     completions: list[dict[int, Completion]]
 
@@ -112,9 +110,8 @@ def assemble(
         raise RewardError(
             f"the gate decides by {named.name!r}, and reward_extra_info has no such number; it has: {has}"
         )
-    scored_PG = ~np.isnan(rewards_PG)
     parts = {} if named is None else {named.name: part_PG}
-    return FinishedGroups(order, np.where(scored_PG, rewards_PG, 0.0), scored_PG, parts, completions)
+    return FinishedGroups(order, rewards_PG, parts, completions)
 
 
 _PREFIX = "ticket-"
@@ -231,12 +228,12 @@ class ReportingBuffer(Host):
             verdict = self.owner.observe(
                 tickets,
                 groups.rewards,
-                scored=groups.scored,
                 named=groups.named,
                 completions=groups.completions,
             )
             self._take_in(groups, verdict)
-            means_P = groups.rewards.sum(axis=1) / np.maximum(groups.scored.sum(axis=1), 1)
+            counts_P = np.isfinite(groups.rewards).sum(axis=1)
+            means_P = np.nansum(groups.rewards, axis=1) / np.maximum(counts_P, 1)
             self.fill.observed(tickets, verdict, means_P, filtered={ticket_of(uid) for uid in flat})
             for uid, prompt in zip(names, verdict.prompts.tolist(), strict=True):
                 tags[uid][PROMPT] = prompt
