@@ -85,3 +85,26 @@ def refuse_policy(needs_policy: bool, host: str) -> None:
             f"this selection asks the policy, and {host} does not lend it: choose another one, or train with "
             "TRL, or METIS with verl"
         )
+
+
+def tokens_divisor(aggregation: str, *, tokens: float, rollouts: int, norm: float) -> float:
+    """By what a policy's loss divides a rollout's sum over tokens, in the mean over all tokens of a batch.
+
+    METIS' (2) and (9) are means over sequences of sums over tokens, "seq-mean-token-sum". Other losses divide
+    these sums further, by a number or by lengths, so that the weights of all R rollouts' T tokens sum to 1:
+    that is T / R times more for a token of (2). The auxiliary loss is divided by the same number, and lambda
+    means what it means in (10) with every loss.
+
+    Args:
+        aggregation: how the loss is put together from tokens, by verl's name (`loss_agg_mode`).
+        tokens, rollouts: T and R, how many are trained on, of all processes.
+        norm: what "seq-mean-token-sum-norm" divides by.
+    """
+    mean_length = max(tokens, 1) / rollouts
+    return {
+        "seq-mean-token-sum": 1.0,
+        "seq-mean-token-sum-norm": float(norm),
+        "token-mean": mean_length,
+        "seq-mean-token-mean": mean_length,
+        "token-sum": 1 / rollouts,
+    }[aggregation]

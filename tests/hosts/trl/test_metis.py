@@ -25,7 +25,7 @@ from tests.hosts.trl.setup import Diary, dataset, trainer
 from trl import GRPOTrainer
 
 import curro
-from curro.hosts.trl.auxiliary import share_out, slots_of, tokens_divisor
+from curro.hosts.trl.auxiliary import loss_divisor, share_out, slots_of
 from curro.policy import AuxiliarySamples
 from curro.prediction.metis import predictor
 
@@ -88,7 +88,7 @@ def test_both_losses_have_the_gradient_of_a_direct_computation(tmp_path, loss_ty
 @pytest.mark.parametrize("loss_type", ["dapo", "grpo", "bnpo", "cispo", "sapo", "vespo", "dr_grpo", "luspo"])
 def test_divisors(loss_type):
     """Four rollouts of 30 tokens together."""
-    found = tokens_divisor(loss_type, longest=16, tokens=30, rollouts=4)
+    found = loss_divisor(loss_type, longest=16, tokens=30, rollouts=4)
     assert found == {"dr_grpo": 16, "luspo": 1}.get(loss_type, 7.5)
 
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter, defaultdict, deque
+from types import SimpleNamespace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.rollout.fill_promises import check
 
 import curro
-from curro.errors import ExhaustedError, FillError
-from curro.hosts.trl.rounds import Settled, fill_in_rounds
-from curro.rollout.fill import Fill, draw_fresh, sized
+from curro.errors import FillError
+from curro.hosts.trl.batches import GeneratedRollouts
+from curro.hosts.trl.observe import GroupObserver
+from curro.hosts.trl.rounds import Rounds, fill_in_rounds
+from curro.rollout.fill import Fill
 from curro.rollout.fill_settings import FillSettings
 from curro.rollout.group_tasks import release
+from curro.runs.writer import Completion
 
 SELECTIONS = ["uniform", "uniform:replacement=true", "prioritized-replay:variant=published", "pspo"]
 ALLOCATIONS = [
@@ -32,106 +38,79 @@ class Broken(Exception):
     """A round that breaks off."""
 
 
-class Owner:
-    """The process that owns the curriculum; its rewards are random, and it remembers what it answered."""
+class Process:
+    """One of the processes that train. Its rollouts are invented, and the wire between processes is a list.
 
-    def __init__(self, curriculum, settings, *, processes=1, pass_rates=None, breaks=()):
-        self.curriculum, self.processes, self.breaks = curriculum, processes, list(breaks)
+    A rollout is a number of its own. Prompts are numbered as they come; their rollouts succeed as `outcomes`
+    says, or at their pass rates.
+    """
+
+    def __init__(
+        self, curriculum, settings, *, wire=None, processes=1, is_owner=True, outcomes=(), pass_rate=None,
+        breaks=(),
+    ):  # fmt: skip
+        self.curriculum, self.breaks = curriculum, list(breaks)
+        self.wire = deque() if wire is None else wire
         size, repeats = curriculum.table.size, curriculum.selection.repeats
         self.fill = Fill(settings, size=size, may_repeat=repeats, weigh=len)
-        self.rng, self.pass_rates = np.random.default_rng(0), pass_rates
-        self.told, self.rounds, self.draws, self.rewards = [], [], [], {}
-
-    def tell(self, answer):
-        self.told.append(answer)
-        return answer
-
-    def draw(self, rows):
-        try:
-            return self.tell(self._draw(rows))
-        except ExhaustedError as error:
-            self.told.append(error)
-            raise
-
-    def _draw(self, rows):
-        number, allocation, budget = (
-            min(-(-rows // SIZE), self.fill.untried),
-            self.curriculum.allocation,
-            None,
+        self.accelerator = SimpleNamespace(num_processes=processes, is_main_process=is_owner)
+        self.rounds, self.records, self.rewards, self.numbers = [], [], [], {}
+        self.observer = GroupObserver(
+            self.accelerator, curriculum, torch.ones(1), ["reward"], [self.records.append]
         )
-        if not self.curriculum.has_allocation:
-            number = min(-(-number // self.processes), self.fill.untried // self.processes) * self.processes
-        elif allocation.needs_budget:
-            budget = int(number) * SIZE
-        else:
-            number = min(max(1, rows // allocation.first), self.fill.n // SIZE, self.fill.untried)
-        if not number:
-            raise ExhaustedError("all were tried")
-        fresh = draw_fresh(self.curriculum, self.fill, int(number), step=self.fill.step, rollouts=budget)
-        self.draws.append(draw := sized(fresh, SIZE))
-        for ticket, prompt in zip(draw.tickets.tolist(), draw.prompts.tolist(), strict=True):
-            rate = self.rng.random() if self.pass_rates is None else self.pass_rates
-            self.rewards[ticket] = (prompt, rate, [])
-        return draw
+        self.rng = np.random.default_rng(0)
+        self.pass_rates = self.rng.random(size) if pass_rate is None else np.full(size, pass_rate)
+        self.outcomes = [iter(marks) for marks in outcomes]
 
-    def roll_out(self, numbers):
+    def roll_out_prompts(self, prompts):
         if self.breaks and self.breaks.pop(0):
             raise Broken
-        assert sum(numbers.values()) % self.processes == 0
-        self.rounds.append(dict(numbers))
-        for ticket, number in numbers.items():
-            _, rate, rewards = self.rewards[ticket]
-            rewards += (self.rng.random(number) < rate).astype(float).tolist()
+        assert len(prompts) % self.accelerator.num_processes == 0
+        self.rounds.append(dict(Counter(self.number(prompt) for prompt in prompts)))
+        first = len(self.rewards)
+        self.rewards += [self.reward(prompt) for prompt in prompts]
+        numbers = torch.arange(first, len(self.rewards))[:, None]
+        one = torch.ones_like(numbers)
+        output = {"prompt_ids": torch.tensor(prompts)[:, None], "prompt_mask": one}
+        output |= {"completion_ids": numbers, "completion_mask": one}
+        rewards = torch.tensor(self.rewards[first:])[:, None]
+        return GeneratedRollouts(output, rewards, [Completion("", 1, False)] * len(prompts))
 
-    def more(self, tickets):
-        return self.tell(
-            [int(self.curriculum.more([ticket], [self.rewards[ticket][2]])[0]) for ticket in tickets]
-        )
+    def number(self, prompt):
+        return self.numbers.setdefault(prompt, len(self.numbers))
 
-    def settle(self, tickets):
-        verdicts = [self.curriculum.observe([ticket], [self.rewards[ticket][2]]) for ticket in tickets]
-        columns = [np.concatenate([getattr(one, name) for one in verdicts])
-                   for name in ("prompts", "admitted", "weights", "informativeness")]  # fmt: skip
-        blank_PG = np.empty((len(tickets), 0))
-        verdict = curro.Verdict(columns[0], columns[1], blank_PG, *columns[2:], kept=blank_PG)
-        means = np.array([np.mean(self.rewards[ticket][2]) for ticket in tickets])
-        groups = [[ticket] * int(one.kept.sum()) for ticket, one in zip(tickets, verdicts, strict=True)]
-        return self.tell(Settled(verdict, means, groups))
-
-    def drop(self, tickets):
-        release(self.curriculum, tickets)
+    def reward(self, prompt):
+        if self.outcomes:
+            return float(next(self.outcomes[self.number(prompt)]))
+        return float(self.rng.random() < self.pass_rates[prompt])
 
     def step(self, rows, step):
-        """The batch, and that of a process that is told the same."""
-        self.told.clear()
+        """The batch: the prompt of each group and the numbers of its rollouts."""
+        self.records.clear()
+        rounds = Rounds(
+            self.accelerator, self.fill, self.observer, self.roll_out_prompts, size=SIZE, step=step,
+            metrics={"train": defaultdict(list)}, logs={},
+        )  # fmt: skip
         try:
-            keep = self.curriculum.allocation.keep
-            batch = fill_in_rounds(self.fill, rows, step, self, processes=self.processes, keep=keep)
+            with patch("curro.hosts.trl.owner.broadcast_object_list", self.broadcast):
+                batch = fill_in_rounds(rounds, rows)
         finally:
-            release(self.curriculum, self.fill.release())
-        return batch
+            held = self.fill.release()
+            if self.accelerator.is_main_process:
+                release(self.curriculum, held)
+        return [self.described(group) for group in batch]
 
+    def described(self, group):
+        prompt = int(group.rows[0]["prompt_ids"][0])
+        rollouts = torch.cat([part["completion_ids"] for part in group.rows])[:, 0].tolist()
+        assert group.rewards[:, 0].tolist() == [self.rewards[rollout] for rollout in rollouts]
+        return self.number(prompt), rollouts
 
-class Told:
-    """Another process."""
-
-    def __init__(self, fill, answers):
-        self.fill, self.answers = fill, iter(answers)
-
-    def draw(self, rows):
-        draw = next(self.answers)
-        if isinstance(draw, ExhaustedError):
-            raise draw
-        self.fill.give_out(draw)
-        return draw
-
-    def roll_out(self, numbers):
-        pass
-
-    def more(self, tickets):
-        return next(self.answers)
-
-    settle = more
+    def broadcast(self, objects):
+        if self.accelerator.is_main_process:
+            self.wire.append(list(objects))
+        else:
+            objects[:] = self.wire.popleft()
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -155,88 +134,71 @@ def every_batch_is_full_or_an_error(
     selection, gate, allocation, seed, limit, when_short, processes, plan, breaks
 ):
     curriculum = curro.Curriculum(selection, 12, admission=gate, allocation=allocation, seed=seed)
-    owner = Owner(
-        curriculum, FillSettings(limit, when_short), processes=processes,
-        breaks=breaks if processes == 1 else (),
-    )  # fmt: skip
-    other = Fill(owner.fill.settings, size=12, may_repeat=owner.fill.may_repeat, weigh=len)
+    fill = FillSettings(limit, when_short)
+    owner = Process(curriculum, fill, processes=processes, breaks=breaks if processes == 1 else ())
+    other = Process(curriculum, fill, wire=owner.wire, processes=processes, is_owner=False)
     trained = []
     for step, prompts in enumerate(plan):
         rows = prompts * SIZE * processes
-        owner.draws.clear()
         try:
             batch = owner.step(rows, step)
         except Broken:
-            other.counts = replace(owner.fill.counts)
+            pass
         except FillError:
             assert when_short == "error" or owner.fill.exhausted
+            if processes > 1:
+                with pytest.raises(FillError):
+                    other.step(rows, step)
         else:
-            sizes = [len(group) for group in batch]
+            sizes = [len(rollouts) for _, rollouts in batch]
             assert sum(sizes) >= rows > sum(sizes[:-1])
-            told, keep = Told(other, owner.told), curriculum.allocation.keep
-            assert fill_in_rounds(other, rows, step, told, processes=processes, keep=keep) == batch
-            trained += [group[0] for group in batch]
+            assert processes == 1 or other.step(rows, step) == batch
+            trained += [rollout for _, rollouts in batch for rollout in rollouts]
         check(owner.fill, curriculum)
-        assert len(curriculum.ledger) == len(owner.fill.in_flight) == 0
-        had = np.concatenate([draw.prompts for draw in owner.draws] or [np.empty(0)])
+        assert len(curriculum.ledger) == len(owner.fill.in_flight) == len(owner.wire) == 0
+        had = np.concatenate([record.draw.prompts for record in owner.records] or [np.empty(0)])
         assert owner.fill.may_repeat or len(np.unique(had)) == len(had)
+        assert processes == 1 or (other.records == [] and other.rounds == owner.rounds)
     assert len(set(trained)) == len(trained)
-
-
-def outcomes(owner, *rewards):
-    """Let the owner's groups have these rewards, in the order of their rollouts."""
-    planned = dict(enumerate(rewards))
-
-    def roll_out(numbers):
-        owner.rounds.append(dict(numbers))
-        for ticket, number in numbers.items():
-            found = owner.rewards[ticket][2]
-            marks = planned[ticket][len(found) : len(found) + number]
-            assert len(marks) == number
-            found += [float(mark) for mark in marks]
-
-    owner.roll_out = roll_out
-    return owner
 
 
 def test_a_round_generates_what_is_missing_rounded_up_to_the_processes():
     """2 of 4 are admitted: 4 groups, then 2; then 2 on two processes where one is missing."""
     curriculum = curro.Curriculum("least-visited", 40, admission="band:0.4,0.6")
-    owner = Owner(curriculum, FillSettings(), processes=2)
-    outcomes(owner, "1100", "1100", "1100", "0000", "0000", "1100", "1100", "1100")
+    outcomes = ["1100", "1100", "1100", "0000", "0000", "1100", "1100", "1100"]
+    owner = Process(curriculum, FillSettings(), processes=2, outcomes=outcomes)
     batch = owner.step(16, 0)
-    assert [len(numbers) for numbers in owner.rounds] == [4, 2]
-    assert [group[0] for group in batch] == [0, 1, 2, 5]
+    assert [len(prompts) for prompts in owner.rounds] == [4, 2]
+    assert [prompt for prompt, _ in batch] == [0, 1, 2, 5]
     assert owner.fill.batch_counts.draws == 2
     batch = owner.step(8, 1)
-    assert [group[0] for group in batch] == [6, 7]  # nothing was left over
+    assert [prompt for prompt, _ in batch] == [6, 7]  # nothing was left over
 
 
 def test_open_groups_go_on_in_the_rows_that_are_left_and_new_ones_take_the_rest():
-    """24 rows, 2 first, up to 6: tickets 1 and 5 go on; 6 would, but there is no row left."""
+    """24 rows, 2 first, up to 6: prompts 1 and 5 go on; 6 would, but there is no row left."""
     curriculum = curro.Curriculum("least-visited", 40, allocation="screen:first=2,total=6")
-    owner = outcomes(
-        Owner(curriculum, FillSettings()), "00", "100000", "00", "11", "00", "011111", "01", "00"
-    )
+    outcomes = ["00", "100000", "00", "11", "00", "011111", "01", "00"]
+    owner = Process(curriculum, FillSettings(), outcomes=outcomes)
     batch = owner.step(24, 0)
     assert owner.rounds == [dict.fromkeys(range(6), 2), {1: 4, 5: 4, 6: 2, 7: 2}]
-    assert [len(group) for group in batch] == [2, 2, 2, 2, 6, 6, 2, 2]
+    assert [len(rollouts) for _, rollouts in batch] == [2, 2, 2, 2, 6, 6, 2, 2]
 
 
 def test_a_gate_gives_the_rows_of_rejected_groups_to_others():
     curriculum = curro.Curriculum(
         "least-visited", 40, allocation="screen:first=2,total=4", admission="signal"
     )
-    owner = outcomes(Owner(curriculum, FillSettings()), "00", "1001", "00", "11", "01", "10")
+    owner = Process(curriculum, FillSettings(), outcomes=["00", "1001", "00", "11", "01", "10"])
     batch = owner.step(8, 0)
     assert owner.rounds == [{0: 2, 1: 2}, {1: 2, 2: 2, 3: 2}, {4: 2, 5: 2}]
-    assert [group[0] for group in batch] == [1, 4, 5]
+    assert [prompt for prompt, _ in batch] == [1, 4, 5]
     assert owner.fill.batch_counts.rejected == 3
 
 
 def test_prompts_that_others_have_in_flight_run_out_too():
     curriculum = curro.Curriculum("uniform", 6, admission="band:0.4,0.6")
     curriculum.select(4, step=0)
-    owner = Owner(curriculum, FillSettings(when_short="error"), pass_rates=0.0)
+    owner = Process(curriculum, FillSettings(when_short="error"), pass_rate=0.0)
     with pytest.raises(FillError, match="all 6 prompts were tried or are in flight, and 0 of 8"):
         owner.step(8, 0)

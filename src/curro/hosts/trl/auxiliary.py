@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from trl.trainer.utils import pad
 
-from curro.policy import AuxiliarySamples
+from curro.policy import AuxiliarySamples, tokens_divisor
 
 
 def slots_of(auxiliary_samples: int, slots: int) -> np.ndarray:
@@ -22,21 +22,19 @@ def slots_of(auxiliary_samples: int, slots: int) -> np.ndarray:
     return np.arange(auxiliary_samples) % used * slots // used
 
 
-def tokens_divisor(loss_type: str, *, longest: int, tokens: int, rollouts: int) -> float:
-    """By what TRL's loss divides a rollout's sum over tokens, in the mean over all tokens of a generation.
+def loss_divisor(loss_type: str, *, longest: int, tokens: int, rollouts: int) -> float:
+    """By what TRL's loss divides a rollout's sum over tokens, as `curro.policy.tokens_divisor`.
 
-    METIS' (2) and (9) are means over sequences of sums over tokens. TRL's losses divide these sums further:
-    "luspo" by nothing, "dr_grpo" by the longest length that there may be, the others by lengths, so that the
-    weights of all R rollouts' T tokens sum to 1, which is T / R times more for a token of (2). The auxiliary
-    loss is divided by the same number, and lambda means what it means in (10) with every loss type.
+    "luspo" divides by nothing, "dr_grpo" by the longest length that there may be, the others by lengths.
 
     Args:
         longest: `max_completion_length`.
-        tokens, rollouts: T and R, how many are trained on, of all processes.
+        tokens, rollouts: how many are trained on, of all processes.
     """
-    if loss_type == "luspo":
-        return 1.0
-    return float(longest) if loss_type == "dr_grpo" else max(tokens, 1) / rollouts
+    aggregation = {"luspo": "seq-mean-token-sum", "dr_grpo": "seq-mean-token-sum-norm"}
+    return tokens_divisor(
+        aggregation.get(loss_type, "token-mean"), tokens=tokens, rollouts=rollouts, norm=longest
+    )
 
 
 def share_out(
@@ -63,7 +61,7 @@ def share_out(
     Args:
         parts: TRL's `_buffered_inputs`, S = `steps_per_generation` of them.
         rank: of this process.
-        divisor: of the auxiliary loss, from `tokens_divisor`.
+        divisor: of the auxiliary loss, from `loss_divisor`.
     """
     asked = [ids for samples in auxiliary_samples for ids in samples.prompt_ids]
     answered = [ids for samples in auxiliary_samples for ids in samples.completion_ids]

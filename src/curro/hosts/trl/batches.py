@@ -16,8 +16,9 @@ from curro.errors import ConfigError
 from curro.runs.writer import Completion
 from curro.verdicts import Verdict
 
-Rows = dict[str, torch.Tensor]
-Logs = dict[tuple[str, str | None], list[Any]]
+OutputRows = dict[str, torch.Tensor]
+GroupLogs = dict[tuple[str, str | None], list[Any]]
+TRLMetrics = defaultdict[str, list[float]]
 
 PROMPT = ("prompt_ids", "prompt_mask")
 COMPLETION = (
@@ -33,7 +34,7 @@ OTHERS = ("advantages", "num_items_in_batch")
 
 
 @dataclass(frozen=True)
-class Generated:
+class GeneratedRollouts:
     """Rollouts of given prompts, scored.
 
     Attributes:
@@ -58,9 +59,9 @@ class KeptGroup:
         verdict: the curriculum's, of this one group.
     """
 
-    rows: list[Rows]
+    rows: list[OutputRows]
     rewards: torch.Tensor
-    logs: Logs
+    logs: GroupLogs
     verdict: Verdict
 
     def __len__(self) -> int:
@@ -94,14 +95,14 @@ def check_mergeable(output: Mapping[str, Any]) -> None:
         )
 
 
-def rows_of(output: Mapping[str, Any]) -> Rows:
+def rows_of(output: Mapping[str, Any]) -> OutputRows:
     """All rows of an output, off the accelerator, without what is counted over the batch."""
     return {
         name: value.cpu() for name, value in output.items() if isinstance(value, torch.Tensor) and value.ndim
     }
 
 
-def cut(parts: Sequence[Rows], start: int, stop: int) -> list[Rows]:
+def cut(parts: Sequence[OutputRows], start: int, stop: int) -> list[OutputRows]:
     """The rows from `start` to `stop`, counted over all parts."""
     found, before = [], 0
     for part in parts:
@@ -120,7 +121,7 @@ def fitted(groups: Sequence[KeptGroup], rows: int) -> list[KeptGroup]:
 
 
 def merge_rows(
-    parts: Sequence[Rows], *, device: torch.device, pad_token: int, pad_to_multiple_of: int | None
+    parts: Sequence[OutputRows], *, device: torch.device, pad_token: int, pad_to_multiple_of: int | None
 ) -> dict[str, Any]:
     """One output of the rows of several, padded as TRL pads: prompts left, completions right."""
     output: dict[str, Any] = {}
@@ -143,7 +144,7 @@ def count_tokens(output: Mapping[str, Any]) -> torch.Tensor:
     return (output["completion_mask"] * output.get("tool_mask", 1)).sum()
 
 
-def _trimmed(parts: Sequence[Rows], name: str) -> Iterator[torch.Tensor]:
+def _trimmed(parts: Sequence[OutputRows], name: str) -> Iterator[torch.Tensor]:
     """The rows without their padding; a row of one value, for the whole sequence, as it is."""
     mask = "prompt_mask" if name in PROMPT else "completion_mask"
     for part in parts:
@@ -152,11 +153,10 @@ def _trimmed(parts: Sequence[Rows], name: str) -> Iterator[torch.Tensor]:
             yield row[-length:] if name in PROMPT else row[:length]
 
 
-Metrics = defaultdict[str, list[float]]
-
-
 @contextmanager
-def captured_logs(metrics: dict[str, Metrics], logs: dict[str, Any]) -> Iterator[tuple[Metrics, Logs]]:
+def captured_logs(
+    metrics: dict[str, TRLMetrics], logs: dict[str, Any]
+) -> Iterator[tuple[TRLMetrics, GroupLogs]]:
     """Give TRL empty metrics and logs to write to, and its own back at the end.
 
     What it yields is complete when the block has ended: TRL's metrics, and its logs by name.
@@ -165,8 +165,8 @@ def captured_logs(metrics: dict[str, Metrics], logs: dict[str, Any]) -> Iterator
         metrics, logs: TRL's `_metrics` and `_logs`.
     """
     usual, usual_logs = metrics["train"], dict(logs)
-    found: Metrics = defaultdict(list)
-    columns: Logs = {}
+    found: TRLMetrics = defaultdict(list)
+    columns: GroupLogs = {}
     metrics["train"] = found
     logs.update({name: defaultdict(list) if isinstance(old, dict) else [] for name, old in logs.items()})
     try:
@@ -183,7 +183,7 @@ def captured_logs(metrics: dict[str, Metrics], logs: dict[str, Any]) -> Iterator
 
 
 def log_batch(
-    metrics: Metrics, logs: Mapping[str, Any], rounds: Metrics, described: Mapping[str, float],
+    metrics: TRLMetrics, logs: Mapping[str, Any], rounds: TRLMetrics, described: Mapping[str, float],
     batch: Sequence[KeptGroup],
 ) -> None:  # fmt: skip
     """Write a batch into TRL's metrics and logs.
@@ -254,7 +254,9 @@ def describe_rewards(
     return found
 
 
-def describe_completions(rows: Sequence[Rows], *, pad_token: int, ends: Collection[int]) -> dict[str, float]:
+def describe_completions(
+    rows: Sequence[OutputRows], *, pad_token: int, ends: Collection[int]
+) -> dict[str, float]:
     """TRL's metrics of completions, under TRL's names.
 
     Args:
@@ -277,13 +279,13 @@ def describe_completions(rows: Sequence[Rows], *, pad_token: int, ends: Collecti
     return found
 
 
-def _observed(rows: Rows) -> torch.Tensor:
+def _observed(rows: OutputRows) -> torch.Tensor:
     """Tokens of observations in each completion, which TRL does not count."""
     mask = rows["completion_mask"]
     return (mask * (1 - rows["tool_mask"])).sum(dim=1) if "tool_mask" in rows else mask.new_zeros(len(mask))
 
 
-def _lengths(rows: Rows, pad_token: int) -> torch.Tensor:
+def _lengths(rows: OutputRows, pad_token: int) -> torch.Tensor:
     """Tokens a completion; TRL's mask is empty where it masks a truncated one."""
     masked = rows["completion_mask"].sum(dim=1)
     whole = (rows["completion_ids"] != pad_token).sum(dim=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,11 +14,11 @@ from accelerate.utils import gather_object
 
 from curro.errors import ExhaustedError
 from curro.hosts.trl.batches import (
-    Generated,
+    GeneratedRollouts,
+    GroupLogs,
     KeptGroup,
-    Logs,
-    Metrics,
-    Rows,
+    OutputRows,
+    TRLMetrics,
     captured_logs,
     check_mergeable,
     cut,
@@ -31,130 +31,68 @@ from curro.rollout.group_tasks import release
 from curro.runs.writer import Completion
 from curro.verdicts import Draw, Verdict, joined
 
-GroupT = TypeVar("GroupT")
-KeptT = TypeVar("KeptT", covariant=True)
 
-
-@dataclass(frozen=True)
-class Settled(Generic[KeptT]):
-    """Groups that the curriculum has observed.
-
-    Attributes:
-        verdict: what the curriculum said of them.
-        rewards: float64 (P,), their mean rewards.
-        groups: what is kept of each for the batch.
-    """
-
-    verdict: Verdict
-    rewards: np.ndarray
-    groups: Sequence[KeptT]
-
-
-class Engine(Protocol[KeptT]):
-    """What the loop asks of the trainer; every process is given the same answers."""
-
-    def draw(self, rows: int) -> Draw:
-        """New groups for about so many rows, given out to the fill; raises ExhaustedError."""
-        ...
-
-    def roll_out(self, numbers: Mapping[int, int]) -> None:
-        """Generate and score so many rollouts of each of these open tickets."""
-        ...
-
-    def more(self, tickets: Sequence[int]) -> Sequence[int]:
-        """How many further rollouts each of these open tickets is to get."""
-        ...
-
-    def settle(self, tickets: Sequence[int]) -> Settled[KeptT]:
-        """Observe these groups."""
-        ...
-
-    def drop(self, tickets: Sequence[int]) -> None:
-        """Settle what is still open of these tickets."""
-        ...
-
-
-def fill_in_rounds(
-    fill: Fill[GroupT],
-    rows: int,
-    step: int,
-    engine: Engine[GroupT],
-    *,
-    processes: int,
-    keep: int | None = None,
-) -> list[GroupT]:
+def fill_in_rounds(rounds: Rounds, rows: int) -> list[KeptGroup]:
     """Groups that have `rows` rows, or a few more, because the last one need not fit.
 
     A round rolls out what open groups are to get and, in the rows that are left, new groups. A group that
-    wants more than the rows that are left gets those, and then it ends. Every process runs this loop on the
-    same draws and verdicts, so all end with the same batch. A round's rows are divided equally among the
-    processes, so it may have a few more rows than are missing. Groups that are not needed would be a step old
-    in the next batch, and are left out of it. No group goes on once the limit's rows were generated.
-
-    Args:
-        fill: counts rows.
-        keep: how many rows of a group come into the batch at most; None: all.
+    wants more than the rows that are left gets those, and then it ends. No group goes on once the limit's
+    rows were generated.
 
     Raises:
         FillError: the batch is short, and the fill's settings say that this is an error.
     """
-    fill.begin(rows, step, waiting=())
-    sizes: dict[int, int] = {}
-    numbers: dict[int, int] = {}
+    # TRL generates in calls that all processes make together: there is no engine to which groups could be
+    # sent one by one, so that rejected groups are replaced when a round has ended, not as soon as they end.
+    # Three things follow. A round starts no more than is missing, because what is left over would be a step
+    # old in the next batch. The rows of open groups count as had already, or new groups would take the rows
+    # that those are to get. And every process runs this loop, on the owner's draws and verdicts: a process
+    # that left the loop before the others would let them wait for ever, so every round is divided equally.
+    fill, keep = rounds.fill, rounds.curriculum.allocation.keep
+    fill.begin(rows, rounds.step, waiting=())
+    sizes: dict[int, int] = {}  # of open groups, by ticket: how many rollouts each has
+    further: dict[int, int] = {}  # and how many more it gets in this round
     generated = 0
     while fill.missing:
         try:
-            after = {ticket: size + numbers.get(ticket, 0) for ticket, size in sizes.items()}
-            free = fill.missing - _rows(after, keep)
+            planned = {ticket: size + further.get(ticket, 0) for ticket, size in sizes.items()}
+            free = fill.missing - _batch_rows(planned, keep)
             if free > 0 and not fill.reason:
-                numbers |= _new(fill, engine, free)
-            if not numbers:
+                further |= rounds.start(free)
+            if not further:
                 break
-            _round_up(numbers, processes)
-            engine.roll_out(numbers)
-            for ticket, number in numbers.items():
+            _round_up(further, rounds.processes)
+            rounds.roll_out(further)
+            for ticket, number in further.items():
                 sizes[ticket] = sizes.get(ticket, 0) + number
-            generated += sum(numbers.values())
-            wanted, numbers = engine.more(list(sizes)), {}
+            generated += sum(further.values())
+            wanted, further = rounds.more(list(sizes)), {}
             if generated < fill.settings.limit * rows:
-                numbers = _granted(sizes, wanted, fill.missing - _rows(sizes, keep), keep)
-            ended = [ticket for ticket in sizes if ticket not in numbers]
-            if ended:
-                _sort(fill, ended, engine.settle(ended))
-            for ticket in ended:
+                further = _grant(sizes, wanted, fill.missing - _batch_rows(sizes, keep), keep)
+            finished = [ticket for ticket in sizes if ticket not in further]
+            if finished:
+                rounds.settle(finished)
+            for ticket in finished:
                 del sizes[ticket]
         except BaseException:
-            lost = list(fill.in_flight)
-            for ticket in lost:
-                fill.lose(ticket, "failed")
-            engine.drop(lost)
+            rounds.give_up()
             raise
     return fill.take()
 
 
-def _new(fill: Fill[Any], engine: Engine[Any], rows: int) -> dict[int, int]:
-    """Rollouts of new groups, by ticket; none where the prompts have run out."""
-    try:
-        draw = engine.draw(rows)
-    except ExhaustedError:  # or others have the rest of the prompts in flight
-        fill.exhausted = True
-        return {}
-    return dict(zip(draw.tickets.tolist(), draw.rollouts.tolist(), strict=True))
-
-
-def _round_up(numbers: dict[int, int], processes: int) -> None:
+def _round_up(further: dict[int, int], processes: int) -> None:
     """Give the first groups one rollout more, so that each process has equally many."""
-    tickets = list(numbers)
-    for i in range(-sum(numbers.values()) % processes):
-        numbers[tickets[i % len(tickets)]] += 1
+    tickets = list(further)
+    for i in range(-sum(further.values()) % processes):
+        further[tickets[i % len(tickets)]] += 1
 
 
-def _rows(sizes: Mapping[int, int], keep: int | None) -> int:
-    """How many rows groups of these sizes have in the batch."""
+def _batch_rows(sizes: Mapping[int, int], keep: int | None) -> int:
+    """How many rows groups of these sizes have in the batch, at most `keep` each."""
     return sum(size if keep is None else min(size, keep) for size in sizes.values())
 
 
-def _granted(sizes: Mapping[int, int], wanted: Sequence[int], free: int, keep: int | None) -> dict[int, int]:
+def _grant(sizes: Mapping[int, int], wanted: Sequence[int], free: int, keep: int | None) -> dict[int, int]:
     """How many further rollouts groups get, those that go on: the first ones what they want.
 
     Rollouts beyond `keep` take no rows.
@@ -167,16 +105,6 @@ def _granted(sizes: Mapping[int, int], wanted: Sequence[int], free: int, keep: i
             granted[ticket] = number
             free -= int(min(number, room))
     return granted
-
-
-def _sort(fill: Fill[Any], tickets: Sequence[int], done: Settled[Any]) -> None:
-    """Report groups that ended to the fill."""
-    for row, (ticket, group) in enumerate(zip(tickets, done.groups, strict=True)):
-        if done.verdict.admitted[row]:
-            fill.admit(ticket, group)
-        else:
-            variance = float(done.verdict.informativeness[row])
-            fill.reject(ticket, group, informativeness=variance, reward=float(done.rewards[row]))
 
 
 @dataclass
@@ -192,96 +120,33 @@ class OpenGroup:
     """
 
     draw: Draw
-    rows: list[Rows] = field(default_factory=list)
+    rows: list[OutputRows] = field(default_factory=list)
     rewards: list[torch.Tensor] = field(default_factory=list)
-    logs: Logs = field(default_factory=dict)
+    logs: GroupLogs = field(default_factory=dict)
     completions: list[Completion] = field(default_factory=list)
 
     def __len__(self) -> int:
         return sum(len(part) for part in self.rewards)
 
-    def closed(self, verdict: Verdict) -> KeptGroup:
+    def close(self, verdict: Verdict) -> KeptGroup:
         """What is trained on of the group, with the curriculum's verdict of it."""
         group = KeptGroup(self.rows, torch.cat(self.rewards), self.logs, verdict)
         kept_G = verdict.kept[0, : len(group)]
         return group if kept_G.all() else group.take(np.flatnonzero(kept_G))
 
 
-class OpenGroups:
-    """The open groups of a batch, by ticket."""
+class Rounds:
+    """Draws, rolls out and settles the groups of one batch, for `fill_in_rounds`.
 
-    def __init__(self) -> None:
-        self._groups: dict[int, OpenGroup] = {}
-
-    def start(self, draw: Draw) -> None:
-        """Open the groups of a draw."""
-        for row, ticket in enumerate(draw.tickets.tolist()):
-            self._groups[ticket] = OpenGroup(draw.take([row]))
-
-    def prompts(self, numbers: Mapping[int, int]) -> list[int]:
-        """The prompts of a round, one a row, for so many rollouts of each ticket."""
-        return [
-            int(self._groups[ticket].draw.prompts[0])
-            for ticket, number in numbers.items()
-            for _ in range(number)
-        ]
-
-    def add(
-        self,
-        numbers: Mapping[int, int],
-        rows: Sequence[Rows],
-        rewards: torch.Tensor,
-        logs: Logs,
-        completions: Sequence[Completion],
-    ) -> None:
-        """Add the rollouts of a round.
-
-        Args:
-            numbers: how many of each ticket, in the order of the rows.
-            rows: the rows of every process, in the order of the processes.
-            rewards, logs, completions: of all of them.
-        """
-        start = 0
-        for ticket, number in numbers.items():
-            group, stop = self._groups[ticket], start + number
-            group.rows += cut(rows, start, stop)
-            group.rewards.append(rewards[start:stop].cpu())
-            group.completions += completions[start:stop]
-            for name, values in logs.items():
-                group.logs.setdefault(name, []).extend(values[start:stop])
-            start = stop
-
-    def sizes(self, tickets: Sequence[int]) -> np.ndarray:
-        """How many rollouts each group has so far, int64 (P,)."""
-        return np.array([len(self._groups[ticket]) for ticket in tickets])
-
-    def rewards(self, tickets: Sequence[int]) -> torch.Tensor:
-        """(rollouts, reward functions) of these groups, one after the other."""
-        return torch.cat([part for ticket in tickets for part in self._groups[ticket].rewards])
-
-    def completions(self, tickets: Sequence[int]) -> list[Completion]:
-        """What was generated of these groups, one after the other."""
-        return [one for ticket in tickets for one in self._groups[ticket].completions]
-
-    def drawn(self, tickets: Sequence[int]) -> Draw:
-        """As these groups were drawn, with the rollouts that each has."""
-        parts = [self._groups[ticket].draw for ticket in tickets]
-        return replace(joined(parts), rollouts=self.sizes(tickets))
-
-    def close(self, tickets: Sequence[int], verdict: Verdict) -> list[KeptGroup]:
-        """The groups of these tickets, which are open no more."""
-        return [self._groups.pop(ticket).closed(verdict.take(row)) for row, ticket in enumerate(tickets)]
-
-
-class RoundEngine:
-    """Rolls out the groups of one batch; see `curro.hosts.trl.rounds.Engine`.
+    Every process has one and calls the same methods in the same order: the owner's curriculum decides, and
+    all processes are told.
 
     Args:
         accelerator: the trainer's.
-        fill: counts the groups that are given out.
+        fill: counts rows.
         observer: reports finished groups to its curriculum.
         roll_out_prompts: generates and scores one rollout of each prompt of all processes.
-        size: rollouts of a group, where the curriculum does not divide a budget.
+        size: rollouts of a group, where the curriculum leaves that to the host.
         step: the training step.
         metrics, logs: TRL's `_metrics` and `_logs`.
 
@@ -294,59 +159,105 @@ class RoundEngine:
         accelerator: Accelerator,
         fill: Fill[KeptGroup],
         observer: GroupObserver,
-        roll_out_prompts: Callable[[list[int]], Generated],
+        roll_out_prompts: Callable[[list[int]], GeneratedRollouts],
         *,
         size: int,
         step: int,
-        metrics: dict[str, Metrics],
+        metrics: dict[str, TRLMetrics],
         logs: dict[str, Any],
     ) -> None:
         self.accelerator, self.fill, self.observer = accelerator, fill, observer
         self.curriculum, self.roll_out_prompts = observer.curriculum, roll_out_prompts
         self.size, self.step, self.metrics, self.logs = size, step, metrics, logs
-        self.written: Metrics = defaultdict(list)
-        self._open = OpenGroups()
+        self.written: TRLMetrics = defaultdict(list)
+        self._open: dict[int, OpenGroup] = {}
 
-    def draw(self, rows: int) -> Draw:
-        """New groups for about so many rows."""
-        drawn = on_owner(self.accelerator, lambda: self._draw(rows))
+    @property
+    def processes(self) -> int:
+        """How many processes train."""
+        return self.accelerator.num_processes
+
+    def start(self, rows: int) -> dict[int, int]:
+        """Draw new groups for about so many rows: the first rollouts of each, by ticket.
+
+        None where the prompts have run out, or others have the rest of them in flight.
+        """
+        try:
+            draw = on_owner(self.accelerator, lambda: self._draw(rows))
+        except ExhaustedError:
+            self.fill.exhausted = True
+            return {}
         if not self.accelerator.is_main_process:
-            self.fill.give_out(drawn)
-        self._open.start(drawn)
-        return drawn
+            self.fill.give_out(draw)
+        for row, ticket in enumerate(draw.tickets.tolist()):
+            self._open[ticket] = OpenGroup(draw.take([row]))
+        return dict(zip(draw.tickets.tolist(), draw.rollouts.tolist(), strict=True))
 
-    def roll_out(self, numbers: Mapping[int, int]) -> None:
-        """Generate and score so many rollouts of each of these open tickets."""
+    def roll_out(self, further: Mapping[int, int]) -> None:
+        """Generate and score so many rollouts of each of these open groups, by ticket."""
+        prompts = [int(self._open[ticket].draw.prompts[0]) for ticket in further]
         with captured_logs(self.metrics, self.logs) as (metrics, logs):
-            generated = self.roll_out_prompts(self._open.prompts(numbers))
+            generated = self.roll_out_prompts(np.repeat(prompts, list(further.values())).tolist())
         check_mergeable(generated.output)
         for name, values in metrics.items():
             self.written[name] += values
         rows = gather_object([rows_of(generated.output)])
-        self._open.add(numbers, rows, generated.rewards, logs, generated.completions)
+        start = 0
+        for ticket, number in further.items():
+            group, stop = self._open[ticket], start + number
+            group.rows += cut(rows, start, stop)
+            group.rewards.append(generated.rewards[start:stop].cpu())
+            group.completions += generated.completions[start:stop]
+            for column, entries in logs.items():
+                group.logs.setdefault(column, []).extend(entries[start:stop])
+            start = stop
 
     def more(self, tickets: Sequence[int]) -> Sequence[int]:
-        """How many further rollouts each of these open tickets is to get."""
+        """How many further rollouts each of these open groups is to get."""
         if self.curriculum.allocation.needs_budget:
             return [0] * len(tickets)
-        return self.observer.more(tickets, self._open.rewards(tickets), self._open.sizes(tickets))
+        return self.observer.more(tickets, self._rewards(tickets), self._sizes(tickets))
 
-    def settle(self, tickets: Sequence[int]) -> Settled[KeptGroup]:
-        """Observe these groups."""
-        drawn, rewards = self._open.drawn(tickets), self._open.rewards(tickets)
-        verdict = self.observer.observe(drawn, rewards, self._open.completions(tickets), self.step)
-        means_P = self.observer.report(rewards, drawn.rollouts).means
-        return Settled(verdict, means_P, self._open.close(tickets, verdict))
+    def settle(self, tickets: Sequence[int]) -> None:
+        """Observe these groups, and report to the fill what became of them."""
+        groups = [self._open[ticket] for ticket in tickets]
+        rewards, sizes_P = self._rewards(tickets), self._sizes(tickets)
+        draw = replace(joined([group.draw for group in groups]), rollouts=sizes_P)
+        completions = [completion for group in groups for completion in group.completions]
+        verdict = self.observer.observe(draw, rewards, completions, self.step)
+        means_P = self.observer.report(rewards, sizes_P).means
+        for row, ticket in enumerate(tickets):
+            group = self._open.pop(ticket).close(verdict.take(row))
+            if verdict.admitted[row]:
+                self.fill.admit(ticket, group)
+            else:
+                variance = float(verdict.informativeness[row])
+                self.fill.reject(ticket, group, informativeness=variance, reward=float(means_P[row]))
 
-    def drop(self, tickets: Sequence[int]) -> None:
-        """Settle what is still open of these tickets."""
+    def give_up(self) -> None:
+        """After an error: nothing of the groups in flight is learned, and their prompts are free again."""
+        lost = list(self.fill.in_flight)
+        for ticket in lost:
+            self.fill.lose(ticket, "failed")
         if self.accelerator.is_main_process:
-            release(self.curriculum, tickets)
+            release(self.curriculum, lost)
+
+    def _rewards(self, tickets: Sequence[int]) -> torch.Tensor:
+        """(rollouts, reward functions) of these groups, one after the other."""
+        return torch.cat([part for ticket in tickets for part in self._open[ticket].rewards])
+
+    def _sizes(self, tickets: Sequence[int]) -> np.ndarray:
+        """How many rollouts each of these groups has so far, int64 (P,)."""
+        return np.array([len(self._open[ticket]) for ticket in tickets])
 
     def _draw(self, rows: int) -> Draw:
-        """Runs on the owner; as `draw`."""
+        """New groups for about so many rows, given out to the fill; runs on the owner.
+
+        Raises:
+            ExhaustedError: there is no prompt that this batch has not had.
+        """
         curriculum, fill, size = self.curriculum, self.fill, self.size
-        processes, untried, budget = self.accelerator.num_processes, fill.untried, None
+        processes, untried, budget = self.processes, fill.untried, None
         number = -(-rows // size)
         if not curriculum.has_allocation:
             number = int(min(-(-number // processes), untried // processes)) * processes

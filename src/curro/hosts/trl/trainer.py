@@ -20,11 +20,11 @@ from curro.environments.environment import Environment, episode_reward
 from curro.errors import ConfigError
 from curro.evaluation.results import held_out_scores
 from curro.hosts.trl import checkpoint as checkpoints
-from curro.hosts.trl.auxiliary import auxiliary_loss, share_out, tokens_divisor
+from curro.hosts.trl.auxiliary import auxiliary_loss, loss_divisor, share_out
 from curro.hosts.trl.batches import (
-    Generated,
+    GeneratedRollouts,
     KeptGroup,
-    Rows,
+    OutputRows,
     count_tokens,
     cut,
     describe_batch,
@@ -44,7 +44,7 @@ from curro.hosts.trl.episodes import EpisodeRollouts
 from curro.hosts.trl.observe import GroupObserver, GroupRecord, WrittenRun
 from curro.hosts.trl.owner import on_owner, own_share
 from curro.hosts.trl.policy import ModelAccess, TrainedPolicy
-from curro.hosts.trl.rounds import RoundEngine, fill_in_rounds
+from curro.hosts.trl.rounds import Rounds, fill_in_rounds
 from curro.policy import AuxiliarySamples
 from curro.reward.adapters import completion_text, trl_reward
 from curro.rollout.fill import Fill, sized
@@ -262,7 +262,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             replace_latest(self._logs["advantages"], credit.tolist())
         return output
 
-    def _roll_out_prompts(self, prompts: list[int]) -> Generated:
+    def _roll_out_prompts(self, prompts: list[int]) -> GeneratedRollouts:
         """Generate and score one rollout of each of these prompts of all processes."""
         mine = own_share(self.accelerator, prompts)
         row_of = {prompt: self.train_dataset[prompt] for prompt in dict.fromkeys(mine)}
@@ -274,7 +274,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             output = super()._generate_and_score_completions(self.rows)
         finally:
             self.num_generations = usual
-        return Generated(output, self._rewards, gather_object(self._completions))
+        return GeneratedRollouts(output, self._rewards, gather_object(self._completions))
 
     def _generate_single_turn(
         self,
@@ -314,21 +314,17 @@ class CurriculumGRPOTrainer(GRPOTrainer):
 
     def _fill_batch(self) -> dict[str, Any]:
         """Rounds until the batch is full of finished, admitted groups; every process gets an equal share."""
-        total = self._batch_rows
-        engine = RoundEngine(
+        rounds = Rounds(
             self.accelerator, self._fill, self._observer, self._roll_out_prompts, size=self.num_generations,
             step=self.state.global_step, metrics=self._metrics, logs=self._logs,
         )  # fmt: skip
         try:
-            groups = fill_in_rounds(
-                self._fill, total, engine.step, engine, processes=self.accelerator.num_processes,
-                keep=self.curriculum.allocation.keep,
-            )  # fmt: skip
+            groups = fill_in_rounds(rounds, self._batch_rows)
         finally:
             held = self._fill.release()
             if held:
                 self.curriculum.drop(held)
-        batch = fitted(groups, total)
+        batch = fitted(groups, self._batch_rows)
         output = self._merge_own_rows([part for group in batch for part in group.rows])
         if self.curriculum.has_advantage:
             credit_PG = self.curriculum.credit([group.verdict for group in batch])
@@ -337,10 +333,10 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             credit = torch.tensor([value for group in batch for value in group.logs["advantages", None]])
             output["advantages"] = own_share(self.accelerator, credit).to(output["advantages"])
         described = self._describe(batch) | self._fill.batch_counts.metrics()
-        log_batch(self._metrics["train"], self._logs, engine.written, described, batch)
+        log_batch(self._metrics["train"], self._logs, rounds.written, described, batch)
         return output
 
-    def _merge_own_rows(self, parts: list[Rows]) -> dict[str, Any]:
+    def _merge_own_rows(self, parts: list[OutputRows]) -> dict[str, Any]:
         """TRL's output of this process's rows of a batch."""
         accelerator = self.accelerator
         rows, rank = self._batch_rows // accelerator.num_processes, accelerator.process_index
@@ -372,7 +368,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         inputs = super()._prepare_inputs(generation_batch)
         if self._is_training and self._auxiliary:
             waiting = self._buffered_inputs or []
-            divisor = tokens_divisor(
+            divisor = loss_divisor(
                 self.loss_type,
                 longest=self.max_completion_length,
                 tokens=int(waiting[0]["num_items_in_batch"]),

@@ -15,6 +15,7 @@ from verl.workers.utils.losses import ppo_loss
 from verl.workers.utils.padding import no_padding_2_padding, response_to_nested
 
 from curro.hosts.verl.replay import ADVANTAGE, WEIGHT, parts_of
+from curro.policy import tokens_divisor
 
 
 @dataclass(frozen=True)
@@ -103,25 +104,3 @@ def ppo_loss_with_auxiliary(config: Any, model_output: Any, data: Any, dp_group:
         norm=config.loss_scale_factor or log_probs.shape[1],
     )
     return loss + judge_loss / divisor, metrics
-
-
-def tokens_divisor(mode: str, *, tokens: float, rollouts: int, norm: float) -> float:
-    """By what verl's loss divides a rollout's sum over tokens, in the mean over all tokens of a mini-batch.
-
-    METIS' (2) and (9) are means over sequences of sums over tokens, "seq-mean-token-sum". The other modes
-    divide these sums further, and the auxiliary loss is divided by the same number, so that lambda means what
-    it means in (10) with every mode.
-
-    Args:
-        mode: `loss_agg_mode`.
-        tokens, rollouts: T and R of a mini-batch, of all workers.
-        norm: what "seq-mean-token-sum-norm" divides by.
-    """
-    per_token = {
-        "seq-mean-token-sum": 1 / rollouts,
-        "seq-mean-token-sum-norm": 1 / (rollouts * norm),
-        "token-mean": 1 / max(tokens, 1),
-        "seq-mean-token-mean": 1 / max(tokens, 1),
-        "token-sum": 1.0,
-    }
-    return 1 / (rollouts * per_token[mode])
