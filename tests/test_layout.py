@@ -13,7 +13,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src"
 
 ORDER = (
-    "errors", "text", "index", "policy", "loading", "registry", "storage",
+    "errors", "text", "workers", "index", "policy", "loading", "registry", "storage",
     "data", "port_kernels", "prompts", "groups", "tickets", "meters",
     "admission", "advantage", "prediction", "selection", "allocation", "verdicts", "curriculum",
     "durable", "curro", "runs", "reward", "environments", "rollout",

@@ -72,3 +72,19 @@ def test_rewards_and_environments_know_no_lab():
     )
     done = subprocess.run([sys.executable, "-c", command], text=True, capture_output=True, timeout=60)
     assert done.stdout == "[]\n"
+
+
+def test_a_file_is_named_by_its_path_from_anywhere(tmp_path, monkeypatch):
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "path_helper.py").write_text("value = 3")
+    (folder / "by_path.py").write_text("from path_helper import value as n\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    assert load_object("./elsewhere/by_path.py:n", "reward") == 3
+    assert load_object(f"{folder}/by_path.py:n", "reward") == 3
+    with pytest.raises(ConfigError, match=r"^reward '\./none\.py:n': there is no file .*/none\.py$"):
+        load_object("./none.py:n", "reward")
+    (folder / "json.py").write_text("n = 1")
+    with pytest.raises(ConfigError, match=r"another module is called 'json' \(.*\): give the file .* a name"):
+        load_object("elsewhere/json.py:n", "reward")

@@ -12,9 +12,9 @@ from curro.text import did_you_mean
 
 
 def load_object(spec: str, what: str) -> Any:
-    """What `module:name` (or `module.py:name`) names.
+    """What `module:name` names, or `module.py:name`, or `folder/module.py:name`.
 
-    The module is looked for in the working directory, then among the installed ones.
+    The module is looked for in its folder, else in the working directory, then among the installed ones.
 
     Args:
         what: it is for, at the start of messages: "reward", "selection 'mine:Mine'".
@@ -23,8 +23,11 @@ def load_object(spec: str, what: str) -> Any:
         ConfigError: there is no such module, importing it fails, or it has no such name (the message lists
             the functions and classes that it has).
     """
-    module_name, _, name = spec.replace(".py:", ":").partition(":")
-    module = _import(module_name, f"{what} {spec!r}")
+    path, _, name = spec.partition(":")
+    folder, file = os.path.split(path)
+    label = f"{what} {spec!r}"
+    module_name = file.removesuffix(".py")
+    module = _import_file(folder, module_name, label) if folder else _import(module_name, label)
     if not hasattr(module, name):
         there = [
             key
@@ -62,6 +65,24 @@ def _import(name: str, label: str) -> Any:
         raise ConfigError(f"{label}: importing {name!r} failed: {error}") from error
     except Exception as error:  # whatever the user's module does wrong as it is imported
         raise ConfigError(f"{label}: importing {name!r} failed: {type(error).__name__}: {error}") from error
+
+
+def _import_file(folder: str, name: str, label: str) -> Any:
+    """Import a file by its path; its folder is where it looks for its neighbours."""
+    folder = os.path.abspath(os.path.expanduser(folder))
+    file = os.path.join(folder, f"{name}.py")
+    if not os.path.isfile(file):
+        raise ConfigError(f"{label}: there is no file {file}")
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    module = _import(name, label)
+    there = getattr(module, "__file__", None)
+    if there is None or not os.path.samefile(there, file):
+        raise ConfigError(
+            f"{label}: another module is called {name!r} ({there or 'built in'}): give the file {file} "
+            "a name of its own"
+        )
+    return module
 
 
 def _is_own(value: Any, module: str) -> bool:

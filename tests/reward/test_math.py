@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from curro.reward import isolated, resolve_reward
+from curro.reward import resolve_reward
+from curro.reward.checks import checks
 
 MATH = resolve_reward("math")
 
@@ -62,8 +63,8 @@ def test_unequal(completion, answer):
 
 
 def test_where_the_time_is_over_there_is_no_score(monkeypatch):
-    pool = isolated.pool("curro.reward.math_check")
-    monkeypatch.setattr(pool, "map", partial(pool.map, seconds=-1.0))
+    pool = checks("curro.reward.math_check")
+    monkeypatch.setattr(pool, "scores", partial(pool.scores, seconds=-1.0))
     completions = [r"\boxed{0.125}", "1/8", "x"]
     assert MATH.score(completions, [{"answer": "1/8"}] * 3) == [None, 1.0, None]
 

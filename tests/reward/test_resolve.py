@@ -28,7 +28,8 @@ def test_a_function_of_an_installed_module():
 def test_a_function_that_fails_names_the_prompt(user_module):
     name = user_module("def f(completion, row):\n    return 1 / 0\n")
     with pytest.raises(
-        RewardError, match=rf"^reward '{name}:f' failed for the prompt 'k0': ZeroDivisionError: division"
+        RewardError,
+        match=rf"^reward '{name}:f' failed for the prompt 'k0' with the text '1\+1': ZeroDivisionError: div",
     ):
         resolve_reward(f"{name}:f").score(["2"], [ROW])
 

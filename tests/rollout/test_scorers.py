@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,6 +16,7 @@ from tests.rollout.filler_setup import GOOD, HARD, make, settled
 from curro import ConfigError, RewardError
 from curro.errors import FillError
 from curro.rollout.engines.engine import Rollout
+from curro.rollout.group import GroupFailed
 from curro.rollout.scoring import Scorer
 
 
@@ -270,6 +273,56 @@ def test_a_cancelled_call_keeps_its_process_until_it_ends():
                 await hanging
             # 1.7 s of waiting and 2 s of work would be more than 3
             assert await scorer(0, rollouts(GOOD)) == await scorer(1, rollouts(GOOD))
+        finally:
+            scorer.close()
+
+    asyncio.run(main())
+
+
+SCRIPT = """
+import asyncio, sys
+from curro.rollout.engines.engine import Rollout
+from curro.rollout.group import GroupFailed
+from curro.rollout.scoring import Scorer
+
+def score(prompt, rollouts):
+    return [float(len(rollout.text) + prompt) for rollout in rollouts]
+
+async def main():
+    scorer = Scorer(score, workers=2, timeout=30.0)
+    print(await scorer(1, [Rollout("ab"), Rollout("")]), flush=True)
+    scorer.close()
+
+"""
+
+
+def run_script(path, text):
+    path.write_text(text)
+    return subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=120)
+
+
+def test_a_scorer_of_the_script_itself_is_found_in_its_processes(tmp_path):
+    done = run_script(
+        tmp_path / "script.py", SCRIPT + 'if __name__ == "__main__":\n    asyncio.run(main())\n'
+    )
+    assert (done.stdout, done.stderr) == ("[3.0, 1.0]\n", "")
+
+
+def test_a_script_without_a_guard_starts_no_processes_of_processes(tmp_path):
+    done = run_script(tmp_path / "script.py", SCRIPT + "asyncio.run(main())\n")
+    assert done.returncode == 1
+    assert "ConfigError: the scorer's processes ended as they started" in done.stderr
+    assert 'a script needs `if __name__ == "__main__":`' in done.stderr
+
+
+def test_a_scorer_in_processes_names_the_line_that_raised():
+    async def main():
+        scorer = Scorer(hostile, workers=1, timeout=30.0)
+        try:
+            with pytest.raises(
+                GroupFailed, match=r"the scorer raised ErrorThatCannotTravel: .*test_scorers\.py:"
+            ):
+                await scorer(3, rollouts(GOOD))
         finally:
             scorer.close()
 

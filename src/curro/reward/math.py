@@ -1,16 +1,16 @@
 """Mathematical equality of the completion's answer and the row's, by math-verify.
 
 math-verify hands text to SymPy, which can take for ever on a short text (9^9^9^9), and its own time limits
-are signals, which only the main thread may use. So it runs in processes of its own (`curro.reward.isolated`):
-a text that exhausts a limit there is a wrong answer, and threads of the trainer need not know. Where a batch
-takes longer than a minute, the answers that are left are not scored.
+are signals, which only the main thread may use. So it runs in worker processes (`curro.reward.checks`), and
+any thread may ask for scores. A text that exhausts a limit there is a wrong answer. Where a batch takes
+longer than a minute, the answers that are left are not scored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from curro.reward import isolated
+from curro.reward.checks import checks
 from curro.reward.completion import final_answer, last_boxed
 from curro.reward.reward import Row, Score
 
@@ -34,14 +34,8 @@ def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
         known, job = _without_asking(completion, row["answer"])
         scores.append(known)
         jobs.append(job)
-    asked = list(dict.fromkeys(job for job in jobs if job is not None))  # rollouts of a group agree often
-    results = dict(zip(asked, isolated.pool("curro.reward.math_check").map(asked), strict=True))
-    return [score if job is None else _score(results[job]) for score, job in zip(scores, jobs, strict=True)]
-
-
-def _score(result: isolated.Result) -> Score:
-    """A check that exhausted a limit is a wrong answer, one that was not made is no score."""
-    return None if isinstance(result, isolated.Unchecked) else result or 0.0
+    checked = iter(checks("curro.reward.math_check").scores([job for job in jobs if job is not None]))
+    return [score if job is None else next(checked) for score, job in zip(scores, jobs, strict=True)]
 
 
 def _without_asking(completion: str, gold: str | None) -> tuple[Score, tuple[str, str] | None]:

@@ -1,7 +1,7 @@
 """The scores of reasoning-gym's own scorers.
 
 Several of its scorers evaluate the answer as Python (countdown, puzzle24, the integrals and polynomials, the
-matrices), so all of them run in processes of their own (`curro.reward.isolated`), where `eval` reads
+matrices), so all of them run in processes of their own (`curro.reward.checks`), where `eval` reads
 literals, arithmetic and elementary functions alone.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from curro.errors import RewardError
-from curro.reward import isolated
+from curro.reward.checks import checks
 from curro.reward.completion import final_answer, in_answer_tags
 from curro.reward.reward import Row, Score, key
 
@@ -31,11 +31,10 @@ def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
         RewardError: a row's metadata name no data set of reasoning-gym's, or it is not installed.
     """
     jobs = [
-        {"data_set": _data_set(row), "answer": _answer(text), "entry": _entry(row)}
+        json.dumps({"data_set": _data_set(row), "answer": _answer(text), "entry": _entry(row)}, default=str)
         for text, row in zip(completions, rows, strict=True)
     ]
-    results = isolated.pool("curro.reward.reasoning_gym_check").map(jobs)
-    return [None if isinstance(result, isolated.Unchecked) else result or 0.0 for result in results]
+    return checks("curro.reward.reasoning_gym_check").scores(jobs)
 
 
 def source_data_set(row: Row) -> str | None:

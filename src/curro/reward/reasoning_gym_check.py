@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from typing import Any
 
 import reasoning_gym
 from reasoning_gym.factory import DATASETS
 
-from curro.reward.isolated import RefusedError
+from curro.errors import RewardError
 from curro.reward.restricted_eval import restricted_eval
 
 for _name, _module in list(sys.modules.items()):
@@ -16,15 +16,16 @@ for _name, _module in list(sys.modules.items()):
         _module.eval = restricted_eval  # type: ignore[attr-defined]
 
 
-def check(job: dict[str, Any]) -> float:
-    """The scorer's number for job["answer"] to job["entry"], of the data set job["data_set"].
+def check(text: str) -> float:
+    """The scorer's number for a job in JSON: an `answer` to the `entry` of the data set `data_set`.
 
     Raises:
-        RefusedError: reasoning-gym has no such data set.
+        RewardError: reasoning-gym has no such data set.
     """
+    job = json.loads(text)
     name = job["data_set"]
     if name not in DATASETS:
-        raise RefusedError(f"reasoning-gym has no data set {name!r}: see the column `metadata`")
+        raise RewardError(f"reasoning-gym has no data set {name!r}: see the column `metadata`")
     entry = job["entry"]
     if name in ("arc_agi", "rearc"):  # their scorers compare with tuples, which JSON has not
         entry["metadata"]["output"] = tuple(map(tuple, entry["metadata"]["output"]))

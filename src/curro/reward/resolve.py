@@ -13,15 +13,15 @@ from curro.data.prompt_set import PromptSet
 from curro.errors import ConfigError
 from curro.loading import provider
 from curro.registry import construct, parse_options
-from curro.reward import function_calls, reasoning_gym
+from curro.reward import function_calls, reasoning_gym, user
 from curro.reward import math as math_reward
 from curro.reward import text as exact_reward
 from curro.reward.code import Code
 from curro.reward.language import Language
 from curro.reward.reward import Reward, Row, Score
 from curro.reward.text import Cosine, Format, Overlong, Repetition
-from curro.reward.user_processes import Limits, loader
 from curro.text import did_you_mean
+from curro.workers.pool import WorkerLimits
 
 Verify = Callable[[Sequence[str], Sequence[Row]], Sequence[Score]]
 
@@ -153,7 +153,7 @@ def resolve_reward(
     spec: str = "auto",
     prompts: PromptSet | None = None,
     *,
-    limits: Limits | None = None,
+    limits: WorkerLimits | None = None,
     sandbox: str = "auto",
 ) -> Reward:
     """The reward that `spec` names.
@@ -180,7 +180,7 @@ def resolve_reward(
 
 
 def _weighted(
-    term: str, spec: str, prompts: PromptSet | None, limits: Limits | None, sandbox: str
+    term: str, spec: str, prompts: PromptSet | None, limits: WorkerLimits | None, sandbox: str
 ) -> tuple[float, Reward]:
     match = _TERM.fullmatch(term)
     if match is None or not match["spec"]:
@@ -196,7 +196,7 @@ def _weighted(
     return weight, Reward(name, part.verify, part.verify_async) if name in BUILTIN else part
 
 
-def _single(spec: str, prompts: PromptSet | None, limits: Limits | None, sandbox: str) -> Reward:
+def _single(spec: str, prompts: PromptSet | None, limits: WorkerLimits | None, sandbox: str) -> Reward:
     if spec == "auto":
         spec = _automatic(prompts)
     if spec == "lab" and prompts is not None and prompts.source.startswith("lab:"):
@@ -219,7 +219,7 @@ def _single(spec: str, prompts: PromptSet | None, limits: Limits | None, sandbox
         return Reward(spec, verify, getattr(verify, "verify_async", None))
     if ":" in spec:
         function, _, more = rest.partition(":")
-        return Reward(spec, loader(limits)(f"{name}:{function}", parse_options(more, spec)))
+        return Reward(spec, user.load(f"{name}:{function}", parse_options(more, spec), limits))
     raise ConfigError(
         f"no reward is called {spec!r}{did_you_mean(spec, _NAMES)}; there are: {', '.join(_NAMES)}; "
         "your own is module:function"

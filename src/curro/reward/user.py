@@ -1,31 +1,45 @@
-"""A function of the user's own, named `module:function`."""
+"""A function of the user's own, named `module:function` or `folder/file.py:function`.
+
+It runs in this process, or with limits in worker processes, where it may hang, crash, leak or exit.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from curro.errors import RewardError
+from curro.errors import ConfigError, RewardError
 from curro.loading import load_callable
 from curro.reward.reward import Row, Score, key
+from curro.workers.child import describe, place_of
+from curro.workers.pool import CallFailed, StartFailed, WorkerLimits, WorkerLost, WorkerPool
+
+_MOST_TEXT = 80
+"""Characters of a prompt's text that an error shows."""
 
 
 def load(
-    spec: str, options: Mapping[str, Any] | None = None
+    spec: str, options: Mapping[str, Any] | None = None, limits: WorkerLimits | None = None
 ) -> Callable[[Sequence[str], Sequence[Row]], list[Score]]:
     """The batch verifier that calls `function(completion, row, **options)` for every completion.
 
     The function returns a number, or None for a completion that is not to be scored. The module is looked for
     in the working directory, then among the installed ones.
 
+    Args:
+        limits: of worker processes in which the function runs. A completion for which it exceeds a limit or
+            crashes is not scored. Without them it runs in this process.
+
     Raises:
         ConfigError: the module cannot be imported, or has no such function (the message lists what it has).
     """
-    function = load_callable(spec, "reward")
-    if options:
-        function = partial(function, **options)
+    if limits is not None:
+        return _InWorkers(spec, options or {}, limits)
+    function = partial(load_callable(spec, "reward"), **(options or {}))
 
     def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
         return [_call(function, spec, c, row) for c, row in zip(completions, rows, strict=True)]
@@ -34,15 +48,78 @@ def load(
 
 
 def _call(function: Callable[..., Any], spec: str, completion: str, row: Row) -> Score:
-    here = os.getpid()
+    own = os.getpid()
     try:
         return function(completion, row)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit too
-        raise RewardError(
-            f"reward {spec!r} failed for the prompt {key(row)}: {type(error).__name__}: {error}"
-        ) from error
+        raise _failure(spec, row, describe(error), place_of(error)) from error
     finally:
-        if os.getpid() != here:
+        if os.getpid() != own:
             os._exit(0)  # a child that the function forked must not go on as a second trainer
+
+
+def _failure(spec: str, row: Row, raised: str, place: str) -> RewardError:
+    where = f" ({place})" if place else ""
+    return RewardError(f"reward {spec!r} failed for the prompt {key(row)}{_text(row)}: {raised}{where}")
+
+
+def _text(row: Row) -> str:
+    """The beginning of the prompt's text, of a conversation its last message's, for an error."""
+    prompt = row.get("prompt")
+    if isinstance(prompt, list | tuple) and prompt and isinstance(prompt[-1], Mapping):
+        prompt = prompt[-1].get("content")
+    if not isinstance(prompt, str):
+        return ""
+    shown = prompt if len(prompt) <= _MOST_TEXT else prompt[:_MOST_TEXT] + "..."
+    return f" with the text {shown!r}"
+
+
+class _InWorkers:
+    def __init__(self, spec: str, options: Mapping[str, Any], limits: WorkerLimits) -> None:
+        self._spec = spec
+        self._has_warned = False
+        self._pool = WorkerPool(load_callable, [spec, "reward"], limits, options=options, sys_path=sys.path)
+        try:
+            self._pool.start()
+        except StartFailed as error:
+            raise self._config_error(error) from None
+
+    def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+        """The scores of B completions, None where there is none.
+
+        Raises:
+            RewardError: the function raised, or none of B processes lived to answer.
+        """
+        calls = [self._pool.submit(c, row) for c, row in zip(completions, rows, strict=True)]
+        scores: list[Score] = []
+        lost: list[str] = []
+        try:
+            for call, row in zip(calls, rows, strict=True):
+                try:
+                    scores.append(call.result())
+                except WorkerLost as error:
+                    scores.append(None)
+                    lost.append(f"reward {self._spec!r} was ended for the prompt {key(row)}: {error}")
+                except CallFailed as error:
+                    raise _failure(self._spec, row, str(error), error.place) from None
+                except StartFailed as error:
+                    raise self._config_error(error) from None
+        finally:
+            for call in calls:
+                call.cancel()
+        if lost and len(lost) == len(rows):
+            raise RewardError(f"{lost[0]}; so it was for all {len(rows)} completions of the batch")
+        if lost and not self._has_warned:
+            warnings.warn(f"{lost[0]}; such completions are not scored", RuntimeWarning, stacklevel=2)
+            self._has_warned = True
+        return scores
+
+    def _config_error(self, error: StartFailed) -> ConfigError:
+        if error.cause is None:
+            return ConfigError(f"the process of the reward {self._spec!r} {error}")
+        if error.cause.is_a(ConfigError):
+            return ConfigError(error.cause.message)
+        where = f" (at {error.cause.place})" if error.cause.place else ""
+        return ConfigError(f"reward {self._spec!r}: importing its module failed: {error}{where}")

@@ -14,7 +14,8 @@ from curro.errors import ConfigError, EngineError, RewardError
 from curro.groups import one_reward
 from curro.rollout.engines.engine import Rollout
 from curro.rollout.group import GroupFailed
-from curro.rollout.processes import Processes, Raised, call
+from curro.workers import child
+from curro.workers.pool import CallFailed, StartFailed, WorkerLimits, WorkerLost, WorkerPool
 
 Scores = Sequence[float | None] | Mapping[str, Sequence[float | None]]
 Score = Callable[[int, Sequence[Rollout]], Scores | Awaitable[Scores]]
@@ -28,11 +29,11 @@ class Scorer:
         score: called with a prompt's number and its completions. An `async` function runs in the event
             loop, any other in one thread, one call at a time.
         executor: where to run it instead; it stays the caller's to shut down.
-        workers: run it in so many processes of the scorer's own (`Processes`).
-        timeout: seconds that a call may take; in a thread and in `executor` the wait for a place counts.
+        workers: run it in so many worker processes (`curro.workers.pool`).
+        timeout: seconds that a call may take; in a thread and in `executor` the wait for a free one counts.
 
     Raises:
-        ConfigError: more than one place to run it, or a function that no process can be sent.
+        ConfigError: more than one way to run it, or a function that cannot be sent to a process.
     """
 
     def __init__(
@@ -52,8 +53,8 @@ class Scorer:
             )
         self._score, self._timeout, self._executor = score, timeout, executor
         self._own = not is_async and executor is None and not workers
-        self._processes = Processes(score, workers, timeout) if workers else None
-        self._place = self._in_loop if is_async else self._processes or self._in_executor
+        self._pool = _pool(score, WorkerLimits(workers, timeout, gigabytes=None)) if workers else None
+        self._run = self._in_loop if is_async else self._in_workers if self._pool else self._in_executor
 
     async def __call__(self, prompt: int, rollouts: Sequence[Rollout]) -> Any:
         """What the scorer says of a prompt's completions.
@@ -64,17 +65,17 @@ class Scorer:
             GroupFailed: the scorer raised something else, crashed, or took too long.
         """
         try:
-            return await self._place(prompt, rollouts)
+            return await self._run(prompt, rollouts)
         except (RewardError, EngineError, ConfigError, GroupFailed):
             raise
         except Exception as error:
-            what = str(error) if isinstance(error, Raised) else f"{type(error).__name__}: {error}"
-            raise GroupFailed(f"the scorer raised {what}") from error
+            raised = str(error) if isinstance(error, Raised) else child.describe(error)
+            raise GroupFailed(f"the scorer raised {raised}") from error
 
     def close(self) -> None:
         """End the scorer's own thread or processes; a later call starts them again."""
-        if self._processes:
-            self._processes.close()
+        if self._pool:
+            self._pool.close()
         if self._own and self._executor:
             self._executor.shutdown(wait=False, cancel_futures=True)
             self._executor = None
@@ -82,11 +83,29 @@ class Scorer:
     async def _in_loop(self, prompt: int, rollouts: Sequence[Rollout]) -> Any:
         return await self._timed(self._score(prompt, rollouts))  # type: ignore[arg-type]
 
+    async def _in_workers(self, prompt: int, rollouts: Sequence[Rollout]) -> Any:
+        """Call the scorer in a worker; a call that is cancelled keeps its worker until it ends."""
+        assert self._pool is not None
+        try:
+            return await asyncio.wrap_future(self._pool.submit(prompt, rollouts))
+        except WorkerLost as error:
+            raise GroupFailed(f"the scorer has no result: {error}") from error
+        except CallFailed as error:
+            for kind in (RewardError, EngineError):
+                if error.is_a(kind):
+                    raise kind(error.message) from error
+            raise Raised(f"{error} ({error.place})" if error.place else str(error)) from error
+        except StartFailed as error:
+            raise ConfigError(
+                f"the scorer's processes ended as they started ({error}): the scorer must import without "
+                'error, and a script needs `if __name__ == "__main__":`'
+            ) from error
+
     async def _in_executor(self, prompt: int, rollouts: Sequence[Rollout]) -> Any:
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, "curro-scorer")
         try:
-            future = self._executor.submit(call, self._score, prompt, rollouts)
+            future = self._executor.submit(_call, self._score, prompt, rollouts)
             scores = await self._timed(asyncio.wrap_future(future))
         except BrokenExecutor as error:
             raise GroupFailed(
@@ -102,6 +121,36 @@ class Scorer:
             if not limit.expired():
                 raise
             raise GroupFailed(f"the scorer gave nothing in {self._timeout} s") from error
+
+
+def _pool(score: Score, limits: WorkerLimits) -> WorkerPool:
+    try:
+        return WorkerPool(child.same, [score], limits, with_main=True)
+    except Exception as error:  # whatever its own pickling raises
+        raise ConfigError(
+            f"the scorer cannot be sent to worker processes ({error}): define it at the top level of a module"
+        ) from error
+
+
+class Raised(Exception):
+    """What a scorer raised, as text: its own error may not survive the way between processes."""
+
+
+def _call(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function in a thread or process; whatever it raises comes back as something that can.
+
+    Raises:
+        RewardError, EngineError: the function raised it.
+        Raised: the function raised anything else, `SystemExit` included.
+    """
+    try:
+        return function(*arguments)
+    except RewardError as error:
+        raise RewardError(str(error)) from error
+    except EngineError as error:
+        raise EngineError(str(error)) from error
+    except BaseException as error:
+        raise Raised(child.describe(error)) from error
 
 
 def read_scores(

@@ -10,11 +10,11 @@ from typing import Any
 from curro import registry
 from curro.data.raw import lab_family
 from curro.errors import ConfigError
-from curro.reward.user_processes import Limits
 from curro.runs.folder import RunFolder
 from curro.storage.files import read_toml
 from curro.text import did_you_mean
 from curro.training.declared import DeclaredSettings, known_settings
+from curro.workers.pool import WorkerLimits
 
 DEFAULTS: dict[str, Any] = {
     "prompts_per_step": 16,
@@ -68,11 +68,11 @@ class TrainSettings(DeclaredSettings):
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     @property
-    def reward_limits(self) -> Limits | None:
+    def reward_limits(self) -> WorkerLimits | None:
         """Of a reward function of the user's own; None where it runs in the trainer's process."""
         if not self.reward_workers:
             return None
-        return Limits(self.reward_workers, self.reward_seconds, self.reward_memory)
+        return WorkerLimits(self.reward_workers, self.reward_seconds, self.reward_memory)
 
     @property
     def curriculum_config(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 
 from curro.errors import ConfigError, RewardError
 from curro.reward import resolve_reward
-from curro.reward.user_processes import Limits
+from curro.workers.pool import WorkerLimits
 
 SOURCE = """
 import os, sys, time
@@ -46,7 +46,7 @@ def score(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(SOURCE)
 
     def made(spec="mine:reward", **limits):
-        reward = resolve_reward(spec, limits=Limits(**{"seconds": 1.0, "gigabytes": 4.0, **limits}))
+        reward = resolve_reward(spec, limits=WorkerLimits(**{"seconds": 1.0, "gigabytes": 4.0, **limits}))
         return lambda *completions: reward.score(completions, [ROW] * len(completions))
 
     return made
@@ -85,11 +85,28 @@ def test_a_completion_that_ends_the_process_is_not_scored(score, completion, why
 
 @pytest.mark.parametrize(
     ("completion", "why"),
-    [("exit", "SystemExit: 0"), ("raise", "ValueError: no"), ("text", "gave \"'good'\"")],
+    [("exit", "SystemExit: 0"), ("raise", "ValueError: no"), ("text", "gave 'good'")],
 )
 def test_errors_of_the_function_are_errors(score, completion, why):
     with pytest.raises(RewardError, match=f"for the prompt 'first'.*{why}|{why} for the prompt 'first'"):
         score()(completion)
+
+
+@pytest.mark.parametrize("limits", [None, WorkerLimits()], ids=["here", "in a worker"])
+def test_an_error_names_the_line_of_the_function_and_shows_the_prompt(tmp_path, monkeypatch, limits):
+    """The line is the user's own, not that of the library which the user called."""
+    monkeypatch.chdir(tmp_path)
+    source = "import json\n\ndef reward(completion, row):\n    json.loads(completion)\n"
+    (tmp_path / "lined.py").write_text(source)
+    reward = resolve_reward("./lined.py:reward", limits=limits)
+    for prompt in ("What is 2 + 2?", [{"role": "user", "content": "What is 2 + 2?"}]):
+        with pytest.raises(RewardError) as raised:
+            reward.score(["{"], [{"key": "first", "prompt": prompt}])
+        assert str(raised.value) == (
+            "reward './lined.py:reward' failed for the prompt 'first' with the text 'What is 2 + 2?': "
+            "JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1) "
+            f"({tmp_path}/lined.py:4, in reward)"
+        )
 
 
 def test_what_is_printed_is_no_score(score):

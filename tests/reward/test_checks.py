@@ -8,20 +8,20 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 
 import pytest
 
 from curro.errors import RewardError
-from curro.reward import isolated
-from curro.reward.isolated import UNCHECKED, Pool
+from curro.reward.checks import CHECK_LIMITS, Checks
 
 CHECK = """
     import os, sys, time
-    from curro.reward.isolated import RefusedError
+    from curro.errors import RewardError
 
     def check(job):
         if job == "refuse":
-            raise RefusedError("not this one")
+            raise RewardError("not this one")
         while job == "loop":
             pass
         if job == "swallow":
@@ -55,88 +55,101 @@ CHECK = """
 
 
 @pytest.fixture(scope="module")
-def pool(tmp_path_factory):
+def make(tmp_path_factory):
+    """Checks of the sample in two workers, with limits of the caller's."""
     folder = tmp_path_factory.mktemp("checks")
     (folder / "sample_check.py").write_text(textwrap.dedent(CHECK))
+    made = []
+
+    def make(**limits):
+        made.append(Checks("sample_check", replace(CHECK_LIMITS, workers=2, **limits)))
+        return made[-1]
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
-        pool = Pool("sample_check", 2)
-        yield pool
-        pool.close()
+        yield make
+        for checks in made:
+            checks.close()
 
 
-def test_results_come_in_the_order_of_jobs_whatever_the_checks_print(pool):
+@pytest.fixture(scope="module")
+def checks(make):
+    return make()
+
+
+def test_results_come_in_the_order_of_jobs_whatever_the_checks_print(checks):
     jobs = ["x" * n for n in range(50)]
-    assert pool.map(jobs) == [float(n) for n in range(50)]
-    assert pool.map([]) == []
+    assert checks.scores(jobs) == [float(n) for n in range(50)]
+    assert checks.scores([]) == []
 
 
-def test_text_crosses_as_it_is(pool):
-    assert pool.map(["\ud800\0\n\u2028é"]) == [5.0]
+def test_text_crosses_as_it_is(checks):
+    assert checks.scores(["\ud800\0\n\u2028é"]) == [5.0]
 
 
 @pytest.mark.parametrize("job", ["eat", "recurse", "1/0;", "os._exit(0);", "sys.exit();", "nan", "inf"])
-def test_a_check_that_breaks_gives_none_and_the_next_one_is_served(pool, job):
-    assert pool.map(["ab", job, "abc"]) == [2.0, None, 3.0]
+def test_a_check_that_breaks_gives_zero_and_the_next_one_is_served(checks, job):
+    assert checks.scores(["ab", job, "abc"]) == [2.0, 0.0, 3.0]
 
 
-def test_a_check_that_does_not_end_is_interrupted(pool, monkeypatch):
-    monkeypatch.setattr(isolated, "CHECK_SECONDS", 600.0)  # the processor's time ends it, however busy
-    [pid] = pool.map(["pid before"])
-    assert pool.map(["loop"]) == [None]
-    assert pool.map(["pid after"]) == [pid]
+def test_a_check_that_does_not_end_is_interrupted(make):
+    checks = make(seconds=600.0)  # the processor's time ends it, however busy
+    [pid] = checks.scores(["pid before"])
+    assert checks.scores(["loop"]) == [0.0]
+    assert checks.scores(["pid after"]) == [pid]
 
 
-def test_a_check_that_cannot_be_interrupted_is_ended(pool):
-    assert pool.map(["swallow", "loop in C", "abc"]) == [None, None, 3.0]
+def test_a_check_that_cannot_be_interrupted_is_ended(checks):
+    assert checks.scores(["swallow", "loop in C", "abc"]) == [0.0, 0.0, 3.0]
 
 
-def test_a_worker_killed_between_jobs_is_started_again(pool):
-    [pid] = pool.map(["pid of the killed"])
+def test_a_worker_killed_between_jobs_is_started_again(checks):
+    [pid] = checks.scores(["pid of the killed"])
+    assert pid > 1
     os.kill(int(pid), signal.SIGKILL)
     os.waitid(os.P_PID, int(pid), os.WEXITED | os.WNOWAIT)
-    assert pool.map(["six"]) == [3.0]
+    assert checks.scores(["six"]) == [3.0]
 
 
-def test_a_job_that_came_before_is_not_done_again(pool):
-    assert pool.map(["pid x"]) == pool.map(["pid x"])
-    pool.close()
-    [known], [new] = pool.map(["pid x"]), pool.map(["pid y"])
+def test_a_job_that_came_before_is_not_done_again(checks):
+    assert checks.scores(["pid x"]) == checks.scores(["pid x"])
+    checks.close()
+    [known], [new] = checks.scores(["pid x"]), checks.scores(["pid y"])
     assert known != new
 
 
-def test_a_check_that_only_waits_is_ended_by_the_clock(pool, monkeypatch):
-    monkeypatch.setattr(isolated, "CHECK_SECONDS", 0.5)
-    started = time.monotonic()
-    assert pool.map(["sleep"] * 3) == [None] * 3
+def test_a_check_that_only_waits_is_ended_by_the_clock(make):
+    checks, started = make(seconds=0.5), time.monotonic()
+    assert checks.scores(["sleep", "sleep", "sleep"]) == [0.0] * 3
     assert time.monotonic() - started < 30
 
 
-def test_jobs_that_a_batch_has_no_time_for_are_neither_right_nor_wrong(pool):
-    assert pool.map(["late 1", "late 2"], seconds=-1) == [UNCHECKED] * 2
-    assert pool.map(["late 1"]) == [6.0]
+def test_jobs_that_a_batch_has_no_time_for_are_neither_right_nor_wrong(checks):
+    assert checks.scores(["late 1", "late 2"], seconds=-1) == [None] * 2
+    assert checks.scores(["late 1"]) == [6.0]
 
 
-def test_ctrl_c_is_left_to_the_trainer(pool):
-    [pid] = pool.map(["pid of the interrupted"])
+def test_ctrl_c_is_left_to_the_trainer(checks):
+    [pid] = checks.scores(["pid of the interrupted"])
+    assert pid > 1
     os.kill(int(pid), signal.SIGINT)
-    assert pool.map(["pid of the same"]) == [pid]
+    assert checks.scores(["pid of the same"]) == [pid]
 
 
-def test_what_the_user_got_wrong_is_an_error(pool):
+def test_what_the_user_got_wrong_is_an_error(checks):
     with pytest.raises(RewardError, match=r"^not this one$"):
-        pool.map(["a", "refuse", "a"])
+        checks.scores(["a", "refuse", "a"])
     with pytest.raises(
         RewardError, match=r"^no_such_check cannot run: No module named 'no_such_check'; pip install"
     ):
-        Pool("no_such_check", 1).map(["a"])
+        Checks("no_such_check").scores(["a"])
 
 
-def test_the_working_directory_lends_no_modules(pool, tmp_path, monkeypatch):
+def test_the_working_directory_lends_no_modules(checks, tmp_path, monkeypatch):
     (tmp_path / "random.py").write_text("raise RuntimeError('the wrong random')")
     monkeypatch.chdir(tmp_path)
-    pool.close()
-    [number] = pool.map(["random"])
+    checks.close()
+    [number] = checks.scores(["random"])
     assert 0 <= number < 1
 
 

@@ -1,0 +1,111 @@
+"""Checks of answers by libraries that may hang, crash or eat the memory, in worker processes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from concurrent.futures import Future
+from functools import cache
+from typing import Any
+
+from curro.errors import RewardError
+from curro.workers import child
+from curro.workers.pool import CallFailed, NotBegun, StartFailed, WorkerLimits, WorkerLost, WorkerPool
+
+CHECK_LIMITS = WorkerLimits(min(4, os.cpu_count() or 1), seconds=5.0, gigabytes=4.0, cpu_seconds=2.0)
+"""Of every check; one that exhausts them ends with its process, or is interrupted in it."""
+
+BATCH_SECONDS = 60.0
+"""Seconds on the clock after which no check of a batch is begun."""
+
+MOST_RESULTS = 8192
+"""Results that are kept, those of the latest jobs."""
+
+
+@cache
+def checks(module: str) -> Checks:
+    """The one pool of this process for the checks of `module`."""
+    return Checks(module)
+
+
+class Checks:
+    """Runs the function `check` of a module, from a job to a float, on batches of jobs.
+
+    Any thread may call it.
+    """
+
+    def __init__(self, module: str, limits: WorkerLimits = CHECK_LIMITS) -> None:
+        self._module = module
+        self._pool = WorkerPool(child.load_check, [module], limits)
+        self._known: OrderedDict[bytes, float | None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def scores(self, jobs: Sequence[Hashable], seconds: float = BATCH_SECONDS) -> list[float | None]:
+        """The score of every job: 0.0 for a check that exhausted a limit, crashed, raised, or gave no number.
+
+        Equal jobs are checked once, and a job that came before gets the score that it had then.
+
+        Args:
+            jobs: what JSON can hold: texts, or tuples of texts.
+            seconds: after which the jobs that are not begun get None: they are neither right nor wrong.
+
+        Raises:
+            RewardError: the check cannot be loaded, or it raised this error for a mistake of the user's.
+        """
+        begin_by = time.monotonic() + seconds
+        scores: dict[Hashable, float | None] = {}
+        begun: dict[Hashable, Future[Any]] = {}
+        for job in dict.fromkeys(jobs):
+            scores[job] = self._known_score(job)
+            if scores[job] is None:
+                begun[job] = self._pool.submit(job, begin_by=begin_by)
+        try:
+            for job, future in begun.items():
+                scores[job] = self._new_score(job, future)
+        finally:
+            for future in begun.values():
+                future.cancel()
+        return [scores[job] for job in jobs]
+
+    def close(self) -> None:
+        """End the processes; a later job starts them again."""
+        self._pool.close()
+
+    def _known_score(self, job: Hashable) -> float | None:
+        digest = _digest(job)
+        with self._lock:
+            if digest in self._known:
+                self._known.move_to_end(digest)
+            return self._known.get(digest)
+
+    def _new_score(self, job: Hashable, future: Future[Any]) -> float | None:
+        try:
+            score = future.result()
+        except NotBegun:
+            return None
+        except WorkerLost:
+            score = 0.0
+        except CallFailed as error:
+            if error.is_a(RewardError):
+                raise RewardError(error.message) from None
+            score = 0.0
+        except StartFailed as error:
+            hint = "; pip install 'curro[train]'" if error.cause and error.cause.is_a(ImportError) else ""
+            reason = error.cause.message if error.cause else f"its process {error}"
+            raise RewardError(f"{self._module} cannot run: {reason}{hint}") from None
+        score = float(score) if isinstance(score, float | int) and math.isfinite(score) else 0.0
+        with self._lock:
+            self._known[_digest(job)] = score
+            if len(self._known) > MOST_RESULTS:
+                self._known.popitem(last=False)
+        return score
+
+
+def _digest(job: Hashable) -> bytes:
+    return hashlib.blake2b(json.dumps(job).encode(), digest_size=16).digest()
