@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from curro.training.declared import Setting, known_settings, plain_type
+from curro.training.declared import SettingSpec, known_settings, plain_type
 from curro.training.settings import TrainSettings
 
 Config = Annotated[
@@ -80,6 +80,6 @@ def _parameter(name: str) -> inspect.Parameter:
     )
 
 
-def _help(name: str, item: Setting) -> str:
+def _help(name: str, item: SettingSpec) -> str:
     choices = f" One of {', '.join(item.choices)}." if item.choices else ""
     return f"{item.help}{choices} [default: {default_of(name)}]"

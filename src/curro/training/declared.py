@@ -16,7 +16,7 @@ _WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or 
 
 
 @dataclass(frozen=True)
-class Setting:
+class SettingSpec:
     """What a dataclass field says of itself besides its type and default.
 
     Attributes:
@@ -54,12 +54,12 @@ class Setting:
 
 
 def setting(default: Any, help: str, otherwise: str = "", **limits: Any) -> Any:
-    """A dataclass field with a `Setting`."""
-    return field(default=default, metadata={"setting": Setting(help, otherwise, **limits)})
+    """A dataclass field with a `SettingSpec`."""
+    return field(default=default, metadata={"setting": SettingSpec(help, otherwise, **limits)})
 
 
-def setting_of(item: Field[Any]) -> Setting:
-    """The `Setting` of a dataclass field that `setting` made."""
+def setting_of(item: Field[Any]) -> SettingSpec:
+    """The `SettingSpec` of a dataclass field that `setting` made."""
     return item.metadata["setting"]
 
 
@@ -103,12 +103,12 @@ def reward_range_of(ends: Any) -> tuple[float, float]:
 
 
 LOSS_TYPES = ("dr_grpo", "dapo", "grpo", "bnpo", "cispo", "sapo", "luspo", "vespo")
-"""TRL's."""
+"""Loss types that TRL accepts."""
 
 WHEN_SHORT = ("top-up", "error")
 
 MAX_SEED = 2**32 - 1
-"""NumPy's."""
+"""The largest seed that NumPy accepts."""
 
 
 @dataclass(frozen=True)
@@ -311,7 +311,7 @@ class DeclaredSettings:
 
 
 @functools.cache
-def known_settings() -> dict[str, tuple[Setting, Any]]:
-    """Of every setting by name, in order: the `Setting` and the annotation."""
+def known_settings() -> dict[str, tuple[SettingSpec, Any]]:
+    """Of every setting by name, in order: the `SettingSpec` and the annotation."""
     annotations = get_type_hints(DeclaredSettings)
     return {item.name: (setting_of(item), annotations[item.name]) for item in fields(DeclaredSettings)}

@@ -110,11 +110,11 @@ def row_rewards(
     """
     if environment:
         return [trl_reward(reward)]
-    named = _Latest(reward, prompts, ends)
+    named = _LatestScores(reward, prompts, ends)
     return [_part(named, name) for name in reward.weights]
 
 
-class _Latest:
+class _LatestScores:
     """The scores of all parts for the latest batch: TRL asks for one part after the other."""
 
     def __init__(self, reward: Reward, prompts: PromptSet, ends: Collection[int]) -> None:
@@ -130,7 +130,7 @@ class _Latest:
         return self.scores
 
 
-def _part(named: _Latest, name: str) -> Callable[..., Sequence[Score]]:
+def _part(named: _LatestScores, name: str) -> Callable[..., Sequence[Score]]:
     def function(
         *, completions: Sequence[Any], prompt_id: Sequence[int], completion_ids: Any = None, **_: Any
     ) -> Sequence[Score]:

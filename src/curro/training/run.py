@@ -65,7 +65,7 @@ def stopping_cleanly(recorder: Recorder, say: Callable[[str], None]) -> Iterator
 
 
 @contextmanager
-def leaving_something(
+def saving_on_error(
     trainer: CurriculumGRPOTrainer, recorder: Recorder, say: Callable[[str], None]
 ) -> Iterator[None]:
     """An error saves the last finished step, and what ends the run too early says where it can go on.
@@ -213,13 +213,13 @@ def _train(
         keep=KeepRollouts(settings.keep_rollouts, settings.keep_megabytes),
         host_metrics=lambda: trainer.generation_metrics(),
     )
-    last = _go_on(folder, recorder, say) if resume else None
+    last = _find_checkpoint(folder, recorder, say) if resume else None
     trainer = _trainer(prepared, recorder)
     if last is not None and recorder.spent:
         say("the budget is spent: there is nothing left to train")
         trainer.restore(last)
     else:
-        with leaving_something(trainer, recorder, say), stopping_cleanly(recorder, say):
+        with saving_on_error(trainer, recorder, say), stopping_cleanly(recorder, say):
             trainer.train(resume_from_checkpoint=None if last is None else str(last))
     folder.write_table(prepared.curriculum.table)
     if recorder.spent:
@@ -228,7 +228,7 @@ def _train(
     return recorder.spent
 
 
-def _go_on(folder: RunFolder, recorder: Recorder, say: Callable[[str], None]) -> Path | None:
+def _find_checkpoint(folder: RunFolder, recorder: Recorder, say: Callable[[str], None]) -> Path | None:
     """The checkpoint to go on from, None for the start; what was written later is forgotten."""
 
     def remove(path: Path) -> None:

@@ -85,3 +85,19 @@ class Diary:
 
     def rewards(self) -> list[list[float]]:
         return [record.rewards.ravel().tolist() for record in self.records]
+
+
+def resumed_and_whole(folder: Any, *, after: int, **options: Any) -> tuple[Any, Any]:
+    """A trainer that resumed and one that was never interrupted; they drew and learnt the same."""
+    whole, first, second = Diary(), Diary(), Diary()
+    options |= {"save_strategy": "steps", "save_steps": after}
+    uninterrupted = trainer(folder / "whole", on_groups=whole, **options)
+    uninterrupted.train()
+    trainer(folder / "cut", on_groups=first, **(options | {"max_steps": after})).train()
+    resumed = trainer(folder / "cut", on_groups=second, **options)
+    resumed.train(resume_from_checkpoint=str(folder / "cut" / f"checkpoint-{after}"))
+    assert first.draws() + second.draws() == whole.draws()
+    assert first.rewards() + second.rewards() == whole.rewards()
+    for ours, theirs in zip(resumed.model.parameters(), uninterrupted.model.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+    return resumed, uninterrupted

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-import torch
 from safetensors.torch import load_file
-from tests.hosts.trl.setup import Diary, trainer
+from tests.hosts.trl.setup import resumed_and_whole, trainer
 
 import curro
 
@@ -16,7 +13,7 @@ import curro
     "curriculum", ["prioritized-replay", "prioritized-replay:variant=published", "uniform"]
 )
 def test_resume_draws_and_trains_as_if_nothing_had_happened(tmp_path, curriculum):
-    _same_after_resume(tmp_path, curriculum=curriculum, max_steps=6, save_steps=3)
+    resumed_and_whole(tmp_path, after=3, curriculum=curriculum, max_steps=6)
 
 
 @pytest.mark.parametrize(
@@ -30,20 +27,7 @@ def test_resume_draws_and_trains_as_if_nothing_had_happened(tmp_path, curriculum
 )
 def test_resume_between_a_generation_and_its_last_update(tmp_path, schedule):
     """Three updates with two a generation: the checkpoint falls into the middle of one."""
-    _same_after_resume(tmp_path, max_steps=6, save_steps=3, **schedule)
-
-
-def _same_after_resume(tmp_path: Any, **options: Any) -> None:
-    whole, first, second = Diary(), Diary(), Diary()
-    uninterrupted = trainer(tmp_path / "whole", on_groups=whole, save_strategy="steps", **options)
-    uninterrupted.train()
-    trainer(tmp_path / "cut", on_groups=first, save_strategy="steps", **(options | {"max_steps": 3})).train()
-    resumed = trainer(tmp_path / "cut", on_groups=second, save_strategy="steps", **options)
-    resumed.train(resume_from_checkpoint=str(tmp_path / "cut" / "checkpoint-3"))
-    assert first.draws() + second.draws() == whole.draws()
-    assert first.rewards() + second.rewards() == whole.rewards()
-    for ours, theirs in zip(resumed.model.parameters(), uninterrupted.model.parameters(), strict=True):
-        assert torch.equal(ours, theirs)
+    resumed_and_whole(tmp_path, after=3, max_steps=6, **schedule)
 
 
 def test_a_checkpoint_of_another_curriculum_is_refused(tmp_path):

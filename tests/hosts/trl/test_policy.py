@@ -1,4 +1,4 @@
-"""The policy's hidden states as TRL lends them, and frontier on top of them."""
+"""What TRL lends of the policy: hidden states to frontier, a copy of the first weights to PCL."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 from peft import LoraConfig
 from tests.hosts.trl.judging import copy_of, weights
-from tests.hosts.trl.setup import Diary, dataset, trainer
+from tests.hosts.trl.setup import dataset, resumed_and_whole, trainer
 
 import curro
 
@@ -90,21 +90,29 @@ def test_prompts_with_images_are_refused(tmp_path):
 
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_resume_goes_on_as_if_nothing_had_happened(tmp_path, checkpointing):
-    options = {
-        "curriculum": FRONTIER,
-        "max_steps": 12,
-        "save_steps": 10,
-        "save_strategy": "steps",
-        "gradient_checkpointing": checkpointing,
-    }
-    whole, first, second = Diary(), Diary(), Diary()
-    uninterrupted = trainer(tmp_path / "whole", on_groups=whole, **options)
-    uninterrupted.train()
-    trainer(tmp_path / "cut", on_groups=first, **(options | {"max_steps": 10})).train()
-    resumed = trainer(tmp_path / "cut", on_groups=second, **options)
-    resumed.train(resume_from_checkpoint=str(tmp_path / "cut" / "checkpoint-10"))
-    assert first.draws() + second.draws() == whole.draws()
-    assert torch.equal(weights(resumed.model), weights(uninterrupted.model))
+    resumed, uninterrupted = resumed_and_whole(
+        tmp_path, after=10, curriculum=FRONTIER, max_steps=12, gradient_checkpointing=checkpointing
+    )
     one, other = (host.curriculum.state_dict()["selection"] for host in (resumed, uninterrupted))
     np.testing.assert_equal(one, other)
     assert len(one["predictor"]["regression"]["weight"]) == 32
+
+
+PCL = {"name": "pcl", "candidates": 2, "learning_rate": 1e-2}
+
+
+def test_the_value_model_resumes_as_if_nothing_had_happened(tmp_path):
+    resumed, uninterrupted = resumed_and_whole(tmp_path, after=3, curriculum=PCL, max_steps=6)
+    one, other = (host.curriculum.selection.predictor.state_dict() for host in (resumed, uninterrupted))
+    np.testing.assert_equal(one, other)
+    assert one["updates"] == 5
+
+
+def test_the_value_model_runs_on_its_own_weights(tmp_path):
+    host = trainer(tmp_path, curriculum=PCL)
+    model = host.curriculum.selection.predictor
+    before = model._predict(np.arange(4), 0)
+    with torch.no_grad():
+        for parameter in host.model.parameters():
+            parameter.zero_()
+    np.testing.assert_array_equal(model._predict(np.arange(4), 0), before)
