@@ -25,7 +25,7 @@ from curro.policy import Policy
 from curro.prompts import PromptTable
 from curro.selection.base import Outcome, Selection, checked
 from curro.storage import checkpoint
-from curro.storage.checkpoint import check_alike, check_origin, require
+from curro.storage.checkpoint import check_alike, check_origin, check_state
 from curro.text import html_table
 from curro.tickets import TicketLedger
 from curro.verdicts import Credited, Draw, Verdict, multiply_credit
@@ -207,11 +207,17 @@ class CurriculumState:
 
     def _load(self, state: Mapping[str, Any]) -> None:
         self.table.load_state_dict(state["table"])
-        require(self.table["last_step"].max() <= state["step"], "table/last_step", "is after the last step")
+        check_state(
+            self.table["last_step"].max() <= state["step"], "table/last_step", "is after the last step"
+        )
         self.ledger.load_state_dict(state["ledger"], repeats=self.selection.repeats)
-        require(self.ledger.steps.max(initial=0) <= state["step"], "ledger/steps", "is after the last step")
-        require(0 <= state["step"] <= LAST_STEP, "step", "is no training step")
-        require(0 <= state["admitted"] <= self.ledger.observed, "admitted", "is not from 0 to the observed")
+        check_state(
+            self.ledger.steps.max(initial=0) <= state["step"], "ledger/steps", "is after the last step"
+        )
+        check_state(0 <= state["step"] <= LAST_STEP, "step", "is no training step")
+        check_state(
+            0 <= state["admitted"] <= self.ledger.observed, "admitted", "is not from 0 to the observed"
+        )
         self.step, self.admitted = state["step"], state["admitted"]
         self.signal.load_state_dict(state["signal"])
         self.rng.bit_generator.state = state["rng"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from curro.prompts import PromptTable
-from curro.storage.checkpoint import require
+from curro.storage.checkpoint import check_state
 from curro.text import printable
 
 _RATE = 1 / 256
@@ -49,8 +49,8 @@ class SignalMeter:
         return {"average": self.average, "groups": self.groups}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        fine = 0 <= state["average"] < np.inf and state["groups"] >= 0
-        require(fine, "signal", "is not a mean square of a number of groups")
+        is_mean_square = 0 <= state["average"] < np.inf and state["groups"] >= 0
+        check_state(is_mean_square, "signal", "is not a mean square of a number of groups")
         self.average, self.groups = state["average"], state["groups"]
 
 

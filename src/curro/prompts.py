@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from curro.errors import CheckpointError, ConfigError
-from curro.storage.checkpoint import require
+from curro.storage.checkpoint import check_state
 from curro.text import html_table
 
 if TYPE_CHECKING:
@@ -70,11 +70,11 @@ def check_saved(saved: Mapping[str, np.ndarray], columns: Mapping[str, np.ndarra
             )
     visits, mean, variance = (saved[name] for name in ("visits", "reward_mean", "reward_variance"))
     seen_N = visits > 0
-    require((visits >= 0).all(), "table/visits", "is below 0")
-    require((saved["last_step"] >= -1).all(), "table/last_step", "is below -1")
-    require(np.isfinite(mean[seen_N]).all(), "table/reward_mean", "is not finite")
+    check_state((visits >= 0).all(), "table/visits", "is below 0")
+    check_state((saved["last_step"] >= -1).all(), "table/last_step", "is below -1")
+    check_state(np.isfinite(mean[seen_N]).all(), "table/reward_mean", "is not finite")
     fine = np.isfinite(variance[seen_N]).all() and (variance[seen_N] >= 0).all()
-    require(fine, "table/reward_variance", "is not finite and from 0")
+    check_state(fine, "table/reward_variance", "is not finite and from 0")
 
 
 def _refuse_surrogates(key: str, row: int) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from curro.errors import ConfigError, TicketError
 from curro.prompts import PromptTable
-from curro.storage.checkpoint import require
+from curro.storage.checkpoint import check_state
 
 _COUNTS = ("selected", "observed", "dropped")
 _COLUMNS = ("tickets", "prompts", "steps", "rollouts")
@@ -124,21 +124,25 @@ class TicketLedger:
         weights, selected = state["weights"], state["selected"]
         tickets, prompts, steps, rollouts = rows
         settled = state["observed"] + state["dropped"]
-        require(min(state["observed"], state["dropped"]) >= 0, "ledger", "has counts below 0")
-        require(selected < 2**62, "ledger/selected", "is too large")
-        require(selected == settled + len(tickets), "ledger", "has counts that do not add up")
-        require(weights.shape == tickets.shape and (weights >= 0).all(), "ledger/weights", "are not weights")
-        require(np.isfinite(weights).all(), "ledger/weights", "are not finite")
+        check_state(min(state["observed"], state["dropped"]) >= 0, "ledger", "has counts below 0")
+        check_state(selected < 2**62, "ledger/selected", "is too large")
+        check_state(selected == settled + len(tickets), "ledger", "has counts that do not add up")
+        check_state(
+            weights.shape == tickets.shape and (weights >= 0).all(), "ledger/weights", "are not weights"
+        )
+        check_state(np.isfinite(weights).all(), "ledger/weights", "are not finite")
         in_order = (np.diff(tickets) > 0).all() and tickets.min(initial=0) >= 0
-        require(in_order and tickets.max(initial=-1) < selected, "ledger/tickets", "were not given out so")
-        require((steps >= 0).all() and (rollouts >= 0).all(), "ledger", "has numbers below 0")
+        check_state(
+            in_order and tickets.max(initial=-1) < selected, "ledger/tickets", "were not given out so"
+        )
+        check_state((steps >= 0).all() and (rollouts >= 0).all(), "ledger", "has numbers below 0")
         inside = prompts.min(initial=0) >= 0 and prompts.max(initial=0) < self.table.size
-        require(inside, "ledger/prompts", "are not of the table")
-        require(repeats or len(np.unique(prompts)) == len(prompts), "ledger/prompts", "stand twice")
+        check_state(inside, "ledger/prompts", "are not of the table")
+        check_state(repeats or len(np.unique(prompts)) == len(prompts), "ledger/prompts", "stand twice")
         in_flight = np.zeros(self.table.size, np.bool_)
         in_flight[prompts] = True
         same = np.array_equal(in_flight, self.table["in_flight"])
-        require(same, "table/in_flight", "is not of the prompts of the open tickets")
+        check_state(same, "table/in_flight", "is not of the prompts of the open tickets")
         for name in _COUNTS:
             setattr(self, name, state[name])
         self._keep(rows, weights.copy())

@@ -22,7 +22,7 @@ from curro.prediction.logistic_regression import LogisticRegression
 from curro.prediction.posterior import FadedPosterior, prior_rows
 from curro.prediction.quality import Calibration
 from curro.prompts import PromptTable
-from curro.storage.checkpoint import require, require_prompts
+from curro.storage.checkpoint import check_prompt_numbers, check_state
 
 STRENGTHS = 2.0 ** np.arange(-1, 8)
 """Candidate strengths of the prior, in rollouts."""
@@ -287,10 +287,10 @@ class FeaturePosterior(FadedPosterior):
         self.calibration.load_state_dict(state["calibration"])
         recent, surprises = state["recent"], state["surprises"]
         are_groups = len(recent) == 3 and recent.shape[1] <= WINDOW and np.isfinite(recent).all()
-        require(are_groups and recent[1].min(initial=1) >= 1, "posterior/recent", "is not of groups")
-        require_prompts(recent[0], self.table.size, "posterior/recent")
+        check_state(are_groups and recent[1].min(initial=1) >= 1, "posterior/recent", "is not of groups")
+        check_prompt_numbers(recent[0], self.table.size, "posterior/recent")
         is_finite = surprises.shape == STRENGTHS.shape and np.isfinite(surprises).all()
-        require(is_finite, "posterior/surprises", "is not of the strengths")
+        check_state(is_finite, "posterior/surprises", "is not of the strengths")
         self.regression = None
         if "regression" in state:
             self.regression = self._new_regression(len(state["regression"]["weight"]))

@@ -13,7 +13,7 @@ import numpy as np
 
 from curro.errors import CheckpointError
 from curro.index.compiled import kernel, part, sum_part
-from curro.storage.checkpoint import require
+from curro.storage.checkpoint import check_state
 
 FLAT_BIAS = 1e-6
 """Penalty of the bias, so small that the bias is free."""
@@ -93,10 +93,12 @@ class LogisticRegression:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         shapes = [state[name].shape for name in ("centre", "weight", "penalty")]
         has_shapes = shapes == [self.block_D.shape, self.block_D.shape, self.penalty_B.shape]
-        require(has_shapes, "regression", "is of another number of features")
+        check_state(has_shapes, "regression", "is of another number of features")
         numbers = np.concatenate([state["centre"], state["weight"], [state["bias"]]])
         is_valid = np.isfinite(numbers).all() and (state["penalty"] > 0).all()
-        require(is_valid, "regression", "has numbers that are not finite, or penalties that are not above 0")
+        check_state(
+            is_valid, "regression", "has numbers that are not finite, or penalties that are not above 0"
+        )
         self.centre_D, self.weight_D = state["centre"].copy(), state["weight"].copy()
         self.bias, self.penalty_B = float(state["bias"]), state["penalty"].copy()
 

@@ -17,7 +17,7 @@ from curro.errors import ConfigError
 from curro.groups import Groups
 from curro.index.compiled import kernel, part
 from curro.prompts import PromptTable
-from curro.storage.checkpoint import require, require_prompts
+from curro.storage.checkpoint import check_prompt_numbers, check_state
 
 HALF_LIVES = 2.0 ** np.arange(1, 13)
 """Candidate half-lives of the evidence, in training steps."""
@@ -248,7 +248,7 @@ class FadedPosterior:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         check_posterior(state, FadedPosterior.state_dict(self), self.table.size)
         is_evidence = (self.count >= 0).all() and (self.variance >= 0).all() and np.isfinite(self.mean).all()
-        require(is_evidence and np.isfinite(self.count).all(), "table/evidence", "is none")
+        check_state(is_evidence and np.isfinite(self.count).all(), "table/evidence", "is none")
         for name, value in state.items():
             setattr(self, name, value.copy() if isinstance(value, np.ndarray) else value)
 
@@ -263,21 +263,21 @@ def check_posterior(state: Mapping[str, Any], here: Mapping[str, Any], size: int
         CheckpointError: something is missing, of another shape, or no number that rewards have.
     """
     for name in here:
-        require(name in state, f"posterior/{name}", "is missing")
+        check_state(name in state, f"posterior/{name}", "is missing")
     groups = state["unlearned"]
-    require(len(groups) == len(here["unlearned"]), "posterior/unlearned", "has other columns")
+    check_state(len(groups) == len(here["unlearned"]), "posterior/unlearned", "has other columns")
     prompts, age, count, _, variance, _, _ = groups
-    require_prompts(prompts, size, "posterior/unlearned")
+    check_prompt_numbers(prompts, size, "posterior/unlearned")
     counts = age.min(initial=0) >= 0 and count.min(initial=1) >= 1 and variance.min(initial=0) >= 0
-    require(counts and np.isfinite(groups).all(), "posterior/unlearned", "is not of groups")
+    check_state(counts and np.isfinite(groups).all(), "posterior/unlearned", "is not of groups")
     losses = state["losses"]
-    require(losses.shape == here["losses"].shape, "posterior/losses", "is not of the half-lives")
+    check_state(losses.shape == here["losses"].shape, "posterior/losses", "is not of the half-lives")
     numbers = [value for value in state.values() if isinstance(value, float | int)]
-    require(np.isfinite([*numbers, *losses]).all(), "posterior", "has numbers that are not finite")
+    check_state(np.isfinite([*numbers, *losses]).all(), "posterior", "has numbers that are not finite")
     ranges = -1e15 <= state["low"] < state["high"] <= 1e15 and state["prior_visits"] > 0
     moments = max(abs(state["prior_mean"]), abs(state["prior_square"]) ** 0.5) <= 1e15
     is_within = 0 <= state["prior_within"] <= 1e30
-    require(ranges and moments and is_within, "posterior", "has moments that no rewards have")
+    check_state(ranges and moments and is_within, "posterior", "has moments that no rewards have")
 
 
 def prior_rows(mu: Any, t: Any, k: float) -> np.ndarray:

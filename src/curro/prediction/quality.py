@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from curro.groups import by_prompt
-from curro.storage.checkpoint import require
+from curro.storage.checkpoint import check_state
 
 WINDOW = 512
 """The number of latest groups over which quality is measured."""
@@ -85,7 +85,7 @@ class PredictionQuality:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         are_pairs = len(state["pairs"]) == 2 and len(state["unlearned"]) == 3
-        require(are_pairs, "quality", "is not of pairs")
+        check_state(are_pairs, "quality", "is not of pairs")
         self.pairs, self.unlearned = state["pairs"].copy(), state["unlearned"].copy()
         self.chosen, self._spread_kept = None, state["spread_kept"]
 
@@ -142,5 +142,5 @@ class Calibration:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         sums = state["sums"]
         are_sums = sums.shape == self.sums.shape and np.isfinite(sums).all() and sums[0] > 0
-        require(are_sums, "calibration/sums", "is not of groups")
+        check_state(are_sums, "calibration/sums", "is not of groups")
         self.sums = sums.copy()

@@ -14,7 +14,7 @@ from curro.groups import Groups, by_prompt
 from curro.policy import AuxiliarySamples, Policy
 from curro.prediction.base import Predictor
 from curro.prompts import PromptTable
-from curro.storage.checkpoint import require, require_prompts
+from curro.storage.checkpoint import check_prompt_numbers, check_state
 
 PREDICTS = ("success-rate", "variance")
 MAX_TOKENS = 2048
@@ -170,9 +170,9 @@ class ValueModel(Predictor):
         Raises:
             CheckpointError: the weights are of another model, or the policy has not been lent yet.
         """
-        require(len(state["fresh"]) == 2, "pcl/fresh", "is not of pairs")
-        require_prompts(state["fresh"][0], self.table.size, "pcl/fresh")
-        require(0 <= state["updates"] < 2**53, "pcl/updates", "is not a number of updates")
+        check_state(len(state["fresh"]) == 2, "pcl/fresh", "is not of pairs")
+        check_prompt_numbers(state["fresh"][0], self.table.size, "pcl/fresh")
+        check_state(0 <= state["updates"] < 2**53, "pcl/updates", "is not a number of updates")
         self.fresh = state["fresh"].copy()
         self.step, self.updates, self.loss = state["step"], state["updates"], state["loss"]
         if "weights" not in state:

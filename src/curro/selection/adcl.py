@@ -15,7 +15,7 @@ from curro.errors import ConfigError
 from curro.groups import Groups
 from curro.prompts import PromptTable
 from curro.selection.base import Choice, Outcome, Reason, Selection
-from curro.storage.checkpoint import require
+from curro.storage.checkpoint import check_state
 
 DIFFICULTIES = ("failure", "variance")
 _IDLE, _ESTIMATE, _TRAIN = 0, 1, 2
@@ -197,8 +197,8 @@ class ADCL(Selection):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         lowest = 0 if state["chunk"] >= 0 else -1
         inside = self.chunk_N.min() >= lowest and self.chunk_N.max() < self.count
-        require(-1 <= state["chunk"] < self.count and inside, "adcl", "has chunks that there are not")
-        require(self.due_N.max() <= _TRAIN, "table/adcl_due", "is none of idle, estimate and train")
+        check_state(-1 <= state["chunk"] < self.count and inside, "adcl", "has chunks that there are not")
+        check_state(self.due_N.max() <= _TRAIN, "table/adcl_due", "is none of idle, estimate and train")
         self.seed, self.chunk = state["seed"], state["chunk"]
         self._shuffle()
 

@@ -11,7 +11,7 @@ from curro.errors import ConfigError
 from curro.prompts import PromptTable
 from curro.selection.base import Choice, Outcome, Reason
 from curro.selection.uniform import Uniform
-from curro.storage.checkpoint import require
+from curro.storage.checkpoint import check_state
 
 _STEP, _LEAST, _MOST = 0.01, 0.05, 0.95
 
@@ -98,7 +98,7 @@ class Greso(Uniform):
         super().load_state_dict(state)
         keep_2, groups_3 = state["keep"], state["groups"]
         is_probability = keep_2.shape == (2,) and (keep_2 >= _LEAST).all() and (keep_2 <= _MOST).all()
-        require(is_probability, "greso/keep", "are not two probabilities")
-        require(groups_3.shape == (3,) and (groups_3 >= 0).all(), "greso/groups", "are not three counts")
-        require((self.run_N >= 0).all(), "table/greso_run", "is below 0")
+        check_state(is_probability, "greso/keep", "are not two probabilities")
+        check_state(groups_3.shape == (3,) and (groups_3 >= 0).all(), "greso/groups", "are not three counts")
+        check_state((self.run_N >= 0).all(), "table/greso_run", "is below 0")
         self.keep_2, self.groups_3, self.step = keep_2.copy(), groups_3.copy(), state["step"]

@@ -12,7 +12,7 @@ from curro.index import SumTree
 from curro.index.compiled import kernel
 from curro.prompts import PromptTable
 from curro.selection.base import Choice, Outcome, Reason, Selection
-from curro.storage.checkpoint import require
+from curro.storage.checkpoint import check_state
 
 LAST, MEAN, MAX = 0, 1, 2
 _KINDS = {"last": LAST, "mean": MEAN, "max": MAX}
@@ -144,7 +144,7 @@ class PrioritizedSampling(Selection):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         is_positive = (self.priority_N > 0).all() and np.isfinite(self.priority_N**self.exponent).all()
-        require(is_positive, "table/pps_priority", "is not above 0 and finite")
+        check_state(is_positive, "table/pps_priority", "is not above 0 and finite")
         self.tree = SumTree.from_array(self.priority_N**self.exponent)
 
 

@@ -18,7 +18,7 @@ from curro.index import AgeQueue, MaxHeap, SumTree
 from curro.index.compiled import kernel, part, prefetch
 from curro.prompts import PromptTable
 from curro.selection.base import Choice, Outcome, Reason, Selection
-from curro.storage.checkpoint import require
+from curro.storage.checkpoint import check_state
 
 HEAP, SOLVED, UNSOLVED = 0, 1, 2
 AHEAD = 16
@@ -265,12 +265,14 @@ class PublishedReplay(Selection):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        require(set(np.unique(self.pool_N)) <= {HEAP, SOLVED, UNSOLVED}, "table/pool", "is none of the pools")
+        check_state(
+            set(np.unique(self.pool_N)) <= {HEAP, SOLVED, UNSOLVED}, "table/pool", "is none of the pools"
+        )
         mean, variance, size = (self.table[f"smoothed_{name}"] for name in ("mean", "variance", "size"))
         valid_N = np.isfinite(variance) & (variance >= 0) & np.isfinite(size) & (np.isnan(mean) | (size >= 1))
-        require(valid_N.all() and not np.isinf(mean).any(), "table/smoothed", "is not of groups")
-        require(len(state["due"]) == 2 and min(state["due"]) >= 0, "replay/due", "is not of two pools")
-        require(set(state["moves"]) == set(self.moves), "replay/moves", "has other counts")
+        check_state(valid_N.all() and not np.isinf(mean).any(), "table/smoothed", "is not of groups")
+        check_state(len(state["due"]) == 2 and min(state["due"]) >= 0, "replay/due", "is not of two pools")
+        check_state(set(state["moves"]) == set(self.moves), "replay/moves", "has other counts")
         self.planned, self.exploring = state["planned"], state["exploring"]
         self.due = dict(zip((SOLVED, UNSOLVED), state["due"], strict=True))
         self.moves, self.flips = dict(state["moves"]), state["flips"]
@@ -339,10 +341,10 @@ class ProportionalStore:
         return {"inside": self.inside.copy(), "tree": self.tree.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        require(state["inside"].shape == self.inside.shape, "store/inside", "is not of all prompts")
+        check_state(state["inside"].shape == self.inside.shape, "store/inside", "is not of all prompts")
         self.tree.load_state_dict(state["tree"])
         outside = np.flatnonzero(~state["inside"])
-        require(not self.tree.weights(outside).any(), "store/tree", "draws prompts that are not in it")
+        check_state(not self.tree.weights(outside).any(), "store/tree", "draws prompts that are not in it")
         self.inside = state["inside"].copy()
         self._size = int(np.count_nonzero(self.inside))
 

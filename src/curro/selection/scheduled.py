@@ -9,7 +9,7 @@ import numpy as np
 
 from curro.prompts import PromptTable
 from curro.selection.base import Choice, Reason, Selection
-from curro.storage.checkpoint import require
+from curro.storage.checkpoint import check_state
 
 
 class Scheduled(Selection):
@@ -39,5 +39,5 @@ class Scheduled(Selection):
         return {"position": self.position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        require(0 <= state["position"] < self.table.size, "scheduled", "is at no prompt")
+        check_state(0 <= state["position"] < self.table.size, "scheduled", "is at no prompt")
         self.position = state["position"]

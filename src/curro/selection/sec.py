@@ -14,7 +14,7 @@ from curro.groups import by_prompt
 from curro.index.compiled import kernel
 from curro.prompts import PromptTable
 from curro.selection.base import Choice, Outcome, Reason, Selection
-from curro.storage.checkpoint import require
+from curro.storage.checkpoint import check_state
 
 _STANDARD = 1e-4
 _MOST = 1000
@@ -176,11 +176,11 @@ class SelfEvolvingCurriculum(Selection):
         known = len(state["names"])
         inside = self.category_N.min() >= 0 and self.category_N.max() < known
         is_finite = state["value"].shape == (known,) and np.isfinite(state["value"]).all()
-        require(inside and is_finite, "sec", "is not of its categories")
+        check_state(inside and is_finite, "sec", "is not of its categories")
         unlearned = state["unlearned"]
-        require(len(unlearned) == len(_UNLEARNED), "sec/unlearned", "has other columns")
+        check_state(len(unlearned) == len(_UNLEARNED), "sec/unlearned", "has other columns")
         groups = unlearned[1].min(initial=0) >= 0 and unlearned[1].max(initial=0) < known
-        require(groups and np.isfinite(unlearned).all(), "sec/unlearned", "is not of groups")
+        check_state(groups and np.isfinite(unlearned).all(), "sec/unlearned", "is not of groups")
         self.value_C, self.unlearned, self.step = (
             state["value"].copy(),
             state["unlearned"].copy(),

@@ -12,7 +12,7 @@ from curro.groups import by_prompt
 from curro.prompts import PromptTable
 from curro.selection.base import Outcome
 from curro.selection.sec import SelfEvolvingCurriculum
-from curro.storage.checkpoint import require
+from curro.storage.checkpoint import check_state
 
 
 class UpperConfidence(SelfEvolvingCurriculum):
@@ -72,9 +72,9 @@ class UpperConfidence(SelfEvolvingCurriculum):
         super().load_state_dict(state)
         latest_CW, count_C = state["latest"], state["count"]
         is_finite = latest_CW.shape == (len(self.names), self.window) and np.isfinite(latest_CW).all()
-        require(is_finite, "ucb/latest", "are not of its sources")
+        check_state(is_finite, "ucb/latest", "are not of its sources")
         counts = count_C.shape == (len(self.names),) and (count_C >= 0).all()
-        require(counts, "ucb/count", "are not of its sources")
+        check_state(counts, "ucb/count", "are not of its sources")
         self.latest_CW, self.count_C = latest_CW.copy(), count_C.copy()
 
 
@@ -157,6 +157,6 @@ class LearningProgress(SelfEvolvingCurriculum):
         super().load_state_dict(state)
         average_2C, seen_C = state["average"], state["seen"]
         is_finite = average_2C.shape == (2, len(self.names)) and np.isfinite(average_2C).all()
-        require(is_finite, "progress/average", "are not of its sources")
-        require(seen_C.shape == (len(self.names),), "progress/seen", "is not of its sources")
+        check_state(is_finite, "progress/average", "are not of its sources")
+        check_state(seen_C.shape == (len(self.names),), "progress/seen", "is not of its sources")
         self.average_2C, self.seen_C = average_2C.copy(), seen_C.copy()

@@ -12,7 +12,7 @@ import numpy as np
 from curro.errors import ConfigError
 from curro.prompts import PromptTable
 from curro.selection.base import Choice, Outcome, Reason, Selection
-from curro.storage.checkpoint import require
+from curro.storage.checkpoint import check_state
 
 MOVES = ("reward", "linear", "cosine")
 
@@ -143,8 +143,8 @@ class Target(Selection):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         target_S, success_2S = state["target"], state["success"]
         inside = target_S.shape == self.target_S.shape and ((target_S >= 0) & (target_S <= 1)).all()
-        require(inside, "target/target", "is not in [0, 1] for each source")
+        check_state(inside, "target/target", "is not in [0, 1] for each source")
         is_finite = success_2S.shape == self.success_2S.shape and np.isfinite(success_2S).all()
-        require(is_finite, "target/success", "are not sums for each source")
+        check_state(is_finite, "target/success", "are not sums for each source")
         self.target_S, self.success_2S = target_S.copy(), success_2S.copy()
         self.step, self.seed = state["step"], state["seed"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from curro.prompts import PromptTable
 from curro.selection.base import Choice, Reason, Selection
-from curro.storage.checkpoint import require
+from curro.storage.checkpoint import check_state
 
 
 class Uniform(Selection):
@@ -57,6 +57,6 @@ class Uniform(Selection):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         is_position = 0 <= state["position"] < self.table.size and state["epoch"] >= 0
-        require(is_position, "uniform", "is at no position of a pass")
+        check_state(is_position, "uniform", "is at no position of a pass")
         self.seed, self.epoch, self.position = state["seed"], state["epoch"], state["position"]
         self._shuffle()

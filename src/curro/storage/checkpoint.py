@@ -135,16 +135,16 @@ def check_alike(saved: Any, here: Any, place: str = "state") -> None:
         raise _other(place, saved, f"a value of type {type(here).__name__}")
 
 
-def require(fine: Any, place: str, words: str) -> None:
-    """Raise CheckpointError with these words unless `fine`."""
-    if not fine:
-        raise CheckpointError(f"the checkpoint is damaged: {place} {words}")
+def check_state(condition: Any, field: str, problem: str) -> None:
+    """Raise a CheckpointError that names the field and its problem unless the condition holds."""
+    if not condition:
+        raise CheckpointError(f"the checkpoint is damaged: {field} {problem}")
 
 
-def require_prompts(prompts: np.ndarray, size: int, place: str) -> None:
-    """Raise CheckpointError unless all are numbers of prompts 0..size-1, whole ones."""
-    fine = (prompts >= 0) & (prompts < size) & (prompts == np.floor(prompts))
-    require(fine.all(), place, "are not of the table")
+def check_prompt_numbers(prompts: np.ndarray, size: int, field: str) -> None:
+    """Raise a CheckpointError unless all are numbers of prompts: whole ones from 0 to size - 1."""
+    known = (prompts >= 0) & (prompts < size) & (prompts == np.floor(prompts))
+    check_state(known.all(), field, "are not of the table")
 
 
 def _other(place: str, saved: Any, words: str) -> CheckpointError:

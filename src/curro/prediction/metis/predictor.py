@@ -20,7 +20,7 @@ from curro.policy import AuxiliarySamples
 from curro.prediction.base import Predictor
 from curro.prediction.metis.template import DEFAULT, Statements, read_template
 from curro.prompts import PromptTable
-from curro.storage.checkpoint import require, require_prompts
+from curro.storage.checkpoint import check_prompt_numbers, check_state
 
 FAILED = ("lowest", "zero", "skip")
 WINDOW = 64
@@ -199,10 +199,10 @@ class Metis(Predictor):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.pending.load_state_dict(state["pending"])
         self.memory.load_state_dict(state["memory"])
-        require_prompts(state["memory"]["prompts"], self.table.size, "metis/memory/prompts")
-        require_prompts(state["pending"]["prompts"], self.table.size, "metis/pending/prompts")
-        require(len(state["fresh"]) == 2, "metis/fresh", "is not of pairs")
-        require_prompts(state["fresh"][0], self.table.size, "metis/fresh")
+        check_prompt_numbers(state["memory"]["prompts"], self.table.size, "metis/memory/prompts")
+        check_prompt_numbers(state["pending"]["prompts"], self.table.size, "metis/pending/prompts")
+        check_state(len(state["fresh"]) == 2, "metis/fresh", "is not of pairs")
+        check_prompt_numbers(state["fresh"][0], self.table.size, "metis/fresh")
         for name in ("fresh", "rewards", "predicted"):
             setattr(self, name, state[name].copy())
         for name in ("baseline", "step", "judgments", "failures"):
@@ -268,7 +268,7 @@ class PendingJudgments:
         for name in ("asked", "answered"):
             lengths = state[f"{name}_lengths"]
             add_up = (lengths >= 0).all() and lengths.sum() == len(state[name])
-            require(add_up, f"metis/pending/{name}", "are not of the judgments")
+            check_state(add_up, f"metis/pending/{name}", "are not of the judgments")
         asked = _parts(state["asked"], state["asked_lengths"])
         answered = _parts(state["answered"], state["answered_lengths"])
         prompts, predicted = state["prompts"].tolist(), state["predicted"].tolist()
@@ -334,6 +334,6 @@ class CalibrationMemory:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         prompts, variances = state["prompts"], state["variances"]
-        require(prompts.shape == variances.shape, "metis/memory", "is not of pairs")
-        require((variances >= 0).all(), "metis/memory", "has variances below 0")
+        check_state(prompts.shape == variances.shape, "metis/memory", "is not of pairs")
+        check_state((variances >= 0).all(), "metis/memory", "has variances below 0")
         self.prompts, self.variances = prompts.copy(), variances.copy()
