@@ -38,7 +38,7 @@ def test_every_pass_of_verl_comes_out_even(
     ref_ranks = None if split is None else ranks * split
     divisor = rows_divisor(config, ranks=ranks, mini_batches=mini_batches, ref_ranks=ref_ranks)
     places = ranks * mini_batches
-    made = auxiliary_rows(size, auxiliary_samples, places=places, divisor=divisor)
+    made = auxiliary_rows(size, auxiliary_samples, shares=places, divisor=divisor)
     assert made >= auxiliary_samples
     assert made % places == 0
     rows = size * places + made

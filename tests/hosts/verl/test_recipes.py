@@ -242,7 +242,7 @@ def test_a_batch_of_the_metis_recipe_with_its_judgments_is_cut_into_micro_batche
     divisor = rows_divisor(config, **places)
     number = gpus * places["mini_batches"]
     size = batch.train_batch_size * rollout.n // number
-    auxiliary_samples = auxiliary_rows(size, batch.train_batch_size, places=number, divisor=divisor)
+    auxiliary_samples = auxiliary_rows(size, batch.train_batch_size, shares=number, divisor=divisor)
     rows = size * number + auxiliary_samples
     cut(rows // places["mini_batches"], gpus, actor.ppo_micro_batch_size_per_gpu)
     cut(rows, gpus, rollout.log_prob_micro_batch_size_per_gpu)

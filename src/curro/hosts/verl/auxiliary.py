@@ -1,4 +1,4 @@
-"""What the curriculum wants the policy trained on besides the rollouts, as rows of verl's batch."""
+"""Auxiliary samples, on which a method trains the policy besides the rollouts, as rows of verl's batch."""
 
 from __future__ import annotations
 
@@ -32,25 +32,27 @@ def add_auxiliary(
     divisor: int,
     end: int,
 ) -> Any:
-    """The batch with auxiliary samples in every mini-batch of every worker, equally many.
+    """The batch with equally many auxiliary samples in every mini-batch of every worker.
 
     verl cuts a batch into a part for each of R workers, one after the other, and each part into M
-    mini-batches, one optimizer step each. The J auxiliary samples are dealt out over these R x M places,
-    neighbours to different ones, and scaled by M / J: so a step is trained on the mean of its share, and with
-    one step a batch on exactly (9). Where an auxiliary sample is missing there is a row of weight 0, and more
-    such rows where verl's micro-batches would not come out even.
+    mini-batches, one optimizer step each. The J auxiliary samples are dealt out over these R x M shares,
+    neighbours to different ones, and scaled by M / J. So a step is trained on the mean of its share, and with
+    one step a batch on METIS' equation (9) exactly. Shares that lack a sample have a row of weight 0 instead,
+    and more such rows where verl's micro-batches would not come out even.
 
     Args:
         batch: verl's meta data of a batch whose length R x M divides.
-        divisor: of the rows at a place, rollouts and auxiliary samples together (`rows_divisor`).
+        ranks, mini_batches: R and M.
+        divisor: what the number of rows of a share, rollouts and auxiliary samples together, has to be
+            divisible by (`rows_divisor`).
         end: the token that ends a sequence, for rows without an auxiliary sample.
     """
-    asked = [ids for part in auxiliary_samples for ids in part.prompt_ids]
-    answered = [ids for part in auxiliary_samples for ids in part.completion_ids]
-    scale = mini_batches / len(asked)
+    prompts_J = [ids for part in auxiliary_samples for ids in part.prompt_ids]
+    completions_J = [ids for part in auxiliary_samples for ids in part.completion_ids]
+    scale = mini_batches / len(prompts_J)
     weights_J = np.concatenate([part.advantages * part.weight * scale for part in auxiliary_samples])
-    places = ranks * mini_batches
-    count = auxiliary_rows(len(batch) // places, len(asked), places=places, divisor=divisor)
+    shares = ranks * mini_batches
+    count = auxiliary_rows(len(batch) // shares, len(prompts_J), shares=shares, divisor=divisor)
     source = tq.kv_batch_get(keys=batch.keys[:1], partition_id=batch.partition_id)[0]
     blank, blank_tag = construct_minimal_padding_template(source, batch.tags[0], end)
     name = f"auxiliary{uuid.uuid4().hex}"
@@ -60,61 +62,63 @@ def add_auxiliary(
         row |= {"uid": name, AUXILIARY: torch.zeros(1)}
         if "session_id" in row:
             row["session_id"] = j
-        if j < len(asked):
-            row |= _sequence(row, asked[j], answered[j])
+        if j < len(prompts_J):
+            row |= _sequence(row, prompts_J[j], completions_J[j])
             row[AUXILIARY] = torch.tensor([weights_J[j]], dtype=torch.float32)
-            lengths = len(asked[j]), len(answered[j])
+            lengths = len(prompts_J[j]), len(completions_J[j])
             tag |= {"prompt_len": lengths[0], "response_len": lengths[1], "seq_len": sum(lengths)}
         rows.append(row)
         tags.append(tag)
     keys = [f"{name}_{j}_0" for j in range(count)]
     _put(batch, keys, rows, tags)
-    return _dealt(batch, keys, tags, places)
+    return _dealt(batch, keys, tags, shares)
 
 
-def auxiliary_rows(size: int, auxiliary_samples: int, *, places: int, divisor: int) -> int:
-    """How many rows hold the auxiliary samples, equally many at each place beside its `size` rollouts."""
-    least = size + math.ceil(auxiliary_samples / places)
-    return (math.ceil(least / divisor) * divisor - size) * places
+def auxiliary_rows(size: int, auxiliary_samples: int, *, shares: int, divisor: int) -> int:
+    """How many rows hold the auxiliary samples, equally many in each share beside its `size` rollouts."""
+    least = size + math.ceil(auxiliary_samples / shares)
+    return (math.ceil(least / divisor) * divisor - size) * shares
 
 
-def _sequence(blank: dict[str, Any], asked: Sequence[int], answered: Sequence[int]) -> dict[str, Any]:
-    """The fields of a sequence that no part of verl's loss looks at."""
-    prompts, responses = torch.tensor(asked), torch.tensor(answered)
+def _sequence(
+    blank: dict[str, Any], prompt_ids: Sequence[int], completion_ids: Sequence[int]
+) -> dict[str, Any]:
+    """The fields of a sequence, with masks of zeros: no part of verl's own loss counts it."""
+    prompts, responses = torch.tensor(prompt_ids), torch.tensor(completion_ids)
     input_ids = torch.cat([prompts, responses])
-    everything, nothing = torch.ones_like(input_ids), torch.zeros_like(responses)
+    ones, zeros = torch.ones_like(input_ids), torch.zeros_like(responses)
     fields = {
         "prompts": prompts,
         "responses": responses,
         "input_ids": input_ids,
-        "attention_mask": everything,
-        "position_ids": build_padding_position_ids(blank.get("position_ids"), everything),
-        "response_mask": nothing,
-        "loss_mask": nothing,
-        "rm_scores": nothing.to(torch.float32),
-        "rollout_log_probs": nothing.to(torch.float32),
+        "attention_mask": ones,
+        "position_ids": build_padding_position_ids(blank.get("position_ids"), ones),
+        "response_mask": zeros,
+        "loss_mask": zeros,
+        "rm_scores": zeros.to(torch.float32),
+        "rollout_log_probs": zeros.to(torch.float32),
     }
     experts = build_padding_routed_experts(blank.get("routed_experts"), len(input_ids))
     return fields if experts is None else fields | {"routed_experts": experts}
 
 
 def _put(batch: Any, keys: list[str], rows: list[dict[str, Any]], tags: list[dict[str, Any]]) -> None:
-    """Write the rows, and the weight 0 to the rows that were there: verl wants the same fields in all."""
+    """Write the new rows, and the weight 0 into the others: verl needs the same fields in all rows."""
     queue = batch.partition_id
-    none = TensorDict({AUXILIARY: torch.zeros(len(batch), 1)}, batch_size=len(batch))
-    tq.kv_batch_put(keys=batch.keys, partition_id=queue, fields=none)
+    zeros = TensorDict({AUXILIARY: torch.zeros(len(batch), 1)}, batch_size=len(batch))
+    tq.kv_batch_put(keys=batch.keys, partition_id=queue, fields=zeros)
     tq.kv_batch_put(keys=keys, partition_id=queue, fields=list_of_dict_to_tensordict(rows), tags=tags)
 
 
-def _dealt(batch: Any, keys: list[str], tags: list[dict[str, Any]], places: int) -> Any:
-    """The batch with every `places`-th auxiliary sample at the end of each of its equal parts."""
-    size = len(batch) // places
+def _dealt(batch: Any, keys: list[str], tags: list[dict[str, Any]], shares: int) -> Any:
+    """The batch with every `shares`-th auxiliary sample at the end of each of its equal parts."""
+    size = len(batch) // shares
     all_keys: list[str] = []
     all_tags: list[dict[str, Any]] = []
-    for place in range(places):
-        part = slice(place * size, (place + 1) * size)
-        all_keys += [*batch.keys[part], *keys[place::places]]
-        all_tags += [*batch.tags[part], *tags[place::places]]
+    for share in range(shares):
+        part = slice(share * size, (share + 1) * size)
+        all_keys += [*batch.keys[part], *keys[share::shares]]
+        all_tags += [*batch.tags[part], *tags[share::shares]]
     return KVBatchMeta(
         keys=all_keys,
         tags=all_tags,
@@ -125,9 +129,13 @@ def _dealt(batch: Any, keys: list[str], tags: list[dict[str, Any]], places: int)
 
 
 class AuxiliaryWorkers:
-    """The actor's workers for a batch with auxiliary samples: mini-batches are longer by their share.
+    """The actor's workers for a batch with auxiliary samples, which makes the mini-batches longer.
 
     `global_batch_size`, by which verl divides sums over sequences, stays the number of rollouts.
+
+    Args:
+        workers: verl's worker group.
+        mini_batch: rows of an optimizer step, auxiliary rows included.
     """
 
     def __init__(self, workers: Any, mini_batch: int) -> None:
@@ -146,27 +154,27 @@ def rows_divisor(config: Any, *, ranks: int, mini_batches: int, ref_ranks: int |
 
     Args:
         config: verl's.
-        ranks, mini_batches: workers a batch is split over, and optimizer steps a batch.
-        ref_ranks: workers of the reference policy, where it has weights of its own.
+        ranks, mini_batches: the workers that a batch is split over, and the optimizer steps of a batch.
+        ref_ranks: the workers of the reference policy, where it has weights of its own.
     """
     actor, rollout, ref = (config.actor_rollout_ref[name] for name in ("actor", "rollout", "ref"))
-    divisor, places = 1, ranks * mini_batches
+    divisor, shares = 1, ranks * mini_batches
     if not actor.use_dynamic_bsz:
         divisor = actor.ppo_micro_batch_size_per_gpu
-        divisor = math.lcm(divisor, _share(ranks * rollout.log_prob_micro_batch_size_per_gpu, places))
+        divisor = math.lcm(divisor, _share(ranks * rollout.log_prob_micro_batch_size_per_gpu, shares))
     if ref_ranks is not None and not ref.log_prob_use_dynamic_bsz:
-        divisor = math.lcm(divisor, _share(ref_ranks * ref.log_prob_micro_batch_size_per_gpu, places))
+        divisor = math.lcm(divisor, _share(ref_ranks * ref.log_prob_micro_batch_size_per_gpu, shares))
     return divisor
 
 
 def ranks_of(workers: Any, role: str) -> int:
-    """How many parts verl splits a batch into for these workers."""
-    ranks = workers._dispatch_info
-    if role not in ranks:
-        ranks[role] = workers._query_dispatch_info(role)
-    return max(ranks[role]) + 1
+    """The number of parts into which verl splits a batch for the workers of this role."""
+    ranks_of_role = workers._dispatch_info
+    if role not in ranks_of_role:
+        ranks_of_role[role] = workers._query_dispatch_info(role)
+    return max(ranks_of_role[role]) + 1
 
 
-def _share(divisor: int, places: int) -> int:
-    """What equal parts are to be divisible by, so that so many of them are divisible by `divisor`."""
-    return divisor // math.gcd(divisor, places)
+def _share(divisor: int, shares: int) -> int:
+    """What each of `shares` equal parts has to be divisible by, so that `divisor` divides their sum."""
+    return divisor // math.gcd(divisor, shares)

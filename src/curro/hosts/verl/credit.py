@@ -1,4 +1,4 @@
-"""The curriculum's credit in place of verl's advantages."""
+"""The curriculum's credit in place of verl's advantages, and the loss that knows auxiliary samples."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from curro.policy import tokens_divisor
 
 @dataclass(frozen=True)
 class TaggedGroups:
-    """What the tags of a batch tell of its groups, for `Curriculum.credit`.
+    """The groups of a batch as their tags describe them, for `Curriculum.credit`.
 
     Attributes:
-        advantages: float64 (P, S), by session; 0 where a session has no trajectory in the batch.
-        weights: float64 (P,), importance weights at draw time.
+        advantages: float64 (P, S), one a session; 0 where a session has no trajectory in the batch.
+        weights: float64 (P,), the importance weights of the draws.
     """
 
     advantages: np.ndarray
@@ -35,10 +35,10 @@ Credit = Callable[[TaggedGroups], np.ndarray]
 
 
 def write_credit(batch: Any, credit: Credit) -> None:
-    """Spread each trajectory's credit over its response tokens, as advantages and returns.
+    """Write each trajectory's credit over its response tokens into verl's queue, as advantages and returns.
 
-    Its advantage and its group's importance weight came with its tags; what they come to is known only
-    now, when the batch is put together.
+    Advantages and importance weights were tagged when the groups were observed. The credit depends on all
+    groups of the batch, so it is computed only now.
 
     Args:
         batch: verl's meta data of the batch that is trained on.
@@ -57,26 +57,34 @@ def write_credit(batch: Any, credit: Credit) -> None:
 
 
 def credit_of_rows(keys: Sequence[str], tags: Sequence[dict[str, Any]], credit: Credit) -> torch.Tensor:
-    """The credit of every row, float32 (rows,); 0 for rows that are there to fill up the batch."""
-    # rows that fill up have the tags of the rows that they were made from, and groups of their own
-    places = {
+    """The credit of every row, float32 (rows,); 0 for the rows that pad the batch.
+
+    Args:
+        keys: of the rows, as `curro.hosts.verl.replay.parts_of` reads them.
+        tags: of the rows, with an advantage and a weight each.
+        credit: `Curriculum.credit`, for the P groups of the batch.
+    """
+    # rows that pad have the tags of the rows that they were made from, so their flag has to be looked at
+    sessions = {
         row: parts_of(key)[:2] for row, key in enumerate(keys) if not tags[row].get("is_padding", False)
     }
-    number_of = {group: p for p, group in enumerate(dict.fromkeys(group for group, _ in places.values()))}
-    sessions = 1 + max((session for _, session in places.values()), default=0)
-    groups = TaggedGroups(np.zeros((len(number_of), sessions)), np.zeros(len(number_of)))
-    for row, (group, session) in places.items():
-        p = number_of[group]
+    group_numbers = {
+        group: p for p, group in enumerate(dict.fromkeys(group for group, _ in sessions.values()))
+    }
+    width = 1 + max((session for _, session in sessions.values()), default=0)
+    groups = TaggedGroups(np.zeros((len(group_numbers), width)), np.zeros(len(group_numbers)))
+    for row, (group, session) in sessions.items():
+        p = group_numbers[group]
         groups.advantages[p, session], groups.weights[p] = tags[row][ADVANTAGE], tags[row][WEIGHT]
     credit_PS = credit(groups)
-    of_row = np.zeros(len(keys), np.float32)
-    for row, (group, session) in places.items():
-        of_row[row] = credit_PS[number_of[group], session]
-    return torch.from_numpy(of_row)
+    credit_rows = np.zeros(len(keys), np.float32)
+    for row, (group, session) in sessions.items():
+        credit_rows[row] = credit_PS[group_numbers[group], session]
+    return torch.from_numpy(credit_rows)
 
 
 AUXILIARY = "auxiliary_weights"
-"""The field of a row: what multiplies the log-likelihood of its response; 0 for all but auxiliary samples."""
+"""A row's field with the factor of its response's log-likelihood; 0 for all rows but auxiliary samples."""
 
 
 def ppo_loss_with_auxiliary(config: Any, model_output: Any, data: Any, dp_group: Any = None) -> Any:

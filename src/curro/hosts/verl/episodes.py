@@ -42,30 +42,32 @@ class EpisodeLoop(AgentLoopBase):
     def __init__(self, *args: Any, environment: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         row = {"prompt": "-", "answer": None, "key": "-"}
-        found = resolve_environment(environment, PromptSet([row]))
-        if found is None:
+        resolved = resolve_environment(environment, PromptSet([row]))
+        if resolved is None:
             raise ConfigError("an agent loop of curro's needs an environment, as bfcl:partial=true")
-        self.environment = found
+        self.environment = resolved
 
-    async def run(self, sampling_params: dict[str, Any], priority: int = 0, **given: Any) -> AgentLoopOutput:
-        """verl's call, with the columns of the data set's row in `given`.
+    async def run(
+        self, sampling_params: dict[str, Any], priority: int = 0, **columns: Any
+    ) -> AgentLoopOutput:
+        """Play an episode; verl passes the row of its data set as `columns`.
 
         Raises:
             EnvironmentFailure: the environment raised.
         """
-        row = row_of(given)
+        row = row_of(columns)
         prompt = await self.ct_build_initial_tokens(row["prompt"])
         playing = Playing(
             self.environment,
             row,
             prompt,
-            episode_seed(row, int(given.get("global_steps", 0))),
+            episode_seed(row, int(columns.get("global_steps", 0))),
             tokenizer=self.tokenizer,
             ends={self.tokenizer.eos_token_id},
             observations=ObservationTokens(self.tokenizer, options=dict(self.apply_chat_template_kwargs)),
             max_tokens=self.rollout_config.response_length,
         )
-        request, spent = uuid4().hex, [0.0, 0.0]
+        request, generation_seconds, environment_seconds = uuid4().hex, 0.0, 0.0
         versions: dict[str, Any] = {}
         goes_on = True
         while goes_on:
@@ -76,12 +78,12 @@ class EpisodeLoop(AgentLoopBase):
                 sampling_params=sampling_params | {"max_tokens": playing.limit},
                 priority=int(priority),
             )
-            spent[0] += time.perf_counter() - since
+            generation_seconds += time.perf_counter() - since
             versions = {**written.extra_fields, "min_global_steps": versions.get("min_global_steps",
                         written.extra_fields.get("min_global_steps"))}  # fmt: skip
             since = time.perf_counter()
             goes_on = await asyncio.to_thread(playing.act, list(written.token_ids), written.log_probs)
-            spent[1] += time.perf_counter() - since
+            environment_seconds += time.perf_counter() - since
         trajectory = await asyncio.to_thread(playing.end)
         return AgentLoopOutput(
             prompt_ids=prompt,
@@ -90,13 +92,13 @@ class EpisodeLoop(AgentLoopBase):
             response_logprobs=trajectory.logprobs or None,
             reward_score=math.nan if trajectory.reward is None else float(trajectory.reward),
             num_turns=2 * playing.actions,
-            metrics=AgentLoopMetrics(generate_sequences=spent[0], tool_calls=spent[1]),
+            metrics=AgentLoopMetrics(generate_sequences=generation_seconds, tool_calls=environment_seconds),
             extra_fields={**versions, "reward_extra_info": {}, "turn_scores": [], "tool_rewards": []},
         )
 
 
-def row_of(given: dict[str, Any]) -> Row:
+def row_of(columns: dict[str, Any]) -> Row:
     """The row as environments take it: verl calls the prompt `raw_prompt` and has the answer in a dict."""
-    answer = (given.get("reward_model") or {}).get("ground_truth")
-    named = str(given.get("key", given.get("uid", "-")))
-    return {**given, "prompt": list(given["raw_prompt"]), "answer": answer, "key": named}
+    answer = (columns.get("reward_model") or {}).get("ground_truth")
+    key = str(columns.get("key", columns.get("uid", "-")))
+    return {**columns, "prompt": list(columns["raw_prompt"]), "answer": answer, "key": key}

@@ -1,4 +1,4 @@
-"""What verl finds when it looks for plugins: curro's trainer modes, and loud errors where they are missed."""
+"""curro's plugin for verl: registers the trainer modes, and raises an error where they would be missed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ MODES = ("curro_sync", "curro_colocate_async", "curro_separate_async")
 def register_modes(package: Any) -> None:
     """Register the modes with verl.
 
-    verl writes an error of a plugin to a log that nobody sees. So an error here is logged as one, and the
-    modes are registered all the same, to raise it when a run asks for them.
+    verl hides a plugin's error in a log at the level DEBUG. So an error is logged here at the level ERROR,
+    and
+    the modes are registered all the same: they raise it when a run asks for them.
     """
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer, register_trainer
 
@@ -34,12 +35,12 @@ def register_modes(package: Any) -> None:
 
 
 def guard_legacy(module: Any) -> None:
-    """verl's old trainer has no modes."""
+    """Make verl's older trainer, which has no modes, refuse the key `curro`."""
     _refuse_unread_key(module.RayPPOTrainer)
 
 
 def _refusing(base: type, why: str) -> type:
-    """A trainer that says why it is none."""
+    """A trainer class whose construction raises the error `why`."""
 
     class RefusedTrainer(base):
         def __init__(self, config: Any) -> None:
@@ -53,7 +54,7 @@ def _refusing(base: type, why: str) -> type:
 
 
 def _refuse_unread_key(trainer: type) -> None:
-    """Let a trainer of verl's own refuse a configuration with the key `curro`, which it would not read."""
+    """Make a trainer of verl's own refuse a configuration with the key `curro`, which it would ignore."""
     plain: Callable[..., None] = trainer.__init__  # type: ignore[misc]
 
     @functools.wraps(plain)
@@ -69,10 +70,14 @@ def _refuse_unread_key(trainer: type) -> None:
 
 
 class AfterImport(MetaPathFinder):
-    """Does something when a module has been imported; at once if it has been already.
+    """Calls a function when a module has been imported; at once if that has happened already.
 
-    verl loads its plugins in every process that imports it, and only the one that trains needs the trainers,
+    verl loads its plugins in every process that imports it. Only the process that trains needs the trainers,
     which take seconds to import.
+
+    Args:
+        name: of the module.
+        then: is called with the module.
     """
 
     def __init__(self, name: str, then: Callable[[Any], None]) -> None:

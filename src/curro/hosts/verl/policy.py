@@ -1,4 +1,4 @@
-"""The policy as verl's servers have it, lent to a curriculum that asks it something."""
+"""verl's data set as a curriculum takes it, and verl's servers as the policy that a method may ask."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if isinstance(value, kept)}
 
 
-_SPLIT = (
+_SHARDED = (
     "this method needs the policy's weights, and in verl they are split over the workers: train with "
     "curro.hosts.trl, or choose another method"
 )
@@ -68,7 +68,7 @@ _SPLIT = (
 
 @dataclass(frozen=True)
 class Serving:
-    """What an answer needs; goes from the trainer to the owner of the curriculum.
+    """What the owner of the curriculum needs to ask verl's servers; the trainer sends it there.
 
     Attributes:
         client: verl's `LLMServerClient`.
@@ -86,7 +86,7 @@ class Serving:
 
     @classmethod
     def of(cls, client: Any, tokenizer: Any, config: Any) -> Serving:
-        """By verl's configuration: temperature, top-p and top-k are those of the rollouts."""
+        """The servers as verl is configured: temperature, top-p and top-k are those of the rollouts."""
         rollout = config.actor_rollout_ref.rollout
         sampling = {name: rollout[name] for name in ("temperature", "top_p", "top_k")}
         template = dict(config.data.get("apply_chat_template_kwargs", None) or {})
@@ -94,10 +94,10 @@ class Serving:
 
 
 class ServedPolicy:
-    """Answers from the servers that also roll out, all questions at once.
+    """The policy on the servers that also generate the rollouts; questions are asked all at once.
 
     Attributes:
-        seconds: spent on answers since it was last set to 0.
+        seconds: the time that answers have taken since this was last set to 0.
     """
 
     def __init__(self, serving: Serving, prompts: RowIdentity) -> None:
@@ -105,15 +105,15 @@ class ServedPolicy:
         self.seconds = 0.0
 
     def prompt(self, number: int) -> str:
-        """The row's prompt; of a conversation the text of all messages but the system's."""
+        """The text of a row's prompt; of a conversation, all messages but the system's."""
         prompt = self.prompts.prompt(number)
         if isinstance(prompt, str):
             return prompt
         return "\n\n".join(_text(message["content"]) for message in prompt if message["role"] != "system")
 
     def hidden_states(self, prompts: Sequence[int]) -> np.ndarray:
-        """Refused: the servers give tokens."""
-        raise ConfigError(_SPLIT)
+        """Refused: the servers return tokens."""
+        raise ConfigError(_SHARDED)
 
     def uncounted_rewards(self, prompts: Sequence[int], samples: int, seed: int) -> np.ndarray:
         """Refused: verl's reward loop scores what is trained on."""
@@ -121,7 +121,7 @@ class ServedPolicy:
 
     def backbone(self) -> tuple[Any, Any]:
         """Refused: verl's weights are split over its workers."""
-        raise ConfigError(_SPLIT)
+        raise ConfigError(_SHARDED)
 
     def answer(self, conversations: Sequence[Sequence[dict[str, str]]], max_tokens: int) -> list[Reply]:
         """One sampled answer to each conversation.
@@ -130,35 +130,35 @@ class ServedPolicy:
             ConfigError: a conversation that does not fit into the servers' context.
         """
         since = time.perf_counter()
-        asked = [self._tokens(messages) for messages in conversations]
-        longest, context = max(map(len, asked), default=0) + max_tokens, self.serving.context
+        prompts = [self._tokens(messages) for messages in conversations]
+        longest, context = max(map(len, prompts), default=0) + max_tokens, self.serving.context
         if context is not None and longest > context:
             raise ConfigError(
                 f"a judgment takes up to {longest} tokens with its prompt, and "
                 f"actor_rollout_ref.rollout.max_model_len is {context}: raise it, or lower the method's "
                 "`cut`, `exemplars` or `max_tokens`"
             )
-        answered = asyncio.run(self._generate(asked, max_tokens))
+        completions = asyncio.run(self._generate(prompts, max_tokens))
         decode = self.serving.tokenizer.decode
         replies = [
             Reply(decode(tokens, skip_special_tokens=True), tuple(ids), tuple(tokens))
-            for ids, tokens in zip(asked, answered, strict=True)
+            for ids, tokens in zip(prompts, completions, strict=True)
         ]
         self.seconds += time.perf_counter() - since
         return replies
 
-    async def _generate(self, asked: Sequence[list[int]], max_tokens: int) -> list[list[int]]:
-        made = await asyncio.gather(
+    async def _generate(self, prompts: Sequence[list[int]], max_tokens: int) -> list[list[int]]:
+        outputs = await asyncio.gather(
             *(
                 self.serving.client.generate(
                     request_id=uuid.uuid4().hex,
                     prompt_ids=ids,
                     sampling_params=self.serving.sampling | {"max_tokens": max_tokens},
                 )
-                for ids in asked
+                for ids in prompts
             )
         )
-        return [[int(token) for token in output.token_ids] for output in made]
+        return [[int(token) for token in output.token_ids] for output in outputs]
 
     def _tokens(self, messages: Sequence[dict[str, str]]) -> list[int]:
         tokenizer = self.serving.tokenizer

@@ -1,4 +1,4 @@
-"""The key `curro` of verl's configuration, and what of the rest it cannot go with."""
+"""The settings under the key `curro` of verl's configuration, and what of verl's own breaks a curriculum."""
 
 from __future__ import annotations
 
@@ -31,17 +31,18 @@ FILL_ADVICE = {
 
 @dataclass(frozen=True)
 class VerlSettings:
-    """What stands under `curro` in verl's configuration.
+    """The settings under the key `curro` of verl's configuration.
 
     Attributes:
         selection, advantage, admission: as `Curriculum` takes them, a name or a dict. A selection that
             replaces groups without credit has the admission "everything" where none is named.
-        reward_range, seed: likewise.
+        reward_range, seed: as `Curriculum` takes them.
         fill_limit: how many groups may end for a batch, in batches, before the run ends with an error.
-        keep_rollouts, keep_megabytes: how many rollouts of each group are kept to be read, and in how much.
-        asks_policy, may_repeat: of the selection.
+        keep_rollouts, keep_megabytes: how many rollouts of each group are written down to be read, and how
+            many megabytes they may take.
+        asks_policy, may_repeat: whether the selection asks the policy, and whether it repeats prompts.
         named: the named reward that the gate decides by, its option `reward`.
-        keep: the rollouts to keep, of both settings.
+        keep: `keep_rollouts` and `keep_megabytes` together.
 
     Raises:
         ConfigError: no selection, a name or option that no method has, a limit below 1, a negative number of
@@ -84,7 +85,7 @@ class VerlSettings:
 
         Args:
             section: a mapping, or what OmegaConf has for one; None where there is no such section.
-            where: its place in the configuration, for messages.
+            where: the key of the section, for messages.
         """
         known = {item.name: item for item in fields(cls) if item.init}
         if OmegaConf.is_config(section):
@@ -113,14 +114,14 @@ class VerlSettings:
 
 
 def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
-    """Look for what cannot go together, before anything is started.
+    """Refuse settings of verl that would silently break a curriculum, before anything is started.
 
     Raises:
-        ConfigError: naming the setting of verl that is to be changed.
+        ConfigError: names the setting of verl and what to set it to.
     """
     algorithm, data, v1 = config.algorithm, config.data, config.trainer.v1
     filters = algorithm.get("filter_groups", None)
-    found = [
+    conflicts = [
         (
             data.dataloader_num_workers != 0,
             f"data.dataloader_num_workers={data.dataloader_num_workers} prefetches prompts that were chosen "
@@ -152,7 +153,7 @@ def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
         ),
     ]
     if settings.advantage is not None:
-        found += [
+        conflicts += [
             (
                 _has_critic(config),
                 "curro.advantage takes the place of verl's advantages, and no critic is needed: set "
@@ -165,20 +166,21 @@ def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
             ),
         ]
     if settings.asks_policy:
-        found += _for_auxiliary(config)
-    for wrong, message in found:
-        if wrong:
+        conflicts += _auxiliary_conflicts(config)
+    for is_set, message in conflicts:
+        if is_set:
             raise ConfigError(message)
 
 
 def refuse_large_batch(config: Any, settings: VerlSettings, mode: str, prompts: int) -> None:
-    """Look for more prompts in flight together than the data set has.
+    """Refuse batches that need more prompts in flight at a time than the data set has.
 
     Args:
-        mode: verl's, whose warm-up keeps prompts in flight ahead of the batch.
+        mode: verl's mode, whose warm-up keeps prompts in flight ahead of the batch.
+        prompts: the number of prompts of the data set.
 
     Raises:
-        ConfigError: naming the settings of verl that are to be lowered.
+        ConfigError: names the settings of verl to lower.
     """
     batch = config.data.train_batch_size
     ahead = math.floor(config.trainer.v1.get(mode, {}).get("num_warmup_batches", 0) * batch)
@@ -190,7 +192,8 @@ def refuse_large_batch(config: Any, settings: VerlSettings, mode: str, prompts: 
         )
 
 
-def _for_auxiliary(config: Any) -> list[tuple[bool, str]]:
+def _auxiliary_conflicts(config: Any) -> list[tuple[bool, str]]:
+    """The conflicts of a selection that trains the policy on auxiliary samples, such as METIS' judgments."""
     actor = config.actor_rollout_ref.actor
     epochs = actor.ppo_epochs
     distillation = config.get("distillation", None)
@@ -212,6 +215,6 @@ def _for_auxiliary(config: Any) -> list[tuple[bool, str]]:
 
 
 def _has_critic(config: Any) -> bool:
-    """As verl decides it."""
-    chosen = config.critic.get("enable", None)
-    return config.algorithm.adv_estimator == "gae" if chosen is None else bool(chosen)
+    """Whether verl trains a critic, by the rule of its own."""
+    is_enabled = config.critic.get("enable", None)
+    return config.algorithm.adv_estimator == "gae" if is_enabled is None else bool(is_enabled)
