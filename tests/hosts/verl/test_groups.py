@@ -1,4 +1,4 @@
-"""SessionOutcomes put together into groups: property tests."""
+"""Outcomes of sessions put together into groups: property tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from curro.errors import RewardError
 from curro.hosts.verl.auxiliary import _dealt
-from curro.hosts.verl.replay import Named, SessionOutcome, assemble, parts_of, ticket_of, uid_of
+from curro.hosts.verl.replay import NamedReward, SessionOutcome, assemble, parts_of, ticket_of, uid_of
 
 ROLLOUTS = st.dictionaries(
     st.tuples(st.integers(0, 5), st.integers(0, 6)),
@@ -26,13 +26,12 @@ def test_every_reward_stands_in_its_place_whatever_the_order(rewards, size, rand
     ]
     random.shuffle(sessions)
     names = sorted({session.group for session in sessions}, key=ticket_of)
-    made = assemble(names, sessions, size, Named("acc", 1e15))
+    made = assemble(names, sessions, size, NamedReward("acc", 1e15))
     assert made.names == names
     assert made.rewards.shape[1] == max(size, 1 + max(session for _, session in rewards))
     for (group, session), reward in rewards.items():
         place = names.index(uid_of(group)), session
-        assert np.isnan(made.rewards[place]) == np.isnan(reward)
-        np.testing.assert_equal(made.rewards[place], 0.0 if np.isnan(reward) else reward)
+        np.testing.assert_equal(made.rewards[place], reward)
         np.testing.assert_equal(made.named["acc"][place], reward)
     assert np.isfinite(made.rewards).sum() == sum(not np.isnan(reward) for reward in rewards.values())
     assert set(made.named) == {"acc"}
@@ -42,16 +41,16 @@ def test_every_reward_stands_in_its_place_whatever_the_order(rewards, size, rand
 def test_what_is_no_number_of_a_sensible_size_is_missing():
     values = [1.0, True, np.float32(0.5), 1e20, -1e20, 10**400, np.inf, np.nan, "1", None, np.bool_(False)]
     sessions = [SessionOutcome("a", session, 0.0, {"acc": value}) for session, value in enumerate(values)]
-    (part_G,) = assemble(["a"], [*sessions, SessionOutcome("a", 11, 0.0, {})], 12, Named("acc", 1e15)).named[
-        "acc"
-    ]
+    (part_G,) = assemble(
+        ["a"], [*sessions, SessionOutcome("a", 11, 0.0, {})], 12, NamedReward("acc", 1e15)
+    ).named["acc"]
     np.testing.assert_array_equal(part_G, [1, 1, 0.5, *[np.nan] * 7, 0, np.nan])
 
 
 def test_a_number_that_no_rollout_has_is_named_with_what_there_is():
     sessions = [SessionOutcome("a", 0, 1.0, {"score": 1.0, "pred": "x"})]
     with pytest.raises(RewardError, match=r"decides by 'acc', .* it has: pred, score"):
-        assemble(["a"], sessions, 1, Named("acc", 1e15))
+        assemble(["a"], sessions, 1, NamedReward("acc", 1e15))
 
 
 @given(st.integers(0, 2**53), st.integers(0, 99), st.integers(0, 9))

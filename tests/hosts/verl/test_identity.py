@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from curro.data import load_prompts
-from curro.hosts.verl.policy import RowIdentity
+from curro.hosts.verl.policy import VerlRows
 
 
 def test_the_fingerprint_is_that_of_the_file(tmp_path):
@@ -30,5 +30,5 @@ def test_the_fingerprint_is_that_of_the_file(tmp_path):
 
     plain = Items({"raw_prompt": row["prompt"], "reward_model": row["reward_model"]} for row in rows)
     expected = load_prompts(str(tmp_path / "train.parquet")).fingerprint
-    assert RowIdentity(Framed()).fingerprint == expected
-    assert RowIdentity(plain).fingerprint == expected
+    assert VerlRows(Framed()).fingerprint == expected
+    assert VerlRows(plain).fingerprint == expected

@@ -16,7 +16,7 @@ from curro.runs.folder import RunFolder
 
 
 class Rows:
-    """Sixty prompts, as `RowIdentity` describes a data set."""
+    """Sixty prompts, as `VerlRows` describes a data set."""
 
     keys = tuple(str(row) for row in range(60))
     fingerprint = "sixty"

@@ -22,7 +22,7 @@ import curro
 from curro.data.raw import DataError
 from curro.hosts.verl.auxiliary import auxiliary_rows, rows_divisor
 from curro.hosts.verl.episodes import EpisodeLoop
-from curro.hosts.verl.policy import RowIdentity
+from curro.hosts.verl.policy import VerlRows
 from curro.hosts.verl.trainer import CurriculumTrainerSync
 
 RECIPES = Path(__file__).parents[3] / "recipes" / "verl"
@@ -180,7 +180,7 @@ def test_a_recipe_is_valid_for_verl_and_for_curro(tmp_path, name):
     trainer = CurriculumTrainerSync(config)
     assert trainer.trainer_mode == "sync"
     path, _ = guru_file(tmp_path)
-    rows = RowIdentity(prepare.guru(str(path), 50, 0))
+    rows = VerlRows(prepare.guru(str(path), 50, 0))
     curriculum = curro.Curriculum.from_config(trainer.settings.curriculum, rows)
     selection = curriculum.config["selection"]
     data, steps = config.data, config.trainer.total_training_steps

@@ -15,7 +15,7 @@ from setup_run import clear_queue, configuration, run
 from simulation import Workers
 
 import curro
-from curro.hosts.verl.policy import RowIdentity
+from curro.hosts.verl.policy import VerlRows
 from curro.storage.checkpoint import load_state
 
 METHODS = {
@@ -84,7 +84,7 @@ def test_tickets_in_flight_at_a_checkpoint_are_dropped(tmp_path):
     done = run(tmp_path / "out", SAVE, steps=2)
     path = tmp_path / "out" / "global_step_2" / "curro" / "curriculum.npz"
     curriculum = done.trainer.settings.curriculum
-    again = curro.Curriculum.from_config(curriculum, RowIdentity(done.trainer.train_dataset))
+    again = curro.Curriculum.from_config(curriculum, VerlRows(done.trainer.train_dataset))
     again.load(path)
     again.select(3, step=3)
     again.save(path)

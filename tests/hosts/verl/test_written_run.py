@@ -8,7 +8,7 @@ from setup_run import BATCH, SIZE, run
 from simulation import RIGHT, WIDTH, WRONG, number_of
 
 from curro.errors import ConfigError
-from curro.hosts.verl.owner import generated, held_out_rewards
+from curro.hosts.verl.owner import held_out_rewards, recorded_groups
 from curro.hosts.verl.settings import VerlSettings
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
@@ -74,12 +74,12 @@ def test_a_setting_that_is_no_number_of_rollouts():
 def test_sessions_that_failed_leave_no_hole():
     rewards = np.array([[np.nan, 1.0, 0.0], [0.5, np.nan, np.nan]])
     texts = [{2: Completion("c", 3, True), 1: Completion("b", 2, False)}, {0: Completion("a", 1, False)}]
-    found = generated(rewards, texts)
+    found = recorded_groups(rewards, texts)
     assert found.sizes.tolist() == [2, 1]
     np.testing.assert_array_equal(found.rewards, [[1.0, 0.0], [0.5, np.nan]])
     assert [[one.text for one in group] for group in found.completions] == [["b", "c"], ["a"]]
-    assert generated(rewards, []).sizes.tolist() == [2, 1]
-    assert generated(rewards, []).completions == []
+    assert recorded_groups(rewards, []).sizes.tolist() == [2, 1]
+    assert recorded_groups(rewards, []).completions == []
 
 
 def test_held_out_sessions_that_failed_have_no_reward():

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import curro
-from curro.hosts.verl.policy import RowIdentity
+from curro.hosts.verl.policy import VerlRows
 from curro.hosts.verl.settings import VerlSettings
 from curro.rollout.fill import Fill, draw_fresh
 from curro.rollout.fill_settings import FillSettings
@@ -26,7 +26,7 @@ class Twin:
 
     def __init__(self, run: Any) -> None:
         self.curriculum = curro.Curriculum.from_config(
-            VerlSettings.read(run.trainer.config.curro).curriculum, RowIdentity(run.trainer.train_dataset)
+            VerlSettings.read(run.trainer.config.curro).curriculum, VerlRows(run.trainer.train_dataset)
         )
         self.rewards = run.engine.rewards
         self.draws: list[tuple[int, list[int]]] = []

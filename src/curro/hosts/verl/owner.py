@@ -1,4 +1,7 @@
-"""One Ray actor owns the curriculum: everyone asks it, and it survives being killed."""
+"""The Ray actor that owns the curriculum, and the client by which the other processes call it.
+
+The actor survives being killed: it writes every call down, and Ray starts it again.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +20,20 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from curro.curriculum import Curriculum
 from curro.durable import DurableCurriculum, Reply, unpack
-from curro.hosts.verl.policy import RowIdentity, ServedPolicy
+from curro.hosts.verl.policy import ServedPolicy, VerlRows
 from curro.runs.writer import Completion, KeepRollouts, TicketWriter
 from curro.storage.frames import decode
 from curro.verdicts import Credited, Draw, Verdict
 
 
 @dataclass(frozen=True)
-class Generated:
-    """P groups of up to G sessions that have generated something, without holes.
+class RecordedGroups:
+    """P groups of up to G sessions as the run folder has them: without the sessions that failed.
 
     Attributes:
         rewards: float64 (P, G), NaN where a session was not scored and beyond the end of smaller groups.
-        sizes: int64 (P,), how many sessions each group has.
-        completions: of each group; empty where nothing is known of them.
+        sizes: int64 (P,), how many sessions of each group generated something.
+        completions: P lists, a completion a session; empty where no completions are known.
     """
 
     rewards: np.ndarray
@@ -38,35 +41,37 @@ class Generated:
     completions: list[list[Completion]]
 
 
-def generated(rewards_PG: np.ndarray, completions: Sequence[Mapping[int, Completion]]) -> Generated:
-    """Leave out the sessions that have failed; without completions, those that were not scored.
+def recorded_groups(
+    rewards_PG: np.ndarray, completions: Sequence[Mapping[int, Completion]]
+) -> RecordedGroups:
+    """The groups without the sessions that failed; without completions, without those that were not scored.
 
     Args:
-        rewards_PG: a column a session, NaN where it was not scored.
-        completions: of each group by session; empty where nothing is known of them.
+        rewards_PG: float64 (P, G), a column a session, NaN where it was not scored.
+        completions: P dicts by session; empty where no completions are known.
     """
-    known = [
+    sessions_P = [
         sorted(completions[i]) if completions else np.flatnonzero(~np.isnan(row)).tolist()
         for i, row in enumerate(rewards_PG)
     ]
-    sizes = np.array([len(sessions) for sessions in known], np.int64)
-    rewards = np.full((len(known), max(int(sizes.max(initial=0)), 1)), np.nan)
-    for i, sessions in enumerate(known):
-        rewards[i, : len(sessions)] = rewards_PG[i, sessions]
-    texts = [[completions[i][session] for session in known[i]] for i in range(len(completions))]
-    return Generated(rewards, sizes, texts)
+    sizes_P = np.array([len(sessions) for sessions in sessions_P], np.int64)
+    recorded_PG = np.full((len(sessions_P), max(int(sizes_P.max(initial=0)), 1)), np.nan)
+    for i, sessions in enumerate(sessions_P):
+        recorded_PG[i, : len(sessions)] = rewards_PG[i, sessions]
+    texts = [[completions[i][session] for session in sessions_P[i]] for i in range(len(completions))]
+    return RecordedGroups(recorded_PG, sizes_P, texts)
 
 
 def held_out_rewards(
     uids: Sequence[str], rewards: Sequence[float], expected: Mapping[tuple[str, str], int] | None
 ) -> np.ndarray:
-    """The rewards (P, G) of a validation, NaN where a session failed.
+    """The rewards of a validation, float64 (P, G), NaN where a session failed.
 
     Args:
-        uids: the prompt of each session.
-        rewards: of each session.
-        expected: how many sessions were asked for, by data source and prompt; of prompts with more than the
-            fewest, the first count. None where it is not known.
+        uids: the uid of the prompt, one a session.
+        rewards: one a session.
+        expected: how many sessions each prompt was to have, by data source and uid; None where that is not
+            known. G is the smallest of these numbers: prompts with more sessions count the first G.
     """
     by_prompt: dict[str, list[float]] = defaultdict(list)
     for _, uid in expected or ():
@@ -81,23 +86,23 @@ def held_out_rewards(
 
 
 class CurriculumOwner:
-    """The curriculum in a folder, written down call by call (`curro.durable`).
+    """The actor: a curriculum whose calls are written down in a folder (`curro.durable`).
 
-    Ray starts a killed actor again and repeats the call that was under way. The actor goes on from the
-    folder, and a call that had been carried out gets the reply that was lost. So a kill loses no draw and no
-    outcome, and nothing counts twice.
+    Ray starts a killed actor again and repeats the call that was under way. The new actor continues from the
+    folder, and answers a call that had been carried out with the reply that was lost. So a kill loses no draw
+    and no outcome, and nothing counts twice.
 
     Args:
         config: as `Curriculum.from_config` takes it.
         prompts: the data set.
-        folder: on this machine.
-        keep: how many rollouts of each group are kept to be read.
+        folder: a folder on the machine of the actor.
+        keep: how many rollouts of each group are written down to be read.
     """
 
     def __init__(
         self,
         config: Mapping[str, Any],
-        prompts: RowIdentity,
+        prompts: VerlRows,
         folder: str,
         keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
     ) -> None:
@@ -111,7 +116,7 @@ class CurriculumOwner:
     def select(
         self, client: str, call: int, n: int, step: int, serving: Sequence[Any], rollouts: int | None = None
     ) -> Reply:
-        """`Curriculum.select`; `serving` holds a reference to what asks the policy, or nothing."""
+        """`Curriculum.select`; `serving` is empty, or holds a reference to the `Serving` of the policy."""
         if self.policy is None and serving:
             self.policy = ServedPolicy(ray.get(serving[0]), self.prompts)
             self.durable.lend(self.policy)
@@ -129,13 +134,16 @@ class CurriculumOwner:
         named: Mapping[str, np.ndarray],
         completions: Sequence[Mapping[int, Completion]] = (),
     ) -> Reply:
-        """`Curriculum.observe`; `completions` has what was generated, of each group by session."""
-        given = {"tickets": tickets, "rewards": rewards, "named": named}
-        is_new = not self.durable.knows(client, call)
-        verdict = self._call(client, call, "observe", **given)
+        """`Curriculum.observe`, and a line for each group in the run folder.
+
+        Args:
+            completions: what was generated, P dicts by session.
+        """
+        is_new = not self.durable.knows(client, call)  # a repeated call must not write its lines twice
+        verdict = self._call(client, call, "observe", tickets=tickets, rewards=rewards, named=named)
         assert isinstance(verdict, Verdict)
         if is_new:
-            groups = generated(rewards, completions)
+            groups = recorded_groups(rewards, completions)
             self._writer().observed(
                 self.curriculum.step, tickets, groups.rewards, verdict, groups.sizes, groups.completions
             )
@@ -155,7 +163,7 @@ class CurriculumOwner:
         self.curriculum.save(path)
 
     def load(self, path: str, kept: Sequence[int]) -> None:
-        """Go on from a checkpoint; tickets in flight that are not in `kept` are dropped."""
+        """Continue from a checkpoint; tickets in flight that are not in `kept` are dropped."""
         self.durable.load(path, kept=kept)
         self.is_resumed, self.writer = True, None
 
@@ -164,36 +172,37 @@ class CurriculumOwner:
         self._writer().step(step, metrics)
 
     def write_evaluation(self, step: int, scores: Mapping[str, float], seconds: float) -> None:
-        """Write held-out scores into the run's folder; `seconds` are what they took."""
+        """Write held-out scores into the run's folder; they took so many seconds."""
         self._writer().evaluated(step, scores, seconds)
 
     def metrics(self) -> dict[str, float]:
-        """`Curriculum.metrics`, and the seconds spent on judging since they were asked for last."""
-        found = self.curriculum.metrics()
+        """`Curriculum.metrics`, and the seconds that the policy's answers took since the last call."""
+        metrics = self.curriculum.metrics()
         if self.policy is not None:
-            found["judge/seconds"], self.policy.seconds = self.policy.seconds, 0.0
-        return found
+            metrics["judge/seconds"], self.policy.seconds = self.policy.seconds, 0.0
+        return metrics
 
     def state_dict(self) -> dict[str, Any]:
         """`Curriculum.state_dict`."""
         return self.curriculum.state_dict()
 
     def _writer(self) -> TicketWriter:
-        """Of the folder `curro` in the trainer's own."""
+        """The writer of the folder `curro` in the trainer's output folder, made when it is first needed.
+
+        Only then is it known whether the run resumes, and at which step.
+        """
         if self.writer is None:
-            step, config = (
-                self.curriculum.step if self.is_resumed else 0,
-                {"curriculum": self.curriculum.config},
-            )
+            step = self.curriculum.step if self.is_resumed else 0
+            config = {"curriculum": self.curriculum.config}
             self.writer = TicketWriter.of_host(self.output, config, self.curriculum.table, step, self.keep)
         return self.writer
 
-    def _call(self, client: str, call: int, name: str, **given: Any) -> Reply:
-        return unpack(decode(self.durable.call(client, call, name, given)))
+    def _call(self, client: str, call: int, name: str, **arguments: Any) -> Reply:
+        return unpack(decode(self.durable.call(client, call, name, arguments)))
 
 
 class CurriculumClient:
-    """Asks the owner, from any process of the Ray cluster; errors are raised here as they were there.
+    """Calls the owner from any process of the Ray cluster, and raises the errors that it raised.
 
     Args:
         actor: the owner's handle, or the name that `start_owner` gave it.
@@ -205,7 +214,7 @@ class CurriculumClient:
         self.serving: list[Any] = []
 
     def lend(self, serving: Any) -> None:
-        """Let methods that ask the policy use what `serving` describes; before the first `select`."""
+        """Let methods that ask the policy use these servers; to be called before the first `select`."""
         self.serving = [ray.put(serving)]
 
     def select(self, n: int, *, step: int, rollouts: int | None = None) -> Draw:
@@ -259,7 +268,7 @@ class CurriculumClient:
 
 def start_owner(
     config: Mapping[str, Any],
-    prompts: RowIdentity,
+    prompts: VerlRows,
     folder: Path,
     name: str,
     keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen

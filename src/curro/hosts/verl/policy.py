@@ -16,7 +16,7 @@ from curro.errors import ConfigError
 from curro.policy import Reply
 
 
-class RowIdentity:
+class VerlRows:
     """The keys and the fingerprint of a data set of verl, for `Curriculum(prompts=...)`.
 
     Row i is what `dataset[i]` gives: the rows of all files, one after the other, as verl has filtered them.
@@ -100,7 +100,7 @@ class ServedPolicy:
         seconds: the time that answers have taken since this was last set to 0.
     """
 
-    def __init__(self, serving: Serving, prompts: RowIdentity) -> None:
+    def __init__(self, serving: Serving, prompts: VerlRows) -> None:
         self.serving, self.prompts = serving, prompts
         self.seconds = 0.0
 

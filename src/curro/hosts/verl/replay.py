@@ -1,4 +1,12 @@
-"""verl's replay buffer, which reports every finished group to the curriculum before it may be cleared."""
+"""verl's replay buffer, which reports every finished group to the curriculum before verl may clear it.
+
+A group of verl's is the sessions of one `uid`; the uid carries the ticket of the draw. In each poll of its
+queue verl asks the buffer which finished groups are to be thrown away. `ReportingBuffer` answers with those
+that the
+gate rejects, after it has reported them all: `assemble` puts their sessions into arrays, the owner observes
+    them,
+and tags in the queue note what has to survive a checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +36,15 @@ else:
 
 @dataclass(frozen=True)
 class SessionOutcome:
-    """A session that has ended: its group, its reward and what that was made of, and what was generated."""
+    """A session that has ended.
+
+    Attributes:
+        group: the uid of its group.
+        session: its number in the group.
+        reward: the sum of verl's `rm_scores`; NaN where the session was not scored.
+        extra: verl's `reward_extra_info`, which a model may have written.
+        completion: what was generated.
+    """
 
     group: str
     session: int
@@ -38,13 +54,13 @@ class SessionOutcome:
 
 
 @dataclass(frozen=True)
-class Named:
-    """A number of verl's `reward_extra_info` that a gate decides by.
+class NamedReward:
+    """The number of verl's `reward_extra_info` that the gate decides by.
 
     Attributes:
         name: its key.
-        largest: beyond this size it is no number: a session whose number is NaN, infinite or larger counts
-            as one that has none.
+        largest: the largest size that counts: a session whose number is NaN, infinite or larger counts as one
+            that has none, because a model may have written it.
     """
 
     name: str
@@ -63,7 +79,7 @@ class FinishedGroups:
     """P groups of up to G sessions.
 
     Attributes:
-        names: of the groups, in the order in which they were asked for.
+        names: the uids of the groups, in the order of their tickets.
         rewards: float64 (P, G); NaN where a session is missing or was not scored.
         named: float64 (P, G), the number that the gate decides by, under its name; NaN where a session has
             none. Nothing else of `reward_extra_info` is read: it may be what a model has written.
@@ -80,14 +96,17 @@ class FinishedGroups:
 
 
 def assemble(
-    names: Iterable[str], outcomes: Iterable[SessionOutcome], size: int, named: Named | None = None
+    names: Iterable[str], outcomes: Iterable[SessionOutcome], size: int, named: NamedReward | None = None
 ) -> FinishedGroups:
-    """Put sessions where they belong; those that failed, or whose reward is NaN, are not scored.
+    """The groups of these names as arrays, a row a group and a column a session.
+
+    A session that failed has no outcome, so its reward is NaN, like that of a session that was not scored.
 
     Args:
-        names: the groups to report on, each with at least one session.
+        names: the uids of the groups, each with at least one session.
+        outcomes: in any order; those of other groups are left out.
         size: G where no session has a higher number.
-        named: what the gate decides by, if not by the reward.
+        named: the number that the gate decides by, if not by the reward.
 
     Raises:
         RewardError: no session has a number of that name.
@@ -100,11 +119,11 @@ def assemble(
     part_PG = np.full_like(rewards_PG, np.nan)
     completions: list[dict[int, Completion]] = [{} for _ in order]
     for outcome in known:
-        place = row_of[outcome.group], outcome.session
-        rewards_PG[place] = outcome.reward
-        completions[place[0]][place[1]] = outcome.completion
+        row, session = row_of[outcome.group], outcome.session
+        rewards_PG[row, session] = outcome.reward
+        completions[row][session] = outcome.completion
         if named is not None:
-            part_PG[place] = named.of(outcome.extra)
+            part_PG[row, session] = named.of(outcome.extra)
     if named is not None and not any(named.name in outcome.extra for outcome in known):
         has = ", ".join(sorted({name for outcome in known for name in outcome.extra})) or "nothing"
         raise RewardError(
@@ -118,55 +137,62 @@ _PREFIX = "ticket-"
 
 
 def uid_of(ticket: int) -> str:
-    """The `uid` of the group of a ticket; verl splits keys at underscores, so it has none."""
+    """The `uid` of a ticket's group, without an underscore, because verl splits keys there."""
     return f"{_PREFIX}{ticket}"
 
 
 def ticket_of(uid: str) -> int:
-    """The ticket of a group by its `uid`."""
+    """The ticket of the group of a `uid`."""
     return int(uid.removeprefix(_PREFIX))
 
 
 def parts_of(key: str) -> tuple[str, int, int]:
-    """(uid, session, output) of a trajectory's key."""
+    """The uid, the session and the number of the output, from the key of a trajectory."""
     uid, session, output = key.rsplit("_", 2)
     return uid, int(session), int(output)
 
 
 ADVANTAGE, WEIGHT = "curro_advantage", "curro_weight"
-"""The tags of a trajectory: its advantage and its group's importance weight, where the curriculum credits."""
+"""Tags of a trajectory where the curriculum credits: its advantage, and its group's importance weight."""
 
 SETTLED = "curro_settled"
-"""The tag of a group that was reported."""
+"""Tag of a group whose ticket is settled; a resumed run must not report it again."""
 
 PROMPT = "curro_prompt"
-"""The tag of a group that was observed: its prompt, which no ticket in flight tells any more."""
+"""Tag of a group that was observed: its prompt, which cannot be read from the tickets in flight any more."""
 
 
 class ReportingBuffer(Host):
-    """What is added to verl's buffers, as a class to be mixed in before one of them.
+    """What a curriculum adds to verl's buffers, as a class to be mixed in before one of them.
 
-    verl decides in every poll which finished groups it throws away, and asks for as many new ones. Here a
-    group is observed in the first poll that finds it finished; the ones that the gate rejects are thrown away
-    with verl's own and replaced one for one. What verl throws away because it failed or is stale is dropped.
+    In every poll verl decides which finished groups it throws away, and asks for as many new ones. A group is
+    observed in the first poll that finds it finished. The groups that the gate rejects are thrown away with
+    those that verl throws away itself, and replaced one for one. The tickets of groups that failed or are
+    stale are dropped.
 
     Attributes:
-        owner: of the curriculum; set before training.
-        fill: is told what becomes of every group; set with the owner.
-        named: the number of verl's `reward_extra_info` that the gate decides by.
+        owner: the owner of the curriculum; set before training.
+        fill: counts what becomes of every group; set with the owner.
+        group_size: G.
+        named: the number of verl's `reward_extra_info` that the gate decides by; None: it decides by the
+            reward.
         longest: the length in tokens at which a response is cut.
-        decode: the text of a response's tokens; None where no rollouts are kept.
-        auxiliary_samples: what the curriculum wants the policy trained on in this step.
+        decode: makes the text of a response's tokens; None where no rollouts are kept.
+        has_admission, has_advantage: whether the curriculum decides what is trained on, and credits it.
+        settled: the uids of groups in the queue whose tickets are settled.
+        auxiliary_samples: what the policy is trained on besides the rollouts in this step.
     """
 
     owner: CurriculumClient
     fill: PolledFill
     group_size: int
-    named: Named | None = None
+    named: NamedReward | None = None
     longest: int
     decode: Callable[[Any], str] | None = None
     has_admission: bool
     has_advantage: bool
+    settled: set[str]
+    auxiliary_samples: list[AuxiliarySamples]
     finished_keys: dict[str, set[str]]
     failure_keys: dict[str, set[str]]
     partitions: dict[str, dict[str, dict[str, Any]]]
@@ -175,26 +201,31 @@ class ReportingBuffer(Host):
     def like(cls, plain: Any) -> Any:
         """A buffer with the settings of one that verl has built."""
         names = list(inspect.signature(type(plain).__init__).parameters)[1:]
-        made = cls(**{name: getattr(plain, name) for name in names})
-        made.settled, made.auxiliary_samples = set(), []
-        return made
-
-    settled: set[str]
-    auxiliary_samples: list[AuxiliarySamples]
+        buffer = cls(**{name: getattr(plain, name) for name in names})
+        buffer.settled, buffer.auxiliary_samples = set(), []
+        return buffer
 
     def _terminal_eviction_reasons(
         self, global_steps: int, partition_id: str
     ) -> tuple[set[str], set[str], set[str], Counter]:
+        """verl's reasons to throw groups away, with the groups that the gate rejects.
+
+        verl knows three reasons: too old, without a difference in what its own filter looks at, and failed.
+        A rejected group counts as failed, because verl asks for one new group for each failed one; for a
+        group without a difference it would ask for two, and in the mode "sync" for none in place of one too
+        old.
+        """
         stale, flat, failed, counts = super()._terminal_eviction_reasons(global_steps, partition_id)
         self.rejected: set[str] = set()
         if partition_id == "train":
+            # verl clears what it throws away right after this call: it is the last chance to read the rewards
             self._report(stale, flat, failed)
         return stale, flat, failed | self.rejected, counts
 
     def _evict_terminal_groups(
         self, global_steps: int, partition_id: str, reasons: tuple[set[str], set[str], set[str], Counter]
     ) -> tuple[set[str], int, int, dict]:
-        """verl's, which counts all of the third set as failures."""
+        """verl's, with a corrected count of failures: verl counts the rejected groups as failed ones."""
         evicted, stale, flat, metrics = super()._evict_terminal_groups(global_steps, partition_id, reasons)
         failures = len(reasons[2] - self.rejected)
         name = f"{self._metrics_prefix(partition_id)}/rollout_failure/evicted_samples"
@@ -207,19 +238,20 @@ class ReportingBuffer(Host):
         """Settle the tickets of all groups that have ended since the last poll.
 
         Args:
-            stale, flat, failed: the groups that verl throws away: too old, without a difference in what its
-                own filter looks at, and failed.
+            stale, flat, failed: the uids of the groups that verl throws away.
         """
         terminal = self.finished_keys["train"] | self.failure_keys["train"]
-        self.settled &= terminal
+        self.settled &= terminal  # uids that have left the queue are forgotten
         ended = terminal - self.settled
         outcomes = self._outcomes(ended - stale - failed)
         answered = {outcome.group for outcome in outcomes}
         tags: dict[str, dict[str, Any]] = {uid: {SETTLED: True} for uid in sorted(ended)}
-        # in the order of the tickets, whatever order a set has
+        # in the order of the tickets: a set's order differs between runs, and the draws must not
         lost = sorted(map(ticket_of, ended - answered))
         self.owner.drop(lost)
         self.fill.dropped(lost, stale={ticket_of(uid) for uid in stale})
+        # a group that was admitted and then grew too old was observed: its ticket is settled, but not its
+        # place
         self.fill.expired(sorted(map(ticket_of, stale & self.settled)))
         if answered:
             names = sorted(answered, key=ticket_of)
@@ -231,18 +263,19 @@ class ReportingBuffer(Host):
                 named=groups.named,
                 completions=groups.completions,
             )
-            self._take_in(groups, verdict)
+            self._use_verdict(groups, verdict)
             counts_P = np.isfinite(groups.rewards).sum(axis=1)
             means_P = np.nansum(groups.rewards, axis=1) / np.maximum(counts_P, 1)
             self.fill.observed(tickets, verdict, means_P, filtered={ticket_of(uid) for uid in flat})
             for uid, prompt in zip(names, verdict.prompts.tolist(), strict=True):
                 tags[uid][PROMPT] = prompt
         if ended:
+            # in the queue, because a checkpoint of it has to say which tickets are settled
             tq.kv_batch_put(keys=list(tags), partition_id="train", tags=list(tags.values()))
         self.settled |= ended
 
     def _outcomes(self, uids: set[str]) -> list[SessionOutcome]:
-        """The last output of every session of these groups."""
+        """The outcomes of all sessions of these groups; the last output of a session has its reward."""
         last: dict[tuple[str, int], tuple[int, str]] = {}
         tokens: Counter[tuple[str, int]] = Counter()
         for key, tag in self.partitions["train"].items():
@@ -261,17 +294,18 @@ class ReportingBuffer(Host):
         lengths = [self.partitions["train"][key].get("response_len", 0) for key in keys]
         return [
             SessionOutcome(
-                *place,
+                *session,
                 float(scores.sum()),
                 extra.get("reward_extra_info", {}),
-                Completion(text, tokens[place], length >= self.longest),
+                Completion(text, tokens[session], length >= self.longest),
             )
-            for place, scores, extra, text, length in zip(
+            for session, scores, extra, text, length in zip(
                 last, data["rm_scores"], extras, texts, lengths, strict=True
             )
         ]
 
-    def _take_in(self, groups: FinishedGroups, verdict: Verdict) -> None:
+    def _use_verdict(self, groups: FinishedGroups, verdict: Verdict) -> None:
+        """Keep what a verdict asks for: auxiliary samples, rejections and credit."""
         if verdict.auxiliary_samples is not None:
             self.auxiliary_samples.append(verdict.auxiliary_samples)
         if self.has_admission:
@@ -280,7 +314,7 @@ class ReportingBuffer(Host):
             self._tag_credit(groups, verdict)
 
     def _tag_credit(self, groups: FinishedGroups, verdict: Verdict) -> None:
-        """Tag every output of every session; the tag goes with the trajectory, also into checkpoints."""
+        """Tag every output of every session: the tags stay with the trajectories, in checkpoints too."""
         row_of = {name: row for row, name in enumerate(groups.names)}
         weights = verdict.weights.tolist()
         tags: dict[str, dict[str, float]] = {}
@@ -293,15 +327,15 @@ class ReportingBuffer(Host):
         tq.kv_batch_put(keys=list(tags), partition_id="train", tags=list(tags.values()))
 
     def resume(self, groups: Iterable[tuple[str, dict[str, Any]]]) -> list[int]:
-        """The tickets in flight of groups (uid, tag) that a checkpoint of the queue brought back."""
-        found = dict(groups)
-        self.settled = {uid for uid, tag in found.items() if tag.get(SETTLED, False)}
-        return [ticket_of(uid) for uid in found if uid not in self.settled]
+        """The tickets that are still in flight, of the groups (uid, tag) in a checkpoint of the queue."""
+        tags = dict(groups)
+        self.settled = {uid for uid, tag in tags.items() if tag.get(SETTLED, False)}
+        return [ticket_of(uid) for uid in tags if uid not in self.settled]
 
 
 class ReportingReplayBuffer(ReportingBuffer, ReplayBuffer):
-    """Of the sync mode."""
+    """The buffer of the mode "sync"."""
 
 
 class ReportingReplayBufferAsync(ReportingBuffer, ReplayBufferAsync):
-    """Of the async modes."""
+    """The buffer of the modes "colocate_async" and "separate_async"."""

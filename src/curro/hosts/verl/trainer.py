@@ -28,10 +28,10 @@ from curro.groups import largest_reward
 from curro.hosts.verl.auxiliary import AuxiliaryWorkers, add_auxiliary, ranks_of, rows_divisor
 from curro.hosts.verl.credit import ppo_loss_with_auxiliary, write_credit
 from curro.hosts.verl.owner import CurriculumClient, held_out_rewards, start_owner
-from curro.hosts.verl.policy import RowIdentity, Serving
+from curro.hosts.verl.policy import Serving, VerlRows
 from curro.hosts.verl.replay import (
     PROMPT,
-    Named,
+    NamedReward,
     ReportingBuffer,
     ReportingReplayBuffer,
     ReportingReplayBufferAsync,
@@ -48,7 +48,7 @@ else:
 
 
 class DrawnRows(Sampler[int]):
-    """Gives the rows of the latest draw, in its order; never comes to an end.
+    """A sampler without end that yields the rows of the latest draw, in its order.
 
     Args:
         size: the number of rows of the data set.
@@ -59,7 +59,7 @@ class DrawnRows(Sampler[int]):
         self.rows: deque[int] = deque()
 
     def put(self, rows: Iterable[int]) -> None:
-        """The rows of a draw, to be loaded next."""
+        """Set the rows of a draw, to be loaded next."""
         self.rows.clear()
         self.rows.extend(int(row) for row in rows)
 
@@ -75,11 +75,11 @@ class DrawnRows(Sampler[int]):
         return self.rows.popleft()
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing: between draws no row is left; the data loader must not skip what it has loaded before."""
+        """Empty: between draws no row is left, and the draws are in the curriculum's own checkpoint."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Nothing to restore."""
+        """Restores nothing, so that the data loader skips none of the rows to come."""
 
 
 FILE = Path("curro") / "curriculum.npz"
@@ -89,13 +89,20 @@ FILE = Path("curro") / "curriculum.npz"
 class CurriculumTrainer(Host):
     """What a curriculum adds to verl's trainers, as a class to be mixed in before one of them.
 
+    verl's `fit` calls the methods below in each step: `prepare_step` begins a fill; `_next_train_batch` loads
+    the prompts that the curriculum draws; while verl polls its queue, the replay buffer reports finished
+    groups to the curriculum; `_balance_batch`, `_compute_advantage` and `_update_actor` train on the batch;
+    `step` writes the metrics.
+
     Attributes:
-        mode: the mode of verl that goes on as it is; verl asks for it by name in many places.
-        owner: the Ray actor that owns the curriculum. Others find it by its name, `config.curro_owner`.
+        mode: verl's own name of the mode, which it compares with in many places.
+        buffer: the class of the replay buffer.
+        owner: the client of the curriculum's actor. Other processes find that by its name,
+            `config.curro_owner`.
 
     Raises:
-        ConfigError: on construction, a mistake under `curro`, or settings of verl that cannot go with it;
-            when the data is loaded, a data set smaller than what is in flight together.
+        ConfigError: on construction, a mistake under `curro`, or settings of verl that would break the
+            curriculum; when the data is loaded, more prompts in flight at a time than the data set has.
         FillError: while training, a batch that is not full when the limit `curro.fill_limit` is reached, or
             when all prompts have been tried for it.
     """
@@ -122,7 +129,8 @@ class CurriculumTrainer(Host):
         refuse_conflicts(config, self.settings)
         config.trainer.v1.trainer_mode = self.mode
         if self.settings.admission is not None:
-            # so verl fetches prompts one by one, and replaces groups that failed altogether
+            # verl then fetches prompts one by one and replaces every failed group, and so the rejected ones
+            # too
             config.trainer.v1.sampler.sync_refill_failed_groups = True
         with open_dict(config):
             config.curro_owner = f"curro-{uuid.uuid4().hex[:8]}"
@@ -149,7 +157,7 @@ class CurriculumTrainer(Host):
             collate_fn=self.train_dataloader.collate_fn,
             sampler=self.prompt_rows,
         )
-        rows = RowIdentity(self.train_dataset, self.config.data.get("prompt_key", "prompt"))
+        rows = VerlRows(self.train_dataset, self.config.data.get("prompt_key", "prompt"))
         folder = Path(self.config.trainer.default_local_dir)
         keep = self.settings.keep
         self.owner = start_owner(self.settings.curriculum, rows, folder, self.config.curro_owner, keep)
@@ -158,7 +166,7 @@ class CurriculumTrainer(Host):
         self.replay_buffer.owner = self.owner
         if self.settings.named is not None:
             limit = largest_reward(self.settings.reward_range)
-            self.replay_buffer.named = Named(self.settings.named, limit)
+            self.replay_buffer.named = NamedReward(self.settings.named, limit)
         self.fill = PolledFill(
             self.owner, self.settings.fill_limit, size=size, may_repeat=self.settings.may_repeat,
             advice=FILL_ADVICE,
@@ -177,7 +185,7 @@ class CurriculumTrainer(Host):
     # ------------------------------ which prompts ------------------------------
 
     def _next_train_batch(self, num_prompts: int | None = None) -> Any:
-        """The prompts that the curriculum chooses now, under names that carry their tickets."""
+        """The prompts that the curriculum draws now; the uid of each carries its ticket."""
         number = self.config.data.train_batch_size if num_prompts is None else num_prompts
         draw = self.fill.draw(number, step=self.global_steps)
         try:
@@ -219,9 +227,9 @@ class CurriculumTrainer(Host):
         self.owner.write_evaluation(self.global_steps, scores, time.perf_counter() - begun)
         return metrics
 
-    def _val_metrics_update(self, sources: Any, uids: Any, infos: Any, *rest: Any, **given: Any) -> Any:
-        self._held_out = held_out_rewards(uids, infos["reward"], given.get("expected_acc_counts"))
-        return super()._val_metrics_update(sources, uids, infos, *rest, **given)
+    def _val_metrics_update(self, sources: Any, uids: Any, infos: Any, *rest: Any, **options: Any) -> Any:
+        self._held_out = held_out_rewards(uids, infos["reward"], options.get("expected_acc_counts"))
+        return super()._val_metrics_update(sources, uids, infos, *rest, **options)
 
     # ------------------------------ which credit ------------------------------
 
@@ -274,7 +282,7 @@ class CurriculumTrainer(Host):
     # ------------------------------ checkpoints ------------------------------
 
     def _save_checkpoint(self) -> None:
-        """The curriculum first: verl calls a checkpoint complete when it has written its own parts."""
+        """Save the curriculum, then verl's parts: verl calls a checkpoint complete when those are written."""
         folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
         self.owner.save(folder.absolute() / FILE)
         super()._save_checkpoint()
@@ -293,7 +301,7 @@ class CurriculumTrainer(Host):
         self.fill.restore(self.owner.state_dict()["ledger"], observed)
 
     def _queued_groups(self) -> dict[str, dict[str, Any]]:
-        """The tags of the groups in verl's queue, by their names."""
+        """The tags of the groups in verl's queue, by their uids."""
         queue = (tq.kv_list("train") or {}).get("train", {})
         return {uid: tag for uid, tag in queue.items() if tag.get("is_prompt", False)}
 
