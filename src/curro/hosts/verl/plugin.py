@@ -39,6 +39,11 @@ def guard_legacy(module: Any) -> None:
     _refuse_unread_key(module.RayPPOTrainer)
 
 
+def register_reward_manager(package: Any) -> None:
+    """Make `reward.reward_manager.name=curro` the manager that tells rewards the length of a response."""
+    import curro.hosts.verl.reward  # noqa: F401 - registers it
+
+
 def _refusing(base: type, why: str) -> type:
     """A trainer class whose construction raises the error `why`."""
 
@@ -106,3 +111,4 @@ class AfterImport(MetaPathFinder):
 
 AfterImport("verl.trainer.ppo.v1", register_modes)
 AfterImport("verl.trainer.ppo.ray_trainer", guard_legacy)
+AfterImport("verl.experimental.reward_loop.reward_manager", register_reward_manager)

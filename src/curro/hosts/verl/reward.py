@@ -1,11 +1,42 @@
-"""curro's rewards as verl wants a custom reward function."""
+"""curro's rewards as a custom reward function of verl, and a reward manager that tells them lengths."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import Any
 
+import numpy as np
+from verl.experimental.reward_loop.reward_manager.naive import NaiveRewardManager
+from verl.experimental.reward_loop.reward_manager.registry import register
+
+from curro.errors import RewardError
 from curro.reward import Reward, resolve_reward
+from curro.reward.completion import CUT, TOKENS
+
+MANAGER = "curro"
+"""The name of `CompletionRewardManager` in `reward.reward_manager.name`."""
+
+
+@register(MANAGER)
+class CompletionRewardManager(NaiveRewardManager):
+    """verl's naive reward manager, which also tells the reward how long a response is and whether it was cut.
+
+    `reward.reward_manager.name=curro` chooses it. A response is cut if it has as many tokens as
+    `data.max_response_length` allows and does not end with the end of a sequence.
+    """
+
+    async def run_single(self, data: Any) -> dict[str, Any]:
+        """verl's call for one rollout; the last of its outputs is scored, as verl does it."""
+        data = data[-1:]
+        responses, mask = data.batch["responses"][0], data.batch["attention_mask"][0]
+        ids = responses[: int(mask[-len(responses) :].sum())]
+        is_ended = len(ids) > 0 and int(ids[-1]) == self.tokenizer.eos_token_id
+        is_cut = len(ids) >= self.config.data.max_response_length and not is_ended
+        infos = data.non_tensor_batch.get("extra_info", [{}])
+        row = np.empty(1, object)  # a copy: the dict is shared with the prompt's other rollouts
+        row[0] = dict(infos[0] or {}) | {TOKENS: len(ids), CUT: is_cut}
+        data.non_tensor_batch["extra_info"] = row
+        return await super().run_single(data)
 
 
 def compute_score(
@@ -19,22 +50,34 @@ def compute_score(
 ) -> float | dict[str, float]:
     """The score of a response; a response that cannot be scored has 0.0.
 
-    For `reward.custom_reward_function.path=pkg://curro.hosts.verl.reward`. Rewards that ask whether the
-    response was cut cannot be used: verl does not tell.
+    For `reward.custom_reward_function.path=pkg://curro.hosts.verl.reward`.
 
     Args:
         ground_truth: the answer, or what else the reward takes for one: of `code` the tests, as JSON.
+        extra_info: from `CompletionRewardManager`, the length of the response and whether it was cut.
         reward: as `curro.reward.resolve_reward` takes it; from
             `reward.custom_reward_function.reward_kwargs.reward`. Of a weighted sum the parts are returned by
             name beside `score`, where a gate finds them.
 
     Raises:
-        RewardError: what the reward needs is not installed, or it needs more than verl tells.
+        RewardError: what the reward needs is not installed, or it needs to know more than verl's reward
+            manager tells.
     """
-    found = _resolved(reward)
+    resolved = _resolved(reward)
     row = {"answer": ground_truth, "prompt": "", "key": data_source}
-    parts = {name: scores[0] or 0.0 for name, scores in found.named([solution_str], [row]).items()}
-    score = sum(found.weights[name] * value for name, value in parts.items())
+    facts = {name: extra_info[name] for name in (TOKENS, CUT) if name in (extra_info or {})}
+    try:
+        parts = {
+            name: scores[0] or 0.0 for name, scores in resolved.named([solution_str], [row | facts]).items()
+        }
+    except RewardError as error:
+        if facts or not any(fact in str(error) for fact in (TOKENS, CUT)):
+            raise
+        raise RewardError(
+            f"the reward {reward!r} has to know how long a response is: set "
+            f"reward.reward_manager.name={MANAGER}"
+        ) from error
+    score = sum(resolved.weights[name] * value for name, value in parts.items())
     return score if len(parts) == 1 else {"score": score, **parts}
 
 

@@ -1,0 +1,105 @@
+"""curro's rewards in verl's own reward managers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from setup_run import configuration
+from verl import DataProto
+from verl.trainer.ppo.reward import load_reward_manager
+
+from curro.errors import RewardError
+from curro.hosts.verl.reward import compute_score
+from curro.lab import load
+
+LIMIT = 8
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return load("chains")[1]
+
+
+def manager_of(folder, tokenizer, reward: str, name: str = "curro"):
+    """The reward manager that verl makes of its configuration."""
+    config = configuration(
+        folder,
+        "reward.custom_reward_function.path=pkg://curro.hosts.verl.reward",
+        f"+reward.custom_reward_function.reward_kwargs.reward='{reward}'",
+        f"reward.reward_manager.name={name}",
+        f"data.max_response_length={LIMIT}",
+    )
+    return load_reward_manager(config, tokenizer)
+
+
+def rollout(ids: list[int], answer: str, infos: dict | None = None) -> DataProto:
+    """A rollout as verl's agent loop passes it: three tokens of prompt, the response padded to the limit."""
+    padding = LIMIT - len(ids)
+    responses = torch.tensor([ids + [0] * padding])
+    mask = torch.tensor([[1] * (3 + len(ids)) + [0] * padding])
+    columns = {
+        "data_source": np.array(["sums"], object),
+        "reward_model": np.array([{"ground_truth": answer}], object),
+    }
+    if infos is not None:
+        columns["extra_info"] = np.array([infos], object)
+    return DataProto.from_dict({"responses": responses, "attention_mask": mask}, columns)
+
+
+def scored(manager, ids, answer="40", infos=None):
+    return manager.loop.run_until_complete(manager.run_single(rollout(ids, answer, infos)))
+
+
+def test_the_cosine_reward_is_that_of_the_length(tmp_path, tokenizer):
+    manager = manager_of(tmp_path, tokenizer, "cosine:limit=8,of=exact")
+    digits = tokenizer("40", add_special_tokens=False)["input_ids"]
+    infos = {"index": 3}
+    # three of eight tokens with the end of the sequence: .5 + .5 (1 + cos(3 pi / 8)) / 2 where it is right
+    right = scored(manager, [*digits, tokenizer.eos_token_id], infos=infos)
+    assert right["reward_score"] == pytest.approx(0.5 + 0.25 * (1 + math.cos(3 * math.pi / 8)))
+    # and -.5 - .5 (1 + cos(2 pi / 8)) / 2 for two tokens where it is wrong
+    wrong = scored(manager, digits, "41", infos=infos)
+    assert wrong["reward_score"] == pytest.approx(-0.5 - 0.25 * (1 + math.cos(2 * math.pi / 8)))
+    assert "completion_tokens" not in infos, "the prompt's own dict is shared by its rollouts"
+
+
+@pytest.mark.parametrize("infos", [None, {}])
+def test_parts_of_a_weighted_sum_stand_beside_the_score(tmp_path, tokenizer, infos):
+    manager = manager_of(tmp_path, tokenizer, "exact+0.5*cosine:limit=8,of=exact")
+    digits = tokenizer("40", add_special_tokens=False)["input_ids"]
+    result = scored(manager, digits, infos=infos)
+    cosine = 0.5 + 0.25 * (1 + math.cos(2 * math.pi / 8))
+    assert result["reward_extra_info"] == {
+        "score": pytest.approx(1 + 0.5 * cosine), "exact": 1.0, "cosine": pytest.approx(cosine)
+    }  # fmt: skip
+    assert result["reward_score"] == result["reward_extra_info"]["score"]
+
+
+@pytest.mark.parametrize(
+    ("digits", "is_ended", "score"),
+    [(LIMIT, False, 0.0), (LIMIT - 1, True, 0.2), (3, False, 0.2), (0, True, 0.2)],
+    ids=["cut at the limit", "ended at the limit", "stopped by a stop string", "empty"],
+)
+def test_the_format_reward_knows_which_responses_were_cut(tmp_path, tokenizer, digits, is_ended, score):
+    """Text without tags keeps one of the five rules of the format if it was not cut, and none if it was."""
+    manager = manager_of(tmp_path, tokenizer, "format")
+    digit = tokenizer("4", add_special_tokens=False)["input_ids"]
+    ids = digit * digits + [tokenizer.eos_token_id] * is_ended
+    assert scored(manager, ids)["reward_score"] == pytest.approx(score)
+
+
+def test_with_verls_own_manager_a_reward_of_the_length_says_what_to_set(tmp_path, tokenizer):
+    manager = manager_of(tmp_path, tokenizer, "math+0.2*format", name="naive")
+    with pytest.raises(RewardError, match=r"'math\+0.2\*format' .* set reward.reward_manager.name=curro"):
+        scored(manager, tokenizer("40")["input_ids"])
+
+
+def test_other_rewards_need_no_manager():
+    assert compute_score("sums", r"\boxed{40}", "40") == 1.0
+    assert compute_score("sums", "40", "40", {"index": 1}, reward="exact") == 1.0
+    assert compute_score("sums", "41", "40", reward="exact+0.5*math") == {
+        "score": 0.0, "exact": 0.0, "math": 0.0
+    }  # fmt: skip
