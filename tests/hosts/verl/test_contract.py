@@ -7,6 +7,7 @@ from importlib.metadata import entry_points
 
 import pytest
 import verl
+from verl.experimental.reward_loop.reward_manager.naive import NaiveRewardManager
 from verl.trainer.ppo import padding_utils, ray_trainer
 from verl.trainer.ppo.v1 import (
     replay_buffer,
@@ -54,6 +55,7 @@ SEAMS = {
     (padding, "no_padding_2_padding"): ["tensor", "data"],
     (padding, "response_to_nested"): None,
     (trainer_base, "register_trainer"): ["name"],
+    (NaiveRewardManager, "run_single"): ["self", "data"],
 }
 
 
@@ -106,6 +108,11 @@ SOURCES = {
         "failed_count = len(eviction_reasons[2])",
         "if not dapo_enabled and failed_count > 0 and not has_enough_samples:",
         "self.refill_fn(failed_count)",
+    ],
+    NaiveRewardManager.run_single: [
+        "data = data[-1:]",
+        'extra_info = data_item.non_tensor_batch.get("extra_info", {})',
+        "extra_info=extra_info,",
     ],
     replay_buffer.ReplayBufferAsync.wait_for_sampleable: ["self.refill_fn(len(evicted_uids))"],
 }
