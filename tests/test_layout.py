@@ -15,8 +15,8 @@ SOURCE = Path(__file__).parents[1] / "src"
 ORDER = (
     "errors", "text", "workers", "index", "policy", "loading", "registry", "storage",
     "data", "port_kernels", "prompts", "groups", "tickets", "meters",
-    "admission", "advantage", "prediction", "selection", "allocation", "verdicts", "curriculum",
-    "durable", "curro", "runs", "reward", "environments", "rollout",
+    "admission", "advantage", "prediction", "selection", "allocation", "verdicts", "configuration",
+    "curriculum", "durable", "curro", "runs", "reward", "environments", "rollout",
     "evaluation", "lab", "theory", "report", "watch", "serve", "hosts", "training", "bench", "cli",
     "__main__",
 )  # fmt: skip

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import functools
-import json
 import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
 from threading import RLock
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curro import registry
 from curro.admission.gate import Gate
 from curro.advantage.base import Advantage
 from curro.allocation.base import Allocation
 from curro.allocation.budget_division import BudgetDivision
+from curro.configuration import build_part, check_configuration, check_names, describe_part
 from curro.errors import CheckpointError, ConfigError, ExhaustedError
 from curro.groups import Feedback, Groups, read_groups, without_scored
 from curro.meters import SignalMeter, SourceMeter
@@ -25,260 +24,35 @@ from curro.policy import Policy
 from curro.prompts import PromptTable
 from curro.selection.base import Outcome, Selection, checked
 from curro.storage import checkpoint
-from curro.storage.checkpoint import check_alike, check_origin, check_state
+from curro.storage.checkpoint import check_alike, check_state
 from curro.text import html_table
 from curro.tickets import TicketLedger
 from curro.verdicts import Credited, Draw, Verdict, multiply_credit
 
-
-def credit_groups(
-    groups: Groups,
-    table: PromptTable,
-    *,
-    selection: Selection,
-    admission: Gate,
-    advantage: Advantage,
-    allocation: Allocation,
-) -> tuple[Outcome, np.ndarray]:
-    """Ask the parts of a curriculum about finished groups.
-
-    Rollouts have an advantage of 0 where the selection does not credit their group, and where the allocation
-    keeps others of it.
-
-    Returns:
-        The outcome, and which rollouts the allocation keeps, bool (P, G).
-    """
-    admitted_P = np.ones(len(groups.prompts), np.bool_) & admission(groups)
-    advantages_PG = advantage(groups)
-    if (uncredited_P := selection.uncredited(groups)) is not None:
-        advantages_PG = np.where(uncredited_P[:, None], 0.0, advantages_PG)
-        if selection.replaces_uncredited:
-            admitted_P &= ~uncredited_P
-    kept_PG = allocation.kept(groups, table)
-    if allocation.keep is not None:
-        advantages_PG = np.where(kept_PG, advantages_PG, 0.0)
-    outcome = Outcome(
-        groups.prompts, groups.steps, groups.rewards, groups.scored, groups.mean, groups.variance,
-        groups.named, advantages=advantages_PG, admitted=admitted_P,
-    )  # fmt: skip
-    return outcome, kept_PG
-
+FORMAT = 3
+"""Of a saved state; a curriculum refuses any other."""
 
 LAST_STEP = 2**31 - 2
-"""The table keeps steps as int32, and -1 for none."""
-
-_LARGEST = 2**62
-
-
-def read_request(n: Any, step: Any, rollouts: Any, *, latest: int) -> tuple[int, int, int | None]:
-    """The three as whole numbers; `rollouts` may be None.
-
-    Args:
-        latest: the step of the request before.
-
-    Raises:
-        ConfigError: something is no whole number, n < 1, or the step goes back or is beyond `LAST_STEP`.
-    """
-    n, step = _whole("n", n), _whole("step", step)
-    rollouts = None if rollouts is None else _whole("rollouts", rollouts)
-    if n < 1:
-        raise ConfigError(f"select needs n >= 1, not {n}")
-    if step < latest:
-        raise ConfigError(f"step {step} is before step {latest}: report the training step, which only grows")
-    if step > LAST_STEP:
-        raise ConfigError(f"step {step} is beyond {LAST_STEP}, the last step that can be counted")
-    return n, step, rollouts
-
-
-def check_budget(n: int, rollouts: int | None, allocation: Allocation, *, is_required: bool) -> None:
-    """Refuse a budget of rollouts that the allocation does not divide, and a missing one.
-
-    Args:
-        is_required: whether the allocation is the user's, so that a host has to pass the budget.
-
-    Raises:
-        ConfigError: the budget is missing, or cannot be divided between n prompts.
-    """
-    if rollouts is None:
-        if is_required and allocation.needs_budget:
-            raise ConfigError(
-                "the curriculum has an allocation and was asked for no rollouts: pass the budget of these "
-                "prompts as `rollouts`, or leave the allocation out with a host that does not"
-            )
-        return
-    if not allocation.needs_budget:
-        raise ConfigError(f"{type(allocation).__name__} divides no budget: leave `rollouts` out")
-    allocation.check(n, rollouts)
-
-
-def _whole(name: str, value: Any) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = _LARGEST
-    if not abs(number) < _LARGEST:
-        raise ConfigError(f"select needs a whole number as {name}, not {value!r:.50}")
-    return number
-
-
-class Locked(Protocol):
-    """An object with a lock of its own."""
-
-    _lock: RLock
-
+"""The prompt table keeps steps as int32, and -1 for none."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
-L = TypeVar("L", bound=Locked)
 
 
-def one_at_a_time(method: Callable[Concatenate[L, P], R]) -> Callable[Concatenate[L, P], R]:
-    """Hold the object's lock while the method runs, so that several threads may call it."""
+def one_at_a_time(
+    method: Callable[Concatenate[Curriculum, P], R],
+) -> Callable[Concatenate[Curriculum, P], R]:
+    """Hold the curriculum's lock while the method runs, so that several threads may call it."""
 
     @functools.wraps(method)
-    def locked(self: L, *args: P.args, **kwargs: P.kwargs) -> R:
+    def locked(self: Curriculum, *args: P.args, **kwargs: P.kwargs) -> R:
         with self._lock:
             return method(self, *args, **kwargs)
 
     return locked
 
 
-FORMAT = 3
-
-
-class CurriculumState:
-    """The part of `Curriculum` that is saved.
-
-    Attributes:
-        config: the arguments that the curriculum was built from, plain values.
-        step: the training step of the latest `select`.
-        admitted: how many groups were admitted.
-    """
-
-    config: dict[str, Any]
-    rng: np.random.Generator
-    table: PromptTable
-    ledger: TicketLedger
-    selection: Selection
-    division: BudgetDivision
-    signal: SignalMeter
-    step: int
-    admitted: int
-    _lock: RLock
-
-    @one_at_a_time
-    def state_dict(self) -> dict[str, Any]:
-        """Everything that the next draws depend on: nested dicts of arrays and plain values."""
-        return {
-            "format": FORMAT,
-            "config": self.config,
-            "fingerprint": self.table.fingerprint,
-            "step": self.step,
-            "signal": self.signal.state_dict(),
-            "admitted": self.admitted,
-            "rng": self.rng.bit_generator.state,
-            "ledger": self.ledger.state_dict(),
-            "table": self.table.state_dict(),
-            "selection": self.selection.state_dict(),
-            "beliefs": self.division.state_dict(),
-        }
-
-    @one_at_a_time
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue where `state` was taken: the next draws are the draws that would have come.
-
-        Prompts that were in flight still are; `drop(curriculum.ledger.tickets)` frees them where their
-        rollouts are lost.
-
-        Raises:
-            CheckpointError: the state of another data set, configuration or version; or it is damaged, and
-                this curriculum, of which a part may be loaded, is of no more use.
-        """
-        try:
-            here = self.state_dict()
-            check_origin(state, here)
-            check_alike(state, here)
-            self._load(state)
-        except CheckpointError:
-            raise
-        except Exception as error:  # whatever a damaged state makes of the code that reads it
-            words = f"{type(error).__name__}: {error}"
-            raise CheckpointError(f"the checkpoint lacks what this curriculum needs: {words}") from error
-
-    def _load(self, state: Mapping[str, Any]) -> None:
-        self.table.load_state_dict(state["table"])
-        check_state(
-            self.table["last_step"].max() <= state["step"], "table/last_step", "is after the last step"
-        )
-        self.ledger.load_state_dict(state["ledger"], repeats=self.selection.repeats)
-        check_state(
-            self.ledger.steps.max(initial=0) <= state["step"], "ledger/steps", "is after the last step"
-        )
-        check_state(0 <= state["step"] <= LAST_STEP, "step", "is no training step")
-        check_state(
-            0 <= state["admitted"] <= self.ledger.observed, "admitted", "is not from 0 to the observed"
-        )
-        self.step, self.admitted = state["step"], state["admitted"]
-        self.signal.load_state_dict(state["signal"])
-        self.rng.bit_generator.state = state["rng"]
-        self.selection.load_state_dict(state["selection"])
-        self.division.load_state_dict(state["beliefs"])
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `state_dict` to one file, atomically."""
-        checkpoint.save_state(path, self.state_dict())
-
-    def load(self, path: str | os.PathLike[str]) -> None:
-        """Read what `save` wrote; raises CheckpointError as `load_state_dict` does."""
-        self.load_state_dict(checkpoint.load_state(path))
-
-
-BASES: dict[str, type] = {
-    "selection": Selection,
-    "advantage": Advantage,
-    "admission": Gate,
-    "allocation": Allocation,
-}
-
-
-def build_method(kind: str, spec: Any) -> Any:
-    """The method of this kind that `spec` names, or is.
-
-    Raises:
-        ConfigError: it names none.
-    """
-    base = BASES[kind]
-    method = spec if isinstance(spec, base) else registry.build(kind, spec)
-    if not isinstance(method, base):
-        raise ConfigError(f"{kind} {spec!r} is not a curro.{base.__name__}: derive its class from that")
-    return method
-
-
-def describe_method(kind: str, spec: Any) -> Any:
-    """The spec as JSON gives it back, for a checkpoint to compare."""
-    if isinstance(spec, str):
-        spec = registry.parse(kind, spec)
-    elif isinstance(spec, tuple(BASES.values())):
-        options = {name: value for name, value in vars(spec).items() if not name.startswith("_")}
-        spec = {"name": f"{type(spec).__module__}:{type(spec).__qualname__}", **options}
-    return json.loads(json.dumps(spec, default=lambda value: type(value).__qualname__))
-
-
-def check_names(config: Mapping[str, Any]) -> None:
-    """Refuse a dict of a curriculum's settings that has a name which no curriculum knows, or no selection.
-
-    Raises:
-        ConfigError: it has.
-    """
-    known = (*BASES, "reward_range", "seed")
-    for name in config:
-        if name not in known:
-            raise ConfigError(f"a curriculum has no setting {name!r}; there are: {', '.join(known)}")
-    if "selection" not in config:
-        raise ConfigError("the curriculum's configuration lacks `selection`: name a method")
-
-
-class Curriculum(CurriculumState):
+class Curriculum:
     """Decides which prompts are rolled out next, and learns from their rewards.
 
     Several threads may call it: every call waits for the one before.
@@ -297,6 +71,13 @@ class Curriculum(CurriculumState):
         reward_range: the rewards of complete failure and complete success: the scale of success rates, and
             of variances that are compared with those of 0/1 rewards; other rewards are allowed.
         seed: of all random choices. Same seed, same feedback: same draws.
+
+    Attributes:
+        config: the arguments, without the prompts, as plain values.
+        table: what is remembered of every prompt.
+        ledger: the tickets in flight.
+        step: the training step of the latest `select`.
+        admitted: how many groups were admitted.
 
     Raises:
         ConfigError: a wrong name or option, an empty data set, duplicate keys.
@@ -320,31 +101,30 @@ class Curriculum(CurriculumState):
             rows=getattr(prompts, "rows", None),
             reward_range=reward_range,
         )
-        specs = {
+        self._parts = {
             "selection": selection, "advantage": advantage, "admission": admission, "allocation": allocation
         }  # fmt: skip
-        self.config = {
-            **{kind: describe_method(kind, spec) for kind, spec in specs.items()},
+        self.config: dict[str, Any] = {
+            **{part: describe_part(part, spec) for part, spec in self._parts.items()},
             "reward_range": list(self.table.reward_range),
             "seed": operator.index(seed),
         }
         self.rng = np.random.default_rng(seed)
         self._lock = RLock()
         self.ledger = TicketLedger(self.table)
-        self.step = 0
+        self.step = self.admitted = 0
         self.signal = SignalMeter(self.table)
         self.sources = SourceMeter(self.table)
-        self.admitted = 0
         self.has_advantage = advantage is not None
-        self.advantage: Advantage = build_method("advantage", advantage or "group")
+        self.advantage: Advantage = build_part("advantage", advantage or "group")
         self.advantage.bind(self.table)
-        self.admission: Gate = build_method("admission", admission or "everything")
+        self.admission: Gate = build_part("admission", admission or "everything")
         self.admission.bind(self.table)
-        self.selection: Selection = build_method("selection", selection)
+        self.selection: Selection = build_part("selection", selection)
         self.selection.bind(self.table, self.rng)
         self.has_admission = admission is not None or self.selection.replaces_uncredited
         self.has_allocation = allocation is not None
-        self.allocation: Allocation = build_method("allocation", allocation or "equal")
+        self.allocation: Allocation = build_part("allocation", allocation or "equal")
         self.division = BudgetDivision(self.allocation, self.selection, self.table)
 
     @classmethod
@@ -381,13 +161,13 @@ class Curriculum(CurriculumState):
             ConfigError: n < 1, a step that goes back or is beyond 2,147,483,646, a method that did not choose
                 n free prompts, no budget for the curriculum's allocation, or one that it cannot spend.
         """
-        n, step, rollouts = read_request(n, step, rollouts, latest=self.step)
+        n, step, rollouts = self._read_request(n, step, rollouts)
         if not self.selection.repeats and n > self.free:
             raise ExhaustedError(
                 f"{n} prompts were asked for and {self.free} of {self.table.size} are free, "
                 f"{len(self.ledger)} are in flight: observe or drop some, or ask for fewer"
             )
-        check_budget(n, rollouts, self.allocation, is_required=self.has_allocation)
+        self._check_budget(n, rollouts)
         self.step = step
         choice = checked(self.selection.select(n, step), n, self.selection)
         choice, rollouts_P = self.division.divide(choice, step, rollouts)
@@ -395,6 +175,41 @@ class Curriculum(CurriculumState):
             choice.prompts, step, choice.weights, rollouts_P, repeats=self.selection.repeats
         )
         return Draw(**vars(choice), tickets=tickets, rollouts=rollouts_P, step=step)
+
+    def _read_request(self, n: Any, step: Any, rollouts: Any) -> tuple[int, int, int | None]:
+        """The arguments of `select` as whole numbers; `rollouts` may be None.
+
+        Raises:
+            ConfigError: something is no whole number, n < 1, or the step goes back or is beyond `LAST_STEP`.
+        """
+        n, step = _whole_number("n", n), _whole_number("step", step)
+        rollouts = None if rollouts is None else _whole_number("rollouts", rollouts)
+        if n < 1:
+            raise ConfigError(f"select needs n >= 1, not {n}")
+        if step < self.step:
+            raise ConfigError(
+                f"step {step} is before step {self.step}: report the training step, which only grows"
+            )
+        if step > LAST_STEP:
+            raise ConfigError(f"step {step} is beyond {LAST_STEP}, the last step that can be counted")
+        return n, step, rollouts
+
+    def _check_budget(self, n: int, rollouts: int | None) -> None:
+        """Refuse a budget of rollouts that the allocation does not divide, and a missing one.
+
+        Raises:
+            ConfigError: the budget is missing, or cannot be divided between n prompts.
+        """
+        if rollouts is None:
+            if self.has_allocation and self.allocation.needs_budget:
+                raise ConfigError(
+                    "the curriculum has an allocation and was asked for no rollouts: pass the budget of "
+                    "these prompts as `rollouts`, or leave the allocation out with a host that does not"
+                )
+            return
+        if not self.allocation.needs_budget:
+            raise ConfigError(f"{type(self.allocation).__name__} divides no budget: leave `rollouts` out")
+        self.allocation.check(n, rollouts)
 
     @one_at_a_time
     def observe(
@@ -425,10 +240,7 @@ class Curriculum(CurriculumState):
         rows = self.ledger.find(feedback.tickets)
         prompts = self.ledger.prompts[rows]
         groups = read_groups(self.table, prompts, self.ledger.steps[rows], feedback)
-        outcome, kept_PG = credit_groups(
-            groups, self.table, selection=self.selection, admission=self.admission,
-            advantage=self.advantage, allocation=self.allocation,
-        )  # fmt: skip
+        outcome, kept_PG = self._judge(groups)
         admitted_P, advantages_PG = outcome.admitted, outcome.advantages
         weights_P = self.ledger.weights[rows]
         lost = np.flatnonzero(groups.count == 0)
@@ -447,6 +259,30 @@ class Curriculum(CurriculumState):
         return Verdict(
             prompts, admitted_P, advantages_PG, weights_P, groups.variance, kept_PG, auxiliary_samples
         )
+
+    def _judge(self, groups: Groups) -> tuple[Outcome, np.ndarray]:
+        """Ask the parts of the curriculum about finished groups.
+
+        Rollouts have an advantage of 0 where the selection does not credit their group, and where the
+        allocation keeps others of it.
+
+        Returns:
+            The outcome, and which rollouts the allocation keeps, bool (P, G).
+        """
+        admitted_P = np.ones(len(groups.prompts), np.bool_) & self.admission(groups)
+        advantages_PG = self.advantage(groups)
+        if (uncredited_P := self.selection.uncredited(groups)) is not None:
+            advantages_PG = np.where(uncredited_P[:, None], 0.0, advantages_PG)
+            if self.selection.replaces_uncredited:
+                admitted_P &= ~uncredited_P
+        kept_PG = self.allocation.kept(groups, self.table)
+        if self.allocation.keep is not None:
+            advantages_PG = np.where(kept_PG, advantages_PG, 0.0)
+        outcome = Outcome(
+            groups.prompts, groups.steps, groups.rewards, groups.scored, groups.mean, groups.variance,
+            groups.named, advantages=advantages_PG, admitted=admitted_P,
+        )  # fmt: skip
+        return outcome, kept_PG
 
     @one_at_a_time
     def more(
@@ -517,8 +353,102 @@ class Curriculum(CurriculumState):
             **self.selection.metrics(),
         }
 
+    @one_at_a_time
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the next draws depend on: nested dicts of arrays and plain values."""
+        return {
+            "format": FORMAT,
+            "config": self.config,
+            "fingerprint": self.table.fingerprint,
+            "step": self.step,
+            "signal": self.signal.state_dict(),
+            "admitted": self.admitted,
+            "rng": self.rng.bit_generator.state,
+            "ledger": self.ledger.state_dict(),
+            "table": self.table.state_dict(),
+            "selection": self.selection.state_dict(),
+            "beliefs": self.division.state_dict(),
+        }
+
+    @one_at_a_time
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue where `state` was taken: the next draws are the draws that would have come.
+
+        Prompts that were in flight still are; `drop(curriculum.ledger.tickets)` frees them where their
+        rollouts are lost.
+
+        Raises:
+            CheckpointError: the state of another data set, configuration or version; or it is damaged, and
+                this curriculum, of which a part may be loaded, is of no more use.
+        """
+        try:
+            here = self.state_dict()
+            if state.get("format") != FORMAT:
+                raise CheckpointError(
+                    f"the checkpoint is of another format: it has {state.get('format')!r}, this version of "
+                    f"curro {FORMAT}; resume with the version that saved it, or start a new run"
+                )
+            self.check_origin(state)
+            check_alike(state, here)
+            self._load(state)
+        except CheckpointError:
+            raise
+        except Exception as error:  # whatever a damaged state makes of the code that reads it
+            words = f"{type(error).__name__}: {error}"
+            raise CheckpointError(f"the checkpoint lacks what this curriculum needs: {words}") from error
+
+    def check_origin(self, state: Mapping[str, Any]) -> None:
+        """Compare the data set and the configuration that a state was saved with to those of this curriculum.
+
+        Raises:
+            CheckpointError: they differ; the message has both.
+        """
+        if (saved := state.get("fingerprint")) != self.table.fingerprint:
+            raise CheckpointError(
+                f"the checkpoint is of another data set: it has {saved!r}, this curriculum "
+                f"{self.table.fingerprint!r}; resume with the data that it was saved with, or start a new run"
+            )
+        check_configuration(state.get("config"), self.config, self._parts)
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        self.table.load_state_dict(state["table"])
+        check_state(
+            self.table["last_step"].max() <= state["step"], "table/last_step", "is after the last step"
+        )
+        self.ledger.load_state_dict(state["ledger"], repeats=self.selection.repeats)
+        check_state(
+            self.ledger.steps.max(initial=0) <= state["step"], "ledger/steps", "is after the last step"
+        )
+        check_state(0 <= state["step"] <= LAST_STEP, "step", "is no training step")
+        check_state(
+            0 <= state["admitted"] <= self.ledger.observed, "admitted", "is not from 0 to the observed"
+        )
+        self.step, self.admitted = state["step"], state["admitted"]
+        self.signal.load_state_dict(state["signal"])
+        self.rng.bit_generator.state = state["rng"]
+        self.selection.load_state_dict(state["selection"])
+        self.division.load_state_dict(state["beliefs"])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write `state_dict` to one file, atomically."""
+        checkpoint.save_state(path, self.state_dict())
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Read what `save` wrote; raises CheckpointError as `load_state_dict` does."""
+        self.load_state_dict(checkpoint.load_state(path))
+
     def _repr_html_(self) -> str:
         """In a notebook: what it is made of, and what it knows so far."""
         parts = [(name, value) for name, value in self.config.items() if value is not None]
         counts = [(name, value) for name, value in self.metrics().items() if value == value]
         return html_table("Curriculum", ("part", "is"), parts) + html_table("So far", ("", ""), counts)
+
+
+def _whole_number(name: str, value: Any) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or not abs(number) < 2**62:
+        raise ConfigError(f"select needs a whole number as {name}, not {value!r:.50}")
+    return number

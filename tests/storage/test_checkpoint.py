@@ -131,11 +131,17 @@ def test_a_file_of_another_kind(tmp_path):
     [
         ({"prompts": "abce"}, "the checkpoint is of another data set"),
         ({"prompts": "abc"}, "the checkpoint is of another data set"),
-        ({"spec": "uniform"}, "the checkpoint is of another configuration"),
-        ({"spec": SPEC + ",smoothing=0.5"}, "the checkpoint is of another configuration"),
-        ({"reward_range": (0, 2)}, "the checkpoint is of another configuration"),
-        ({"seed": 1}, "the checkpoint is of another configuration"),
-        ({"advantage": "group"}, "the checkpoint is of another configuration"),
+        ({"spec": "uniform"}, "another configuration: its selection is {.*'uniform'}"),
+        (
+            {"spec": SPEC + ",smoothing=0.5"},
+            "another configuration: its selection option 'smoothing' is None, this curriculum's is 0.5",
+        ),
+        (
+            {"reward_range": (0, 2)},
+            r"its reward_range is \[0.0, 1.0\], this curriculum's is \[0.0, 2.0\]",
+        ),
+        ({"seed": 1}, "another configuration: its seed is 0, this curriculum's is 1; resume with"),
+        ({"advantage": "group"}, "another configuration: its advantage is None, this curriculum's is {"),
     ],
 )
 def test_another_data_set_or_configuration_is_refused(other, words, tmp_path):
@@ -150,7 +156,7 @@ def test_another_data_set_or_configuration_is_refused(other, words, tmp_path):
 def test_another_version_or_a_lack_is_refused():
     curriculum = trained()
     state = curriculum.state_dict()
-    with pytest.raises(CheckpointError, match="another format: it has 99, this curriculum 3"):
+    with pytest.raises(CheckpointError, match="another format: it has 99, this version of curro 3"):
         curriculum.load_state_dict(state | {"format": 99})
     with pytest.raises(CheckpointError, match="the checkpoint lacks what this curriculum needs: KeyError"):
         curriculum.load_state_dict({name: value for name, value in state.items() if name != "ledger"})
@@ -165,7 +171,8 @@ def test_the_same_options_in_any_form_resume(tmp_path):
 def test_a_selection_object_is_known_by_its_options(tmp_path):
     trained(PublishedReplay(smoothing=0.5)).save(tmp_path / "curriculum")
     trained(PublishedReplay(smoothing=0.5)).load(tmp_path / "curriculum")
-    with pytest.raises(CheckpointError, match="another configuration"):
+    words = "another configuration: its selection option 'smoothing' is 0.5, this curriculum's is 0.6; resume"
+    with pytest.raises(CheckpointError, match=words):
         trained(PublishedReplay(smoothing=0.6)).load(tmp_path / "curriculum")
 
 

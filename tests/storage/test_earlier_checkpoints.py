@@ -11,10 +11,16 @@ from typing import Any
 
 import pytest
 
-from curro import Curriculum
+from curro import CheckpointError, Curriculum
 from curro.admission.band import DifficultyBand
+from curro.admission.variance import VarianceBand
+from curro.allocation.estimates import Estimates
 from curro.data.prompt_set import PromptSet
+from curro.selection.adcl import ADCL
+from curro.selection.predicted import Predicted
 from curro.selection.prioritized_replay import FadedReplay
+from curro.selection.prioritized_sampling import PrioritizedSampling
+from curro.storage.checkpoint import load_state
 
 FOLDER = Path(__file__).parent / "earlier"
 DRAWS = json.loads((FOLDER / "draws.json").read_text())
@@ -55,3 +61,80 @@ def test_an_earlier_checkpoint_goes_on_as_it_would_have(name):
     budget = 16 if name == "pspo" else None
     draws = [curriculum.select(4, step=12, rollouts=budget).prompts.tolist() for _ in range(3)]
     assert draws == DRAWS[name]
+
+
+@pytest.mark.parametrize(
+    ("parts", "difference"),
+    [
+        (
+            {"admission": DifficultyBand(0.2, 0.7)},
+            "its admission option 'high' is 0.8, this curriculum's is 0.7",
+        ),
+        (
+            {"selection": FadedReplay(candidates=6)},
+            "its selection option 'candidates' is 4, this curriculum's is 6",
+        ),
+        (
+            {"admission": VarianceBand(0.2)},
+            "its admission is 'curro.admission.band:DifficultyBand', this curriculum's is "
+            "'curro.admission.variance:VarianceBand'",
+        ),
+        ({"admission": None}, "its admission is {.*}, this curriculum's is None"),
+    ],
+)
+def test_an_earlier_object_with_another_option_is_refused(parts, difference):
+    curriculum = Curriculum(prompts=prompt_set(), seed=3, **CONFIGS["objects"] | parts)
+    with pytest.raises(CheckpointError, match=f"another configuration: {difference}; resume with"):
+        curriculum.load(FOLDER / "objects.npz")
+
+
+AS_VERSION_0_2_SAVED = {
+    "pspo": (
+        {"selection": PrioritizedSampling(replacement=True)},
+        {"name": "curro.selection.pspo:PrioritizedSampling", "repeats": True, "epsilon": 1e-6, "sums": "X"},
+        {"selection": PrioritizedSampling()},
+        "selection option 'replacement' is True, this curriculum's is False",
+    ),
+    "adcl": (
+        {"selection": ADCL(train_estimates=True)},
+        {"name": "curro.selection.adcl:ADCL", "chunks": 8, "replaces_uncredited": False},
+        {"selection": ADCL()},
+        "selection option 'train_estimates' is",
+    ),
+    "predicted": (
+        {"selection": Predicted(predictor="beta:half_life=5")},
+        {
+            "name": "curro.selection.predicted:Predicted",
+            "candidates": 4,
+            "predictor": "BetaPosterior",
+            "predicts_by": {"name": "beta", "half_life": 5},
+            "quality": "PredictionQuality",
+        },
+        {"selection": Predicted(predictor="beta:half_life=6")},
+        "selection option 'predictor' is {.*5}, this curriculum's is {.*6}",
+    ),
+    "estimates": (
+        {"selection": FadedReplay(), "allocation": Estimates(train=9)},
+        {"name": "curro.allocation.rules:Estimates", "estimate": 4, "first": 9},
+        {"selection": FadedReplay(), "allocation": Estimates(train=7)},
+        "allocation option 'train' is 9, this curriculum's is 7",
+    ),
+    "variance": (
+        {"selection": FadedReplay(), "admission": VarianceBand(0.1)},
+        {"name": "curro.admission.variance:VarianceBand", "low": 0.1, "high": float("inf")},
+        {"selection": FadedReplay(), "admission": VarianceBand(0.1, 0.2)},
+        "admission option 'high' is inf, this curriculum's is 0.2",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AS_VERSION_0_2_SAVED)
+def test_what_version_0_2_saved_of_an_object_is_compared_by_its_options(name, tmp_path):
+    parts, saved, other_parts, difference = AS_VERSION_0_2_SAVED[name]
+    changed = next(part for part in ("allocation", "admission", "selection") if part in parts)
+    Curriculum(prompts=prompt_set(), **parts).save(tmp_path / "saved.npz")
+    state = load_state(tmp_path / "saved.npz")
+    state["config"][changed] = saved
+    Curriculum(prompts=prompt_set(), **parts).load_state_dict(state)
+    with pytest.raises(CheckpointError, match=difference):
+        Curriculum(prompts=prompt_set(), **other_parts).load_state_dict(state)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from curro.allocation.base import Allocation
@@ -24,6 +26,7 @@ class Estimates(Allocation):
     """
 
     needs_budget = needs_belief = False
+    option_attributes: ClassVar = {"train": "first"}
 
     def __init__(self, *, estimate: int = 4, train: int = 8) -> None:
         if not 1 <= estimate <= train:

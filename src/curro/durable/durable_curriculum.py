@@ -259,11 +259,13 @@ class DurableCurriculum:
         here = {"fingerprint": self.curriculum.table.fingerprint, "config": self.curriculum.config}
         if first is None:
             self._journal.append(encode(here))
-        elif first != decode(encode(here)):
+            return
+        try:
+            self.curriculum.check_origin(first)
+        except CheckpointError as error:
             raise CheckpointError(
-                f"{self.folder} is of another data set or configuration: it has {first!r:.300}, this "
-                f"curriculum {here!r:.300}; go on with what it has, or choose another folder"
-            )
+                f"{self.folder} is of another data set or configuration, so choose another folder: {error}"
+            ) from error
 
     def _again(self, record: dict[str, Any]) -> None:
         """Carry out a call as it was."""

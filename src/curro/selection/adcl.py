@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -54,6 +54,8 @@ class ADCL(Selection):
     Raises:
         ConfigError: an option that is none of these; a column that is missing or not of pass rates.
     """
+
+    option_attributes: ClassVar = {"train_estimates": "replaces_uncredited"}
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ are functions below it, which give it their predictor and its options.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,6 +42,8 @@ class Predicted(Selection):
     Raises:
         ConfigError: an option outside its range; a target with a predictor of variances alone.
     """
+
+    option_attributes: ClassVar = {"predictor": "predicts_by"}
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -56,6 +56,8 @@ class PrioritizedSampling(Selection):
     Raises:
         ConfigError: an option that is none of these; "smoothed" without the advantage.
     """
+
+    option_attributes: ClassVar = {"replacement": "repeats"}
 
     def __init__(
         self,

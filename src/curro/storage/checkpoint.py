@@ -96,20 +96,6 @@ def _name(place: Place) -> str:
     return "/".join(place)
 
 
-def check_origin(saved: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-    """Compare what a curriculum's state comes from.
-
-    Raises:
-        CheckpointError: another data set, configuration or version.
-    """
-    for what, name in (("format", "format"), ("data set", "fingerprint"), ("configuration", "config")):
-        if saved.get(name) != here[name]:
-            raise CheckpointError(
-                f"the checkpoint is of another {what}: it has {saved.get(name)!r}, this curriculum "
-                f"{here[name]!r}; resume with what saved it, or start a new run"
-            )
-
-
 def check_alike(saved: Any, here: Any, place: str = "state") -> None:
     """Compare types and array dimensions where names are the same.
 
