@@ -63,7 +63,7 @@ def test_columns():
     table = PromptTable(3)
     assert table.add("score", np.float32, np.nan) is table["score"]
     assert table.add("zero", np.int8, 0).tolist() == [0, 0, 0]
-    for taken in ("visits", "score", "prompt", "key"):
+    for taken in ("visits", "score", "prompt", "key", "text"):
         with pytest.raises(ConfigError, match=f"has a column '{taken}' already: choose another name"):
             table.add(taken, np.float32, 0)
     with pytest.raises(KeyError, match="no column 'scores' in the prompt table; it has visits, last_step"):

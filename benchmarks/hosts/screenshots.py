@@ -15,8 +15,7 @@ from benchmarks.common import PICTURES
 from benchmarks.hosts.browser import Browser
 from benchmarks.hosts.simulated_runs import simulated_run
 
-from curro.watch.server import WatchServer
-from curro.watch.watched import WatchedRun
+from curro.watch.server import WatchedRun, WatchServer
 
 SHOTS = (
     ("watch-light", 1280, 1180, False),

@@ -9,7 +9,7 @@ import numpy as np
 
 from curro.errors import CheckpointError, ConfigError
 from curro.storage.checkpoint import check_state
-from curro.text import html_table
+from curro.text import html_table, preview
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -148,6 +148,7 @@ class PromptTable:
         )
         self.add("in_flight", np.bool_, False)
         first = rows[0] if rows is not None and len(rows) else {}
+        self._texts: pa.Array | None = None
         self.source_column = next((name for name in SOURCES if first.get(name) is not None), None)
 
     def add(self, name: str, dtype: Any, initial: float) -> np.ndarray:
@@ -174,7 +175,7 @@ class PromptTable:
         return records
 
     def _refuse_known(self, name: str) -> None:
-        if name in self.columns or name in ("prompt", "key"):
+        if name in self.columns or name in ("prompt", "key", "text"):
             raise ConfigError(f"the prompt table has a column {name!r} already: choose another name")
         if "/" in name:
             raise ConfigError(f"a column's name has no '/', because checkpoints have: rename {name!r}")
@@ -193,6 +194,10 @@ class PromptTable:
     def key(self, prompt: int) -> str:
         """The data set's key of a prompt; its number where the data set has no keys."""
         return str(prompt) if self.keys is None else self.keys[prompt]
+
+    def text(self, prompt: int) -> str:
+        """The first 80 characters of a prompt, on one line; empty where the table has no rows."""
+        return "" if self.rows is None else preview(self.rows[prompt].get("prompt"))
 
     def source(self, prompt: int) -> str | None:
         """Where a prompt comes from, by the data set's own column; None where it has none."""
@@ -288,7 +293,7 @@ class PromptTable:
             column[:] = state[name]
 
     def to_arrow(self) -> pa.Table:
-        """A copy of the table with the prompts' numbers and keys in front, as a `pyarrow.Table`."""
+        """A copy of the table as a `pyarrow.Table`, with the prompts' numbers, keys and texts in front."""
         import pyarrow as pa
 
         from curro.data.identity import UniqueKeys
@@ -297,6 +302,10 @@ class PromptTable:
         if self.keys is not None:
             keys = self.keys
             columns["key"] = keys.to_arrow() if isinstance(keys, UniqueKeys) else list(keys)
+        if self.rows is not None:
+            if self._texts is None:
+                self._texts = pa.array((self.text(i) for i in range(self.size)), pa.string())
+            columns["text"] = self._texts
         # Arrow would share the memory of a column, and change as training goes on
         return pa.table(columns | self.state_dict(), metadata={"curro.fingerprint": self.fingerprint})
 

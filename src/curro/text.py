@@ -19,6 +19,31 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def readable(text: str, width: int) -> str:
+    """Text as `printable` gives it, cut to `width` characters."""
+    line = printable(text[: 2 * width])
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+PREVIEW = 80
+"""Characters of a prompt that stand for it in tables and run folders."""
+
+
+def preview(prompt: Any) -> str:
+    """The beginning of a prompt on one line: of a conversation, of what is not the system's."""
+    if isinstance(prompt, list):
+        messages = [message for message in prompt if isinstance(message, dict)]
+        prompt = "\n".join(
+            str(m.get("content", ""))[: 8 * PREVIEW] for m in messages if m.get("role") != "system"
+        )
+    return "" if prompt is None else readable(" ".join(str(prompt)[: 8 * PREVIEW].split()), PREVIEW)
+
+
+def slug(text: str) -> str:
+    """The letters and digits of a text, with a hyphen in place of everything between them."""
+    return "".join(letter if letter.isalnum() else "-" for letter in text).strip("-")
+
+
 WIDTH = 80
 """Characters of a cell that are shown."""
 
@@ -32,5 +57,4 @@ def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
 
 
 def _cell(value: Any) -> str:
-    text = f"{value:.4g}" if isinstance(value, float) else printable(str(value)[: 2 * WIDTH])
-    return escape(text if len(text) <= WIDTH else text[: WIDTH - 1] + "…")
+    return escape(f"{value:.4g}" if isinstance(value, float) else readable(str(value), WIDTH))

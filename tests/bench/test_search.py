@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from curro.bench.plan import plan
 from curro.bench.results import Results
-from curro.bench.search import BROKEN, PROMPTS, Search, Setting
+from curro.bench.search import BROKEN, PROMPTS, GridPoint, Search
 from curro.cli.bench import search_rounds as rounds_of
 
 
@@ -37,21 +37,21 @@ def distance(one, other):
 
 def test_the_rate_grows_with_the_root_of_the_rollouts_of_a_step():
     wanted = search()
-    rates = {p: wanted.at(Setting(p, 8, 1.0), 0).rate for p in PROMPTS}
+    rates = {p: wanted.at(GridPoint(p, 8, 1.0), 0).rate for p in PROMPTS}
     assert rates == {1: 0.5, 2: 0.707, 4: 1.0, 8: 1.41, 16: 2.0}
-    assert wanted.at(Setting(1, 8, 0.5), 0).rate == 0.25
-    assert [wanted.at(Setting(4, g, 1.0), 0).rate for g in (2, 4, 16)] == [0.5, 0.707, 1.41]
+    assert wanted.at(GridPoint(1, 8, 0.5), 0).rate == 0.25
+    assert [wanted.at(GridPoint(4, g, 1.0), 0).rate for g in (2, 4, 16)] == [0.5, 0.707, 1.41]
 
 
 def test_the_setting_is_in_the_flags():
-    cell = search().at(Setting(2, 4, 1.0), 3)
+    cell = search().at(GridPoint(2, 4, 1.0), 3)
     flags = cell.flags(evaluations=8, eval_prompts=250)
     assert {"--prompts-per-step=2", "--rollouts-per-prompt=4", "--eval-every=100"} <= set(flags)
     assert cell.title == "locks/hard uniform P 2 G 4 rate x0.5 seed 3"
 
 
 def test_one_search_by_hand():
-    liked = Setting(1, 4, 2.0), Setting(4, 4, 2.0)  # by either seed; the mean is best at (2, 4, 2)
+    liked = GridPoint(1, 4, 2.0), GridPoint(4, 4, 2.0)  # by either seed; the mean is best at (2, 4, 2)
 
     def value(setting, seed):
         return -(distance(setting, liked[seed % 2]) ** 2)

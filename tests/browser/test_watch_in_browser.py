@@ -107,7 +107,7 @@ def test_a_real_run_is_watched_while_it_trains(browser, tmp_path):
         ) as training:
             first = eventually(browser, f"const step = (() => {{ {STEP} }})(); return step >= 2 && step", 240)
             figures = browser.run(
-                "return document.querySelector('figure[data-chart=outcomes] svg').innerHTML"
+                "return document.querySelector('figure[data-chart=outcomes] > svg').innerHTML"
             )
             later = eventually(
                 browser, f"const step = (() => {{ {STEP} }})(); return step > {first} && step", 120
@@ -115,7 +115,8 @@ def test_a_real_run_is_watched_while_it_trains(browser, tmp_path):
             assert 2 <= first < later <= 300
             assert eventually(
                 browser,
-                f"return document.querySelector('figure[data-chart=outcomes] svg').innerHTML !== {figures!r}",
+                "return document.querySelector('figure[data-chart=outcomes] > svg').innerHTML !== "
+                f"{figures!r}",
             )
             browser.run("document.querySelector('#rankings button').click()")
             eventually(browser, "return document.querySelector('#prompt[open] details[open] pre')")

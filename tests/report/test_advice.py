@@ -50,7 +50,7 @@ def test_a_short_run_is_not_judged(tmp_path, rule):
 
 def test_most_groups_are_flat(tmp_path):
     hard = found(history_of(tmp_path / "hard", [0.0, 0.0, 0.0, 0.5] * 32))["most-flat"]
-    assert hard.found == "75% of the last 128 groups have no gradient: 75% are all wrong, 0% all right."
+    assert hard.problem == "75% of the last 128 groups have no gradient: 75% are all wrong, 0% all right."
     assert "easier prompts" in hard.advice
     easy = found(history_of(tmp_path / "easy", [1.0, 1.0, 1.0, 0.5] * 32))["most-flat"]
     assert "too easy" in easy.advice
@@ -60,7 +60,7 @@ def test_most_groups_are_flat(tmp_path):
 def test_a_source_never_has_a_reward(tmp_path):
     rates, sources = [0.0, 0.5, 0.5, 0.5] * 40, ["format", "a", "a", "b"] * 40
     one = found(history_of(tmp_path / "run", rates, source=sources))["rewardless-source"]
-    assert one.found == "The source 'format' has had no reward in 320 rollouts, others have."
+    assert one.problem == "The source 'format' has had no reward in 320 rollouts, others have."
     assert "rewardless-source" not in found(history_of(tmp_path / "few", rates[:100], source=sources[:100]))
     assert "rewardless-source" not in found(history_of(tmp_path / "none", [0.0] * 160, source=sources))
 
@@ -68,21 +68,21 @@ def test_a_source_never_has_a_reward(tmp_path):
 def test_a_gate_rejects_nearly_all(tmp_path):
     admitted = [True, *[False] * 9] * 16
     one = found(history_of(tmp_path / "run", MIXED[:160], admitted=admitted))["gate-rejects"]
-    assert one.found == "The gate rejected 90% of the last 160 groups: an admitted group costs 10."
+    assert one.problem == "The gate rejected 90% of the last 160 groups: an admitted group costs 10."
     none = found(history_of(tmp_path / "none", MIXED[:160], admitted=False))["gate-rejects"]
-    assert none.found.endswith("none was admitted.")
+    assert none.problem.endswith("none was admitted.")
 
 
 def test_completions_are_cut(tmp_path):
     one = found(history_of(tmp_path / "run", MIXED, cut=4))["cut-completions"]
-    assert one.found == "50% of the recent completions were cut at the length limit."
+    assert one.problem == "50% of the recent completions were cut at the length limit."
 
 
 def test_predictions_are_worse_than_chance(tmp_path):
     rates = np.tile(np.linspace(0.1, 0.9, 32), 8).tolist()
     upside_down = {"predicted_rate": [1 - rate for rate in rates]}
     one = found(history_of(tmp_path / "run", rates, **upside_down))["bad-predictions"]
-    assert "is -1.00" in one.found
+    assert "is -1.00" in one.problem
     assert "bad-predictions" not in found(history_of(tmp_path / "good", rates, predicted_rate=rates))
     noise = np.random.default_rng(0).random(len(rates)).tolist()
     assert "bad-predictions" not in found(history_of(tmp_path / "noise", rates, predicted_rate=noise))
@@ -90,7 +90,7 @@ def test_predictions_are_worse_than_chance(tmp_path):
 
 def test_gradients_are_larger_than_uniform_sampling_s(tmp_path):
     one = found(history_of(tmp_path / "run", MIXED, metrics={"signal/ratio": 4.0}))["learning-rate"]
-    assert "2.0 times as large" in one.found
+    assert "2.0 times as large" in one.problem
     assert "learning-rate" not in found(history_of(tmp_path / "b", MIXED, metrics={"signal/ratio": 2.0}))
 
 
@@ -105,7 +105,7 @@ def test_a_step_is_larger_than_the_signal_needs(tmp_path):
     config = {"settings": {"prompts_per_step": 8}}
     one = found(history_of(tmp_path / "run", rates, config=config, prompt=prompts))["large-step"]
     # uniform sampling: 128 of 512 have a signal; here all of the last 256 groups
-    assert one.found == "A step of 8 prompts has 4.0 times uniform sampling's signal."
+    assert one.problem == "A step of 8 prompts has 4.0 times uniform sampling's signal."
     assert one.advice.startswith("Try --prompts-per-step 2 at")
     config = {"settings": {"prompts_per_step": 2}}
     assert "large-step" not in found(history_of(tmp_path / "b", rates, config=config, prompt=prompts))

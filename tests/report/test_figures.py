@@ -1,16 +1,12 @@
 """The numbers of pictures, worked out by hand, and what a page is sent of them."""
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curro.report import figures, waste
+from curro.report import figures
 from curro.report import sections as by_source
-from curro.report.charts import Chart, Series
-from curro.report.sections import sections
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
 
@@ -48,19 +44,19 @@ def test_outcomes_are_shares_of_each_step(history):
 
 
 def test_waste_and_what_uniform_sampling_would_have_wasted(history):
-    found = by_name(waste.without_gradient(history))
+    found = by_name(figures.without_gradient(history))
     assert found["this curriculum"] == [4, 8, 12, 12]
     # of the prompts seen, without a signal by their latest groups: 1 of 2, 2 of 3, 3 of 4, 2 of 4
     uniform = np.cumsum([8 * 1 / 2, 4 * 2 / 3, 8 * 3 / 4, 4 * 2 / 4])
     np.testing.assert_allclose(found["uniform sampling, estimated"], uniform)
-    assert by_name(waste.tokens_without_gradient(history))["this curriculum"] == [100, 200, 300, 300]
+    assert by_name(figures.tokens_without_gradient(history))["this curriculum"] == [100, 200, 300, 300]
 
 
 def test_coverage_and_visits_are_of_all_prompts(history):
-    found = by_name(waste.coverage(history))
+    found = by_name(figures.coverage(history))
     assert found["at least once"] == [0.4, 0.6, 0.8, 0.8]
     assert found["at least twice"] == [0, 0, 0.2, 0.4]
-    assert waste.visits(history).series[0].y.tolist() == [0.2, 0.4, 0.4, 0, 0, 0, 0, 0]
+    assert figures.visits(history).series[0].y.tolist() == [0.2, 0.4, 0.4, 0, 0, 0, 0, 0]
 
 
 def test_the_pool_is_each_prompt_s_latest_group(history):
@@ -74,8 +70,8 @@ def test_the_pool_is_each_prompt_s_latest_group(history):
 def test_sources_staleness_and_rejects(history):
     assert by_name(by_source.drawn_sources(history)) == {"a": [0.5, 1, 0.5, 0], "b": [0.5, 0, 0.5, 1]}
     assert by_name(by_source.source_rates(history)) == {"a": [0.5, 1, 1], "b": [0, 0.25, 0.5]}
-    assert by_name(waste.returns(history)) == {"median": [2, 3], "90%": [2, 3]}
-    assert waste.rejected(history).series[0].y.tolist() == [0, 0, 1, 0]
+    assert by_name(figures.returns(history)) == {"median": [2, 3], "90%": [2, 3]}
+    assert figures.rejected(history).series[0].y.tolist() == [0, 0, 1, 0]
 
 
 def test_reward_streaks_are_the_longest_of_each_step(tmp_path):
@@ -98,15 +94,3 @@ def test_a_streak_counts_up_and_starts_again(happened):
         count = count + 1 if one else 0
         expected.append(count)
     assert by_source.streaks(np.array(happened, bool)).tolist() == expected
-
-
-def test_what_is_sent_is_json_and_short(history):
-    text = json.dumps(
-        [chart.as_json() for _, charts in sections(history) for chart in charts], allow_nan=False
-    )
-    assert len(text) < 20_000
-    long = np.linspace(0, 1, 100_000)
-    chart = Chart("c", "C", "lines", [Series("", long, long, low=long, high=long)]).as_json()
-    assert {len(chart["series"][0][name]) for name in ("x", "y", "low", "high")} == {300}
-    odd = Chart("c", "C", "bars", [Series("", np.array([np.nan, np.inf, 1 / 3]))]).as_json()
-    assert odd["series"][0]["y"] == [None, None, 0.33333]

@@ -1,19 +1,25 @@
 """`inspect_run`: what it prints, what it exports, and that keys are no markup."""
 
 import io
+import json
 
+import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
 
+from curro import Curriculum
+from curro.data import load_prompts
 from curro.errors import ConfigError, RunError
-from curro.report import inspect_run
+from curro.report import inspect_run, write_report
 from curro.runs.folder import RunFolder
+from curro.runs.writer import TicketWriter
+from curro.text import preview
 
 
-def printed(run, n=5, out=None, width=120):
+def printed(run, n=5, out=None, width=120, **options):
     console = Console(file=io.StringIO(), width=width, force_terminal=False)
-    inspect_run(run, n, console, out)
+    inspect_run(run, n, console, out, **options)
     return console.file.getvalue()
 
 
@@ -54,3 +60,62 @@ def test_wrong_input_is_said(runs, tmp_path):
         printed(runs["default"][0], n=0)
     with pytest.raises(RunError, match="no prompt table yet"):
         printed(RunFolder.create(tmp_path / "new", {}))
+
+
+@pytest.fixture
+def written(tmp_path):
+    """A run on rows with texts, whose keys are made from them."""
+    turns = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "How  many\nlegs?" + "!" * 90},
+    ]
+    first = [{"role": "user", "content": "What is 3 + 4?"}]
+    rows = [{"prompt": first, "answer": "7"}, {"prompt": turns, "answer": "8"}]
+    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    curriculum = Curriculum("uniform", load_prompts(str(tmp_path / "data.jsonl")))
+    writer = TicketWriter.of_host(tmp_path, {"curriculum": curriculum.config}, curriculum.table, 0)
+    draw = curriculum.select(2, step=0)
+    writer.drawn(draw)
+    rewards_PG = np.array([[0.0, 1.0], [0.0, 1.0]])
+    verdict = curriculum.observe(draw.tickets, rewards_PG)
+    writer.observed(1, draw.tickets, rewards_PG, verdict, np.array([2, 2]))
+    writer.step(1, {})
+    writer.folder.write_table(curriculum.table)
+    return writer.folder, curriculum.table
+
+
+def test_prompts_are_shown_by_their_texts_and_rows(written):
+    run, table = written
+    text = printed(run, width=200)
+    assert text.count("What is 3 + 4?") == 2  # of the table and of the most informative
+    assert text.count("How many legs?!!!") == 2
+    assert "Be brief" not in text
+    assert table.key(0) not in text
+    keys = printed(run, width=200, keys=True)
+    assert keys.count(table.key(0)) == 2
+    assert "What is" not in keys
+
+
+def test_the_report_and_the_csv_have_texts_and_keys(written, tmp_path):
+    run, table = written
+    page = write_report(run).read_text()
+    assert "<bdi>What is 3 + 4?</bdi>" in page
+    assert f'title="key {table.key(0)}"' in page
+    printed(run, out=tmp_path / "t.csv")
+    frame = pd.read_csv(tmp_path / "t.csv")
+    assert frame["text"][0] == "What is 3 + 4?"
+    assert frame["text"][1] == "How many legs?" + "!" * 65 + "…"
+    assert frame["key"][0] == table.key(0)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text"),
+    [
+        (None, ""),
+        ("a\n\n b", "a b"),
+        ("x" * 81, "x" * 79 + "…"),
+        ([{"role": "user", "content": "\x1b[2J"}], "\\x1b[2J"),
+    ],
+)
+def test_a_preview_is_one_short_line(prompt, text):
+    assert preview(prompt) == text

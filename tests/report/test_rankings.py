@@ -2,9 +2,10 @@
 
 import pytest
 
-from curro.report.rankings import rankings, readable
+from curro.report.prompts import rankings
 from curro.runs.folder import RunFolder
 from curro.runs.reader import LEARNABLE, SOLVED, UNSOLVED, read_history
+from curro.text import readable
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from curro.runs.folder import RunFolder
-from curro.watch.server import WatchServer
-from curro.watch.watched import WatchedRun
+from curro.watch.server import WatchedRun, WatchServer
 
 HOSTILE = '</script><img src=x onerror=alert(1)>\x1b[31m\u202e"'
 
@@ -115,7 +114,7 @@ def test_several_runs_and_one_that_has_not_begun(run, tmp_path):
         late = eventually(server, "api/run?run=1&version=-1", lambda found: found["error"])
         assert "there is no such folder" in late["error"]
         both = asked(server, "api/side-by-side")
-        assert [chart["name"] for chart in both["charts"]] == ["all-signal_share"]
+        assert [chart["name"] for chart in both["charts"]] == ["all-signal-share"]
         later = RunFolder.create(tmp_path / "later", {})
         later.append_metrics({"step": 1, "rollouts": 8, "reward": 0.5})
         eventually(server, "api/run?run=1&version=-1", lambda found: found.get("step") == 1)

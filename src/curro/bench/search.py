@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from curro.bench.plan import Cell
 from curro.bench.results import Results
-from curro.bench.statistics import POINTS, Runs, curves
+from curro.bench.statistics import POINTS, ResultRows, curves
 
 PROMPTS = (1, 2, 4, 8, 16)
 ROLLOUTS = (0.25, 0.5, 1.0, 2.0)
@@ -39,7 +39,7 @@ BROKEN = -1.0
 """The score of a run that failed."""
 
 
-class Setting(NamedTuple):
+class GridPoint(NamedTuple):
     """A place on the grid: P prompts a step, G rollouts per prompt, and the factor of the learning rate."""
 
     prompts: int
@@ -59,7 +59,7 @@ class Search:
     cell: Cell
     seeds: int
 
-    def at(self, setting: Setting, seed: int) -> Cell:
+    def at(self, setting: GridPoint, seed: int) -> Cell:
         """The run of a setting. Its rate has three digits, so that its flags have all of it."""
         ratio = setting.factor * math.sqrt(setting.prompts * setting.rollouts / self.cell.task.step)
         return replace(
@@ -70,12 +70,12 @@ class Search:
             rollouts_per_prompt=setting.rollouts,
         )
 
-    def grid(self) -> list[Setting]:
+    def grid(self) -> list[GridPoint]:
         """All settings of which the budget pays for a step; a group has two rollouts or more."""
         budget, prompts = self.cell.budget, self.cell.task.prompts or math.inf
         groups = [int(g) for g in self._rollouts() if g >= 2 and g.is_integer()]
         steps = [(p, g) for p in PROMPTS for g in groups if p <= prompts and p * g <= budget]
-        return [Setting(p, g, factor) for p, g in steps for factor in FACTORS]
+        return [GridPoint(p, g, factor) for p, g in steps for factor in FACTORS]
 
     def missing(self, scores: Mapping[tuple[Any, ...], float]) -> list[Cell]:
         """The runs that are needed next; none where the search and its reported runs are complete.
@@ -92,12 +92,12 @@ class Search:
         )
         return [cell for cell in cells if cell.identity not in scores]
 
-    def chosen(self, scores: Mapping[tuple[Any, ...], float]) -> Setting | None:
+    def chosen(self, scores: Mapping[tuple[Any, ...], float]) -> GridPoint | None:
         """The best setting, if it was run with every neighbour that it has."""
         tried = self.tried_settings(scores)
         return _best(tried) if all(setting in tried for setting in self._wanted(scores)) else None
 
-    def reported(self, setting: Setting) -> list[Cell]:
+    def reported(self, setting: GridPoint) -> list[Cell]:
         """The runs whose numbers count."""
         return [self.at(setting, len(CHOOSING) + i) for i in range(self.seeds)]
 
@@ -106,7 +106,7 @@ class Search:
         cells = [self.at(setting, seed) for seed in CHOOSING for setting in self.grid()]
         return [cell for cell in cells if cell.identity in scores]
 
-    def tried_settings(self, scores: Mapping[tuple[Any, ...], float]) -> dict[Setting, float]:
+    def tried_settings(self, scores: Mapping[tuple[Any, ...], float]) -> dict[GridPoint, float]:
         """The settings that both seeds ran with, and the means of their scores."""
         found = {}
         for setting in self.grid():
@@ -115,13 +115,13 @@ class Search:
                 found[setting] = sum(scores[key] for key in keys) / len(keys)
         return found
 
-    def _wanted(self, scores: Mapping[tuple[Any, ...], float]) -> list[Setting]:
+    def _wanted(self, scores: Mapping[tuple[Any, ...], float]) -> list[GridPoint]:
         """The settings that both seeds have to run with before more is known."""
         tried, own = self.tried_settings(scores), self.cell.task.rollouts_per_prompt
         first = [setting for setting in self.grid() if setting.rollouts == own and setting.factor == 1]
         return self._neighbours(_best(tried)) if all(setting in tried for setting in first) else first
 
-    def _neighbours(self, setting: Setting) -> list[Setting]:
+    def _neighbours(self, setting: GridPoint) -> list[GridPoint]:
         here = self._place(setting)
         return [
             other
@@ -129,7 +129,7 @@ class Search:
             if sum(abs(i - j) for i, j in zip(self._place(other), here, strict=True)) == 1
         ]
 
-    def _place(self, setting: Setting) -> tuple[int, int, int]:
+    def _place(self, setting: GridPoint) -> tuple[int, int, int]:
         return (
             PROMPTS.index(setting.prompts),
             self._rollouts().index(setting.rollouts),
@@ -152,7 +152,7 @@ def scores_of(results: Results, failed: Iterable[Cell] = ()) -> dict[tuple[Any, 
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchedMethod:
     """A method with the setting that suits it on a task.
 
     Attributes:
@@ -163,17 +163,17 @@ class Found:
         seconds: what those took, of one core on the CPU.
     """
 
-    setting: Setting
+    setting: GridPoint
     rate: float
-    runs: Runs
+    runs: ResultRows
     tried: int
     seconds: float
 
 
-def found_by(results: Results, all_searches: Iterable[Search]) -> dict[str, dict[str, Found]]:
+def found_by(results: Results, all_searches: Iterable[Search]) -> dict[str, dict[str, SearchedMethod]]:
     """By task and method what has at least one reported run."""
     scores = scores_of(results)
-    found: dict[str, dict[str, Found]] = {}
+    found: dict[str, dict[str, SearchedMethod]] = {}
     for search in all_searches:
         setting = search.chosen(scores)
         if setting is None:
@@ -182,11 +182,11 @@ def found_by(results: Results, all_searches: Iterable[Search]) -> dict[str, dict
         runs = [results.rows[cell.identity] for cell in cells if cell.identity in results.rows]
         tried = [results.rows[cell.identity] for cell in search.tried(scores)]
         if runs:
-            found.setdefault(search.cell.task.name, {})[search.cell.method.name] = Found(
+            found.setdefault(search.cell.task.name, {})[search.cell.method.name] = SearchedMethod(
                 setting, cells[0].rate, runs, len(tried), sum(run["eval_seconds"][-1] for run in tried)
             )
     return found
 
 
-def _best(scores: Mapping[Setting, float]) -> Setting:
+def _best(scores: Mapping[GridPoint, float]) -> GridPoint:
     return max(scores, key=scores.__getitem__)

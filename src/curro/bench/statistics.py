@@ -110,11 +110,11 @@ def geometric_mean(ratios: Sequence[np.ndarray]) -> np.ndarray:
 POINTS = 21
 """Evaluations of all runs of a task are read off at so many equal parts of the budget."""
 
-Runs = Sequence[Mapping[str, Any]]
+ResultRows = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class Score:
+class MethodScore:
     """A method on a task.
 
     Attributes:
@@ -144,7 +144,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Total:
+class MethodTotal:
     """A method over several tasks.
 
     Attributes:
@@ -163,13 +163,13 @@ class Total:
     reached: int
 
 
-def curves(runs: Runs, against: str = "eval_rollouts", end: float | None = None) -> np.ndarray:
+def curves(runs: ResultRows, against: str = "eval_rollouts", end: float | None = None) -> np.ndarray:
     """pass@1 (S, E) at equal parts of the budget, or of `end`, by straight lines between evaluations."""
     x = np.linspace(0, runs[0]["budget"] if end is None else end, POINTS)
     return np.stack([np.interp(x, run[against], run["pass_1"]) for run in runs])
 
 
-def _at(runs: Runs, against: str, x: float, metric: str = "pass_1") -> np.ndarray:
+def _at(runs: ResultRows, against: str, x: float, metric: str = "pass_1") -> np.ndarray:
     return np.array([np.interp(x, run[against], run[metric]) for run in runs])
 
 
@@ -178,7 +178,7 @@ def within(run: Mapping[str, Any], metric: str) -> float:
     return float(np.interp(run["budget"], run["eval_rollouts"], run[metric]))
 
 
-def task_scores(methods: Mapping[str, Runs]) -> list[Score]:
+def task_scores(methods: Mapping[str, ResultRows]) -> list[MethodScore]:
     """A line for each method of one task, in the order given; the baseline is one of them."""
     budget = float(methods[BASELINE][0]["budget"])
     x = np.linspace(0, budget, POINTS)
@@ -195,7 +195,7 @@ def task_scores(methods: Mapping[str, Runs]) -> list[Score]:
     updates = min(spent[name]["eval_step"] for name in free)
     seconds = min(spent[name]["eval_seconds"] for name in free)
     return [
-        Score(
+        MethodScore(
             method=name,
             seeds=len(runs),
             pass_1=bootstrap(iqm, [_at(runs, "eval_rollouts", budget)]),
@@ -216,7 +216,7 @@ def task_scores(methods: Mapping[str, Runs]) -> list[Score]:
     ]
 
 
-def totals(tasks: Mapping[str, Mapping[str, Runs]]) -> list[Total]:
+def totals(tasks: Mapping[str, Mapping[str, ResultRows]]) -> list[MethodTotal]:
     """A line for each method over all tasks that have runs of it; ratios are to the baseline's of each."""
     names = dict.fromkeys(name for methods in tasks.values() for name in methods)
     found = []
@@ -234,7 +234,7 @@ def totals(tasks: Mapping[str, Mapping[str, Runs]]) -> list[Total]:
 
         ends = [curve[:, -1] for curve in ours]
         found.append(
-            Total(
+            MethodTotal(
                 method=name,
                 tasks=len(on),
                 pass_1=bootstrap(iqm, ends),

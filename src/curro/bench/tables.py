@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from curro.bench.plan import BASELINE, CEILING, FLOOR, METHODS
 from curro.bench.results import WINDOWS, Results
-from curro.bench.search import Found
-from curro.bench.statistics import POINTS, Interval, Runs, Score, Total, curves, task_scores, totals
+from curro.bench.search import SearchedMethod
+from curro.bench.statistics import (
+    POINTS,
+    Interval,
+    MethodScore,
+    MethodTotal,
+    ResultRows,
+    curves,
+    task_scores,
+    totals,
+)
 from curro.bench.tasks import TASKS, pool_of
-from curro.report.drawing import COLOURS, Key, Picture, draw, line
+from curro.report.charts import Chart, Series
+from curro.report.drawing import COLOURS, Picture, picture
 from curro.report.pages import write_page
+from curro.text import slug
 
 
 @dataclass(frozen=True)
-class Sheet:
+class BenchmarkSheet:
     """A table of texts; the first column is the method's name."""
 
     title: str
@@ -32,16 +42,16 @@ class Sheet:
         return head + "".join(f"| {' | '.join(row)} |\n" for row in self.rows)
 
 
-def sheets(results: Results) -> list[Sheet]:
+def sheets(results: Results) -> list[BenchmarkSheet]:
     """All tables that there are results for: all hard pools, all easy ones, each task."""
     tasks = _complete(results.of())
     found = _over_pools(tasks)
     for name, methods in tasks.items():
-        found.append(Sheet(name, SCORE_COLUMNS, tuple(map(score_cells, task_scores(methods)))))
+        found.append(BenchmarkSheet(name, SCORE_COLUMNS, tuple(map(score_cells, task_scores(methods)))))
     return found
 
 
-def searched_sheets(found: Mapping[str, Mapping[str, Found]]) -> list[Sheet]:
+def searched_sheets(found: Mapping[str, Mapping[str, SearchedMethod]]) -> list[BenchmarkSheet]:
     """The same of methods with settings of their own, which each task's table has, and calibration."""
     tasks = _complete(
         {task: {name: one.runs for name, one in methods.items()} for task, methods in found.items()}
@@ -54,11 +64,11 @@ def searched_sheets(found: Mapping[str, Mapping[str, Found]]) -> list[Sheet]:
             setting = (f"{one.setting.prompts}", f"{one.setting.rollouts}", f"x{one.rate:g}")
             cost = (f"{one.tried}", f"{one.seconds / 60:.0f}")
             rows.append((cells[0], *setting, *cells[1:], *cost))
-        sheets.append(Sheet(task, SEARCHED_COLUMNS, tuple(rows)))
+        sheets.append(BenchmarkSheet(task, SEARCHED_COLUMNS, tuple(rows)))
     return sheets + _calibration(tasks)
 
 
-def _calibration(tasks: Mapping[str, Mapping[str, Runs]]) -> list[Sheet]:
+def _calibration(tasks: Mapping[str, Mapping[str, ResultRows]]) -> list[BenchmarkSheet]:
     """Realised over predicted p(1-p) in each tenth of the predictions, by task and method."""
     rows = []
     for task, methods in tasks.items():
@@ -74,10 +84,10 @@ def _calibration(tasks: Mapping[str, Mapping[str, Runs]]) -> list[Sheet]:
                 (f"{name}, {task}", *(f"{r / p:.2f}" for p, r in zip(predicted, realised, strict=True)))
             )
     columns = ("realised over predicted p(1-p)", *(f"{i + 1}" for i in range(TENTHS)))
-    return [Sheet("Calibration, in tenths by prediction", columns, tuple(rows))] if rows else []
+    return [BenchmarkSheet("Calibration, in tenths by prediction", columns, tuple(rows))] if rows else []
 
 
-def _complete(tasks: Mapping[str, Mapping[str, Runs]]) -> dict[str, dict[str, Runs]]:
+def _complete(tasks: Mapping[str, Mapping[str, ResultRows]]) -> dict[str, dict[str, ResultRows]]:
     """Tasks that have runs of the baseline, methods in the order of `METHODS`."""
     return {
         task: {name: methods[name] for name in METHODS if name in methods}
@@ -86,13 +96,13 @@ def _complete(tasks: Mapping[str, Mapping[str, Runs]]) -> dict[str, dict[str, Ru
     }
 
 
-def _over_pools(tasks: Mapping[str, Mapping[str, Runs]]) -> list[Sheet]:
+def _over_pools(tasks: Mapping[str, Mapping[str, ResultRows]]) -> list[BenchmarkSheet]:
     found = []
     for pool in dict.fromkeys(map(pool_of, tasks)):
         pools = {name: methods for name, methods in tasks.items() if pool_of(name) == pool}
         seeds = [len(runs) for methods in pools.values() for runs in methods.values()]
         title = f"All {pool} pools ({', '.join(pools)}), {_seeds(seeds)}"
-        found.append(Sheet(title, TOTAL_COLUMNS, tuple(map(total_cells, totals(pools)))))
+        found.append(BenchmarkSheet(title, TOTAL_COLUMNS, tuple(map(total_cells, totals(pools)))))
     return found
 
 
@@ -108,7 +118,7 @@ SEARCHED_COLUMNS = (
 TENTHS = 10
 
 
-def score_cells(score: Score) -> tuple[str, ...]:
+def score_cells(score: MethodScore) -> tuple[str, ...]:
     """A line of a task's table."""
     return (
         score.method,
@@ -128,7 +138,7 @@ def score_cells(score: Score) -> tuple[str, ...]:
 TOTAL_COLUMNS = ("method", "tasks", "pass@1", "better than uniform", "rollouts to uniform's level", "reached")
 
 
-def total_cells(total: Total) -> tuple[str, ...]:
+def total_cells(total: MethodTotal) -> tuple[str, ...]:
     """A line of the table over several tasks."""
     return (
         total.method,
@@ -172,7 +182,9 @@ def chosen_by() -> Sequence[tuple[str, str]]:
     return [(task.name, f"{task.learning_rate:g}: {task.chosen_by}") for task in TASKS.values()]
 
 
-def write_benchmark(tasks: Mapping[str, Mapping[str, Runs]], sheets: Sequence[Sheet], out: Path) -> Path:
+def write_benchmark(
+    tasks: Mapping[str, Mapping[str, ResultRows]], sheets: Sequence[BenchmarkSheet], out: Path
+) -> Path:
     """Write the page of the runs by task and method, with these tables; returns its path."""
     sections = [{"title": task, "pictures": _pictures(task, methods)} for task, methods in tasks.items()]
     runs = sum(len(of) for methods in tasks.values() for of in methods.values())
@@ -187,7 +199,7 @@ def write_benchmark(tasks: Mapping[str, Mapping[str, Runs]], sheets: Sequence[Sh
     )
 
 
-def _pictures(task: str, methods: Mapping[str, Runs]) -> list[Picture]:
+def _pictures(task: str, methods: Mapping[str, ResultRows]) -> list[Picture]:
     """A picture of each kind for every panel of methods, the baseline and the ceiling in all of them."""
     always = [name for name in (BASELINE, CEILING, FLOOR) if name in methods]
     panels = dict.fromkeys(METHODS[name].panel for name in methods if METHODS[name].panel)
@@ -206,33 +218,28 @@ def _picture(
     title: str,
     caption: str,
     label: str,
-    methods: Mapping[str, Runs],
-    values: Callable[[Runs], tuple[np.ndarray, np.ndarray]],
+    methods: Mapping[str, ResultRows],
+    values: Callable[[ResultRows], tuple[np.ndarray, np.ndarray]],
 ) -> Picture:
-    legend: list[Key] = []
-
-    def paint(axes: Axes) -> None:
-        for i, (name, runs) in enumerate(methods.items()):
-            x, y = values(runs)
-            key = line(axes, x, y.mean(axis=0), i)
-            if len(runs) > 1:
-                error = y.std(axis=0, ddof=1) / np.sqrt(len(runs))
-                low, high = y.mean(axis=0) - error, y.mean(axis=0) + error
-                axes.fill_between(x, low, high, color=COLOURS[key.colour], alpha=0.18, linewidth=0)
-            legend.append(replace(key, name=name))
-        axes.set_xlabel("rollouts")
-        axes.set_ylabel(label)
-
-    name = "-".join("".join(c if c.isalnum() else " " for c in f"{task} {panel} {title}").split())
-    return Picture(f"{title}: {panel}" if panel else title, draw(name.lower(), paint), caption, legend)
+    series = []
+    for i, (name, runs) in enumerate(methods.items()):
+        x, y = values(runs)
+        mean, band = y.mean(axis=0), (None, None)
+        if len(runs) > 1:
+            error = y.std(axis=0, ddof=1) / np.sqrt(len(runs))
+            band = (mean - error, mean + error)
+        series.append(Series(name, mean, x, i % len(COLOURS), "line", *band))
+    whole = f"{title}: {panel}" if panel else title
+    name = slug(f"{task} {panel} {title}").lower()
+    return picture(Chart(name, whole, "lines", series, "rollouts", label, caption))
 
 
-def _accuracy(runs: Runs) -> tuple[np.ndarray, np.ndarray]:
+def _accuracy(runs: ResultRows) -> tuple[np.ndarray, np.ndarray]:
     return np.linspace(0, runs[0]["budget"], POINTS), curves(runs)
 
 
-def _windowed(column: str) -> Callable[[Runs], tuple[np.ndarray, np.ndarray]]:
-    def values(runs: Runs) -> tuple[np.ndarray, np.ndarray]:
+def _windowed(column: str) -> Callable[[ResultRows], tuple[np.ndarray, np.ndarray]]:
+    def values(runs: ResultRows) -> tuple[np.ndarray, np.ndarray]:
         middle = (np.arange(WINDOWS) + 0.5) / WINDOWS * runs[0]["budget"]
         found = np.array([[np.nan if v is None else v for v in run[column]] for run in runs])
         known = ~np.isnan(found).any(axis=0)
@@ -241,7 +248,7 @@ def _windowed(column: str) -> Callable[[Runs], tuple[np.ndarray, np.ndarray]]:
     return values
 
 
-def _out_of_reach(runs: Runs) -> tuple[np.ndarray, np.ndarray]:
+def _out_of_reach(runs: ResultRows) -> tuple[np.ndarray, np.ndarray]:
     middle = (np.arange(WINDOWS) + 0.5) / WINDOWS * runs[0]["budget"]
     counts = np.array([run["selected_warm"] for run in runs], np.float64)
     total = counts.sum(axis=2)

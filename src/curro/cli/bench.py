@@ -17,7 +17,7 @@ from curro.bench.plan import METHODS, Cell, plan
 from curro.bench.tasks import TASKS, read_tasks
 from curro.cli.options import Jobs
 from curro.cli.side_by_side import TrainingRun, jobs_or_cores, run_all
-from curro.cli.terminal import progress_bar, quiet
+from curro.cli.terminal import folder_name, progress_bar, quiet
 from curro.errors import ConfigError
 from curro.runs.folder import RunFolder
 from curro.text import printable
@@ -177,8 +177,7 @@ def _make(
 
 
 def _path(folder: Path, cell: Cell) -> Path:
-    words = "".join(letter if letter.isalnum() else " " for letter in cell.title).split()
-    return folder / "runs" / "-".join(words)
+    return folder / "runs" / folder_name(cell.title)
 
 
 def _show(results: Results, wanted: list[Search], out: Path, console: Console) -> None:

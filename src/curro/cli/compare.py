@@ -10,7 +10,7 @@ import typer
 from curro import registry
 from curro.cli.options import Config, Jobs, all_but, given_values, with_settings
 from curro.cli.side_by_side import RunFailed, TrainingRun, jobs_or_cores, run_all
-from curro.cli.terminal import plain_console, progress_bar, quiet, slug
+from curro.cli.terminal import folder_name, plain_console, progress_bar, quiet
 from curro.errors import ConfigError
 from curro.runs.folder import RunFolder
 from curro.text import printable
@@ -50,7 +50,7 @@ def compare(
     from curro.report import comparison_table, render_comparison, write_comparison
 
     names = curricula or ["uniform", "frontier"]
-    if len({slug(name) for name in names}) < len(names):
+    if len({folder_name(name) for name in names}) < len(names):
         raise ConfigError(
             "a curriculum stands twice in the comparison, or two have one folder's name: name each once"
         )
@@ -62,7 +62,7 @@ def compare(
     runs = {
         (name, seed): TrainingRun(
             f"{name} seed {seed}",
-            out / f"{slug(name)}-seed{seed}",
+            out / f"{folder_name(name)}-seed{seed}",
             [f"--curriculum={name}", f"--seed={seed}", *flags],
         )
         for seed in range(seeds)

@@ -9,7 +9,7 @@ import typer
 
 from curro.cli.options import given_values, with_settings
 from curro.cli.sampling import (
-    Batch,
+    BatchSize,
     Connections,
     ServerAddress,
     Timeout,
@@ -18,7 +18,7 @@ from curro.cli.sampling import (
     sample_all,
     sampler,
 )
-from curro.cli.terminal import plain_console, quiet, slug
+from curro.cli.terminal import folder_name, plain_console, quiet
 from curro.errors import ConfigError
 from curro.training.settings import TrainSettings
 
@@ -52,7 +52,7 @@ def estimate(
         typer.Option("--out", "-o", help="The estimate's folder. [default: estimates/DATA-MODEL]"),
     ] = None,
     top_p: TopP = 1.0,
-    batch: Batch = 64,
+    batch: BatchSize = 64,
     connections: Connections = 64,
     timeout: Timeout = 600.0,
     **given: Any,
@@ -89,7 +89,7 @@ def estimate(
         "reward": scored_by.name, "max_completion_length": sampling.max_new_tokens,
         "temperature": asked.temperature, "top_p": top_p, "seed": None if server else asked.seed,
     }  # fmt: skip
-    name = f"{slug(data)}-{slug(model or str(server_model))}"
+    name = f"{folder_name(data)}-{folder_name(model or str(server_model))}"
     work = sampler(
         str(model or server_model),
         server,

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from curro.cli.options import given_values, with_settings
-from curro.cli.sampling import Batch, Connections, ServerAddress, Timeout, reward_for, sample_all, sampler
-from curro.cli.terminal import plain_console, quiet, slug
+from curro.cli.sampling import BatchSize, Connections, ServerAddress, Timeout, reward_for, sample_all, sampler
+from curro.cli.terminal import folder_name, plain_console, quiet
 from curro.data import PromptSet, load_prompts
 from curro.errors import ConfigError
 from curro.evaluation.suites import SUITES, Suite
@@ -19,7 +19,7 @@ from curro.training.settings import TrainSettings
 
 
 @dataclass(frozen=True)
-class Task:
+class EvaluationTask:
     """A suite, or a data set that stands for one, ready to be sampled."""
 
     name: str
@@ -42,7 +42,7 @@ def task_of(
     chat: bool,
     asked: TrainSettings,
     own: dict[str, Any],
-) -> Task:
+) -> EvaluationTask:
     """The suite of that name, or the data set, with what was asked for in place of its defaults."""
     from curro.evaluation.suites import suite_prompts
 
@@ -65,7 +65,7 @@ def task_of(
         reward, not_asked = asked.reward, []
     values = {"samples": suite.samples, "max_new_tokens": suite.max_new_tokens}
     values |= {"temperature": suite.temperature, "top_p": suite.top_p} | own
-    return Task(name, prompts, reward, **values, groups=_groups(prompts, by), not_asked=not_asked)
+    return EvaluationTask(name, prompts, reward, **values, groups=_groups(prompts, by), not_asked=not_asked)
 
 
 def _askable(name: str, prompts: PromptSet) -> tuple[PromptSet, list[list[str]]]:
@@ -95,7 +95,7 @@ def _groups(prompts: PromptSet, by: str | None) -> list[str]:
     return [str(row.get(by)) for row in prompts]
 
 
-def pass_at_values(text: str | None, tasks: list[Task]) -> list[int]:
+def pass_at_values(text: str | None, tasks: list[EvaluationTask]) -> list[int]:
     most = max(task.samples for task in tasks)
     try:
         ks = sorted({int(k) for k in text.split(",")}) if text else sorted({1, *(t.samples for t in tasks)})
@@ -106,7 +106,7 @@ def pass_at_values(text: str | None, tasks: list[Task]) -> list[int]:
     return ks
 
 
-def in_words(task: Task) -> str:
+def in_words(task: EvaluationTask) -> str:
     left_out = f" ({len(task.not_asked)} not asked)" if task.not_asked else ""
     return (
         f"{len(task.prompts)} problems{left_out} from {task.prompts.source}, {task.samples} samples of each, "
@@ -185,7 +185,7 @@ def evaluate(
         "evaluations"
     ),
     server: ServerAddress = None,
-    batch: Batch = 64,
+    batch: BatchSize = 64,
     connections: Connections = 64,
     timeout: Timeout = 600.0,
     **given: Any,
@@ -220,7 +220,7 @@ def evaluate(
             if any(row.get("before") for row in task.prompts):
                 reward = with_heads(reward)
             folder = EstimateFolder.begin(
-                out / slug(f"{task.name}-{model}"),
+                out / folder_name(f"{task.name}-{model}"),
                 {
                     "data": task.prompts.source, "limit": asked.limit, "prompts": len(task.prompts),
                     "fingerprint": task.prompts.fingerprint, "model": model, "server": server is not None,

@@ -18,7 +18,7 @@ def inspect(
     prompt: Annotated[
         str | None,
         typer.Argument(
-            help="The key or number of a prompt: show its history instead, and its kept rollouts."
+            help="The key or row number of a prompt: show its history instead, and its kept rollouts."
         ),
     ] = None,
     rows: Annotated[int, typer.Option(min=1, help="How many rows of each table to show.")] = 10,
@@ -26,6 +26,9 @@ def inspect(
         Path | None,
         typer.Option(help="Write the whole prompt table to this .csv or .parquet file instead."),
     ] = None,
+    keys: Annotated[
+        bool, typer.Option("--keys", help="Show the prompts' keys in place of the beginnings of their texts.")
+    ] = False,
 ) -> None:
     """Show what a run knows about its prompts.
 
@@ -37,7 +40,7 @@ def inspect(
     if prompt is not None:
         inspect_prompt(RunFolder.open(run), prompt, rows, plain_console())
         return
-    inspect_run(RunFolder.open(run), rows, plain_console(), out)
+    inspect_run(RunFolder.open(run), rows, plain_console(), out, keys=keys)
 
 
 def report(

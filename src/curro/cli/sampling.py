@@ -32,7 +32,7 @@ ServerAddress = Annotated[
 TopP = Annotated[
     float, typer.Option(help="Sample from the most likely tokens whose probabilities add up to this.")
 ]
-Batch = Annotated[int, typer.Option(min=1, help="How many completions go through a local model at once.")]
+BatchSize = Annotated[int, typer.Option(min=1, help="How many completions go through a local model at once.")]
 Connections = Annotated[int, typer.Option(min=1, help="How many requests to make to a server at once.")]
 Timeout = Annotated[float, typer.Option(help="Seconds that a request to a server may take.")]
 

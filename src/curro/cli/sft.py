@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from curro.cli.options import given_values, with_settings
-from curro.cli.terminal import plain_console, progress_bar, quiet, slug
+from curro.cli.terminal import folder_name, plain_console, progress_bar, quiet
 from curro.errors import ConfigError
 from curro.training.settings import TrainSettings
 
@@ -67,7 +67,7 @@ def sft(
         threads=asked.threads,
         seed=asked.seed,
     )
-    folder = out or Path("runs") / f"{slug(asked.data)}-sft" / "model"
+    folder = out or Path("runs") / f"{folder_name(asked.data)}-sft" / "model"
     console = plain_console()
     with progress_bar(console) as bar:
         task = bar.add_task("training", total=None, latest="")

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from curro.errors import ConfigError
+from curro.text import slug
 
 
 def plain_console() -> Console:
@@ -19,16 +20,16 @@ def plain_console() -> Console:
     return Console(markup=False, highlight=False)
 
 
-def slug(text: str) -> str:
+def folder_name(text: str) -> str:
     """A name for a folder, made from the letters and digits of a text.
 
     Raises:
         ConfigError: the text has none.
     """
-    slug = "".join(letter if letter.isalnum() else "-" for letter in text).strip("-")
-    if not slug:
+    name = slug(text)
+    if not name:
         raise ConfigError(f"no folder name can be made from {text!r}: choose one with --out")
-    return slug
+    return name
 
 
 def quiet() -> None:

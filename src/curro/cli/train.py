@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from curro.cli.options import Config, given_values, with_settings
-from curro.cli.terminal import accuracy, describe, plain_console, progress_bar, quiet, slug
+from curro.cli.terminal import accuracy, describe, folder_name, plain_console, progress_bar, quiet
 from curro.errors import ConfigError
 from curro.runs.folder import RunFolder
 from curro.text import printable
@@ -75,7 +75,7 @@ def train(
 
         is_complete = run(prepared, folder, resume=resume is not None, on_step=on_step, say=say)
     for one in advise(read_history(folder)):
-        console.print(printable(f"{one.found} {one.advice}"), style="yellow")
+        console.print(printable(f"{one.problem} {one.advice}"), style="yellow")
     if is_complete:
         console.print(f"done: model, table and report are in {folder.path}")
     else:
@@ -91,7 +91,7 @@ def _settings(config: Path, given: dict[str, Any]) -> TrainSettings:
 def _name(settings: TrainSettings) -> str:
     """The default name of a run's folder."""
     data = settings.data if settings.family is not None else Path(settings.data).name
-    return f"{slug(data)}-{slug(settings.curriculum)}-seed{settings.seed}"
+    return f"{folder_name(data)}-{folder_name(settings.curriculum)}-seed{settings.seed}"
 
 
 def _refuse_others(given: dict[str, Any]) -> None:

@@ -35,8 +35,7 @@ def watch(
     reaches the page; to open it on another one, forward the port (ssh -L 7700:127.0.0.1:7700 SERVER).
     Ctrl-C ends it.
     """
-    from curro.watch.server import WatchServer
-    from curro.watch.watched import WatchedRun
+    from curro.watch.server import WatchedRun, WatchServer
 
     os.nice(10)
     found = [WatchedRun(path, name) for path, name in zip(runs, _names(runs), strict=True)]

@@ -14,7 +14,7 @@ Difficulty = Literal["hard", "easy", "solvable"]
 Kind = Literal["hard", "easy", "solvable", "short"]
 """Of a problem that is drawn: of a difficulty, or short, as half of the demonstrations are."""
 Split = Literal["train", "test"]
-Row = dict[str, Any]
+Problem = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -78,20 +78,20 @@ class Family(ABC):
     easy_problems: ClassVar[dict[str, int]]
 
     @abstractmethod
-    def draw(self, rng: random.Random, kind: Kind) -> Row:
+    def draw(self, rng: random.Random, kind: Kind) -> Problem:
         """One problem, of either split: `prompt`, `answer` and, where the scorer needs it, `metadata`."""
 
     @abstractmethod
-    def worked(self, row: Row, rng: random.Random | None = None) -> str:
+    def worked(self, row: Problem, rng: random.Random | None = None) -> str:
         """The worked answer; with `rng`, one in which every skill fails at its own rate."""
 
     @abstractmethod
-    def score(self, completion: str, row: Row) -> float:
+    def score(self, completion: str, row: Problem) -> float:
         """1.0 if the completion solves the problem, else less, of most families 0.0; no text raises."""
 
     def problems(
         self, n: int, *, seed: int, difficulty: Difficulty = "hard", split: Split = "train"
-    ) -> list[Row]:
+    ) -> list[Problem]:
         """`n` problems with different prompts; the same arguments give the same list.
 
         The splits never overlap, whatever the seeds: a hash of the prompt decides its split.
@@ -109,7 +109,7 @@ class Family(ABC):
             if value not in right:
                 raise ConfigError(f"{what} {value!r} is not one of {', '.join(right)}")
         rng = random.Random(f"{self.name}/{difficulty}/{split}/{seed}")
-        rows: dict[str, Row] = {}
+        rows: dict[str, Problem] = {}
         for _ in range(50 * n + 1000):
             if len(rows) == n:
                 break
@@ -126,7 +126,7 @@ class Family(ABC):
         row = self.practice(rng)
         return row["prompt"], self.worked(row, rng)
 
-    def practice(self, rng: random.Random) -> Row:
+    def practice(self, rng: random.Random) -> Problem:
         """A problem of the training split, short or hard.
 
         Without the short half the warm model does not learn the steps that hard problems are made of.

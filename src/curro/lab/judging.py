@@ -11,7 +11,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cache
 
-from curro.lab.family import Family, Row, Warm
+from curro.lab.family import Family, Problem, Warm
 from curro.prediction.metis.template import Template, read_template
 
 Messages = list[dict[str, str]]
@@ -43,15 +43,15 @@ class JudgingFamily(Family):
     warm: JudgeWarm
 
     @abstractmethod
-    def reliability(self, row: Row) -> float:
+    def reliability(self, row: Problem) -> float:
         """The share of demonstrations that solve the problem."""
 
-    def expected_variance(self, row: Row, skill: float = 1.0) -> float:
+    def expected_variance(self, row: Problem, skill: float = 1.0) -> float:
         """The mean of the variance of a group's rewards (division by n): p (1 - p) (n - 1) / n."""
         p, n = self.reliability(row) ** skill, self.recipe.rollouts_per_prompt
         return p * (1 - p) * (n - 1) / n
 
-    def realised_variance(self, row: Row, rng: random.Random, skill: float = 1.0) -> float:
+    def realised_variance(self, row: Problem, rng: random.Random, skill: float = 1.0) -> float:
         """The variance of the rewards of one group of demonstrations."""
         p, n = self.reliability(row) ** skill, self.recipe.rollouts_per_prompt
         rate = sum(rng.random() < p for _ in range(n)) / n

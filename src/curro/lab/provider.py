@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from curro import lab
-from curro.lab.sampling import EpisodeFamily, Verify, verify_with
+from curro.lab.sampling import EpisodeFamily, VerifyProblems, verify_with
 
 DEFAULT_SIZE = 4000
 
@@ -30,7 +30,7 @@ class Lab:
             size = min(size, family.easy_problems.get(split, size))
         return family.problems(size, seed=0, **options)
 
-    def verify(self, name: str) -> Verify:
+    def verify(self, name: str) -> VerifyProblems:
         return verify_with(lab.family(name.partition("/")[0]))
 
     def environment(self, name: str) -> EpisodeFamily | None:

@@ -12,17 +12,17 @@ import numpy as np
 from curro.environments.environment import EPISODE_REWARD, Episode
 from curro.errors import ConfigError
 from curro.evaluation.sampling import sampled_rewards
-from curro.lab.family import Family, Row
+from curro.lab.family import Family, Problem
 from curro.reward.reward import Reward
 from curro.rollout.engines.engine import SamplingSettings
 
-Verify = Callable[[Sequence[str], Sequence[Row]], list[float | None]]
+VerifyProblems = Callable[[Sequence[str], Sequence[Problem]], list[float | None]]
 
 
-def verify_with(family: Family) -> Verify:
+def verify_with(family: Family) -> VerifyProblems:
     """The family's scores of texts; of episodes, those that its environment gave."""
 
-    def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[float | None]:
+    def verify(completions: Sequence[str], rows: Sequence[Problem]) -> list[float | None]:
         return [
             row[EPISODE_REWARD] if EPISODE_REWARD in row else family.score(completion, row)
             for completion, row in zip(completions, rows, strict=True)
@@ -42,11 +42,11 @@ class EpisodeFamily(Family):
     turn_tokens: ClassVar[int]
 
     @abstractmethod
-    def start(self, row: Row, seed: int) -> Episode:
+    def start(self, row: Problem, seed: int) -> Episode:
         """The problem's environment in its first state."""
 
     @abstractmethod
-    def dialogue(self, row: Row, rng: random.Random | None = None) -> list[str]:
+    def dialogue(self, row: Problem, rng: random.Random | None = None) -> list[str]:
         """Actions and the observations between them; with `rng`, every skill fails at its own rate."""
 
     def demonstration(self, rng: random.Random) -> tuple[str, ...]:
@@ -54,10 +54,10 @@ class EpisodeFamily(Family):
         row = self.practice(rng)
         return row["prompt"], *self.dialogue(row, rng)
 
-    def worked(self, row: Row, rng: random.Random | None = None) -> str:
+    def worked(self, row: Problem, rng: random.Random | None = None) -> str:
         return "".join(self.dialogue(row, rng))
 
-    def score(self, completion: str, row: Row) -> float:
+    def score(self, completion: str, row: Problem) -> float:
         """Text has no score: what is written in one turn was never executed.
 
         Raises:
@@ -69,7 +69,7 @@ class EpisodeFamily(Family):
         )
 
 
-def pass_rates(model: Any, tokenizer: Any, family: Family, rows: Sequence[Row], n: int) -> np.ndarray:
+def pass_rates(model: Any, tokenizer: Any, family: Family, rows: Sequence[Problem], n: int) -> np.ndarray:
     """The mean reward of `n` samples at the recipe's temperature of each row, shape (rows,)."""
     recipe = family.recipe
     return sampled_rewards(

@@ -9,14 +9,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from curro.errors import CurroError
-from curro.report.compare import Row, comparison_table, render_comparison
+from curro.report.compare import Comparison, comparison_table, render_comparison
 from curro.report.inspect import inspect_prompt, inspect_run
 
 if TYPE_CHECKING:
     from curro.report.pages import write_comparison, write_report
 
 __all__ = [
-    "Row",
+    "Comparison",
     "comparison_table",
     "inspect_prompt",
     "inspect_run",

@@ -8,46 +8,49 @@ from dataclasses import dataclass
 import numpy as np
 
 from curro.prediction.quality import rank_correlation
+from curro.report.figures import uniform_signal
 from curro.report.prediction import predictions_of
-from curro.report.waste import uniform_signal
 from curro.runs.reader import LEARNABLE, SOLVED, UNSOLVED, History
 
 RECENT = 256
-"""Groups that are judged: the last of the run. Before so many a run is judged by fewer, but not by..."""
+"""Judge the last 256 groups."""
 
 LEAST = 64
-"""...fewer than this."""
+"""Give no advice before 64 groups."""
 
 MOST_FLAT = 0.7
+"""Share of groups without a gradient from which on most of the work is wasted."""
+
 LEAST_ADMITTED = 0.2
+"""Share of admitted groups below which a gate rejects too much."""
+
 MOST_CUT = 0.25
+"""Share of completions cut at the length limit from which on the limit is too low."""
+
 STRONGER = 1.5
-"""How many times as large as with uniform sampling gradients may be, or the share of groups with a signal."""
+"""How many times the gradients of uniform sampling, or its share of groups with a signal, are a lot."""
 
-RARE = 0.01
-"""The pass rate of a source that is hard but can be learnt."""
-
-ROLLOUTS = 300
-"""Rollouts after which a source of that pass rate has had no reward with a chance of 5%."""
+ENOUGH_ROLLOUTS = 300
+"""Rollouts after which a source of pass rate 1% has had no reward with a chance of 5%."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """Something to look at.
+    """A problem of a run and what to do about it.
 
     Attributes:
-        name: of the rule.
-        found: what is wrong, in a sentence.
+        name: the name of the rule that noticed it.
+        problem: what is wrong, in a sentence.
         advice: what to do.
     """
 
     name: str
-    found: str
+    problem: str
     advice: str
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Assessment:
     """Whether the curriculum works, at a glance.
 
     Attributes:
@@ -60,24 +63,28 @@ class Verdict:
 
 
 def advise(history: History) -> list[Advice]:
-    """What every rule has found; empty for a run in which nothing is wrong."""
-    return [found for rule in RULES if (found := rule(history)) is not None]
+    """The problems that the rules notice; empty for a run in which nothing is wrong."""
+    return [advice for rule in RULES if (advice := rule(history)) is not None]
 
 
-def verdict(history: History) -> Verdict:
+def verdict(history: History) -> Assessment:
     """The share of recent groups with a signal against what uniform sampling would have."""
     recent = _recent(history)
     if recent is None:
-        return Verdict("early", f"Too early to say: {len(history.groups.prompt)} groups are finished.")
+        return Assessment("early", f"Too early to say: {len(history.groups.prompt)} groups are finished.")
     share, uniform = _signal(history, recent)
-    words = f"{share:.0%} of the last {len(recent)} groups had a signal, against an estimated {uniform:.0%}."
+    evidence = (
+        f"{share:.0%} of the last {len(recent)} groups had a signal, against an estimated {uniform:.0%}."
+    )
     deviation = 2 * (share * (1 - share) / len(recent)) ** 0.5
     if share > max(uniform + deviation, 1.1 * uniform):
         often = f", {share / uniform:.1f} times as often as uniform sampling would" if uniform > 0 else ""
-        return Verdict("works", f"The curriculum finds what teaches{often}: {words}")
+        return Assessment("works", f"The curriculum finds what teaches{often}: {evidence}")
     if share < uniform - deviation:
-        return Verdict("behind", f"Uniform sampling would find more that teaches: {words}")
-    return Verdict("level", f"The curriculum finds about as much that teaches as uniform sampling: {words}")
+        return Assessment("behind", f"Uniform sampling would find more that teaches: {evidence}")
+    return Assessment(
+        "level", f"The curriculum finds about as much that teaches as uniform sampling: {evidence}"
+    )
 
 
 def most_flat(history: History) -> Advice | None:
@@ -113,7 +120,7 @@ def rewardless_source(history: History) -> Advice | None:
     for number, name in enumerate(groups.sources):
         rows = groups.source == number
         rollouts = float(size[rows].sum())
-        if rollouts >= ROLLOUTS and not groups.rate[rows].any():
+        if rollouts >= ENOUGH_ROLLOUTS and not groups.rate[rows].any():
             silent.append((name, rollouts))
     if not silent or not groups.rate.any():
         return None
@@ -145,15 +152,15 @@ def gate_rejects(history: History) -> Advice | None:
 
 def bad_predictions(history: History) -> Advice | None:
     """Predictions order prompts worse than chance would."""
-    found = predictions_of(history)
-    if found is None:
+    predictions = predictions_of(history)
+    if predictions is None:
         return None
-    rows = np.flatnonzero(found.explored)[-2 * RECENT :]
+    rows = np.flatnonzero(predictions.explored)[-2 * RECENT :]
     if len(rows) < LEAST:
-        rows = np.flatnonzero(~found.explored)[-2 * RECENT :]
+        rows = np.flatnonzero(~predictions.explored)[-2 * RECENT :]
     if len(rows) < LEAST:
         return None
-    rho = rank_correlation(found.predicted[rows], found.realised[rows])
+    rho = rank_correlation(predictions.predicted[rows], predictions.realised[rows])
     if not rho * (len(rows) - 1) ** 0.5 < -2:
         return None
     return Advice(
@@ -247,20 +254,20 @@ class Headline:
 
 def headlines(history: History) -> list[Headline]:
     """The numbers at the top; those that the run does not have are left out."""
-    found = []
+    shown = []
     for name in history.evaluations:
         values = history.series(name)[1]
         start = f"from {values[0]:.3f}" if len(values) > 1 else ""
-        found.append(Headline(f"{values[-1]:.3f}", f"held-out {name.removeprefix('eval/')}", start))
+        shown.append(Headline(f"{values[-1]:.3f}", f"held-out {name.removeprefix('eval/')}", start))
     rollouts, steps = history.last("rollouts"), history.last("step")
-    found.append(Headline(f"{rollouts:,.0f}", "rollouts", f"in {steps:,.0f} training steps"))
+    shown.append(Headline(f"{rollouts:,.0f}", "rollouts", f"in {steps:,.0f} training steps"))
     signal = history.series("signal_share")[1]
     if len(signal):
-        found.append(Headline(f"{signal.mean():.0%}", "groups with signal", "rewards that vary, whole run"))
+        shown.append(Headline(f"{signal.mean():.0%}", "groups with signal", "rewards that vary, whole run"))
     seconds = history.last("seconds")
     if seconds == seconds:
-        found.append(Headline(duration(seconds), "of training"))
-    return found
+        shown.append(Headline(duration(seconds), "of training"))
+    return shown
 
 
 def duration(seconds: float) -> str:

@@ -1,10 +1,9 @@
-"""Pictures as data: what is shown, for whoever draws it (the report as SVG, the live page in the browser)."""
+"""Pictures as data: what `curro.report.drawing` draws, for pages and for loggers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
@@ -74,10 +73,6 @@ class Chart:
     log: bool = False
     marks: list[Mark] = field(default_factory=list)
 
-    def as_json(self) -> dict[str, Any]:
-        """Plain lists and numbers of five digits; lines thinned, what is not finite None."""
-        return _plain(asdict(self) | {"series": [_plain(asdict(_thinned(one))) for one in self.series]})
-
 
 def thin(x: np.ndarray, y: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, np.ndarray]:
     """At most `points` points: means of neighbours."""
@@ -101,25 +96,3 @@ def time_bins(step: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     width = -(-(step.max() - step.min() + 1) // most)
     bins = (step - step.min()) // width
     return step.min() - 0.5 + width * np.arange(bins.max() + 2), bins
-
-
-def _thinned(series: Series) -> Series:
-    if series.x is None:
-        return series
-    of = {name: getattr(series, name) for name in ("y", "low", "high")}
-    thinned = {name: thin(series.x, values)[1] for name, values in of.items() if values is not None}
-    return Series(
-        series.name, x=thin(series.x, series.x)[0], colour=series.colour, style=series.style, **thinned
-    )
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return [None if v != v or abs(v) == np.inf else float(f"{v:.5g}") for v in value.tolist()]
-    if isinstance(value, float):
-        return None if value != value or abs(value) == np.inf else float(f"{value:.5g}")
-    if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return value

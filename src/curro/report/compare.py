@@ -11,17 +11,17 @@ from rich.table import Table
 from rich.text import Text
 
 from curro.errors import RunError
-from curro.report.rankings import readable
 from curro.runs.folder import RunFolder
 from curro.runs.reader import History, read_history
+from curro.text import readable
 
 METRIC = "eval/pass@1"
 
-Runs = Mapping[str, Sequence[RunFolder | str | os.PathLike[str]]]
+RunsByName = Mapping[str, Sequence[RunFolder | str | os.PathLike[str]]]
 
 
 @dataclass(frozen=True)
-class Row:
+class Comparison:
     """A curriculum of a comparison, over its seeds.
 
     Attributes:
@@ -68,7 +68,7 @@ class Curve:
         return self.values.std(axis=0, ddof=1) / np.sqrt(len(self.values))
 
 
-def comparison_table(runs: Runs) -> list[Row]:
+def comparison_table(runs: RunsByName) -> list[Comparison]:
     """A row for each curriculum, in the order given.
 
     The level is what the first curriculum finally holds. A single evaluation is noisy, and the first
@@ -85,7 +85,7 @@ def comparison_table(runs: Runs) -> list[Row]:
     curves = {name: pool(name, seeds, METRIC, "rollouts") for name, seeds in histories.items()}
     fits = {name: isotonic(curve.mean) for name, curve in curves.items()}
     level = float(next(iter(fits.values()))[-1])
-    rows: list[Row] = []
+    rows: list[Comparison] = []
     first_tokens: float | None = None
     for name, seeds in histories.items():
         finals = np.array([history.last(METRIC) for history in seeds])
@@ -94,7 +94,7 @@ def comparison_table(runs: Runs) -> list[Row]:
         tokens = _tokens_after(seeds, reached)
         first_tokens = first_tokens if rows else tokens
         rows.append(
-            Row(
+            Comparison(
                 name=name,
                 seeds=len(seeds),
                 final=float(finals.mean()),
@@ -117,7 +117,7 @@ def _tokens_after(seeds: Sequence[History], rollouts: float | None) -> float | N
     return None if np.isnan(mean) else float(mean)
 
 
-def read_runs(runs: Runs) -> dict[str, list[History]]:
+def read_runs(runs: RunsByName) -> dict[str, list[History]]:
     """The histories of all runs, each of which has held-out evaluations."""
     if not runs:
         raise RunError("there is nothing to compare: name at least one curriculum with its runs")
@@ -163,7 +163,7 @@ def crossing(x: np.ndarray, y: np.ndarray, level: float) -> float | None:
     return float(x[at - 1] + (x[at] - x[at - 1]) * min((level - y[at - 1]) / (y[at] - y[at - 1]), 1.0))
 
 
-def cells(row: Row) -> tuple[str, ...]:
+def cells(row: Comparison) -> tuple[str, ...]:
     """A row as it is printed, under `columns`."""
     error = "" if row.error is None else f" ± {row.error:.3f}"
     return (
@@ -177,14 +177,14 @@ def cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def columns(rows: Sequence[Row]) -> tuple[str, ...]:
+def columns(rows: Sequence[Comparison]) -> tuple[str, ...]:
     """The titles of `cells`."""
     first = readable(rows[0].name, 40)
     level = f"rollouts to {first}'s level"
     return ("held-out pass@1", "rollouts", level, "fewer", "fewer tokens", "seconds", "seeds")
 
 
-def render_comparison(rows: Sequence[Row]) -> Table:
+def render_comparison(rows: Sequence[Comparison]) -> Table:
     """The comparison for a terminal."""
     least, most = min(row.seeds for row in rows), max(row.seeds for row in rows)
     seeds = "1 seed" if most == 1 else f"{most} seeds" if least == most else f"{least} to {most} seeds"

@@ -17,11 +17,10 @@ from rich.text import Text
 
 from curro.errors import ConfigError, RunError
 from curro.evaluation.estimate_folder import render_bands
-from curro.report.prompt_history import PromptHistory, Rollout, RolloutsReader
-from curro.report.rankings import Ranking, rankings, readable
+from curro.report.prompts import KeptRollout, PromptHistory, Ranking, RolloutsReader, rankings
 from curro.runs.folder import RunFolder
 from curro.runs.reader import Groups, read_history
-from curro.text import printable
+from curro.text import printable, readable
 
 _WIDTH = 60
 
@@ -31,6 +30,8 @@ def inspect_run(
     n: int,
     console: Console,
     out: str | os.PathLike[str] | None = None,
+    *,
+    keys: bool = False,
 ) -> None:
     """Print the prompt table's columns and first n rows, and the n hardest, most informative, regressed.
 
@@ -40,6 +41,7 @@ def inspect_run(
         run: the run, or its folder.
         n: how many prompts of each.
         console: where to print.
+        keys: show the prompts' keys in place of the beginnings of their texts.
         out: write the whole prompt table to this .csv or .parquet file instead.
 
     Raises:
@@ -55,10 +57,10 @@ def inspect_run(
         console.print(Text(f"{table.num_rows} prompts written to {out}"))
         return
     console.print(render_columns(table))
-    console.print(render_rows(table, n))
+    console.print(render_rows(table, n, keys=keys))
     history = read_history(folder)
     for ranking in rankings(history.groups, n):
-        console.print(render_ranking(ranking))
+        console.print(render_ranking(ranking, keys=keys))
     size = folder.config.get("settings", {}).get("rollouts_per_prompt")
     rates = history.groups.rate[history.groups.latest]
     if size and len(rates):
@@ -101,8 +103,11 @@ def render_columns(table: pa.Table) -> Table:
     return shown
 
 
-def render_rows(table: pa.Table, n: int) -> Table:
-    """The first n rows."""
+def render_rows(table: pa.Table, n: int, *, keys: bool = False) -> Table:
+    """The first n rows, with the prompts' texts where the table has them, or their keys."""
+    hidden = "text" if keys and "key" in table.column_names else "key"
+    if hidden in table.column_names and {"key", "text"} <= set(table.column_names):
+        table = table.drop_columns([hidden])
     shown = _table(
         f"The first {min(n, table.num_rows)} prompts",
         [name.replace("_", "\n") for name in table.column_names],
@@ -112,13 +117,15 @@ def render_rows(table: pa.Table, n: int) -> Table:
     return shown
 
 
-def render_ranking(ranking: Ranking) -> Table:
+def render_ranking(ranking: Ranking, *, keys: bool = False) -> Table:
     """A ranking with its rule below."""
-    shown = _table(ranking.title, ("prompt", "visits", "now", "at step", "best", "at step"))
+    shown = _table(ranking.title, ("row", "prompt", "visits", "now", "at step", "best", "at step"))
+    shown.columns[1].justify = "left"
     shown.caption = Text(ranking.rule, style="dim") if ranking.prompts else Text("none", style="dim")
     for prompt in ranking.prompts:
         shown.add_row(
-            Text(readable(prompt.key, _WIDTH)),
+            f"{prompt.number}",
+            Text(readable(prompt.key if keys else prompt.text, _WIDTH)),
             f"{prompt.visits}",
             f"{prompt.rate:.2f}",
             f"{prompt.last_step}",
@@ -171,7 +178,9 @@ def inspect_prompt(folder: RunFolder, prompt: str, n: int, console: Console) -> 
             "its number, as `curro inspect` shows them"
         )
     source = f", from {printable(found.source)}" if found.source else ""
-    console.print(Text(f"{readable(found.key, 400)} (prompt {found.number}{source})", style="bold"))
+    console.print(Text(f"{readable(found.title, 400)} (prompt {found.number}{source})", style="bold"))
+    if found.title != found.key:
+        console.print(Text(f"key {readable(found.key, 400)}", style="dim"))
     if found.text:
         console.print(written(found.text))
     console.print(_visits(found, n))
@@ -218,7 +227,7 @@ def _visits(found: PromptHistory, n: int) -> Table:
     return table
 
 
-def _facts(step: int, rollout: Rollout) -> Text:
+def _facts(step: int, rollout: KeptRollout) -> Text:
     reward = "no reward" if rollout.reward is None else f"reward {rollout.reward:g}"
     parts = [f"step {step}", reward]
     parts += [] if rollout.tokens is None else [f"{rollout.tokens} tokens"]

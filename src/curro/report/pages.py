@@ -16,7 +16,7 @@ from curro.report.charts import Chart, Mark, Series, trailing_mean
 from curro.report.compare import (
     METRIC,
     Curve,
-    Runs,
+    RunsByName,
     cells,
     columns,
     comparison_table,
@@ -25,12 +25,13 @@ from curro.report.compare import (
     pool,
     read_runs,
 )
-from curro.report.drawing import picture
+from curro.report.drawing import picture, style_sheet
 from curro.report.figures import STEP
-from curro.report.rankings import rankings, readable
+from curro.report.prompts import rankings
 from curro.report.sections import sections
 from curro.runs.folder import RunFolder
 from curro.runs.reader import History, read_history
+from curro.text import readable
 
 _ENVIRONMENT = jinja2.Environment(
     loader=jinja2.PackageLoader("curro.report"),
@@ -40,6 +41,7 @@ _ENVIRONMENT = jinja2.Environment(
     lstrip_blocks=True,
 )
 _ENVIRONMENT.filters["readable"] = readable
+_ENVIRONMENT.globals["style_sheet"] = style_sheet
 
 
 def write_page(template: str, path: Path, **content: Any) -> Path:
@@ -98,7 +100,7 @@ def write_evaluation(path: Path, sheets: Sequence[Sheet], settings: Sequence[tup
     return write_page("evaluation.html", path, title=title, sheets=sheets, settings=settings)
 
 
-def write_comparison(runs: Runs, out: str | os.PathLike[str]) -> Path:
+def write_comparison(runs: RunsByName, out: str | os.PathLike[str]) -> Path:
     """Write one page for several curricula, like `write_report`'s.
 
     Args:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from curro import theory
-from curro.report import figures, waste
+from curro.report import figures
 from curro.report.charts import Chart, Series, time_bins
 from curro.report.figures import QUARTERS, SPANS, STEP, lines
 from curro.report.prediction import calibration, rank_correlations
@@ -127,8 +127,8 @@ def sections(history: History) -> list[tuple[str, list[Chart]]]:
         "Learning": [
             figures.outcomes(history),
             figures.held_out(history, "rollouts"),
-            waste.without_gradient(history),
-            waste.tokens_without_gradient(history),
+            figures.without_gradient(history),
+            figures.tokens_without_gradient(history),
             figures.smoothed(history, "reward", "Mean reward of the training rollouts"),
             figures.smoothed(history, "signal_share", "Share of groups with signal"),
             figures.held_out(history, "step"),
@@ -138,8 +138,8 @@ def sections(history: History) -> list[tuple[str, list[Chart]]]:
             figures.chosen_rates(history),
             figures.success_histogram(history),
             learnability(history),
-            waste.coverage(history),
-            waste.visits(history),
+            figures.coverage(history),
+            figures.visits(history),
             *_pools(history),
             figures.moves(history),
         ],
@@ -149,7 +149,7 @@ def sections(history: History) -> list[tuple[str, list[Chart]]]:
             source_rates(history),
             reward_streaks(history),
             figures.signal_ratio(history),
-            waste.returns(history),
+            figures.returns(history),
             figures.metric(
                 history,
                 {"posterior/half_life": ""},
@@ -159,7 +159,7 @@ def sections(history: History) -> list[tuple[str, list[Chart]]]:
             ),
         ],
         "How batches were filled": [
-            waste.rejected(history),
+            figures.rejected(history),
             figures.metric(
                 history, {"fill/draws": ""}, "Draws for a batch", "Until it was full of admitted groups."
             ),

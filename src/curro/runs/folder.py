@@ -5,7 +5,8 @@
                       evaluation is not counted), `reward`, `signal_share`, all of `Curriculum.metrics()`, and
                       `eval/pass@k` on steps with an evaluation
     groups.jsonl      a line a finished group: `step`, `prompt`, `key`, `reason`, `mean`, `variance`,
-                      `admitted`, `rollouts`; where they are known the prompt's `source`, the rollouts'
+                      `admitted`, `rollouts`; where they are known the beginning of the prompt's `text`, its
+                      `source`, the rollouts'
                       `tokens` together and how many were `cut` at the length limit; and where the method
                       predicts one of `PREDICTED`, null without a prediction
     rollouts.jsonl    where rollouts are kept, a line a group: `step`, `prompt`, the prompt's `text`, and

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ import pyarrow as pa
 from curro.errors import RunError
 from curro.prompts import PromptTable
 from curro.runs.folder import PREDICTED, RunFolder
-from curro.storage.json_lines import BLOCK, Block, GrowingFile, line_starts, parse_columns
+from curro.storage.json_lines import BLOCK, Block, GrowingFile, as_object, line_starts, parse_columns
 
 
 class GrowingColumns:
@@ -109,12 +108,19 @@ class Groups:
 
     def key(self, row: int) -> str:
         """The key of a group's prompt, from the group's line; its number where the line is gone."""
+        return str(self._line(row).get("key", f"prompt {self.prompt[row]}"))
+
+    def text(self, row: int) -> str:
+        """The beginning of a group's prompt, from the group's line; its key where the line has none."""
+        return str(self._line(row).get("text") or self.key(row))
+
+    def _line(self, row: int) -> dict[str, Any]:
         try:
             with self.path.open("rb") as file:
                 file.seek(int(self.line[row]))
-                return str(json.loads(file.readline())["key"])
-        except (OSError, ValueError, LookupError, TypeError):
-            return f"prompt {self.prompt[row]}"
+                return as_object(file.readline())
+        except (OSError, ValueError):
+            return {}
 
 
 @dataclass(frozen=True)

@@ -133,6 +133,7 @@ class RunWriter:
                     "step": step,
                     "prompt": prompt,
                     "key": table.key(prompt),
+                    **_text(table, prompt),
                     "reason": int(reasons_P[i]),
                     "mean": means[i] if count[i] else np.nan,
                     "variance": verdict.informativeness[i],
@@ -213,6 +214,11 @@ def spread(rewards_G: np.ndarray, n: int) -> list[int]:
     order = np.argsort(rewards_G, kind="stable")
     places = np.linspace(0, len(order) - 1, min(n, len(order))).round().astype(np.int64)
     return sorted(order[np.unique(places)].tolist())
+
+
+def _text(table: PromptTable, prompt: int) -> dict[str, str]:
+    text = table.text(prompt)
+    return {"text": text} if text else {}
 
 
 def _source(table: PromptTable, prompt: int) -> dict[str, str]:

@@ -1,18 +1,161 @@
-"""The server of the live page: the standard library's, on this machine alone."""
+"""The live page of runs: what it shows of each, and its server, which this machine alone can reach.
+
+A `WatchedRun` reads a run's files as they grow. `WatchServer` answers the page, which asks every other second
+for what is new and gets texts, numbers and the pictures that `curro.report.drawing` draws.
+"""
 
 from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
+
+from curro.errors import RunError
+from curro.report.advice import advise, headlines, verdict
 from curro.report.charts import Chart, Series, trailing_mean
-from curro.runs.reader import History
-from curro.watch.watched import WatchedRun
+from curro.report.drawing import live_picture, style_sheet
+from curro.report.prompts import PromptHistory, RolloutsReader, rankings
+from curro.report.sections import sections
+from curro.runs.folder import RunFolder
+from curro.runs.reader import History, RunReader
+from curro.storage.json_lines import BLOCK
+from curro.text import printable, slug
+
+PROMPTS = 12
+"""Of each ranking."""
+
+FIRST = BLOCK // 8
+"""Bytes that are read before the first picture."""
+
+KEY = 200
+"""Characters of a key that are shown."""
+
+
+class WatchedRun:
+    """Reads one run's files, and says what the page shows of it.
+
+    Attributes:
+        name: what the page calls it.
+        error: why it cannot be read, in a sentence; empty where it can.
+    """
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path, self.name, self.error = path, name, ""
+        self._lock = threading.Lock()
+        self._reader: RunReader | None = None
+        self._rollouts: RolloutsReader | None = None
+        self._answer: dict[str, Any] = {}
+        self._answer_again = 0.0
+        self._answering = threading.Lock()
+
+    def advance(self) -> bool:
+        """Read a block more; whether there is more to read now."""
+        with self._lock:
+            try:
+                if self._reader is None:
+                    folder = RunFolder.open(self.path)
+                    self._reader = RunReader(folder)
+                    self._rollouts = RolloutsReader(folder.rollouts_file)
+                more = self._reader.advance(BLOCK if self._reader.version else FIRST)
+                assert self._rollouts is not None
+                more = self._rollouts.advance() or more
+            except (RunError, OSError) as error:
+                self.error, more = printable(str(error)), False
+            else:
+                self.error = ""
+            return more
+
+    @property
+    def version(self) -> int:
+        """Grows when there is something new to show."""
+        if self._reader is None or self._rollouts is None:
+            return -1
+        return self._reader.version + self._rollouts.version
+
+    def history(self) -> History | None:
+        """The run so far; None before its first line."""
+        with self._lock:
+            return self._reader.history() if self._reader and self._reader.lines else None
+
+    def summary(self) -> dict[str, Any]:
+        """A line of the list of runs."""
+        left = sum(one.left for one in (self._reader, self._rollouts) if one is not None)
+        return {"name": self.name, "error": self.error, "version": self.version, "left": left}
+
+    def content(self) -> dict[str, Any]:
+        """All that the page shows of the run.
+
+        What costs seconds is made anew after twenty times as many at the earliest, so that a page of a long
+        run takes no more than a twentieth of a core from it.
+        """
+        with self._answering:
+            if self._answer.get("version") != self.version and time.monotonic() >= self._answer_again:
+                self._answer = self._made()
+            return {**self.summary(), **self._answer}
+
+    def _made(self) -> dict[str, Any]:
+        version = self.version
+        history = self.history()
+        if history is None:
+            return {"waiting": True}
+        begun = time.thread_time()
+        answer = {
+            "version": version,
+            "method": history.method,
+            "step": history.last("step"),
+            "steps": history.config.get("steps"),
+            "verdict": asdict(verdict(history)),
+            "advice": [asdict(one) for one in advise(history)],
+            "headlines": [asdict(one) for one in headlines(history)],
+            "sections": [
+                {"title": title, "charts": [live_picture(chart) for chart in charts]}
+                for title, charts in sections(history)
+            ],
+            "rankings": [_ranking(one) for one in rankings(history.groups, PROMPTS)],
+            "kept": self._rollouts is not None and len(self._rollouts) > 0,
+        }
+        seconds = time.thread_time() - begun
+        self._answer_again = time.monotonic() + 20 * seconds
+        return {**answer, "seconds": round(seconds, 3)}
+
+    def prompt(self, number: int) -> dict[str, Any] | None:
+        """The history of one prompt, with the rollouts that were kept; None for one that was never drawn."""
+        history = self.history()
+        if history is None or self._rollouts is None:
+            return None
+        with self._lock:
+            visited = PromptHistory.of(history.groups, number, self._rollouts)
+        if visited is None:
+            return None
+        return visited.as_json() | {"chart": _visit_rates(visited) if len(visited.visits) > 1 else None}
+
+
+def _visit_rates(visited: PromptHistory) -> dict[str, Any]:
+    """The picture of a prompt's success rates."""
+    step, rate = (
+        np.array([float(value) for value in column])
+        for column in zip(*((visit.step, visit.rate) for visit in reversed(visited.visits)), strict=True)
+    )
+    series = [Series("", rate, step, style="points")]
+    title = "Success rate at each visit"
+    return live_picture(Chart("prompt-rates", title, "lines", series, "training step", y_range=(0, 1)))
+
+
+def _ranking(ranking: Any) -> dict[str, Any]:
+    found = asdict(ranking)
+    for prompt in found["prompts"]:
+        prompt |= {name: printable(prompt[name][:KEY]) for name in ("key", "text")}
+    return found
+
 
 _PICTURES = (
     ("eval/pass@1", "Held-out pass@1 against rollouts", False),
@@ -27,7 +170,7 @@ def side_by_side(runs: Sequence[WatchedRun]) -> dict[str, Any]:
     charts = [_chart(found, *picture) for picture in _PICTURES]
     return {
         "version": sum(run.version for run in runs),
-        "charts": [chart.as_json() for chart in charts if chart],
+        "charts": [live_picture(chart) for chart in charts if chart],
     }
 
 
@@ -39,10 +182,9 @@ def _chart(runs: list[tuple[str, History]], metric: str, title: str, smooth: boo
             curve = trailing_mean(y, 20) if smooth else y
             series.append(Series(name, curve, x, i % 7, "line" if smooth else "points"))
     caption = "Mean of the last twenty steps." if smooth else ""
-    slug = metric.replace("/", "-").replace("@", "-")
-    return (
-        Chart(f"all-{slug}", title, "lines", series, "training rollouts", caption=caption) if series else None
-    )
+    if not series:
+        return None
+    return Chart(f"all-{slug(metric)}", title, "lines", series, "training rollouts", caption=caption)
 
 
 HOST = "127.0.0.1"
@@ -53,7 +195,7 @@ _STATIC = {
     "/": ("page.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
-    "/charts.js": ("charts.js", "text/javascript; charset=utf-8"),
+    "/figure.js": ("figure.js", "text/javascript; charset=utf-8"),
 }
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -145,6 +287,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(403, b"this page is for its own machine alone\n", "text/plain")
             return
         asked = urlsplit(self.path)
+        if asked.path == "/charts.css":
+            self._send(200, style_sheet().encode(), "text/css; charset=utf-8")
+            return
         if asked.path in _STATIC:
             name, kind = _STATIC[asked.path]
             self._send(200, (files("curro.watch") / "page" / name).read_bytes(), kind)

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from curro.lab.families.gym import GymFamily, unreliable
-from curro.lab.family import Kind, Recipe, Row, Warm
+from curro.lab.family import Kind, Problem, Recipe, Warm
 
 EASY = 0.72
 """Easy are the sums that so large a share of demonstrations solves: 796 of up to 4 terms."""
@@ -40,7 +40,7 @@ class ChainSum(GymFamily):
     warm = Warm(width=64, layers=2, steps=800, batch=64, learning_rate=5e-3)
     easy_problems: ClassVar[dict[str, int]] = {"train": 600, "test": 150}
 
-    def draw(self, rng: random.Random, kind: Kind) -> Row:
+    def draw(self, rng: random.Random, kind: Kind) -> Problem:
         while True:
             row = super().draw(rng, kind)
             total, steps = self.start(row["metadata"])

@@ -7,7 +7,7 @@ import random
 from functools import cache
 from typing import ClassVar
 
-from curro.lab.family import Family, Kind, Recipe, Row, Warm
+from curro.lab.family import Family, Kind, Problem, Recipe, Warm
 from curro.lab.judging import JudgeWarm, JudgingFamily
 
 LETTERS = "abcdefghijklmnop"
@@ -32,7 +32,7 @@ class Chains(Family):
     warm = Warm(width=64, layers=2, steps=700, batch=128, learning_rate=5e-3)
     easy_problems: ClassVar[dict[str, int]] = {"train": 600, "test": 150}
 
-    def draw(self, rng: random.Random, kind: Kind) -> Row:
+    def draw(self, rng: random.Random, kind: Kind) -> Problem:
         if kind == "easy":
             letters = rng.choice(_easy())
         else:
@@ -40,7 +40,7 @@ class Chains(Family):
         row = {"prompt": f"{rng.randrange(10)}{letters}="}
         return {**row, "answer": self.worked(row)}
 
-    def worked(self, row: Row, rng: random.Random | None = None) -> str:
+    def worked(self, row: Problem, rng: random.Random | None = None) -> str:
         digit, steps = int(row["prompt"][0]), ""
         for letter in row["prompt"][1:-1]:
             digit = MAPS[letter][digit]
@@ -49,7 +49,7 @@ class Chains(Family):
             steps += str(digit)
         return steps
 
-    def score(self, completion: str, row: Row) -> float:
+    def score(self, completion: str, row: Problem) -> float:
         return float(completion.strip() == row["answer"])
 
 
@@ -75,7 +75,7 @@ class ChainsJudge(Chains, JudgingFamily):
     describe = "chains, with a warm model that predicts the variance of its rewards, for METIS"
     warm = JudgeWarm(width=64, layers=2, steps=700, batch=128, learning_rate=5e-3, judgments=32)
 
-    def reliability(self, row: Row) -> float:
+    def reliability(self, row: Problem) -> float:
         return math.prod(1 - ERROR_RATES[letter] for letter in row["prompt"][1:-1])
 
 
@@ -113,7 +113,7 @@ class ChainsShare(Chains):
     describe = "chains, rewarded by the share of right digits: a reward between 0 and 1"
     checkpoint = "chains"
 
-    def score(self, completion: str, row: Row) -> float:
+    def score(self, completion: str, row: Problem) -> float:
         given, answer = completion.strip(), row["answer"]
         right = sum(a == b for a, b in zip(given, answer, strict=False))
         return right / max(len(given), len(answer))

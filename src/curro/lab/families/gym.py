@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
-from curro.lab.family import Family, Kind, Row
+from curro.lab.family import Family, Kind, Problem
 
 
 class GymFamily(Family):
@@ -49,7 +49,7 @@ class GymFamily(Family):
     def mistakes(self) -> dict[Hashable, tuple[float, int]]:
         """How often a demonstration gets each skill wrong, and how much too high its total is then."""
 
-    def draw(self, rng: random.Random, kind: Kind) -> Row:
+    def draw(self, rng: random.Random, kind: Kind) -> Problem:
         # The data set seeds its problem i with seed + i, so its size is no bound.
         settings = self.settings["short" if kind == "easy" else kind]
         entry = _create(self.data_set, **settings)[rng.randrange(2**48)]
@@ -57,7 +57,7 @@ class GymFamily(Family):
         row = {"prompt": entry["question"], "answer": entry["answer"], "metadata": kept}
         return self._with(row, rng.choice(self.easy())) if kind == "easy" else row
 
-    def _with(self, row: Row, other: dict[str, Any]) -> Row:
+    def _with(self, row: Problem, other: dict[str, Any]) -> Problem:
         """The problem with other steps: reasoning-gym has no setting that keeps to some skills."""
         total, steps = self.start(other)
         for step in steps:
@@ -65,7 +65,7 @@ class GymFamily(Family):
         prompt = row["prompt"].replace(self.phrase(row["metadata"]), self.phrase(other))
         return {"prompt": prompt, "answer": str(total), "metadata": row["metadata"] | other}
 
-    def worked(self, row: Row, rng: random.Random | None = None) -> str:
+    def worked(self, row: Problem, rng: random.Random | None = None) -> str:
         total, steps = self.start(row["metadata"])
         written = []
         for step in steps:
@@ -77,7 +77,7 @@ class GymFamily(Family):
             written.append(f" {total:0{self.digits}}")
         return "".join(written)
 
-    def score(self, completion: str, row: Row) -> float:
+    def score(self, completion: str, row: Problem) -> float:
         words = completion.split()
         if not words:
             return 0.0

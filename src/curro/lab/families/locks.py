@@ -8,7 +8,7 @@ from functools import cache
 from itertools import pairwise
 from typing import ClassVar
 
-from curro.lab.family import Kind, Recipe, Row, Warm
+from curro.lab.family import Kind, Problem, Recipe, Warm
 from curro.lab.sampling import EpisodeFamily
 
 LETTERS = "abcdefghijklmnopqrst"
@@ -82,7 +82,7 @@ class Locks(EpisodeFamily):
     warm = Warm(width=64, layers=2, steps=700, batch=64, learning_rate=5e-3)
     easy_problems: ClassVar[dict[str, int]] = {"train": 1000, "test": 250}
 
-    def draw(self, rng: random.Random, kind: Kind) -> Row:
+    def draw(self, rng: random.Random, kind: Kind) -> Problem:
         if kind == "easy":
             path = rng.choice(rng.choice(_easy()))
         else:
@@ -102,11 +102,11 @@ class Locks(EpisodeFamily):
             "metadata": {"panels": panels},
         }
 
-    def start(self, row: Row, seed: int) -> Lock:
+    def start(self, row: Problem, seed: int) -> Lock:
         told, letter = row["prompt"].split(":")
         return Lock(int(told[-1]), letter, row["metadata"]["panels"])
 
-    def dialogue(self, row: Row, rng: random.Random | None = None) -> list[str]:
+    def dialogue(self, row: Problem, rng: random.Random | None = None) -> list[str]:
         lock = self.start(row, 0)
         said = []
         letter: str | None = lock.letter

@@ -9,7 +9,7 @@ import string
 from functools import cache
 from typing import Any, ClassVar
 
-from curro.lab.family import Family, Kind, Recipe, Row, Warm
+from curro.lab.family import Family, Kind, Problem, Recipe, Warm
 
 UNKNOWN = "eo"
 """Letters that every demonstration gets wrong: words with them are out of the warm model's reach."""
@@ -51,7 +51,7 @@ class SpellBackward(Family):
     difficulties: ClassVar[tuple[str, ...]] = ("hard", "easy", "solvable")
     easy_problems: ClassVar[dict[str, int]] = {"train": 950, "test": 200}
 
-    def draw(self, rng: random.Random, kind: Kind) -> Row:
+    def draw(self, rng: random.Random, kind: Kind) -> Problem:
         lengths = LENGTHS["short" if kind == "short" else "hard"]
         data_set = _easy() if kind == "easy" else _data_set(*lengths)
         entry = data_set[rng.randrange(2**40)]
@@ -63,7 +63,7 @@ class SpellBackward(Family):
             "metadata": {"source_dataset": "spell_backward"},
         }
 
-    def worked(self, row: Row, rng: random.Random | None = None) -> str:
+    def worked(self, row: Problem, rng: random.Random | None = None) -> str:
         if rng is None:
             return row["answer"]
         return "".join(
@@ -71,7 +71,7 @@ class SpellBackward(Family):
             for letter in row["answer"]
         )
 
-    def score(self, completion: str, row: Row) -> float:
+    def score(self, completion: str, row: Problem) -> float:
         scored = _data_set(*LENGTHS["hard"]).score_answer(completion.strip(), {"answer": row["answer"]})
         return float(scored == 1.0)
 

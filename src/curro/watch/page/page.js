@@ -1,6 +1,6 @@
 // The live page: asks the server for what is new, and shows it. Texts of a run are hostile: textContent alone.
 
-import {Figure, element, short} from "/charts.js";
+import {Figure, element} from "/figure.js";
 
 const EVERY = 2000;
 const MOST_TEXT = 20000;
@@ -39,7 +39,7 @@ function showRuns(runs) {
   const tabs = get("runs");
   if (runs.length < 2) return;
   while (tabs.children.length < runs.length) {
-    const number = tabs.children.length, tab = element("button", {role: "tab", class: `c${number % 7}`});
+    const number = tabs.children.length, tab = element("button", {role: "tab", class: `s${number % 7}`});
     tab.append(element("span"));
     tab.addEventListener("click", () => { chosen = number; known = -1; refresh(); });
     tabs.append(tab);
@@ -53,7 +53,7 @@ function showRuns(runs) {
 function show(run) {
   const live = get("live");
   live.className = run.error ? "lost" : "fresh";
-  live.textContent = run.error || (run.left ? `reading, ${short(run.left)}B left` : "live");
+  live.textContent = run.error || (run.left ? `reading, ${Math.ceil(run.left / 1e6)} MB left` : "live");
   get("name").textContent = run.name;
   document.title = `${run.name} · curro`;
   if (run.waiting) {
@@ -69,7 +69,7 @@ function show(run) {
   get("headlines").replaceChildren(...run.headlines.map(headline));
   get("advice").replaceChildren(...run.advice.map(one => {
     const card = element("div", {class: "advice", "data-rule": one.name});
-    card.append(element("p", {}, one.found), element("p", {}, one.advice));
+    card.append(element("p", {}, one.problem), element("p", {}, one.advice));
     return card;
   }));
   showSections(run.sections);
@@ -116,14 +116,15 @@ function showRankings({rankings, kept}) {
     if (!prompts.length) scroll.append(element("p", {class: "soft"}, "none"));
     else scroll.append(table);
     const head = table.createTHead().insertRow();
-    for (const name of ["prompt", "visits", "now", "best", "at step"]) head.append(element("th", {}, name));
+    for (const name of ["prompt", "row", "visits", "now", "best", "at step"]) head.append(element("th", {}, name));
     const body = table.createTBody();
     for (const prompt of prompts) {
       const row = body.insertRow(), open = element("button", {"data-prompt": prompt.number});
-      open.append(element("bdi", {}, visible(prompt.key)));
+      open.append(element("bdi", {}, visible(prompt.text)));
+      open.title = `key ${visible(prompt.key)}`;
       open.addEventListener("click", () => openPrompt(prompt.number));
       row.insertCell().append(open);
-      for (const text of [prompt.visits, prompt.rate.toFixed(2), prompt.best.toFixed(2), prompt.last_step])
+      for (const text of [prompt.number, prompt.visits, prompt.rate.toFixed(2), prompt.best.toFixed(2), prompt.last_step])
         row.insertCell().textContent = text;
     }
     return card;
@@ -143,16 +144,14 @@ async function openPrompt(number) {
 
 function showPrompt(content, prompt) {
   const title = element("h2", {id: "prompt-key"});
-  title.append(element("bdi", {}, visible(prompt.key)));
-  const facts = [`prompt ${prompt.number}`, prompt.source, `${prompt.count} visit${prompt.count === 1 ? "" : "s"}`];
+  title.append(element("bdi", {}, visible(prompt.title)));
+  const facts = [`row ${prompt.number}`, prompt.title === prompt.key ? "" : `key ${visible(prompt.key)}`, prompt.source, `${prompt.count} visit${prompt.count === 1 ? "" : "s"}`];
   content.replaceChildren(title, element("p", {class: "soft"}, facts.filter(Boolean).join(" · ")));
   if (prompt.text) content.append(written(prompt.text));
-  if (prompt.visits.length > 1) {
-    const figure = new Figure(), visits = [...prompt.visits].reverse();
+  if (prompt.chart) {
+    const figure = new Figure();
     content.append(figure.node);
-    figure.show({name: "prompt-rates", title: "Success rate at each visit", kind: "lines", caption: "", edges: null, ticks: null,
-      x_label: "training step", y_range: [0, 1], log: false, marks: [],
-      series: [{name: "", style: "points", colour: 0, low: null, high: null, x: visits.map(one => one.step), y: visits.map(one => one.rate)}]});
+    figure.show(prompt.chart);
   }
   prompt.visits.forEach((visit, i) => {
     const group = element("details"), head = element("summary", {}, `step ${visit.step} `);

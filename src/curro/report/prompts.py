@@ -1,4 +1,4 @@
-"""One prompt's visits, and the rollouts that were kept of them."""
+"""The prompts worth a look: the hardest, the most informative, the regressed, the just learnt."""
 
 from __future__ import annotations
 
@@ -11,9 +11,99 @@ import numpy as np
 import pyarrow as pa
 
 from curro.report.figures import reason_name
-from curro.runs.reader import Groups, GrowingColumns
+from curro.runs.reader import LEARNABLE, UNSOLVED, Groups, GrowingColumns
 from curro.storage.json_lines import BLOCK, GrowingFile, line_starts, parse_columns
 from curro.text import printable
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A prompt of a ranking.
+
+    Attributes:
+        number: the prompt's in the data set.
+        key: the data set's key.
+        text: the beginning of the prompt; its key where the run does not know the text.
+        visits: how many of its groups were finished.
+        rate: the success rate of its latest group.
+        best: the highest success rate of any of its groups.
+        best_step: the training step of that group.
+        last_step: the training step of the latest.
+    """
+
+    number: int
+    key: str
+    text: str
+    visits: int
+    rate: float
+    best: float
+    best_step: int
+    last_step: int
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """A title, one sentence on what is in it, and its prompts, best placed first."""
+
+    title: str
+    rule: str
+    prompts: list[Ranked]
+
+
+def rankings(groups: Groups, n: int) -> list[Ranking]:
+    """The first n prompts of each of the four rankings."""
+    rows = np.flatnonzero(groups.latest)
+    prompts, rate, last = groups.prompt[rows], groups.rate[rows], groups.step[rows]
+    before = groups.state[np.maximum(groups.earlier[rows], 0)]
+    size = int(prompts.max()) + 1 if len(prompts) else 0
+    visits = np.bincount(groups.prompt, minlength=size)[prompts]
+    # the last assignment of a prompt wins: its best group, of equals the latest
+    best_row = np.zeros(size, np.int64)
+    order = np.argsort(groups.rate, kind="stable")
+    best_row[groups.prompt[order]] = order
+    best, best_step = groups.rate[best_row[prompts]], groups.step[best_row[prompts]]
+
+    def take(keep: np.ndarray, *by: np.ndarray) -> list[Ranked]:
+        inside = np.flatnonzero(keep)
+        top = inside[np.lexsort([values[inside] for values in reversed(by)])][:n]
+        return [
+            Ranked(
+                int(prompts[i]),
+                groups.key(rows[i]),
+                groups.text(rows[i]),
+                int(visits[i]),
+                float(rate[i]),
+                float(best[i]),
+                int(best_step[i]),
+                int(last[i]),
+            )
+            for i in top
+        ]
+
+    return [
+        Ranking(
+            "Hardest",
+            "The lowest best success rate; of equals the most visited.",
+            take(best < 0.5, best, -visits),
+        ),
+        Ranking(
+            "Most informative",
+            "The largest reward variance in the latest group; of equals the latest visited.",
+            take(groups.state[rows] == LEARNABLE, -groups.variance[rows], -last),
+        ),
+        Ranking(
+            "Regressed",
+            "At least half succeeded in an earlier group, fewer in the latest; by the size of the fall. "
+            "Single groups are noisy: a small fall may be chance.",
+            take((best >= 0.5) & (rate < 0.5), rate - best, -last),
+        ),
+        Ranking(
+            "Just learnt",
+            "At least half succeed now, and all failed in the group before; the latest first.",
+            take((rate >= 0.5) & (groups.earlier[rows] >= 0) & (before == UNSOLVED), -last, -rate),
+        ),
+    ]
+
 
 VISITS, KEPT = 200, 20
 """The most visits, and the most groups of kept rollouts, of a prompt's history: the latest."""
@@ -24,7 +114,7 @@ _TYPES = {"step": pa.int64(), "prompt": pa.int64()}
 
 
 @dataclass(frozen=True)
-class Rollout:
+class KeptRollout:
     """One completion; `text` is what a model wrote, hostile."""
 
     text: str
@@ -53,7 +143,7 @@ class Visit:
     reason: str
     is_admitted: bool
     predicted: dict[str, float]
-    rollouts: list[Rollout]
+    rollouts: list[KeptRollout]
 
 
 @dataclass(frozen=True)
@@ -63,12 +153,14 @@ class PromptHistory:
     Attributes:
         number, key: the prompt's.
         source: empty where it has none.
+        title: the beginning of the prompt; its key where the run does not know the text.
         text: the prompt as the model read it, from the kept rollouts; empty where none were kept.
         count: how many visits there were in all.
     """
 
     number: int
     key: str
+    title: str
     source: str
     text: str
     count: int
@@ -85,6 +177,7 @@ class PromptHistory:
         return cls(
             number,
             groups.key(rows[-1]),
+            groups.text(rows[-1]),
             groups.sources[source] if source >= 0 else "",
             str(next(reversed(lines.values()), {}).get("text", "")),
             len(rows),
@@ -92,8 +185,8 @@ class PromptHistory:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values; the key is on one line."""
-        return asdict(self) | {"key": printable(self.key[:400])}
+        """Plain values; the key and the title are on one line."""
+        return asdict(self) | {"key": printable(self.key[:400]), "title": printable(self.title[:400])}
 
 
 class RolloutsReader:
@@ -159,5 +252,7 @@ def _visit(groups: Groups, row: int, lines: dict[int, dict[str, Any]]) -> Visit:
     )
 
 
-def _rollout(line: dict[str, Any]) -> Rollout:
-    return Rollout(str(line.get("text", "")), line.get("reward"), line.get("tokens"), bool(line.get("cut")))
+def _rollout(line: dict[str, Any]) -> KeptRollout:
+    return KeptRollout(
+        str(line.get("text", "")), line.get("reward"), line.get("tokens"), bool(line.get("cut"))
+    )
