@@ -33,6 +33,23 @@ class ScriptedCurriculum(Scripted, CurriculumGRPOTrainer):
     pass
 
 
+class ScriptedWithPads(Scripted):
+    """Some completions end; the others are cut off, and have a pad token before their last."""
+
+    ends: bool
+
+    def _generate_single_turn(self, prompt_ids: list[list[int]], *_: Any, **__: Any) -> tuple[Any, None]:
+        completions, _ = super()._generate_single_turn(prompt_ids)
+        pad, end = self._tokenizer.pad_token_id, self.eos_token_ids[0]
+        for tokens in completions:
+            tokens += [end] if self.ends and tokens[0] % 3 == 0 else [pad, 7]
+        return completions, None
+
+
+class ScriptedCurriculumWithPads(ScriptedWithPads, CurriculumGRPOTrainer):
+    pass
+
+
 def scripted(kind: type, folder: Any, **options: Any) -> Any:
     torch.manual_seed(0)
     tokenizer = build_tokenizer()
@@ -97,6 +114,33 @@ def test_the_same_groups_are_trained_on_as_trl_alone_trains_on_them(tmp_path, lo
     assert list(ours._logs["rewards"]["first_token_is_even"]) == list(
         plain._logs["rewards"]["first_token_is_even"]
     )
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["some end", "none ends"])
+def test_masked_completions_are_described_as_trl_alone_describes_them(tmp_path, monkeypatch, ends):
+    """Their masks are empty, and a pad token that was sampled is a token like others."""
+    diary = Recorded()
+    options = {"mask_truncated_completions": True, "max_completion_length": 6}
+    monkeypatch.setattr(ScriptedWithPads, "ends", ends, raising=False)
+    gated = {"curriculum": "least-visited", "admission": "band:0.2,0.8", "on_groups": diary}
+    ours = scripted(ScriptedCurriculumWithPads, tmp_path, **gated, **options)
+    ours.train()
+    batches = diary.admitted()
+
+    class Same(curro.Selection):
+        def select(self, n: int, step: int) -> curro.Choice:
+            return curro.Choice.of(np.array(batches[step]), curro.Reason.UNIFORM)
+
+    plain = scripted(ScriptedCurriculumWithPads, tmp_path, curriculum=Same(), **options)
+    plain.train()
+    for mine, theirs in zip(ours.state.log_history[:3], plain.state.log_history[:3], strict=True):
+        described = [name for name in theirs if name.startswith(("reward", "completions/", "clip_ratio/"))]
+        assert len(described) >= 16
+        for name in described:  # where nothing is trained on, TRL has no least and largest ratio
+            expected = theirs[name] and pytest.approx(theirs[name], rel=1e-4, abs=1e-6)
+            assert mine[name] == expected, name
+        assert (mine["completions/clipped_ratio"] < 1) == ends
+        assert (mine["clip_ratio/low_min"] is not None) == ends
 
 
 def test_rejected_work_has_its_own_metrics(tmp_path):
@@ -297,6 +341,9 @@ def test_what_cannot_be_filled_is_refused(tmp_path):
     ready = curro.Curriculum("uniform", PROMPTS)
     with pytest.raises(curro.ConfigError, match="give it to `Curriculum` alone"):
         trainer(tmp_path, curriculum=ready, admission="signal")
+    pictures = dataset().add_column("image", ["a picture"] * PROMPTS)
+    with pytest.raises(curro.ConfigError, match="train_dataset has the column image"):
+        trainer(tmp_path, curriculum="uniform", admission="signal", train_dataset=pictures)
     with pytest.raises(curro.ConfigError, match="TRL trains on batches of one size"):
         trainer(tmp_path, curriculum="uniform", admission="signal", fill=FillSettings(when_short="finish"))
     for options, words in (

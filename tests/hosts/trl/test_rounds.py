@@ -56,7 +56,7 @@ class Process:
         self.accelerator = SimpleNamespace(num_processes=processes, is_main_process=is_owner)
         self.rounds, self.records, self.rewards, self.numbers = [], [], [], {}
         self.observer = GroupObserver(
-            self.accelerator, curriculum, torch.ones(1), ["reward"], [self.records.append]
+            self.accelerator, curriculum, torch.ones(1), ["reward"], [self.records.append], patience=10**9
         )
         self.rng = np.random.default_rng(0)
         self.pass_rates = self.rng.random(size) if pass_rate is None else np.full(size, pass_rate)
@@ -74,7 +74,8 @@ class Process:
         output = {"prompt_ids": torch.tensor(prompts)[:, None], "prompt_mask": one}
         output |= {"completion_ids": numbers, "completion_mask": one}
         rewards = torch.tensor(self.rewards[first:])[:, None]
-        return GeneratedRollouts(output, rewards, [Completion("", 1, False)] * len(prompts))
+        lengths = [1] * len(prompts)
+        return GeneratedRollouts(output, lengths, rewards, [Completion("", 1, False)] * len(prompts))
 
     def number(self, prompt):
         return self.numbers.setdefault(prompt, len(self.numbers))

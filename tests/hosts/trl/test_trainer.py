@@ -194,6 +194,32 @@ def test_an_infinite_reward_stops_with_the_prompt_and_frees_it(tmp_path):
     assert host.curriculum.free == PROMPTS
 
 
+@pytest.mark.parametrize("reward", [None, float("nan")])
+@pytest.mark.parametrize("options", [{}, {"admission": "signal"}], ids=["plain", "gate"])
+def test_a_reward_that_is_never_given_stops_the_run(tmp_path, reward, options):
+    def silent(completions: list[str], **_: Any) -> list[float | None]:
+        return [reward] * len(completions)
+
+    host = trainer(tmp_path, reward_funcs=silent, **options)
+    with pytest.raises(curro.RewardError, match="none of the first 16 rollouts has a reward: silent"):
+        host.train()
+    assert host.curriculum.free == PROMPTS
+
+
+def test_a_group_without_any_reward_is_no_reason_to_stop(tmp_path):
+    def first_prompt_alone(row: list[int], **_: Any) -> list[float | None]:
+        return [float(i % 2) if prompt == row[0] else None for i, prompt in enumerate(row)]
+
+    host = trainer(tmp_path, reward_funcs=first_prompt_alone)
+    host.train()
+    assert host.curriculum.metrics()["observed"] == 3
+
+
+def test_an_order_of_the_rows_is_said_to_have_no_effect(tmp_path):
+    with pytest.warns(UserWarning, match="shuffle_dataset=False has no effect"):
+        trainer(tmp_path, shuffle_dataset=False)
+
+
 def test_a_failing_generation_frees_its_prompts(tmp_path):
     def broken(**_: Any) -> list[float]:
         raise RuntimeError("the checker crashed")

@@ -31,6 +31,8 @@ COMPLETION = (
     "importance_sampling_ratio",
 )
 OTHERS = ("advantages", "num_items_in_batch")
+LENGTHS = "completion_lengths"
+"""Our own column of rows, the tokens of each completion: TRL's mask of a truncated one may be empty."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +41,13 @@ class GeneratedRollouts:
 
     Attributes:
         output: TRL's, of this process's rollouts.
+        lengths: how many tokens the completions of this process's rollouts have.
         rewards: (rollouts, reward functions) of all processes, NaN where a function returned None.
         completions: what was generated, of all processes.
     """
 
     output: dict[str, Any]
+    lengths: Sequence[int]
     rewards: torch.Tensor
     completions: Sequence[Completion]
 
@@ -95,11 +99,16 @@ def check_mergeable(output: Mapping[str, Any]) -> None:
         )
 
 
-def rows_of(output: Mapping[str, Any]) -> OutputRows:
-    """All rows of an output, off the accelerator, without what is counted over the batch."""
-    return {
+def rows_of(output: Mapping[str, Any], lengths: Sequence[int]) -> OutputRows:
+    """All rows of an output, off the accelerator, without what is counted over the batch.
+
+    Args:
+        lengths: of the completions, in tokens.
+    """
+    rows = {
         name: value.cpu() for name, value in output.items() if isinstance(value, torch.Tensor) and value.ndim
     }
+    return rows | {LENGTHS: torch.tensor(lengths).clamp(min=1)}
 
 
 def cut(parts: Sequence[OutputRows], start: int, stop: int) -> list[OutputRows]:
@@ -126,6 +135,8 @@ def merge_rows(
     """One output of the rows of several, padded as TRL pads: prompts left, completions right."""
     output: dict[str, Any] = {}
     for name in parts[0]:
+        if name == LENGTHS:
+            continue
         if name not in (*PROMPT, *COMPLETION):
             output[name] = torch.cat([part[name] for part in parts]).to(device)
             continue
@@ -146,10 +157,9 @@ def count_tokens(output: Mapping[str, Any]) -> torch.Tensor:
 
 def _trimmed(parts: Sequence[OutputRows], name: str) -> Iterator[torch.Tensor]:
     """The rows without their padding; a row of one value, for the whole sequence, as it is."""
-    mask = "prompt_mask" if name in PROMPT else "completion_mask"
     for part in parts:
-        for row, kept in zip(part[name], part[mask], strict=True):
-            length = max(int(kept.sum()), 1)
+        lengths = part["prompt_mask"].sum(dim=1) if name in PROMPT else part[LENGTHS]
+        for row, length in zip(part[name], lengths.tolist(), strict=True):
             yield row[-length:] if name in PROMPT else row[:length]
 
 
@@ -262,11 +272,10 @@ def describe_completions(
     Args:
         ends: the tokens that end a completion.
     """
-    ids_and_lengths = [(part["completion_ids"], _lengths(part, pad_token)) for part in rows]
-    last = torch.cat([ids.gather(1, length[:, None] - 1)[:, 0] for ids, length in ids_and_lengths])
+    last = torch.cat([part["completion_ids"].gather(1, part[LENGTHS][:, None] - 1)[:, 0] for part in rows])
     ended = torch.isin(last, torch.tensor([*ends, pad_token]))
     observed = torch.cat([_observed(part) for part in rows])
-    lengths = torch.cat([length for _, length in ids_and_lengths]).double() - observed
+    lengths = torch.cat([part[LENGTHS] for part in rows]).double() - observed
     finished = lengths[ended] if ended.any() else torch.zeros(1)
     found = {"completions/clipped_ratio": float(1 - ended.double().mean())}
     statistics: dict[str, Callable[[torch.Tensor], Any]] = {
@@ -283,10 +292,3 @@ def _observed(rows: OutputRows) -> torch.Tensor:
     """Tokens of observations in each completion, which TRL does not count."""
     mask = rows["completion_mask"]
     return (mask * (1 - rows["tool_mask"])).sum(dim=1) if "tool_mask" in rows else mask.new_zeros(len(mask))
-
-
-def _lengths(rows: OutputRows, pad_token: int) -> torch.Tensor:
-    """Tokens a completion; TRL's mask is empty where it masks a truncated one."""
-    masked = rows["completion_mask"].sum(dim=1)
-    whole = (rows["completion_ids"] != pad_token).sum(dim=1)
-    return torch.where(masked > 0, masked, whole).clamp(min=1).long()

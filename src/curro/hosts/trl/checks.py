@@ -35,16 +35,25 @@ def check_batch(curriculum: Curriculum, args: GRPOConfig, prompts: int) -> int:
     return batch
 
 
-def check_admission(curriculum: Curriculum, args: GRPOConfig, when_short: str, processes: int) -> None:
+def check_admission(
+    curriculum: Curriculum, args: GRPOConfig, columns: Sequence[str], when_short: str, processes: int
+) -> None:
     """Refuse arguments under which a batch of admitted groups cannot be put together.
 
     Args:
+        columns: of the data set.
         when_short: what the fill does with a batch that stays short.
         processes: how many train.
 
     Raises:
         ConfigError: there is such an argument.
     """
+    images = sorted({"image", "images"}.intersection(columns))
+    if images:
+        raise ConfigError(
+            f"admission works with text alone, and train_dataset has the column {images[0]}: TRL's batches "
+            "of images cannot be put together from several rounds; leave the admission out"
+        )
     local = cast(int, args.generation_batch_size) // processes
     if local % cast(int, args.num_generations) and not curriculum.has_allocation:
         raise ConfigError(

@@ -12,6 +12,7 @@ import torch
 from accelerate import Accelerator
 
 from curro.curriculum import Curriculum
+from curro.errors import RewardError
 from curro.hosts.trl.owner import on_owner
 from curro.policy import AuxiliarySamples
 from curro.runs.writer import Completion, KeepRollouts, RunWriter
@@ -106,6 +107,7 @@ class GroupObserver:
         accelerator, curriculum: the trainer's.
         weights, names: of the reward functions.
         listeners: are called on the main process with every `GroupRecord`.
+        patience: how many rollouts in a row may have no reward before there has been any.
 
     Attributes:
         auxiliary_samples: what the verdicts of a generation want the policy trained on besides the rollouts.
@@ -118,10 +120,14 @@ class GroupObserver:
         weights: torch.Tensor,
         names: Sequence[str],
         listeners: Sequence[Callable[[GroupRecord], None]],
+        *,
+        patience: int,
     ) -> None:
         self.accelerator, self.curriculum = accelerator, curriculum
         self.weights, self.names, self.listeners = weights, names, listeners
+        self.patience = patience
         self.auxiliary_samples: list[AuxiliarySamples] = []
+        self._without_reward = 0
 
     def report(self, rewards: torch.Tensor, sizes_P: np.ndarray) -> Report:
         """The rewards of groups of these sizes as the port takes them."""
@@ -157,7 +163,24 @@ class GroupObserver:
         groups = [completions[end - size : end] for end, size in zip(ends, sizes_P.tolist(), strict=True)]
         for listener in self.listeners:
             listener(GroupRecord(step, draw, report.rewards, verdict, groups))
+        self._stop_without_rewards(int(sizes_P.sum()))
         return verdict
+
+    def _stop_without_rewards(self, rollouts: int) -> None:
+        """Stop a run whose reward functions never give a reward: nothing would ever be observed.
+
+        Raises:
+            RewardError: the first rollouts of the run have none.
+        """
+        if self.curriculum.ledger.observed:
+            return
+        self._without_reward += rollouts
+        if self._without_reward >= self.patience:
+            raise RewardError(
+                f"none of the first {self._without_reward} rollouts has a reward: {', '.join(self.names)} "
+                "returned None or NaN for all of them; check what the reward function reads of the "
+                "completions and the columns"
+            )
 
 
 class WrittenRun:

@@ -201,7 +201,7 @@ class Rounds:
         check_mergeable(generated.output)
         for name, values in metrics.items():
             self.written[name] += values
-        rows = gather_object([rows_of(generated.output)])
+        rows = gather_object([rows_of(generated.output, generated.lengths)])
         start = 0
         for ticket, number in further.items():
             group, stop = self._open[ticket], start + number

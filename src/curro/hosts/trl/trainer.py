@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -145,9 +146,18 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         elif admission is not None:
             raise ConfigError("the curriculum has its own admission: give it to `Curriculum` alone")
         self.curriculum = curriculum
+        if self.args.shuffle_dataset is False and self.accelerator.is_main_process:
+            warnings.warn(
+                "shuffle_dataset=False has no effect: the curriculum chooses the prompts of every step",
+                UserWarning,
+                stacklevel=2,
+            )
         self._batch_prompts = check_batch(curriculum, self.args, len(self.train_dataset))
         if curriculum.has_admission:
-            check_admission(curriculum, self.args, fill.when_short, self.accelerator.num_processes)
+            check_admission(
+                curriculum, self.args, self.train_dataset.column_names, fill.when_short,
+                self.accelerator.num_processes,
+            )  # fmt: skip
         if curriculum.has_allocation:
             check_allocation(curriculum, self.args)
         self._fill: Fill[KeptGroup] = Fill(
@@ -160,8 +170,9 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         listeners = [on_groups] if on_groups is not None else []
         listeners += [self._written_run.groups] if self._written_run is not None else []
         self._observer = GroupObserver(
-            self.accelerator, curriculum, self.reward_weights, self.reward_func_names, listeners
-        )
+            self.accelerator, curriculum, self.reward_weights, self.reward_func_names, listeners,
+            patience=self._batch_rows,
+        )  # fmt: skip
         self._held_out: list[np.ndarray] = []
         self._auxiliary: list[AuxiliarySamples] = []
         self.policy = TrainedPolicy(self._model_access())
@@ -274,7 +285,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             output = super()._generate_and_score_completions(self.rows)
         finally:
             self.num_generations = usual
-        return GeneratedRollouts(output, self._rewards, gather_object(self._completions))
+        lengths = [completion.tokens for completion in self._completions]
+        return GeneratedRollouts(output, lengths, self._rewards, gather_object(self._completions))
 
     def _generate_single_turn(
         self,
