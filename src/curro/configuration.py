@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
 from curro import registry
@@ -29,7 +29,7 @@ def check_names(config: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: names the setting.
     """
-    known = (*BASES, "reward_range", "seed")
+    known = (*BASES, "reward_range", "signal", "seed")
     for name in config:
         if name not in known:
             raise ConfigError(f"a curriculum has no setting {name!r}; there are: {', '.join(known)}")
@@ -51,6 +51,40 @@ def build_part(part: str, spec: Any) -> Any:
     if not isinstance(method, base):
         raise ConfigError(f"{part} {spec!r} is not a curro.{base.__name__}: derive its class from that")
     return method
+
+
+SUM = "sum"
+"""The signal that is the trained reward itself."""
+
+
+def read_signal(signal: Any) -> tuple[str, ...]:
+    """The names of the parts that are the signal; empty for None and "sum", the trained reward.
+
+    Args:
+        signal: one name, several with a plus between them, or a sequence of names.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    names = signal.split("+") if isinstance(signal, str) else [] if signal is None else signal
+    if isinstance(names, Sequence) and all(isinstance(name, str) and name.strip() for name in names):
+        parts = tuple(name.strip() for name in names)
+        if parts == (SUM,) or signal is None:
+            return ()
+        if parts and len(set(parts)) == len(parts) and SUM not in parts:
+            return parts
+    raise ConfigError(
+        f"signal names parts of the reward, as math or math+code, or is {SUM}, the trained reward; "
+        f"not {signal!r}"
+    )
+
+
+def describe_signal(parts: Sequence[str]) -> str:
+    """The sentence in which a host says which signal `Curriculum.default_signal` has chosen."""
+    return (
+        f"prompts are ranked by {' + '.join(parts)}, the part of the reward that verifies the answer; "
+        f"signal={SUM} ranks them by the whole reward"
+    )
 
 
 def describe_part(part: str, spec: Any) -> Any:
@@ -88,8 +122,9 @@ def check_configuration(saved: Any, here: Mapping[str, Any], parts: Mapping[str,
     """
     if not isinstance(saved, Mapping):
         raise _other_configuration("configuration", saved, dict(here))
-    for setting, value in here.items():
-        earlier = saved.get(setting)
+    for setting in (*here, *(name for name in saved if name not in here)):
+        value: Any = here.get(setting)
+        earlier: Any = saved.get(setting)
         if isinstance(parts.get(setting), tuple(BASES.values())) and isinstance(earlier, Mapping):
             _check_object(setting, earlier, value, _option_attributes(parts[setting]))
         elif earlier != value:

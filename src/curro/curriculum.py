@@ -16,10 +16,10 @@ from curro.admission.gate import Gate
 from curro.advantage.base import Advantage
 from curro.allocation.base import Allocation
 from curro.allocation.budget_division import BudgetDivision
-from curro.configuration import build_part, check_configuration, check_names, describe_part
+from curro.configuration import SUM, build_part, check_configuration, check_names, describe_part, read_signal
 from curro.errors import CheckpointError, ConfigError, ExhaustedError
-from curro.groups import Feedback, Groups, read_groups, without_scored
-from curro.meters import SignalMeter, SourceMeter
+from curro.groups import Feedback, Groups, outcome_parts, read_groups, without_scored
+from curro.meters import ShapingMeter, SignalMeter, SourceMeter
 from curro.policy import Policy
 from curro.prompts import PromptTable
 from curro.selection.base import Outcome, Selection, checked
@@ -70,10 +70,16 @@ class Curriculum:
             as any other.
         reward_range: the rewards of complete failure and complete success: the scale of success rates, and
             of variances that are compared with those of 0/1 rewards; other rewards are allowed.
+        signal: the part of the reward by which prompts are ranked, predicted, retested, gated and counted,
+            and rollouts are allocated: a name of `observe`'s `named`, or several whose sum it is
+            ("math+code", or a list); `reward_range` is then the signal's. The advantages stay those of the
+            trained reward. "sum" is the trained reward. None: the same, unless a host that knows the parts of
+            the reward takes those that verify the answer (`default_signal`).
         seed: of all random choices. Same seed, same feedback: same draws.
 
     Attributes:
         config: the arguments, without the prompts, as plain values.
+        signal_parts: the parts of the reward that are the signal; empty: the trained reward.
         table: what is remembered of every prompt.
         ledger: the tickets in flight.
         step: the training step of the latest `select`.
@@ -92,6 +98,7 @@ class Curriculum:
         admission: str | Mapping[str, Any] | Gate | None = None,
         allocation: str | Mapping[str, Any] | Allocation | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
+        signal: str | Sequence[str] | None = None,
         seed: int = 0,
     ) -> None:
         keys = getattr(prompts, "keys", None)
@@ -109,12 +116,17 @@ class Curriculum:
             "reward_range": list(self.table.reward_range),
             "seed": operator.index(seed),
         }
+        self.signal_parts = read_signal(signal)
+        self._names_signal = signal is not None
+        if self._names_signal:
+            self.config["signal"] = list(self.signal_parts) or [SUM]
         self.rng = np.random.default_rng(seed)
         self._lock = RLock()
         self.ledger = TicketLedger(self.table)
         self.step = self.admitted = 0
         self.signal = SignalMeter(self.table)
         self.sources = SourceMeter(self.table)
+        self.shaping = ShapingMeter(self.table)
         self.has_advantage = advantage is not None
         self.advantage: Advantage = build_part("advantage", advantage or "group")
         self.advantage.bind(self.table)
@@ -132,6 +144,31 @@ class Curriculum:
         """Build from a dict of the arguments' names, as TOML or YAML give it."""
         check_names(config)
         return cls(prompts=prompts, **config)
+
+    @one_at_a_time
+    def default_signal(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Take the parts of the reward that verify the answer as the signal, where the user named none.
+
+        Hosts that know the reward's parts call this before the first outcome. The choice is saved, and a run
+        that began with another signal goes on with that one.
+
+        Args:
+            names: of all parts.
+
+        Returns:
+            The signal, where this call has chosen one. None is chosen where the user named a signal, or a
+            reward range other than (0, 1), which is that of verifiers; nor where no part verifies the answer
+            (`curro.groups.outcome_parts`), or all do.
+        """
+        is_settled = self._names_signal or self.signal_parts or self.ledger.observed
+        if is_settled or self.table.reward_range != (0.0, 1.0):
+            return ()
+        self.signal_parts = outcome_parts(names)
+        return self.signal_parts
+
+    def _split_signal(self, groups: Groups) -> tuple[Groups, Groups]:
+        """The groups with the rewards that are trained on, and with those of the signal."""
+        return groups.by_parts(self.signal_parts) if self.signal_parts else (groups, groups)
 
     @one_at_a_time
     def attach(self, policy: Policy) -> None:
@@ -228,24 +265,27 @@ class Curriculum:
                 groups that are smaller than the largest. A group of NaN alone is dropped: its advantages are
                 0 and it is not admitted.
             named: what the rewards were made of (accuracy, format, ...), (P, G) each, NaN where a
-                rollout has no such part; an admission gate may decide by one of them.
+                rollout has no such part; the signal, and a gate, may be among them. A group in which no
+                rollout has the signal is dropped too.
             scored: deprecated; bool (P, G), which rollouts have a reward. Pass NaN for the others instead.
 
         Raises:
             TicketError: an unknown, settled or repeated ticket.
             RewardError: rewards of another shape, infinite, or beyond 1e15 in size (times the reward range
-                where that is below 1); a named reward that the gate needs is missing.
+                where that is below 1); a named reward that the signal or the gate needs is missing.
         """
         feedback = Feedback.read(tickets, without_scored(rewards, scored, stacklevel=3), named)
         rows = self.ledger.find(feedback.tickets)
         prompts = self.ledger.prompts[rows]
-        groups = read_groups(self.table, prompts, self.ledger.steps[rows], feedback)
-        outcome, kept_PG = self._judge(groups)
+        groups, judged = self._split_signal(
+            read_groups(self.table, prompts, self.ledger.steps[rows], feedback)
+        )
+        outcome, kept_PG = self._judge(groups, judged)
         admitted_P, advantages_PG = outcome.admitted, outcome.advantages
         weights_P = self.ledger.weights[rows]
-        lost = np.flatnonzero(groups.count == 0)
+        lost = np.flatnonzero(judged.count == 0)
         if len(lost):
-            admitted_P[lost], seen = False, np.flatnonzero(groups.count)
+            admitted_P[lost], seen = False, np.flatnonzero(judged.count)
             rows, outcome = rows[seen], outcome.take(seen)
         self.ledger.settle(rows, observed=True)
         self.division.observe(outcome)
@@ -255,32 +295,40 @@ class Curriculum:
         self.sources.observe(outcome.prompts, outcome.mean, outcome.variance)
         if len(lost):
             self.drop(feedback.tickets[lost])
+        if self.signal_parts:
+            trained_P, signal_P = groups.variance[admitted_P], judged.variance[admitted_P]
+            self.shaping.observe(trained_P, signal_P, self.signal_parts)
         self.admitted += int(np.count_nonzero(admitted_P))
+        mean_P = np.where(judged.count > 0, judged.mean, np.nan)
         return Verdict(
-            prompts, admitted_P, advantages_PG, weights_P, groups.variance, kept_PG, auxiliary_samples
+            prompts, admitted_P, advantages_PG, weights_P, judged.variance, mean_P, kept_PG, auxiliary_samples
         )
 
-    def _judge(self, groups: Groups) -> tuple[Outcome, np.ndarray]:
+    def _judge(self, groups: Groups, judged: Groups) -> tuple[Outcome, np.ndarray]:
         """Ask the parts of the curriculum about finished groups.
 
         Rollouts have an advantage of 0 where the selection does not credit their group, and where the
         allocation keeps others of it.
 
+        Args:
+            groups: with the rewards that are trained on, from which the advantages follow.
+            judged: the same groups with the signal's rewards, by which everything else decides.
+
         Returns:
             The outcome, and which rollouts the allocation keeps, bool (P, G).
         """
-        admitted_P = np.ones(len(groups.prompts), np.bool_) & self.admission(groups)
+        admitted_P = np.ones(len(groups.prompts), np.bool_) & self.admission(judged)
         advantages_PG = self.advantage(groups)
-        if (uncredited_P := self.selection.uncredited(groups)) is not None:
+        if (uncredited_P := self.selection.uncredited(judged)) is not None:
             advantages_PG = np.where(uncredited_P[:, None], 0.0, advantages_PG)
             if self.selection.replaces_uncredited:
                 admitted_P &= ~uncredited_P
-        kept_PG = self.allocation.kept(groups, self.table)
+        kept_PG = self.allocation.kept(judged, self.table)
         if self.allocation.keep is not None:
             advantages_PG = np.where(kept_PG, advantages_PG, 0.0)
         outcome = Outcome(
-            groups.prompts, groups.steps, groups.rewards, groups.scored, groups.mean, groups.variance,
-            groups.named, advantages=advantages_PG, admitted=admitted_P,
+            judged.prompts, judged.steps, judged.rewards, judged.scored, judged.mean, judged.variance,
+            judged.named, advantages=advantages_PG, admitted=admitted_P,
         )  # fmt: skip
         return outcome, kept_PG
 
@@ -308,7 +356,7 @@ class Curriculum:
         feedback = Feedback.read(tickets, without_scored(rewards, scored, stacklevel=3), named)
         rows = self.ledger.find(feedback.tickets)
         groups = read_groups(self.table, self.ledger.prompts[rows], self.ledger.steps[rows], feedback)
-        return self.allocation.more(groups, self.table).astype(np.int64)
+        return self.allocation.more(self._split_signal(groups)[1], self.table).astype(np.int64)
 
     def credit(self, verdicts: Credited | Sequence[Credited]) -> np.ndarray:
         """What multiplies each rollout's log-probabilities in the loss of the batch that is trained on.
@@ -363,6 +411,7 @@ class Curriculum:
             "step": self.step,
             "signal": self.signal.state_dict(),
             "admitted": self.admitted,
+            "signal_parts": list(self.signal_parts),
             "rng": self.rng.bit_generator.state,
             "ledger": self.ledger.state_dict(),
             "table": self.table.state_dict(),
@@ -423,6 +472,10 @@ class Curriculum:
         check_state(
             0 <= state["admitted"] <= self.ledger.observed, "admitted", "is not from 0 to the observed"
         )
+        parts = state.get("signal_parts", [])
+        check_state(all(isinstance(name, str) for name in parts), "signal_parts", "are not names")
+        if not self._names_signal:
+            self.signal_parts = tuple(parts)
         self.step, self.admitted = state["step"], state["admitted"]
         self.signal.load_state_dict(state["signal"])
         self.rng.bit_generator.state = state["rng"]

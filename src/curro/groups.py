@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Self
@@ -23,6 +23,24 @@ def largest_reward(reward_range: tuple[float, float]) -> float:
     """The size from which on a reward, or a part of one, is refused."""
     low, high = reward_range
     return _LARGEST * min(1.0, high - low)
+
+
+OUTCOMES = (
+    *("math", "exact", "code", "function-calls", "reasoning-gym", "lab", "bfcl"),
+    *("accuracy", "accuracy_reward", "reasoning_accuracy_reward"),
+)
+"""Parts of a reward that verify the answer, by the names that curro and TRL give them."""
+
+
+def outcome_parts(names: Iterable[str]) -> tuple[str, ...]:
+    """The parts of a reward that verify the answer, where it has others too; else none.
+
+    A part is known by what stands before the first colon of its name, so that `code:timeout=5` is `code`.
+    Parts that reward a length, a format or the absence of repetition are none of `OUTCOMES`.
+    """
+    parts = list(names)
+    outcomes = tuple(name for name in parts if name.partition(":")[0] in OUTCOMES)
+    return outcomes if len(outcomes) < len(parts) else ()
 
 
 @dataclass(frozen=True)
@@ -71,11 +89,40 @@ class Groups:
         """
         if name is None:
             return self.mean, self.variance, self.count
+        part_PG = self._named_part(name)
+        scored_PG = ~np.isnan(part_PG)
+        return *moments(part_PG, scored_PG), scored_PG.sum(axis=1)
+
+    def _named_part(self, name: str) -> np.ndarray:
         if name not in self.named:
             has = ", ".join(sorted(self.named)) or "none"
             raise RewardError(f"the groups carry no reward named {name!r}; they carry: {has}")
-        scored_PG = ~np.isnan(self.named[name])
-        return *moments(self.named[name], scored_PG), scored_PG.sum(axis=1)
+        return self.named[name]
+
+    def by_parts(self, names: Sequence[str]) -> tuple[Groups, Groups]:
+        """These groups as they are trained on, and as they are judged by the sum of these parts.
+
+        A rollout is judged where it is scored and has one of the parts. A group without such a rollout counts
+        as not scored in both.
+
+        Raises:
+            RewardError: the groups carry no part of a name.
+        """
+        parts_RPG = np.stack([self._named_part(name) for name in names])
+        scored_PG = self.scored & ~np.isnan(parts_RPG).all(axis=0)
+        rewards_PG = np.where(scored_PG, np.nansum(parts_RPG, axis=0), 0.0)
+        judged = Groups(
+            self.prompts, self.steps, rewards_PG, scored_PG, *moments(rewards_PG, scored_PG), self.named
+        )
+        judged_P = scored_PG.any(axis=1)
+        return self if judged_P[self.count > 0].all() else self._scored_only(judged_P), judged
+
+    def _scored_only(self, rows_P: np.ndarray) -> Groups:
+        """These groups, of which those outside of `rows_P`, bool (P,), count as not scored."""
+        scored_PG = self.scored & rows_P[:, None]
+        rewards_PG = np.where(scored_PG, self.rewards, 0.0)
+        mean_P, variance_P = np.where(rows_P, self.mean, 0.0), np.where(rows_P, self.variance, 0.0)
+        return Groups(self.prompts, self.steps, rewards_PG, scored_PG, mean_P, variance_P, self.named)
 
     def take(self, rows: np.ndarray) -> Self:
         """The groups at `rows`."""

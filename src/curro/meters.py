@@ -1,9 +1,10 @@
-"""How much stronger the learning signal of the chosen prompts is than uniform sampling's."""
+"""What a curriculum measures of itself: its signal, its sources, and what shapes its updates."""
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,10 @@ MOST = 32
 """Sources; with more of them there are no metrics by source."""
 
 
+SHAPED = 64
+"""Groups that `ShapingMeter` looks at: the latest."""
+
+
 class SourceMeter:
     """The share drawn, the pass rate and the share of groups with a signal of every source, recently.
 
@@ -93,3 +98,31 @@ class SourceMeter:
             metrics[f"{name}/pass_rate"] = float(np.mean([rate for rate, _ in groups]))
             metrics[f"{name}/signal_share"] = float(np.mean([has_signal for _, has_signal in groups]))
         return metrics
+
+
+class ShapingMeter:
+    """Warns once where the trained reward varies in most groups and its outcome in few.
+
+    Then most of the update follows the other parts of the reward, as a format or a length. It looks at the
+    latest 64 groups that were admitted; they are not saved.
+    """
+
+    def __init__(self, table: PromptTable) -> None:
+        self.table = table
+        self._latest: deque[tuple[bool, bool]] = deque(maxlen=SHAPED)
+        self._has_warned = False
+
+    def observe(self, trained_P: np.ndarray, outcome_P: np.ndarray, parts: Sequence[str]) -> None:
+        """Take in the variances of admitted groups: of the trained reward, and of these parts of it."""
+        varies = (~self.table.is_flat(trained_P)).tolist(), (~self.table.is_flat(outcome_P)).tolist()
+        self._latest.extend(zip(*varies, strict=True))
+        trained, outcome = np.sum(self._latest, axis=0).tolist() if self._latest else (0, 0)
+        if not self._has_warned and len(self._latest) == SHAPED and 2 * trained > SHAPED > 4 * outcome:
+            self._has_warned = True
+            warnings.warn(
+                f"the trained reward varies in {trained} of the latest {SHAPED} groups, and "
+                f"{' + '.join(parts)} in {outcome}: most of the update follows other parts of the reward. "
+                "Set admission=signal, which trains on groups whose outcome varies, or lower their weights",
+                RuntimeWarning,
+                stacklevel=3,
+            )

@@ -158,21 +158,21 @@ def parse_options(options_text: str, text: str) -> dict[str, Any]:
 
 
 def parse_curriculum(text: str) -> dict[str, Any]:
-    """`SELECTION allocation=... admission=...`, parted by spaces, as `Curriculum.from_config` takes it.
+    """`SELECTION allocation=... signal=...`, parted by spaces, as `Curriculum.from_config` takes it.
 
     Raises:
         ConfigError: a part that is none of these, or stands twice.
     """
     first, *rest = text.split() or [""]
-    config = {"selection": parse("selection", first)}
+    config: dict[str, Any] = {"selection": parse("selection", first)}
     for part in rest:
         kind, equals, spec = part.partition("=")
-        if not equals or kind not in BUILTIN or kind in config:
+        if not equals or kind not in (*BUILTIN, "signal") or kind in config:
             raise ConfigError(
                 f"{part!r} in {text!r} is not a part of a curriculum: write SELECTION allocation=... "
-                "advantage=... admission=..., each once, parted by spaces"
+                "advantage=... admission=... signal=..., each once, parted by spaces"
             )
-        config[kind] = parse(kind, spec)
+        config[kind] = spec if kind == "signal" else parse(kind, spec)
     return config
 
 

@@ -22,7 +22,10 @@ class Verdict:
         advantages: float64 (P, G); 0 for rollouts that were not scored.
         weights: float64 (P,), importance weights at draw time; `Curriculum.credit` takes them into account.
         informativeness: float64 (P,), the within-group variance mean((r - mean r)^2), in squared
-            units of the reward; p(1-p) for 0/1 rewards.
+            units of the reward; p(1-p) for 0/1 rewards. It is of the signal, where that is a part of the
+            reward.
+        mean: float64 (P,), the group's mean reward, the success rate of 0/1 rewards; of the signal likewise,
+            and NaN where nothing was scored.
         kept: bool (P, G), which rollouts are trained on: all, unless the allocation keeps a part of a group,
             and then the others' advantages are 0.
         auxiliary_samples: further sequences to train on, of methods that ask the policy something.
@@ -33,6 +36,7 @@ class Verdict:
     advantages: np.ndarray
     weights: np.ndarray
     informativeness: np.ndarray
+    mean: np.ndarray
     kept: np.ndarray
     auxiliary_samples: AuxiliarySamples | None = None
 

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 
+import numpy as np
 import pytest
 
 from curro import Curriculum, CurroError, RewardError
@@ -295,3 +296,19 @@ def test_several_processes_are_refused(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(CurroError, match=r"is one process: for several, train with .*CurriculumGRPOTrainer"):
         prepare(settings())
+
+
+def test_the_verifier_ranks_and_the_run_says_so(run):
+    folder, complete, said = run(settings(reward="lab+0.5*overlong:limit=8,buffer=8", rollouts=STEP))
+    assert complete is True
+    assert "ranked by lab:chains" in said
+    # shares of 8 right answers, and none of the sums with their penalties
+    means = [line["mean"] for line in folder.groups()]
+    assert len(means) == 4
+    assert all(8 * mean % 1 == 0 for mean in means)
+    assert folder.metrics()[-1]["reward"] < np.mean(means)
+
+
+def test_a_signal_that_the_reward_does_not_have():
+    with pytest.raises(CurroError, match="--signal maths: the reward has no such part; it has: lab:chains"):
+        prepare(settings(reward="lab+0.5*repetition", signal="maths"))

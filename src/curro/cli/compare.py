@@ -16,7 +16,7 @@ from curro.runs.folder import RunFolder
 from curro.text import printable
 from curro.training.settings import TrainSettings, read_settings
 
-OWN = ("curriculum", "allocation", "advantage", "admission", "seed")
+OWN = ("curriculum", "allocation", "advantage", "admission", "signal", "seed")
 """Settings in which the runs differ."""
 
 

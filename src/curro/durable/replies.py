@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 import curro.errors
 from curro.policy import AuxiliarySamples
 from curro.verdicts import Draw, Verdict
@@ -57,14 +59,16 @@ def unpack(packed: Mapping[str, Any]) -> Reply:
 
 
 def _verdict(packed: Mapping[str, Any]) -> Verdict:
-    auxiliary_samples = packed["auxiliary_samples"]
+    auxiliary_samples, values = packed["auxiliary_samples"], dict(packed["verdict"])
+    # replies packed by version 0.2 have no means
+    values.setdefault("mean", np.full(len(values["prompts"]), np.nan))
     if not auxiliary_samples:
-        return Verdict(**packed["verdict"])
+        return Verdict(**values)
     tokens = {
         name: tuple(tuple(ids) for ids in auxiliary_samples[name])
         for name in ("prompt_ids", "completion_ids")
     }
-    return Verdict(**packed["verdict"], auxiliary_samples=AuxiliarySamples(**auxiliary_samples | tokens))
+    return Verdict(**values, auxiliary_samples=AuxiliarySamples(**auxiliary_samples | tokens))
 
 
 def error_of(described: Mapping[str, str]) -> Exception:

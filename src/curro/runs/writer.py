@@ -121,9 +121,6 @@ class RunWriter:
             completions: of each group, in the order of its rewards; empty where the host does not know them.
         """
         table, prompts = self.table, verdict.prompts.tolist()
-        scored = ~np.isnan(rewards_PG)
-        count = scored.sum(axis=1)
-        means = np.where(scored, rewards_PG, 0.0).sum(axis=1) / np.maximum(count, 1)
         predicted = {name: table[name][verdict.prompts] for name in PREDICTED if name in table.columns}
         lines = []
         for i, prompt in enumerate(prompts):
@@ -135,7 +132,7 @@ class RunWriter:
                     "key": table.key(prompt),
                     **_text(table, prompt),
                     "reason": int(reasons_P[i]),
-                    "mean": means[i] if count[i] else np.nan,
+                    "mean": verdict.mean[i],
                     "variance": verdict.informativeness[i],
                     "admitted": bool(verdict.admitted[i]),
                     "rollouts": int(sizes_P[i]),
@@ -148,7 +145,7 @@ class RunWriter:
         if completions and self.keep.per_group:
             self._keep(step, prompts, rewards_PG, completions)
         self.rollouts += int(sizes_P.sum())
-        self.rewards += rewards_PG[scored].tolist()
+        self.rewards += rewards_PG[~np.isnan(rewards_PG)].tolist()
         self.signal += (~table.is_flat(verdict.informativeness)).tolist()
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:

@@ -153,6 +153,13 @@ class DeclaredSettings:
         "example band:0.3,0.7. Rejected groups are replaced with new ones.",
         "all groups enter",
     )
+    signal: str | None = setting(
+        None,
+        "The part of the reward that ranks prompts, decides gates and allocations, and is counted: math, or "
+        "math+code, whose sum it is; sum is the trained reward. The advantages stay those of the trained "
+        "reward.",
+        "the parts that verify the answer, where --reward has others too",
+    )
     known: str | None = setting(
         None,
         "Pass rates known before the first rollout, for the selections frontier and posterior: "

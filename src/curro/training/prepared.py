@@ -25,6 +25,7 @@ from curro.reward.reward import Score
 from curro.rollout.engines.models import load_model
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.folder import RunFolder
+from curro.text import did_you_mean
 from curro.training.settings import TrainSettings
 
 COLUMN = "known_rate"
@@ -179,9 +180,26 @@ def prepare(settings: TrainSettings) -> Prepared:
     if settings.known is not None:
         config, prompts = with_known(config, prompts, settings.known)
     curriculum = Curriculum.from_config(config, prompts)
+    check_signal(curriculum, reward)
     held_out = _held_out(settings)
     model, tokenizer = load_model(settings.model)
     return Prepared(settings, prompts, held_out, environment, reward, fill, curriculum, model, tokenizer)
+
+
+def check_signal(curriculum: Curriculum, reward: Reward) -> None:
+    """Let the curriculum take the reward's verifiers as its signal, where the user named no signal.
+
+    Raises:
+        ConfigError: the user named a part that the reward does not have.
+    """
+    for name in curriculum.signal_parts:
+        if name not in reward.weights:
+            has = ", ".join(reward.weights)
+            raise ConfigError(
+                f"--signal {name}: the reward has no such part{did_you_mean(name, reward.weights)}; "
+                f"it has: {has}"
+            )
+    curriculum.default_signal(list(reward.weights))
 
 
 def _reward(settings: TrainSettings, prompts: PromptSet) -> Reward:

@@ -28,6 +28,7 @@ from transformers.trainer_callback import CallbackHandler
 from trl import GRPOConfig
 
 from curro import report
+from curro.configuration import describe_signal
 from curro.errors import CurroError
 from curro.evaluation.sampling import evaluate
 from curro.hosts.trl import checkpoint as checkpoints
@@ -201,6 +202,8 @@ def _train(
         return True
     for note in prepared.reward.notes:
         say(note)
+    if prepared.curriculum.signal_parts and settings.signal is None:
+        say(describe_signal(prepared.curriculum.signal_parts))
     recorder = Recorder(
         folder,
         prepared.curriculum,

@@ -243,3 +243,28 @@ def test_texts_reach_the_method_that_looks_at_them(tmp_path):
     host.train()
     assert host.curriculum.table.rows[3]["prompt"] == dataset()[3]["prompt"]
     assert host.curriculum.metrics()["observed"] == 8
+
+
+def accuracy_reward(completion_ids, **_):
+    return [float(ids[0] % 2 == 0) for ids in completion_ids]
+
+
+def format_reward(completion_ids, **_):
+    return [0.5 * (len(ids) > 1 and ids[1] % 2 == 0) for ids in completion_ids]
+
+
+@pytest.mark.parametrize("has_signal", [True, False])
+def test_the_verifying_function_ranks_and_the_sum_is_credited(tmp_path, caplog, has_signal):
+    """A sum of 1 or more is a right answer, so that the two rewards can be told from the sum."""
+    diary = Diary()
+    given = {} if has_signal else {"curriculum": curro.Curriculum("uniform", PROMPTS, signal="sum")}
+    trained = trainer(tmp_path, reward_funcs=[accuracy_reward, format_reward], on_groups=diary, **given)
+    assert ("ranked by accuracy_reward" in caplog.text) == has_signal
+    trained.train()
+    assert len(diary.records) == 3
+    for record in diary.records:
+        ranked_PG = record.rewards >= 1 if has_signal else record.rewards
+        np.testing.assert_allclose(record.verdict.informativeness, ranked_PG.var(axis=1))
+        centred_PG = record.rewards - record.rewards.mean(axis=1, keepdims=True)
+        np.testing.assert_allclose(record.verdict.advantages, centred_PG)
+    assert any((record.rewards % 1 > 0).any() for record in diary.records)

@@ -26,7 +26,7 @@ def test_every_reward_stands_in_its_place_whatever_the_order(rewards, size, rand
     ]
     random.shuffle(sessions)
     names = sorted({session.group for session in sessions}, key=ticket_of)
-    made = assemble(names, sessions, size, NamedReward("acc", 1e15))
+    made = assemble(names, sessions, size, [NamedReward("acc", 1e15)])
     assert made.names == names
     assert made.rewards.shape[1] == max(size, 1 + max(session for _, session in rewards))
     for (group, session), reward in rewards.items():
@@ -41,16 +41,15 @@ def test_every_reward_stands_in_its_place_whatever_the_order(rewards, size, rand
 def test_what_is_no_number_of_a_sensible_size_is_missing():
     values = [1.0, True, np.float32(0.5), 1e20, -1e20, 10**400, np.inf, np.nan, "1", None, np.bool_(False)]
     sessions = [SessionOutcome("a", session, 0.0, {"acc": value}) for session, value in enumerate(values)]
-    (part_G,) = assemble(
-        ["a"], [*sessions, SessionOutcome("a", 11, 0.0, {})], 12, NamedReward("acc", 1e15)
-    ).named["acc"]
+    sessions.append(SessionOutcome("a", 11, 0.0, {}))
+    (part_G,) = assemble(["a"], sessions, 12, [NamedReward("acc", 1e15)]).named["acc"]
     np.testing.assert_array_equal(part_G, [1, 1, 0.5, *[np.nan] * 7, 0, np.nan])
 
 
 def test_a_number_that_no_rollout_has_is_named_with_what_there_is():
     sessions = [SessionOutcome("a", 0, 1.0, {"score": 1.0, "pred": "x"})]
     with pytest.raises(RewardError, match=r"decides by 'acc', .* it has: pred, score"):
-        assemble(["a"], sessions, 1, NamedReward("acc", 1e15))
+        assemble(["a"], sessions, 1, [NamedReward("acc", 1e15)])
 
 
 @given(st.integers(0, 2**53), st.integers(0, 99), st.integers(0, 9))

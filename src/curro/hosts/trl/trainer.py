@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOConfig, GRPOTrainer
 
 from curro.admission.gate import Gate
+from curro.configuration import describe_signal
 from curro.curriculum import Curriculum
 from curro.environments.environment import Environment, episode_reward
 from curro.errors import ConfigError
@@ -173,6 +175,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             self.accelerator, curriculum, self.reward_weights, self.reward_func_names, listeners,
             patience=self._batch_rows,
         )  # fmt: skip
+        if (signal := curriculum.default_signal(self.reward_func_names)) and self.accelerator.is_main_process:
+            logging.getLogger(__name__).warning(describe_signal(signal))
         self._held_out: list[np.ndarray] = []
         self._auxiliary: list[AuxiliarySamples] = []
         self.policy = TrainedPolicy(self._model_access())

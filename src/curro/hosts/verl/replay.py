@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,7 @@ class SessionOutcome:
 
 @dataclass(frozen=True)
 class NamedReward:
-    """The number of verl's `reward_extra_info` that the gate decides by.
+    """A number of verl's `reward_extra_info` that the gate or the signal reads.
 
     Attributes:
         name: its key.
@@ -81,7 +81,7 @@ class FinishedGroups:
     Attributes:
         names: the uids of the groups, in the order of their tickets.
         rewards: float64 (P, G); NaN where a session is missing or was not scored.
-        named: float64 (P, G), the number that the gate decides by, under its name; NaN where a session has
+        named: float64 (P, G), the numbers that the gate and the signal read, by name; NaN where a session has
             none. Nothing else of `reward_extra_info` is read: it may be what a model has written.
         completions: what was generated, of each group by session.
     """
@@ -96,7 +96,7 @@ class FinishedGroups:
 
 
 def assemble(
-    names: Iterable[str], outcomes: Iterable[SessionOutcome], size: int, named: NamedReward | None = None
+    names: Iterable[str], outcomes: Iterable[SessionOutcome], size: int, named: Sequence[NamedReward] = ()
 ) -> FinishedGroups:
     """The groups of these names as arrays, a row a group and a column a session.
 
@@ -106,30 +106,30 @@ def assemble(
         names: the uids of the groups, each with at least one session.
         outcomes: in any order; those of other groups are left out.
         size: G where no session has a higher number.
-        named: the number that the gate decides by, if not by the reward.
+        named: the numbers that the gate and the signal read, where they do not read the reward.
 
     Raises:
-        RewardError: no session has a number of that name.
+        RewardError: no session has a number of one of these names.
     """
     order = list(names)
     row_of = {name: row for row, name in enumerate(order)}
     known = [outcome for outcome in outcomes if outcome.group in row_of]
     width = max([size, *(outcome.session + 1 for outcome in known)])
     rewards_PG = np.full((len(order), width), np.nan)
-    part_PG = np.full_like(rewards_PG, np.nan)
+    parts = {number.name: np.full_like(rewards_PG, np.nan) for number in named}
     completions: list[dict[int, Completion]] = [{} for _ in order]
     for outcome in known:
         row, session = row_of[outcome.group], outcome.session
         rewards_PG[row, session] = outcome.reward
         completions[row][session] = outcome.completion
-        if named is not None:
-            part_PG[row, session] = named.of(outcome.extra)
-    if named is not None and not any(named.name in outcome.extra for outcome in known):
-        has = ", ".join(sorted({name for outcome in known for name in outcome.extra})) or "nothing"
-        raise RewardError(
-            f"the gate decides by {named.name!r}, and reward_extra_info has no such number; it has: {has}"
-        )
-    parts = {} if named is None else {named.name: part_PG}
+        for number in named:
+            parts[number.name][row, session] = number.of(outcome.extra)
+    for name in parts:
+        if not any(name in outcome.extra for outcome in known):
+            has = ", ".join(sorted({name for outcome in known for name in outcome.extra})) or "nothing"
+            raise RewardError(
+                f"the curriculum decides by {name!r}, and reward_extra_info has no such number; it has: {has}"
+            )
     return FinishedGroups(order, rewards_PG, parts, completions)
 
 
@@ -174,8 +174,7 @@ class ReportingBuffer(Host):
         owner: the owner of the curriculum; set before training.
         fill: counts what becomes of every group; set with the owner.
         group_size: G.
-        named: the number of verl's `reward_extra_info` that the gate decides by; None: it decides by the
-            reward.
+        named: the numbers of verl's `reward_extra_info` that the gate and the signal read.
         longest: the length in tokens at which a response is cut.
         decode: makes the text of a response's tokens; None where no rollouts are kept.
         has_admission, has_advantage: whether the curriculum decides what is trained on, and credits it.
@@ -186,7 +185,7 @@ class ReportingBuffer(Host):
     owner: CurriculumClient
     fill: PolledFill
     group_size: int
-    named: NamedReward | None = None
+    named: tuple[NamedReward, ...] = ()
     longest: int
     decode: Callable[[Any], str] | None = None
     has_admission: bool

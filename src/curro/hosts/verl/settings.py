@@ -10,6 +10,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from curro import registry
+from curro.configuration import read_signal
 from curro.errors import ConfigError
 from curro.runs.writer import KeepRollouts
 from curro.text import did_you_mean
@@ -41,7 +42,9 @@ class VerlSettings:
         keep_rollouts, keep_megabytes: how many rollouts of each group are written down to be read, and how
             many megabytes they may take.
         asks_policy, may_repeat: whether the selection asks the policy, and whether it repeats prompts.
-        named: the named reward that the gate decides by, its option `reward`.
+        signal: the part of the reward by which prompts are ranked and counted, as `Curriculum` takes it: a
+            number of verl's `reward_extra_info`.
+        named: the numbers of `reward_extra_info` that the gate (its option `reward`) and the signal read.
         keep: `keep_rollouts` and `keep_megabytes` together.
 
     Raises:
@@ -54,12 +57,13 @@ class VerlSettings:
     admission: str | dict[str, Any] | None = None
     reward_range: tuple[float, float] = (0.0, 1.0)
     seed: int = 0
+    signal: str | list[str] | None = None
     fill_limit: float = 10.0
     keep_rollouts: int = 0
     keep_megabytes: float = 1000.0
     asks_policy: bool = field(init=False, default=False)
     may_repeat: bool = field(init=False, default=False)
-    named: str | None = field(init=False, default=None)
+    named: tuple[str, ...] = field(init=False, default=())
     keep: KeepRollouts = field(init=False, default=KeepRollouts())
 
     def __post_init__(self) -> None:
@@ -72,8 +76,10 @@ class VerlSettings:
                     object.__setattr__(self, "may_repeat", method.repeats)
                     if method.replaces_uncredited and self.admission is None:
                         object.__setattr__(self, "admission", "everything")
-                if kind == "admission":
-                    object.__setattr__(self, "named", getattr(method, "reward", None))
+                if kind == "admission" and getattr(method, "reward", None) is not None:
+                    object.__setattr__(self, "named", (method.reward,))
+        parts = [name for name in read_signal(self.signal) if name not in self.named]
+        object.__setattr__(self, "named", (*self.named, *parts))
         if isinstance(self.fill_limit, str) or not self.fill_limit >= 1:
             raise ConfigError(f"{KEY}.fill_limit is a number of batches from 1, not {self.fill_limit!r}")
 
@@ -110,7 +116,8 @@ class VerlSettings:
     def curriculum(self) -> dict[str, Any]:
         """What `Curriculum.from_config` takes."""
         chosen = {kind: getattr(self, kind) for kind in KINDS if getattr(self, kind) is not None}
-        return chosen | {"reward_range": tuple(self.reward_range), "seed": self.seed}
+        signal = {} if self.signal is None else {"signal": self.signal}
+        return chosen | signal | {"reward_range": tuple(self.reward_range), "seed": self.seed}
 
 
 def refuse_conflicts(config: Any, settings: VerlSettings) -> None:

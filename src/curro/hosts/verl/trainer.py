@@ -164,9 +164,8 @@ class CurriculumTrainer(Host):
         if keep.per_group:
             self.replay_buffer.decode = lambda ids: self.tokenizer.decode(ids, skip_special_tokens=True)
         self.replay_buffer.owner = self.owner
-        if self.settings.named is not None:
-            limit = largest_reward(self.settings.reward_range)
-            self.replay_buffer.named = NamedReward(self.settings.named, limit)
+        limit = largest_reward(self.settings.reward_range)
+        self.replay_buffer.named = tuple(NamedReward(name, limit) for name in self.settings.named)
         self.fill = PolledFill(
             self.owner, self.settings.fill_limit, size=size, may_repeat=self.settings.may_repeat,
             advice=FILL_ADVICE,
