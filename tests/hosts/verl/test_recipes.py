@@ -27,7 +27,7 @@ from curro.hosts.verl.trainer import CurriculumTrainerSync
 
 RECIPES = Path(__file__).parents[3] / "recipes" / "verl"
 sys.path.insert(0, str(RECIPES.parent))  # for strip=statements:prose
-spec = importlib.util.spec_from_file_location("prepare", RECIPES / "prepare.py")
+spec = importlib.util.spec_from_file_location("prepare", RECIPES.parent / "prepare.py")
 prepare = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(prepare)
 
@@ -123,7 +123,7 @@ def test_a_test_set_and_what_is_wrong_with_files(tmp_path):
         [{"problem": "1 + 1?", "answer": 2}, {"problem": "2?", "answer": 2}]
     )
     problems.to_json(tmp_path / "test.jsonl")
-    made = prepare.test(str(tmp_path / "test.jsonl"), "MATH-500")
+    made = prepare.problems(str(tmp_path / "test.jsonl"), "MATH-500", None)
     assert made["data_source"] == ["MATH-500"] * 2
     with pytest.raises(DataError, match="has no column 'data_source': it has"):
         prepare.guru(str(tmp_path / "test.jsonl"), 10, 0)

@@ -1,18 +1,21 @@
 """Makes the files that the recipes train and evaluate on from the public ones.
 
-    python prepare.py guru math__combined_54.4k.parquet --out data/guru-1000.parquet
-    python prepare.py dapo dapo-math-17k.parquet --out data/dapo-17k.parquet
-    python prepare.py eurus eurus-2-rl.parquet --out data/eurus-math.parquet
-    python prepare.py open-rs open-rs.parquet --out data/open-rs.parquet
-    python prepare.py code codecontests-plus.parquet --out data/codecontests-plus.parquet
-    python prepare.py bfcl base --out data/bfcl-base.parquet
-    python prepare.py bfcl base --name test --out data/bfcl-base-test.parquet
-    python prepare.py test MATH-500.jsonl --name MATH-500 --out data/math-500.parquet
+    python recipes/prepare.py guru math__combined_54.4k.parquet --out data/guru-1000.parquet
+    python recipes/prepare.py dapo dapo-math-17k.parquet --out data/dapo-17k.parquet
+    python recipes/prepare.py eurus eurus-2-rl.parquet --out data/eurus-math.parquet \\
+        --held-out data/eurus-validation.parquet
+    python recipes/prepare.py open-rs open-rs.parquet --out data/open-rs.parquet
+    python recipes/prepare.py code codecontests-plus.parquet --out data/codecontests-plus.parquet
+    python recipes/prepare.py bfcl base --out data/bfcl-base.parquet
+    python recipes/prepare.py bfcl base --name test --out data/bfcl-base-test.parquet
+    python recipes/prepare.py test MATH-500.jsonl --name MATH-500 --out data/math-500.parquet
 
 The public files: `guru` takes the mathematics of LLM360/guru-RL-92k, `dapo` BytedTsinghua-SIA/DAPO-Math-17k,
 `eurus` PRIME-RL/Eurus-2-RL-Data, `open-rs` knoveleng/open-rs, `code` ByteDance-Seed/Code-Contests-Plus, and
-`test` any file with the columns `problem` and `answer`, as MATH-500 and AIME have them. `bfcl` reads a
-category of the installed package bfcl-eval (docs/multi-turn.md); a fifth is held out under the name `test`.
+`test` any file with a problem and its answer, as MATH-500, AIME and AMC23 (`problem` or `question`,
+`answer`), Minerva (`problem`, `solution`) and OlympiadBench (`question`, `final_answer`) have them. `bfcl`
+reads a category of the installed package bfcl-eval (docs/multi-turn.md); a fifth is held out under the name
+`test`. With `--held-out` 1,024 rows, or `--held-out-problems`, go into that file and not into the other.
 """
 
 from __future__ import annotations
@@ -126,13 +129,62 @@ def code(path: str) -> datasets.Dataset:
     return datasets.Dataset.from_list(made)
 
 
-def test(path: str, name: str) -> datasets.Dataset:
-    """Problems to evaluate on."""
-    rows = read(path, ("problem", "answer"))
-    answers = [{"reward_model": {"ground_truth": str(row["answer"])}} for row in rows]
-    return datasets.Dataset.from_list(
-        [verl_row(name, _asked(row["problem"]), answer) for row, answer in zip(rows, answers, strict=True)]
+PROBLEM_COLUMNS = ("problem", "question")
+ANSWER_COLUMNS = ("answer", "final_answer", "solution")
+"""Of a problem and its answer, the names that public files give them; the first that a file has is read."""
+SYSTEM = (
+    "You are asked a question. First think it through in English, between <think> and </think>. Then give "
+    "the answer between <answer> and </answer>, with the final result within \\boxed{}."
+)
+"""PSPO: the form that its format reward wants; in the words of curro, not of the authors."""
+
+
+def problems(path: str, name: str, system: str | None) -> datasets.Dataset:
+    """Problems with their answers, to evaluate on, or for PSPO to train on.
+
+    Args:
+        system: a system message, which replaces the instruction behind the problem.
+
+    Raises:
+        DataError: no column of a problem or of an answer.
+    """
+    rows = read(path, ())
+    problem, answer = _first(rows, PROBLEM_COLUMNS, path), _first(rows, ANSWER_COLUMNS, path)
+    made = []
+    for row in rows:
+        asked = _asked(row[problem])
+        if system is not None:
+            asked = [{"role": "system", "content": system}, {"role": "user", "content": row[problem]}]
+        made.append(verl_row(name, asked, {"reward_model": {"ground_truth": _answer(row[answer])}}))
+    return datasets.Dataset.from_list(made)
+
+
+def _first(rows: datasets.Dataset, names: Iterable[str], path: str) -> str:
+    for name in names:
+        if name in rows.column_names:
+            return name
+    raise DataError(
+        f"{path} has none of the columns {', '.join(names)}: it has {', '.join(rows.column_names)}"
     )
+
+
+def _answer(value: Any) -> str:
+    """OlympiadBench has a list with one answer."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    return str(value)
+
+
+def split(rows: datasets.Dataset, held_out: int, seed: int) -> tuple[datasets.Dataset, datasets.Dataset]:
+    """The rows that are left, and as many random ones that are held out.
+
+    Raises:
+        DataError: no row would be left.
+    """
+    if held_out >= len(rows):
+        raise DataError(f"{held_out} problems cannot be held out of {len(rows)}: lower --held-out-problems")
+    order = np.random.default_rng(seed).permutation(len(rows))
+    return rows.select(np.sort(order[held_out:])), rows.select(np.sort(order[:held_out]))
 
 
 def bfcl(category: str, split: str) -> datasets.Dataset:
@@ -185,22 +237,29 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("file", help="of bfcl the category")
     parser.add_argument("--out", required=True)
     parser.add_argument("--problems", type=int, default=1000, help="of guru's subset")
-    parser.add_argument("--seed", type=int, default=0, help="of guru's subset")
+    parser.add_argument("--seed", type=int, default=0, help="of guru's subset, and of what is held out")
+    parser.add_argument("--held-out", help="where the problems go that are not trained on")
+    parser.add_argument("--held-out-problems", type=int, default=1024)
+    parser.add_argument("--system", help="of open-rs: a text file with another system message than ours")
     parser.add_argument("--name", help="of a test set, in verl's metrics; of bfcl the split, train or test")
     given = parser.parse_args(arguments)
+    system = SYSTEM if given.system is None else Path(given.system).read_text()
     makers = {
         "guru": lambda: guru(given.file, given.problems, given.seed),
         "dapo": lambda: dapo(given.file),
         "eurus": lambda: eurus(given.file),
-        "open-rs": lambda: test(given.file, "open-rs"),
+        "open-rs": lambda: problems(given.file, "open-rs", system),
         "code": lambda: code(given.file),
         "bfcl": lambda: bfcl(given.file, given.name or "train"),
-        "test": lambda: test(given.file, given.name or "test"),
+        "test": lambda: problems(given.file, given.name or "test", None),
     }
-    made = makers[given.kind]()
-    Path(given.out).parent.mkdir(parents=True, exist_ok=True)
-    made.to_parquet(given.out)
-    print(f"{len(made)} problems in {given.out}")
+    files = {given.out: makers[given.kind]()}
+    if given.held_out is not None:
+        files[given.out], files[given.held_out] = split(files[given.out], given.held_out_problems, given.seed)
+    for path, rows in files.items():
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        rows.to_parquet(path)
+        print(f"{len(rows)} problems in {path}")
 
 
 if __name__ == "__main__":

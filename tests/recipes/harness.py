@@ -1,0 +1,150 @@
+"""Runs a recipe for TRL by its own commands: two steps on small files with a tiny model, on the CPU.
+
+python -m tests.recipes.harness        # the table of benchmarks/results/recipes.md; three minutes
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import runpy
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+import torch
+import yaml
+from safetensors.torch import load_file
+from tests.recipes.small_data import (
+    ANSWERS,
+    PROGRAMS,
+    write_public_file,
+    write_sft_set,
+    write_tiny_model,
+)
+
+ROOT = Path(__file__).parents[2]
+RECIPES = ROOT / "recipes"
+PAPER = sorted(path for path in (RECIPES / "trl").glob("*.yaml") if path.stem != "fsdp")
+COMMAND = re.compile(r"^#   ((?:PYTHONPATH=\S+ )?(?:accelerate launch|python) (?:.*\\\n#)*.*)$", re.MULTILINE)
+ON_CPU = {"use_cpu": "true", "dataloader_pin_memory": "false", "max_steps": "2", "save_strategy": "no"}
+IN_SMALL = ON_CPU | {
+    "use_vllm": "false",
+    "max_completion_length": "16",
+    "eval_prompts": "4",
+    "eval_steps": "2",
+    "sandbox": "auto",
+}
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What two steps came to.
+
+    Attributes:
+        share: of the trained weights, those that have changed; of adapters, of the half that starts at zero.
+        norm: of the change.
+        seconds: that the steps and everything around them took.
+    """
+
+    share: float
+    norm: float
+    seconds: float
+
+
+def commands_of(path: Path) -> list[list[str]]:
+    """What the recipe's first lines say to type, in words."""
+    found = COMMAND.findall(path.read_text())
+    return [shlex.split(command.replace("\\\n#", " ")) for command in found]
+
+
+def write_model_for(path: Path, folder: Path) -> None:
+    """A tiny model that solves half of what the recipe asks."""
+    write_tiny_model(folder, PROGRAMS if "code" in path.stem else ANSWERS)
+
+
+@contextlib.contextmanager
+def prepared_folder(path: Path, folder: Path) -> Iterator[None]:
+    """A working directory with `recipes` and the files that the recipe's own commands prepare."""
+    (folder / "recipes").symlink_to(RECIPES)
+    with contextlib.chdir(folder):
+        for words in commands_of(path):
+            if "recipes/prepare.py" in words:
+                script = words.index("recipes/prepare.py")
+                words[script + 2] = str(write_public_file(words[script + 1], folder))
+                _run(words[script:])
+        if path.stem.endswith("_sft"):
+            write_sft_set(folder / "data" / "numina-r1-1107")
+        yield
+
+
+def train(path: Path, model: Path, out: str, **options: str) -> Trained:
+    """Run the recipe's launch command in this process, in the working directory of `prepared_folder`."""
+    (words,) = [words for words in commands_of(path) if "--config" in words]
+    assert words[words.index("--config") + 1] == str(path.relative_to(ROOT))
+    small = ON_CPU if path.stem.endswith("_sft") else IN_SMALL
+    given = small | {"model_name_or_path": str(model), "output_dir": out} | options
+    if "code" in path.stem:  # to start a program takes longer than all else
+        given["steps_per_generation"] = "8"
+    script = next(i for i, word in enumerate(words) if word == "-m" or word.endswith(".py"))
+    folders = [word.removeprefix("PYTHONPATH=") for word in words if word.startswith("PYTHONPATH=")]
+    begun = time.monotonic()
+    with mock.patch.object(sys, "path", [*folders, *sys.path]):
+        _run([*words[script:], *(part for name, value in given.items() for part in (f"--{name}", value))])
+    seconds = time.monotonic() - begun
+    before, after = _weights(model), _weights(Path(out))
+    if options.get("dtype") == "bfloat16":
+        before = {name: value.bfloat16().float() for name, value in before.items()}
+    if yaml.safe_load(path.read_text()).get("use_peft"):
+        after = {name: value for name, value in after.items() if "lora_B" in name}
+        before = {name: torch.zeros_like(value) for name, value in after.items()}
+    return Trained(*changed(before, after), seconds)
+
+
+def changed(before: Mapping[str, torch.Tensor], after: Mapping[str, torch.Tensor]) -> tuple[float, float]:
+    """The share of the weights that have changed, and the norm of the change."""
+    change = torch.cat([(after[name] - before[name]).flatten() for name in before])
+    return (change != 0).float().mean().item(), change.norm().item()
+
+
+def _run(words: list[str]) -> None:
+    """A script, or after -m a module, as the command line would, in this process."""
+    is_module = words[0] == "-m"
+    run = runpy.run_module if is_module else runpy.run_path
+    with mock.patch.object(sys, "argv", words[is_module:]):
+        run(words[is_module], run_name="__main__")
+
+
+def _weights(folder: Path) -> dict[str, torch.Tensor]:
+    (file,) = folder.glob("*.safetensors")
+    return {name: value.float() for name, value in load_file(file).items()}
+
+
+def main() -> None:
+    from benchmarks.common import write_page
+
+    lines = [
+        "| recipe | steps | weights changed | norm, by that in float32 | changed in bfloat16 | seconds |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    for path in PAPER:
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+            write_model_for(path, Path(folder) / "model")
+            with prepared_folder(path, Path(folder)):
+                own = train(path, Path("model"), "own")
+                exact = train(path, Path("model"), "exact", bf16="false", dtype="float32")
+                coarse = train(path, Path("model"), "coarse", dtype="bfloat16")
+        ratio = own.norm / exact.norm
+        cells = [f"`{path.stem}`", "2", f"{own.share:.1%}", f"{ratio:.3f}", f"{coarse.share:.2%}"]
+        lines.append(f"| {' | '.join([*cells, f'{own.seconds:.0f}'])} |")
+    write_page("recipes", "Do the recipes train?", "python -m tests.recipes.harness", "\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

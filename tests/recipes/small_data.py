@@ -1,0 +1,113 @@
+"""Small files in the public data sets' own formats, and tiny models that solve some of their problems."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import datasets
+import torch
+
+from curro.lab.model import build_model, build_tokenizer
+
+PROBLEMS = 64
+MANY = 1100
+"""Enough for a subset of 1,000 problems (guru), or to hold out 1,024 (eurus)."""
+ANSWERS = ("\\boxed{1}", "\\boxed{2}")
+PROGRAMS = ("```\nprint(1)\n```", "```\nprint(2)\n```")
+DAPO_BEFORE = "Solve the following math problem step by step. The last line should be the answer."
+DAPO_AFTER = 'Remember to put your answer on its own line after "Answer:".'
+
+
+def _messages(number: int, before: str = "", after: str = "") -> list[dict[str, str]]:
+    return [{"role": "user", "content": f"{before}What is {number} - {number - 1 - number % 2}?{after}"}]
+
+
+def _problem(number: int, **columns: object) -> dict[str, object]:
+    """A problem whose answer is 1 or 2, in the columns that verl's files have."""
+    return {
+        "data_source": "math",
+        "prompt": _messages(number),
+        "ability": "math",
+        "reward_model": {"ground_truth": str(1 + number % 2), "style": "rule"},
+        "extra_info": {"index": number, "split": "train"},
+    } | columns
+
+
+def public_rows(kind: str) -> list[dict[str, object]]:
+    """Rows of the data set that `prepare.py KIND` reads."""
+    numbers, many = range(PROBLEMS), range(MANY)
+    if kind == "guru":
+        rates = [{"qwen2.5_7b_pass_rate": n % 5 / 5, "qwen3_30b_pass_rate": 0.75} for n in many]
+        return [_problem(n, **rate) for n, rate in zip(many, rates, strict=True)]
+    if kind == "dapo":
+        return [
+            _problem(n, prompt=_messages(n, DAPO_BEFORE + "\n\n", "\n\n" + DAPO_AFTER)) for n in numbers
+        ] * 2
+    if kind == "eurus":
+        system = {"role": "system", "content": "Think."}
+        return [_problem(n, prompt=[system, *_messages(n)]) for n in many]
+    if kind == "code":
+        solved = [{"language": "python3", "code": "print(1)"}]
+        return [
+            {
+                "description": f"Print {1 + n % 2}, problem {n}.\n\nInput\nNothing.\n\nOutput\nThe number.",
+                "test_cases": [{"input": "", "output": str(1 + n % 2)}],
+                "correct_submissions": solved,
+            }
+            for n in numbers
+        ]
+    return [{"problem": _messages(n)[0]["content"], "answer": str(1 + n % 2)} for n in numbers]
+
+
+def write_public_file(kind: str, folder: Path) -> Path:
+    """The file that `prepare.py KIND` is called with, with few rows."""
+    path = folder / f"public-{kind}.parquet"
+    datasets.Dataset.from_list(public_rows(kind)).to_parquet(path)
+    return path
+
+
+def write_tiny_model(folder: Path, texts: Sequence[str], steps: int = 150) -> None:
+    """A Qwen3 of 64 dimensions that answers whatever it is asked with one of these texts, each as often.
+
+    So each group of rollouts has right and wrong ones, and every recipe has something to learn.
+    """
+    torch.manual_seed(0)
+    rng = random.Random(0)
+    tokenizer = build_tokenizer()
+    model = build_model(tokenizer, width=64, layers=2)
+    vocabulary = [token for token in tokenizer.get_vocab() if not token.startswith("<")]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for _ in range(steps):
+        rows = []
+        for text in texts:
+            prompt = "".join(rng.choices(vocabulary, k=rng.randint(1, 150)))
+            asked = tokenizer.apply_chat_template(
+                [{"role": "user", "content": prompt}], add_generation_prompt=True, tokenize=False
+            )
+            ends = [tokenizer(part, add_special_tokens=False)["input_ids"] for part in (asked, text)]
+            rows.append((ends[0], [*ends[1], tokenizer.eos_token_id]))
+        longest = max(len(asked) + len(answer) for asked, answer in rows)
+        ids_BT = torch.full((len(rows), longest), tokenizer.pad_token_id)
+        labels_BT = torch.full((len(rows), longest), -100)
+        for row, (asked, answer) in enumerate(rows):
+            ids_BT[row, : len(asked) + len(answer)] = torch.tensor(asked + answer)
+            labels_BT[row, len(asked) : len(asked) + len(answer)] = torch.tensor(answer)
+        mask_BT = (ids_BT != tokenizer.pad_token_id).long()
+        model(input_ids=ids_BT, attention_mask=mask_BT, labels=labels_BT).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def write_sft_set(folder: Path) -> None:
+    """Problems with worked solutions, as the cold start reads them."""
+    folder.mkdir(parents=True)
+    rows = [{"prompt": _messages(n), "completion": _reply(ANSWERS[n % 2])} for n in range(PROBLEMS)]
+    datasets.Dataset.from_list(rows).to_json(folder / "train.jsonl")
+
+
+def _reply(text: str) -> list[dict[str, str]]:
+    return [{"role": "assistant", "content": text}]
