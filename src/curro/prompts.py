@@ -16,77 +16,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def check_keys(keys: Sequence[str]) -> None:
-    """Refuse keys that are not unique, or that no file can store.
-
-    Raises:
-        ConfigError: names the first such prompt.
-    """
-    from curro.data.identity import UniqueKeys
-
-    if isinstance(keys, UniqueKeys):
-        return
-    seen: dict[str, int] = {}
-    for row, key in enumerate(keys):
-        if isinstance(key, str) and not key.isascii():
-            _refuse_surrogates(key, row)
-        first = seen.setdefault(key, row)
-        if first != row:
-            raise ConfigError(f"prompts {first} and {row} have the same key {key!r}: keys must be unique")
-
-
-def check_range(reward_range: tuple[float, float]) -> tuple[float, float]:
-    """The rewards of failure and of success as two floats.
-
-    Raises:
-        ConfigError: they are not two finite numbers, the lower first.
-    """
-    try:
-        low, high = (float(bound) for bound in reward_range)
-    except (TypeError, ValueError):
-        low = high = np.nan
-    if not (np.isfinite(high - low) and low < high):
-        raise ConfigError(f"reward_range is (failure, success) with failure < success, not {reward_range}")
-    return low, high
-
-
-def check_saved(saved: Mapping[str, np.ndarray], columns: Mapping[str, np.ndarray]) -> None:
-    """Compare saved columns with those of a table that is to continue with them.
-
-    Raises:
-        CheckpointError: columns of other names, types or lengths, or with values that no table has.
-    """
-    if set(saved) != set(columns):
-        raise CheckpointError(
-            f"the saved prompt table has the columns {sorted(saved)}, this one {sorted(columns)}: "
-            "load it with the curriculum that saved it"
-        )
-    for name, column in columns.items():
-        found = saved[name]
-        if found.shape != column.shape or found.dtype != column.dtype:
-            raise CheckpointError(
-                f"saved column {name!r} is {found.dtype}{found.shape}, "
-                f"this table needs {column.dtype}{column.shape}"
-            )
-    visits, mean, variance = (saved[name] for name in ("visits", "reward_mean", "reward_variance"))
-    seen_N = visits > 0
-    check_state((visits >= 0).all(), "table/visits", "is below 0")
-    check_state((saved["last_step"] >= -1).all(), "table/last_step", "is below -1")
-    check_state(np.isfinite(mean[seen_N]).all(), "table/reward_mean", "is not finite")
-    fine = np.isfinite(variance[seen_N]).all() and (variance[seen_N] >= 0).all()
-    check_state(fine, "table/reward_variance", "is not finite and from 0")
-
-
-def _refuse_surrogates(key: str, row: int) -> None:
-    try:
-        key.encode()
-    except UnicodeEncodeError as error:
-        raise ConfigError(
-            f"the key of prompt {row} holds half a character ({key[error.start]!a}), which no file can "
-            "store: mend the key"
-        ) from None
-
-
 SOURCES = ("source", "data_source")
 """Columns of a data set that say where a prompt comes from."""
 
@@ -135,9 +64,9 @@ class PromptTable:
         if self.keys is None:
             self.fingerprint = fingerprint or f"{self.size} prompts"
         else:
-            check_keys(self.keys)
+            _check_keys(self.keys)
             self.fingerprint = fingerprint or _fingerprint(self.keys)
-        self.reward_range = check_range(reward_range)
+        self.reward_range = _read_range(reward_range)
         self.prompts_in_flight = np.empty(0, np.int64)
         self.columns: dict[str, np.ndarray] = {}
         self._visited = self.add_together(
@@ -203,8 +132,8 @@ class PromptTable:
         """Where a prompt comes from, by the data set's own column; None where it has none."""
         if self.source_column is None or self.rows is None:
             return None
-        found = self.rows[prompt].get(self.source_column)
-        return None if found is None else str(found)
+        source = self.rows[prompt].get(self.source_column)
+        return None if source is None else str(source)
 
     def values(self, column: str) -> list[Any]:
         """The N values of a column of the data set's own.
@@ -288,7 +217,7 @@ class PromptTable:
         Raises:
             CheckpointError: columns of other names, types or lengths than this table's.
         """
-        check_saved(state, self.columns)
+        _check_columns(state, self.columns)
         for name, column in self.columns.items():
             column[:] = state[name]
 
@@ -331,3 +260,74 @@ def _fingerprint(keys: Sequence[str]) -> str:
     from curro.data.identity import fingerprint
 
     return fingerprint(keys)
+
+
+def _check_keys(keys: Sequence[str]) -> None:
+    """Refuse keys that are not unique, or that no file can store.
+
+    Raises:
+        ConfigError: names the first such prompt.
+    """
+    from curro.data.identity import UniqueKeys
+
+    if isinstance(keys, UniqueKeys):
+        return
+    seen: dict[str, int] = {}
+    for row, key in enumerate(keys):
+        if isinstance(key, str) and not key.isascii():
+            _refuse_surrogates(key, row)
+        first = seen.setdefault(key, row)
+        if first != row:
+            raise ConfigError(f"prompts {first} and {row} have the same key {key!r}: keys must be unique")
+
+
+def _refuse_surrogates(key: str, row: int) -> None:
+    try:
+        key.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(
+            f"the key of prompt {row} holds half a character ({key[error.start]!a}), which no file can "
+            "store: mend the key"
+        ) from None
+
+
+def _read_range(reward_range: tuple[float, float]) -> tuple[float, float]:
+    """The rewards of failure and of success as two floats.
+
+    Raises:
+        ConfigError: they are not two finite numbers, the lower first.
+    """
+    try:
+        low, high = (float(bound) for bound in reward_range)
+    except (TypeError, ValueError):
+        low = high = np.nan
+    if not (np.isfinite(high - low) and low < high):
+        raise ConfigError(f"reward_range is (failure, success) with failure < success, not {reward_range}")
+    return low, high
+
+
+def _check_columns(saved: Mapping[str, np.ndarray], columns: Mapping[str, np.ndarray]) -> None:
+    """Compare saved columns with those of a table that is to continue with them.
+
+    Raises:
+        CheckpointError: columns of other names, types or lengths, or with values that no table has.
+    """
+    if set(saved) != set(columns):
+        raise CheckpointError(
+            f"the saved prompt table has the columns {sorted(saved)}, this one {sorted(columns)}: "
+            "load it with the curriculum that saved it"
+        )
+    for name, column in columns.items():
+        earlier = saved[name]
+        if earlier.shape != column.shape or earlier.dtype != column.dtype:
+            raise CheckpointError(
+                f"saved column {name!r} is {earlier.dtype}{earlier.shape}, "
+                f"this table needs {column.dtype}{column.shape}"
+            )
+    visits, mean, variance = (saved[name] for name in ("visits", "reward_mean", "reward_variance"))
+    seen_N = visits > 0
+    check_state((visits >= 0).all(), "table/visits", "is below 0")
+    check_state((saved["last_step"] >= -1).all(), "table/last_step", "is below -1")
+    check_state(np.isfinite(mean[seen_N]).all(), "table/reward_mean", "is not finite")
+    is_variance = np.isfinite(variance[seen_N]).all() and (variance[seen_N] >= 0).all()
+    check_state(is_variance, "table/reward_variance", "is not finite and from 0")
