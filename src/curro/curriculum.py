@@ -7,7 +7,7 @@ import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
 from threading import RLock
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,8 +61,9 @@ class Curriculum:
         selection: which prompts are rolled out next: a method's name ("prioritized-replay"), the name
             with options as a dict or as text ("prioritized-replay:variant=published"),
             "module:Class" of your own, or a `Selection`.
-        prompts: the number of prompts, the sequence of their keys, or anything with `keys`,
-            `fingerprint` and, for methods that look at them, `rows` (a `curro.data.PromptSet`).
+        prompts: a `datasets.Dataset` or a list of rows, dicts with a `prompt`; a `curro.data.PromptSet`, or
+            anything else with `keys`, `fingerprint` and, for methods that look at them, `rows`; the sequence
+            of the prompts' keys; or their number.
         advantage: how rollouts are credited; the same forms. None leaves the crediting to the host
             framework, and verdicts carry A = r - mean(r).
         admission: which finished groups are trained on ("band:0.3,0.7"); the same forms. None: all.
@@ -101,6 +102,10 @@ class Curriculum:
         signal: str | Sequence[str] | None = None,
         seed: int = 0,
     ) -> None:
+        if _are_rows(prompts):
+            from curro.data.identity import DatasetRows
+
+            prompts = DatasetRows(cast(Sequence[Mapping[str, Any]], prompts))
         keys = getattr(prompts, "keys", None)
         self.table = PromptTable(
             prompts if keys is None or callable(keys) else keys,
@@ -108,6 +113,7 @@ class Curriculum:
             rows=getattr(prompts, "rows", None),
             reward_range=reward_range,
         )
+        self._was_numbered = self.table.is_numbered
         self._parts = {
             "selection": selection, "advantage": advantage, "admission": admission, "allocation": allocation
         }  # fmt: skip
@@ -169,6 +175,27 @@ class Curriculum:
     def _split_signal(self, groups: Groups) -> tuple[Groups, Groups]:
         """The groups with the rewards that are trained on, and with those of the signal."""
         return groups.by_parts(self.signal_parts) if self.signal_parts else (groups, groups)
+
+    @one_at_a_time
+    def check_rows(self, rows: Any, name: str = "the data set") -> None:
+        """Refuse rows that are not this curriculum's prompts in this order; hosts call this before training.
+
+        A curriculum that was built from a bare number takes over their keys, their fingerprint and their
+        columns. Its method does not look at them any more, because it was built without them.
+
+        Args:
+            rows: what the host trains on, with `keys`, `fingerprint` and `rows`, as `DatasetRows` has them.
+            name: of the rows, for the message.
+
+        Raises:
+            ConfigError: another number of rows, or another fingerprint; the message has the first eight
+                characters of both.
+        """
+        from curro.data.identity import check_same_rows
+
+        check_same_rows(self.table.size, self.table.fingerprint, rows, name)
+        if self.table.is_numbered:
+            self.table.adopt(rows)
 
     @one_at_a_time
     def attach(self, policy: Policy) -> None:
@@ -452,7 +479,10 @@ class Curriculum:
         Raises:
             CheckpointError: they differ; the message has both.
         """
-        if (saved := state.get("fingerprint")) != self.table.fingerprint:
+        known = [self.table.fingerprint]
+        if self._was_numbered:
+            known.append(f"{self.table.size} prompts")  # saved before it met its rows
+        if (saved := state.get("fingerprint")) not in known:
             raise CheckpointError(
                 f"the checkpoint is of another data set: it has {saved!r}, this curriculum "
                 f"{self.table.fingerprint!r}; resume with the data that it was saved with, or start a new run"
@@ -495,6 +525,14 @@ class Curriculum:
         parts = [(name, value) for name, value in self.config.items() if value is not None]
         counts = [(name, value) for name, value in self.metrics().items() if value == value]
         return html_table("Curriculum", ("part", "is"), parts) + html_table("So far", ("", ""), counts)
+
+
+def _are_rows(prompts: Any) -> bool:
+    """Whether these are a data set's rows themselves: a `datasets.Dataset`, or a list of dicts."""
+    if hasattr(prompts, "keys"):
+        return False
+    is_list = isinstance(prompts, Sequence) and len(prompts) > 0 and isinstance(prompts[0], Mapping)
+    return is_list or hasattr(prompts, "column_names")
 
 
 def _whole_number(name: str, value: Any) -> int:

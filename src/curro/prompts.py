@@ -76,9 +76,19 @@ class PromptTable:
             ("reward_variance", np.float32, np.nan),
         )
         self.add("in_flight", np.bool_, False)
-        first = rows[0] if rows is not None and len(rows) else {}
         self._texts: pa.Array | None = None
-        self.source_column = next((name for name in SOURCES if first.get(name) is not None), None)
+        self.source_column = _source_column(rows)
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether nothing is known of the data set but how many prompts it has."""
+        return self.fingerprint == f"{self.size} prompts"
+
+    def adopt(self, prompts: Any) -> None:
+        """Take over the `keys`, the `fingerprint` and the `rows` of the data set that a host trains on."""
+        _check_keys(prompts.keys)
+        self.keys, self.fingerprint, self.rows = prompts.keys, prompts.fingerprint, prompts.rows
+        self._texts, self.source_column = None, _source_column(self.rows)
 
     def add(self, name: str, dtype: Any, initial: float) -> np.ndarray:
         """Add a column of shape (N,) that starts at `initial` everywhere; returns it."""
@@ -260,6 +270,11 @@ def _fingerprint(keys: Sequence[str]) -> str:
     from curro.data.identity import fingerprint
 
     return fingerprint(keys)
+
+
+def _source_column(rows: Sequence[Mapping[str, Any]] | None) -> str | None:
+    first = rows[0] if rows is not None and len(rows) else {}
+    return next((name for name in SOURCES if first.get(name) is not None), None)
 
 
 def _check_keys(keys: Sequence[str]) -> None:

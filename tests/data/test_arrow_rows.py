@@ -12,8 +12,7 @@ import pytest
 from curro import Curriculum
 from curro.data import DataError, PromptSet, load_prompts
 from curro.data.arrow_rows import ArrowRows
-from curro.data.identity import HashKeys, RowNumbers
-from curro.hosts.trl.checks import RowIdentity
+from curro.data.identity import DatasetRows, HashKeys, RowNumbers
 
 PLAIN = [
     {"prompt": f"What is {i} \u00e9?", "answer": str(i), "level": i % 3, "tags": ["a", "b"][: i % 3]}
@@ -57,7 +56,7 @@ def test_the_same_rows_keys_and_fingerprint(tmp_path, name):
     ours, theirs = lazy.to_hf(), plain.to_hf()
     columns = ["prompt", "answer", "key", "prompt_id"]
     assert ours.select_columns(columns).to_list() == theirs.select_columns(columns).to_list()
-    assert RowIdentity(ours).fingerprint == RowIdentity(theirs).fingerprint == plain.fingerprint
+    assert DatasetRows(ours).fingerprint == DatasetRows(theirs).fingerprint == plain.fingerprint
 
 
 def test_named_columns_and_a_limit(tmp_path):

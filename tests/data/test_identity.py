@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import datasets
@@ -9,10 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from curro import ConfigError, Curriculum
+from curro import CheckpointError, ConfigError, Curriculum
 from curro.data import DataError, load_prompts
-from curro.data.identity import fingerprint
-from curro.hosts.trl.checks import RowIdentity
+from curro.data.identity import DatasetRows, fingerprint
 
 
 def chat(text: str) -> list[dict[str, str]]:
@@ -40,11 +40,61 @@ def test_by_every_route_the_same(tmp_path, rows):
     raw = datasets.Dataset.from_list(rows)
     routes = {
         "Parquet": load_prompts(str(tmp_path / "other name.parquet")).fingerprint,
-        "load_prompts, then TRL": RowIdentity(loaded.to_hf()).fingerprint,
-        "TRL": RowIdentity(raw).fingerprint,
-        "curriculum": Curriculum("uniform", RowIdentity(raw)).table.fingerprint,
+        "load_prompts, then TRL": DatasetRows(loaded.to_hf()).fingerprint,
+        "TRL": DatasetRows(raw).fingerprint,
+        "curriculum": Curriculum("uniform", raw).table.fingerprint,
+        "list": Curriculum("uniform", rows).table.fingerprint,
     }
     assert set(routes.values()) == {loaded.fingerprint}, routes
+
+
+def test_the_fingerprint_of_version_0_2():
+    """SHA-256 of a line of JSON a row, `["0 + 0?", "0"]` and so on."""
+    expected = "".join(f'["{i} + {i}?", "{2 * i}"]\n' for i in range(5)).encode()
+    assert DatasetRows(PLAIN).fingerprint == hashlib.sha256(expected).hexdigest()
+
+
+ROWS = DatasetRows(KEYED)
+
+
+@pytest.mark.parametrize(
+    "prompts", [KEYED, datasets.Dataset.from_list(KEYED), ROWS, [f"k{i}" for i in range(5)], 5]
+)
+def test_a_curriculum_over_these_rows_passes(prompts):
+    Curriculum("uniform", prompts).check_rows(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "words"),
+    [
+        (KEYED[::-1], r"another data set than train_dataset, or in another order: .* [0-9a-f]{8} and {};"),
+        (PLAIN, "another data set than train_dataset"),
+        (list("abcde"), "another data set than train_dataset"),
+        (4, "the curriculum is over 4 prompts, train_dataset has 5"),
+    ],
+)
+def test_a_curriculum_over_other_rows_is_refused(prompts, words):
+    with pytest.raises(ConfigError, match=words.replace("{}", ROWS.fingerprint[:8])):
+        Curriculum("uniform", prompts).check_rows(ROWS, "train_dataset")
+
+
+def test_a_curriculum_from_a_bare_number_takes_over_the_rows_it_meets(tmp_path):
+    rows = DatasetRows([{**row, "source": "ab"[i % 2]} for i, row in enumerate(KEYED)])
+    before = Curriculum("uniform", 5)
+    before.save(tmp_path / "before.npz")
+    before.check_rows(rows)
+    assert (before.table.fingerprint, before.table.key(3), before.table.source(3)) == (
+        rows.fingerprint,
+        "k3",
+        "b",
+    )
+    with pytest.raises(ConfigError, match="another data set"):
+        before.check_rows(DatasetRows(KEYED[::-1]))
+    before.load(tmp_path / "before.npz")  # which was saved without a fingerprint
+    before.save(tmp_path / "after.npz")
+    Curriculum("uniform", rows).load(tmp_path / "after.npz")
+    with pytest.raises(CheckpointError, match="another data set"):
+        Curriculum("uniform", rows).load(tmp_path / "before.npz")
 
 
 def test_a_field_that_arrow_added_is_no_change():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from curro.data.columns import ANSWER, answer_of, first_column
+from curro.errors import ConfigError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,6 +53,54 @@ def fingerprint_of_rows(rows: Iterable[Mapping[str, Any]], prompt_column: str = 
     answer = first_column(rows, answers)
     prompts = (row.get(prompt_column, row.get("raw_prompt")) for row in rows)
     return fingerprint(prompts, (answer_of(row, answer) for row in rows))
+
+
+class DatasetRows:
+    """A host's rows, with their keys and fingerprint, as `Curriculum(prompts=...)` takes them.
+
+    Attributes:
+        rows: the rows as they were passed, for methods that look at texts or columns.
+        keys: the column `key`; the number of the row where there is none.
+        fingerprint: of prompts and answers, equal to that of the same rows by any other route.
+
+    Args:
+        rows: a `datasets.Dataset`, or a sequence of dicts.
+        prompt_column: text or messages. Rows that lack it may have `raw_prompt` instead, as verl's do.
+    """
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]], prompt_column: str = "prompt") -> None:
+        self.rows = rows
+        self.fingerprint = fingerprint_of_rows(rows, prompt_column)
+        self.keys: Sequence[str] = RowNumbers(len(rows))
+        columns = getattr(rows, "column_names", None)
+        if columns is None or "key" in columns:
+            keys = [row.get("key") for row in rows] if columns is None else rows["key"]  # type: ignore[call-overload]
+            self.keys = [str(number if key is None else key) for number, key in enumerate(keys)]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+def check_same_rows(size: int, identity: str, rows: Any, name: str) -> None:
+    """Refuse a curriculum whose prompts are not the rows that a host trains on, in the same order.
+
+    Args:
+        size, identity: how many prompts the curriculum has, and their fingerprint.
+        rows: the host's, with `keys` and `fingerprint`.
+        name: of the rows, for the message: "train_dataset".
+
+    Raises:
+        ConfigError: another number of rows, or another fingerprint.
+    """
+    if size != len(rows.keys):
+        raise ConfigError(f"the curriculum is over {size} prompts, {name} has {len(rows.keys)}")
+    # a curriculum that was built from a bare number says so in place of a fingerprint
+    if identity not in (f"{size} prompts", rows.fingerprint, fingerprint(rows.keys)):
+        raise ConfigError(
+            f"the curriculum has the prompts of another data set than {name}, or in another order: their "
+            f"fingerprints begin with {identity[:8]} and {rows.fingerprint[:8]}; build the curriculum from "
+            f"{name} itself, as prompts={name}"
+        )
 
 
 class _InBatches:

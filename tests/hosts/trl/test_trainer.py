@@ -171,6 +171,15 @@ def test_a_batch_larger_than_the_data_is_refused(tmp_path):
 def test_a_curriculum_over_other_data_is_refused(tmp_path):
     with pytest.raises(curro.ConfigError, match="over 5 prompts, train_dataset has 24"):
         trainer(tmp_path, curriculum=curro.Curriculum("uniform", 5))
+    shuffled = curro.Curriculum("uniform", dataset().shuffle(seed=4))
+    with pytest.raises(curro.ConfigError, match="another data set than train_dataset, or in another order"):
+        trainer(tmp_path, curriculum=shuffled)
+
+
+def test_a_curriculum_over_a_number_takes_over_the_rows(tmp_path):
+    curriculum = curro.Curriculum("uniform", 24)
+    trainer(tmp_path, curriculum=curriculum)
+    assert curriculum.table.fingerprint == curro.Curriculum("uniform", dataset()).table.fingerprint
 
 
 def test_a_stream_is_refused(tmp_path):

@@ -14,7 +14,7 @@ import numpy as np
 
 from curro import registry
 from curro.curriculum import Curriculum
-from curro.data.identity import fingerprint
+from curro.data.identity import DatasetRows
 from curro.errors import CheckpointError, ConfigError
 from curro.policy import refuse_policy
 from curro.rollout.polled_fill import PolledFill
@@ -190,16 +190,6 @@ ADVICE = {
 }
 
 
-class SlimeRows:
-    """slime's prompts as `Curriculum` takes a data set; the keys are the numbers of the rows."""
-
-    def __init__(self, samples: list[Any]) -> None:
-        self.keys = [str(number) for number in range(len(samples))]
-        self.rows = [{"prompt": sample.prompt, "answer": sample.label} for sample in samples]
-        answers = [sample.label for sample in samples]
-        self.fingerprint = fingerprint([sample.prompt for sample in samples], answers)
-
-
 class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # type: ignore[misc]
     """Goes into `--data-source-path`; the other strings are those of `curro.hosts.slime.hooks`.
 
@@ -221,7 +211,8 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
         if self.dataset is None:
             raise ConfigError("a curriculum chooses among the rows of --prompt-data: give slime its data set")
         self.samples = list(self.dataset.samples)
-        self.curriculum = Curriculum.from_config(self.settings.curriculum, SlimeRows(self.samples))
+        rows = DatasetRows([{"prompt": sample.prompt, "answer": sample.label} for sample in self.samples])
+        self.curriculum = Curriculum.from_config(self.settings.curriculum, rows)
         repeats = self.curriculum.selection.repeats
         self.fill = PolledFill(
             self.curriculum, self.settings.fill_limit, size=len(self.samples), may_repeat=repeats,

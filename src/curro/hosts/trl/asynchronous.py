@@ -18,7 +18,7 @@ from trl.experimental.async_grpo.async_rollout_worker import (
     _AsyncRolloutLoop,
 )
 
-from curro.data.identity import fingerprint_of_rows
+from curro.data.identity import DatasetRows, check_same_rows
 from curro.errors import ConfigError
 from curro.serve import ServedCurriculum
 
@@ -116,12 +116,8 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
         if type(self.rollout_worker) is not AsyncRolloutWorker:
             other = type(self.rollout_worker).__name__
             raise ConfigError(f"a curriculum needs TRL's own rollout worker, not {other}")
-        prompts = len(self.train_dataset)
-        if about["prompts"] != prompts:
-            raise ConfigError(f"the service has {about['prompts']:,} prompts, and train_dataset {prompts:,}")
-        known = (f"{prompts} prompts", fingerprint_of_rows(self.train_dataset))
-        if about["fingerprint"] not in known:
-            raise ConfigError("the service has the prompts of another data set than train_dataset")
+        rows = DatasetRows(self.train_dataset)
+        check_same_rows(about["prompts"], about["fingerprint"], rows, "train_dataset")
         if about["curriculum"]["allocation"] is not None:
             raise ConfigError("an allocation needs groups of several sizes, which asynchronous GRPO has not")
 

@@ -5,28 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from datasets import Dataset
 from trl import GRPOConfig
 
 from curro.curriculum import Curriculum
-from curro.data.identity import RowNumbers, fingerprint_of_rows
 from curro.errors import ConfigError
 
 
-def check_batch(curriculum: Curriculum, args: GRPOConfig, prompts: int) -> int:
+def check_batch(args: GRPOConfig, prompts: int) -> int:
     """How many groups of `num_generations` rollouts a batch has.
 
     Args:
         prompts: how many the data set has.
 
     Raises:
-        ConfigError: the data set has another size than the curriculum's, or is smaller than a batch.
+        ConfigError: the data set is smaller than a batch.
     """
     batch = cast(int, args.generation_batch_size) // cast(int, args.num_generations)
-    if curriculum.table.size != prompts:
-        raise ConfigError(
-            f"the curriculum is over {curriculum.table.size} prompts, train_dataset has {prompts}"
-        )
     if batch > prompts:
         raise ConfigError(
             f"a batch takes {batch} prompts and the data set has {prompts}: lower "
@@ -89,20 +83,3 @@ def check_allocation(curriculum: Curriculum, args: GRPOConfig) -> None:
             f"every prompt gets {first} rollouts at first, and a generation has {rows}: raise "
             "per_device_train_batch_size or steps_per_generation, or lower `first`"
         )
-
-
-class RowIdentity:
-    """The keys and the fingerprint of a data set, for `Curriculum(prompts=...)`.
-
-    Attributes:
-        keys: the column `key` where there is one, else the row numbers.
-        fingerprint: of prompts and answers (`curro.data.identity`).
-        rows: the data set, for methods that look at texts or columns.
-    """
-
-    def __init__(self, dataset: Dataset) -> None:
-        self.keys: Sequence[str] = RowNumbers(len(dataset))
-        if "key" in dataset.column_names:
-            self.keys = [str(key) for key in dataset["key"]]
-        self.fingerprint = fingerprint_of_rows(dataset)
-        self.rows = dataset

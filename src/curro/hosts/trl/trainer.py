@@ -19,6 +19,7 @@ from trl import GRPOConfig, GRPOTrainer
 from curro.admission.gate import Gate
 from curro.configuration import describe_signal
 from curro.curriculum import Curriculum
+from curro.data.identity import DatasetRows
 from curro.environments.environment import Environment, episode_reward
 from curro.errors import ConfigError
 from curro.evaluation.results import held_out_scores
@@ -38,7 +39,6 @@ from curro.hosts.trl.batches import (
     replace_latest,
 )
 from curro.hosts.trl.checks import (
-    RowIdentity,
     check_admission,
     check_allocation,
     check_batch,
@@ -142,11 +142,12 @@ class CurriculumGRPOTrainer(GRPOTrainer):
                 "a curriculum needs a `datasets.Dataset` to choose from: "
                 f"train_dataset is {type(self.train_dataset).__name__}"
             )
+        rows = DatasetRows(self.train_dataset)
         if not isinstance(curriculum, Curriculum):
-            rows = RowIdentity(self.train_dataset)
             curriculum = Curriculum(curriculum, rows, admission=admission, seed=self.args.seed)
         elif admission is not None:
             raise ConfigError("the curriculum has its own admission: give it to `Curriculum` alone")
+        curriculum.check_rows(rows, "train_dataset")
         self.curriculum = curriculum
         if self.args.shuffle_dataset is False and self.accelerator.is_main_process:
             warnings.warn(
@@ -154,7 +155,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
                 UserWarning,
                 stacklevel=2,
             )
-        self._batch_prompts = check_batch(curriculum, self.args, len(self.train_dataset))
+        self._batch_prompts = check_batch(self.args, len(self.train_dataset))
         if curriculum.has_admission:
             check_admission(
                 curriculum, self.args, self.train_dataset.column_names, fill.when_short,

@@ -11,22 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from curro.data.identity import RowNumbers, fingerprint_of_rows
+from curro.data.identity import DatasetRows
 from curro.errors import ConfigError
 from curro.policy import Reply
 
 
-class VerlRows:
-    """The keys and the fingerprint of a data set of verl, for `Curriculum(prompts=...)`.
+class VerlRows(DatasetRows):
+    """A data set of verl.
 
     Row i is what `dataset[i]` gives: the rows of all files, one after the other, as verl has filtered them.
     verl's own `index` is that of a file and 0 where there is none, so it names no prompt.
-
-    Attributes:
-        keys: the column `key` where there is one, else the row numbers.
-        fingerprint: of prompts and answers (`curro.data.identity`).
-        rows: the rows with their columns, for methods that look at them.
-        prompt_key: the column of the prompt, text or messages.
 
     Args:
         dataset: verl's `RLHFDataset`, or another map-style data set.
@@ -35,18 +29,9 @@ class VerlRows:
 
     def __init__(self, dataset: Any, prompt_key: str = "prompt") -> None:
         frame = getattr(dataset, "dataframe", None)
+        plain = [_plain(dataset[row]) for row in range(len(dataset))] if frame is None else frame
+        super().__init__(plain, prompt_key)
         self.prompt_key = prompt_key
-        self.rows: Sequence[Mapping[str, Any]] = (
-            [_plain(dataset[row]) for row in range(len(dataset))] if frame is None else frame
-        )
-        self.fingerprint = fingerprint_of_rows(self.rows, prompt_key)
-        self.keys: Sequence[str] = RowNumbers(len(self.rows))
-        if frame is None or "key" in frame.column_names:
-            keys = [row.get("key") for row in self.rows] if frame is None else frame["key"]
-            self.keys = [str(number if key is None else key) for number, key in enumerate(keys)]
-
-    def __len__(self) -> int:
-        return len(self.keys)
 
     def prompt(self, number: int, row: Mapping[str, Any] | None = None) -> Any:
         """The prompt of a row as the data set has it, text or messages."""
