@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
-from transformers import GenerationConfig
+from transformers import DynamicCache, GenerationConfig
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from curro.rollout.engines.engine import Prompt
 
@@ -65,3 +68,67 @@ def padded(ids: list[list[int]], pad: int, device: Any) -> dict[str, torch.Tenso
         "input_ids": torch.tensor(rows, device=device),
         "attention_mask": torch.tensor(mask, device=device),
     }
+
+
+@contextmanager
+def shared_prefill(model: Any) -> Iterator[None]:
+    """Let `model.generate` read a prompt once, however many rows of a batch it has.
+
+    The cache and the logits of that one row are then copied to the others, so every row goes on as before, and
+    the same random numbers give the same tokens, up to rounding. Where a model keeps something else than
+    plain keys and values (a recurrent state, a static cache), every row is read as usual.
+
+    Args:
+        model: of transformers, with adapters or without, and not wrapped for several processes.
+    """
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    prefill = getattr(inner, "_prefill", None)
+    if prefill is None:
+        yield
+        return
+
+    def read_once(
+        input_ids: torch.Tensor, generation_config: GenerationConfig, model_kwargs: dict[str, Any], **options: Any
+    ) -> Any:
+        if not _is_shareable(generation_config, model_kwargs):
+            return prefill(input_ids, generation_config, model_kwargs, **options)
+        keys = torch.cat([input_ids, model_kwargs["attention_mask"]], dim=1)
+        different, copy_of = torch.unique(keys, dim=0, return_inverse=True)
+        if len(different) == len(keys):
+            return prefill(input_ids, generation_config, model_kwargs, **options)
+        rows = torch.arange(len(keys), device=keys.device)
+        first = torch.full_like(rows[: len(different)], len(keys)).scatter_reduce(0, copy_of, rows, "amin")
+        short = {
+            name: value[first] if isinstance(value, torch.Tensor) and name in _ROWS else value
+            for name, value in model_kwargs.items()
+        }
+        outputs = prefill(input_ids[first], generation_config, short, **options)
+        outputs.past_key_values.batch_select_indices(copy_of)
+        outputs.logits = outputs.logits[copy_of]
+        return outputs
+
+    inner._prefill = read_once
+    try:
+        yield
+    finally:
+        del inner._prefill
+
+
+_ROWS = ("attention_mask", "position_ids")
+"""What `generate` hands on for every row, of a model of text."""
+
+
+def _is_shareable(config: GenerationConfig, model_kwargs: Mapping[str, Any]) -> bool:
+    """Whether a prefill with these arguments can be copied from row to row."""
+    cache, mask = model_kwargs.get("past_key_values"), model_kwargs.get("attention_mask")
+    others = {name for name, value in model_kwargs.items() if isinstance(value, torch.Tensor)} - {*_ROWS}
+    return (
+        type(cache) is DynamicCache
+        and all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in cache.layers)
+        and cache.get_seq_length() == 0
+        and isinstance(mask, torch.Tensor)
+        and mask.ndim == 2
+        and not others - {"cache_position"}
+        and config.prefill_chunk_size is None
+        and not (config.output_attentions or config.output_hidden_states)
+    )
