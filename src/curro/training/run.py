@@ -149,7 +149,7 @@ def grpo_arguments(settings: TrainSettings, folder: RunFolder, reward_weights: l
         report_to=[] if settings.log is None else [settings.log],
         disable_tqdm=True,
         use_cpu=not torch.cuda.is_available(),
-        bf16=torch.cuda.is_available(),
+        bf16=torch.cuda.is_available() if settings.precision is None else settings.precision == "bfloat16",
         dataloader_pin_memory=torch.cuda.is_available(),
         # it saves a GPU memory for a second forward pass; the numbers are the same
         activation_checkpointing=torch.cuda.is_available(),
@@ -260,6 +260,8 @@ def _trainer(prepared: Prepared, recorder: Recorder) -> CurriculumGRPOTrainer:
         environment=prepared.environment,
         on_groups=recorder.on_groups,
         write_run=False,
+        share_prompts=prepared.settings.share_prompts,
+        skip_empty_steps=prepared.settings.skip_empty_steps,
         args=grpo_arguments(prepared.settings, recorder.folder, list(prepared.reward.weights.values())),
         callbacks=[recorder],
         peft_config=lora_config(prepared.settings.lora_rank),
@@ -274,17 +276,18 @@ def _trainer(prepared: Prepared, recorder: Recorder) -> CurriculumGRPOTrainer:
 
 def _accuracy(prepared: Prepared, trainer: CurriculumGRPOTrainer) -> dict[str, float]:
     settings = prepared.settings
-    return evaluate(
-        trainer.accelerator.unwrap_model(trainer.model),
-        prepared.tokenizer,
-        prepared.held_out or prepared.prompts,
-        prepared.reward,
-        environment=prepared.environment,
-        samples=settings.eval_samples,
-        settings=SamplingSettings(settings.max_completion_length or 1, settings.temperature),
-        reward_range=prepared.curriculum.table.reward_range,
-        seed=settings.seed,
-    )
+    with trainer.accelerator.autocast():  # weights are rounded once, not once a token
+        return evaluate(
+            trainer.accelerator.unwrap_model(trainer.model),
+            prepared.tokenizer,
+            prepared.held_out or prepared.prompts,
+            prepared.reward,
+            environment=prepared.environment,
+            samples=settings.eval_samples,
+            settings=SamplingSettings(settings.max_completion_length or 1, settings.temperature),
+            reward_range=prepared.curriculum.table.reward_range,
+            seed=settings.seed,
+        )
 
 
 SHARE = 0.05

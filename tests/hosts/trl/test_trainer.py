@@ -70,7 +70,7 @@ def test_uniform_without_credit_trains_as_trl_does_on_the_same_groups(tmp_path):
         def select(self, n: int, step: int) -> curro.Choice:
             return curro.Choice.of(np.array(order[step]), curro.Reason.UNIFORM)
 
-    ours = trainer(tmp_path, curriculum=Same())
+    ours = trainer(tmp_path, curriculum=Same(), share_prompts=False)
     ours.train()
     plain, _ = _plain(tmp_path)
     plain.train()

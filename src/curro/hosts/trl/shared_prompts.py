@@ -1,10 +1,10 @@
 """Log-probabilities of a group's completions with its prompt computed once.
 
 The G rollouts of a group have one prompt, and a plain batch computes its P tokens G times. Here the group is
-one sequence, [prompt, completion 1, .., completion G], in which a token sees the prompt and the earlier tokens
-of its own completion, and every completion's positions go on from the prompt's end. G (P + R) tokens become
-P + G R, and the results are those of the plain batch up to rounding. The head reads only the states that predict
-a completion's token.
+one sequence, [prompt, completion 1, .., completion G], in which a token sees the prompt and the earlier
+tokens of its own completion, and every completion's positions go on from the prompt's end. G (P + R) tokens
+become P + G R, and the results are those of the plain batch up to rounding. The head reads only the states
+that predict a completion's token.
 
 Attention is the other way round: with a mask it takes time in the square of the packed sequence, in which
 completions of thousands of tokens would not pay. So a group is cut into as many sequences as cost least.
@@ -15,7 +15,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,8 +55,15 @@ class Packed:
 
     def to(self, device: torch.device) -> Packed:
         """The same on another device."""
-        tensors = {k: v.to(device) for k, v in vars(self).items() if isinstance(v, torch.Tensor)}
-        return replace(self, **tensors)
+        return replace(
+            self,
+            input_ids=self.input_ids.to(device),
+            position_ids=self.position_ids.to(device),
+            visible=self.visible.to(device),
+            predictors=self.predictors.to(device),
+            labels=self.labels.to(device),
+            targets=self.targets.to(device),
+        )
 
 
 def completions_per_sequence(prompt: int, completion: float, group: int, width: int) -> int:
@@ -160,11 +167,14 @@ def _lay_out(
     same = sequence_RL[:, :, None] == sequence_RL[:, None, :]
     own = (branch_RL[:, None, :] == 0) | (branch_RL[:, :, None] == branch_RL[:, None, :])
     visible = (same & own).tril()  # a row's padding sees padding: no softmax over nothing
+    none = torch.zeros(0, dtype=torch.long)
     return Packed(
         ids_RL,
         positions_RL,
         visible[:, None],
-        *(torch.cat([*parts, torch.zeros(0, dtype=torch.long)]) for parts in (predictors, labels, targets)),
+        predictors=torch.cat([none, *predictors]),
+        labels=torch.cat([none, *labels]),
+        targets=torch.cat([none, *targets]),
         saved=len(lengths) - len(sequences),
     )
 
@@ -288,8 +298,6 @@ class SharedPrompts:
 
     def _probe(self, model: Any) -> str:
         """Why the model's packed log-probabilities are not those of plain rows; empty if they are."""
-        from contextlib import nullcontext
-
         vocabulary, device = model.config.get_text_config().vocab_size, model.device
         ids = (torch.arange(1, 19).view(2, 9) * 7919 % vocabulary).to(device)
         ids[1, :4] = ids[0, :4]

@@ -6,6 +6,7 @@ import logging
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 from accelerate.utils import gather_object
 from datasets import Dataset
+from transformers import TrainerCallback
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOConfig, GRPOTrainer
 
@@ -48,8 +50,10 @@ from curro.hosts.trl.observe import GroupObserver, GroupRecord, WrittenRun
 from curro.hosts.trl.owner import on_owner, own_share
 from curro.hosts.trl.policy import ModelAccess, TrainedPolicy
 from curro.hosts.trl.rounds import Rounds, fill_in_rounds
+from curro.hosts.trl.shared_prompts import SharedPrompts, backbone_of, whole_groups
 from curro.policy import AuxiliarySamples
 from curro.reward.adapters import completion_text, trl_reward
+from curro.rollout.engines.plain_generation import SampledLogProbs, shared_prefill
 from curro.rollout.fill import Fill, sized
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import Completion, KeepRollouts
@@ -88,6 +92,10 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         on_groups: called on the main process with every `GroupRecord`, rejected groups included.
         write_run: write groups and metrics to the folder `curro` in `args.output_dir`, for `curro watch`.
         keep: how many rollouts of each group are kept there to be read.
+        share_prompts: compute a group's prompt once, when it is rolled out and when it is trained on, which
+            changes nothing but rounding. For a model that cannot, TRL's way is taken, and the log says why.
+        skip_empty_steps: make no update where every gradient is zero, because all groups of the step are
+            flat. AdamW would still move the weights by its memory of earlier steps, and forget them.
         args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`.
 
     Attributes:
@@ -113,6 +121,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
     _logs: dict[str, Any]
     _rewards: torch.Tensor
     _completions: list[Completion]
+    _trained_log_probs: torch.Tensor
 
     # ------------------------------ construction ------------------------------
 
@@ -126,6 +135,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         on_groups: Callable[[GroupRecord], None] | None = None,
         write_run: bool = True,
         keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
+        share_prompts: bool = True,
+        skip_empty_steps: bool = False,
         **kwargs: Any,
     ) -> None:
         if environment is not None:
@@ -180,6 +191,14 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             logging.getLogger(__name__).warning(describe_signal(signal))
         self._held_out: list[np.ndarray] = []
         self._auxiliary: list[AuxiliarySamples] = []
+        self._has_new_rollouts = False
+        self._shared_prompts: SharedPrompts | None = None
+        if share_prompts:
+            self._shared_prompts = self._check_sharing()
+        if skip_empty_steps:
+            if self.is_deepspeed_enabled:
+                raise ConfigError("DeepSpeed makes its updates itself: leave out skip_empty_steps")
+            self.add_callback(_EmptySteps(self))
         self.policy = TrainedPolicy(self._model_access())
         if self.accelerator.is_main_process:
             curriculum.attach(self.policy)
@@ -210,6 +229,19 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             gradient_checkpointing_kwargs=self.args.gradient_checkpointing_kwargs,
         )
 
+    def _check_sharing(self) -> SharedPrompts | None:
+        """What shares prompts in training; None, and a line in the log, where this model cannot."""
+        shared = SharedPrompts(self.model, probe=not (self.is_fsdp_enabled or self.is_deepspeed_enabled))
+        if not shared.reason:
+            return shared
+        if self.accelerator.is_main_process:
+            logging.getLogger(__name__).warning(
+                "every completion is trained on with its own copy of the prompt, which this model cannot "
+                "share: %s",
+                shared.reason,
+            )
+        return None
+
     @property
     def _batch_rows(self) -> int:
         """Rollouts of a generation, of all processes."""
@@ -228,6 +260,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         self._auxiliary, self.policy.seconds = [], 0.0
         self._observer.auxiliary_samples = self._auxiliary
         output = self._fill_batch() if self._needs_rounds else self._draw_batch()
+        self._has_new_rollouts = True
         if self.accelerator.is_main_process:
             metrics = self.curriculum.metrics()
             for name, value in metrics.items():
@@ -301,12 +334,30 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         num_generations: int,
         has_tool_images: bool = False,
     ) -> Any:
-        """TRL's; of groups of different sizes, a vLLM server is asked for each rollout by itself."""
+        """TRL's, with a prompt that stands in several rows read once.
+
+        Where products are rounded to 16 bits, training gives a token another probability than sampling did.
+        The log-probabilities of sampling are kept then, so that the ratio can be logged.
+
+        Of groups of different sizes, a vLLM server is asked for each rollout by itself.
+        """
         if self.curriculum.has_allocation and self._is_training:
             num_generations = 1
-        return super()._generate_single_turn(
-            prompt_ids, images, multimodal_fields, num_generations, has_tool_images
-        )
+        arguments = (prompt_ids, images, multimodal_fields, num_generations, has_tool_images)
+        if self.use_vllm or cast(Any, self).use_transformers_continuous_batching:
+            return super()._generate_single_turn(*arguments)
+        model = self.accelerator.unwrap_model(self.model)
+        sampled = SampledLogProbs(model) if self.accelerator.mixed_precision != "no" else None
+        # one autocast around all tokens: weights are rounded once, not once a token
+        with (
+            self.accelerator.autocast(),
+            shared_prefill(model) if self._shared_prompts is not None else nullcontext(),
+            sampled or nullcontext(),
+        ):
+            completion_ids, logprobs = super()._generate_single_turn(*arguments)
+        if sampled is not None and self._is_training:
+            logprobs = sampled.of(completion_ids)
+        return completion_ids, logprobs
 
     def _calculate_rewards(
         self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
@@ -378,11 +429,26 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             ends=self.eos_token_ids,
         )
 
-    # ------------------------------ auxiliary samples ------------------------------
+    # ------------------------------ the loss ------------------------------
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
-        """TRL's; the generation's auxiliary samples join the rollouts that wait to be trained on."""
+        """TRL's; the generation's auxiliary samples join the rollouts that wait to be trained on.
+
+        TRL shuffles a generation's rows. Within an optimizer step their order makes no difference, so there
+        the groups are put together again, which then share their prompts.
+        """
         inputs = super()._prepare_inputs(generation_batch)
+        if self._has_new_rollouts:
+            self._has_new_rollouts = False
+            if self._shared_prompts is not None and self._buffered_inputs:
+                size = self.args.gradient_accumulation_steps
+                parts = self._buffered_inputs
+                self._buffered_inputs = [
+                    part
+                    for start in range(0, len(parts), size)
+                    for part in whole_groups(parts[start : start + size])
+                ]
+                inputs = self._buffered_inputs[self._step % len(parts)]
         if self._is_training and self._auxiliary:
             waiting = self._buffered_inputs or []
             divisor = loss_divisor(
@@ -413,6 +479,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         trained on once. "judge/loss" in the log is (9) itself.
         """
         loss = super()._compute_loss(model, inputs)
+        if self._is_training:
+            self._log_ratio(inputs)
         parts = cast(int, self.args.steps_per_generation)
         is_first_pass = self._step % (parts * self.num_iterations) < parts
         if not (self._is_training and "auxiliary_advantages" in inputs and is_first_pass):
@@ -425,6 +493,66 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         weighted, plain = auxiliary_loss(inputs, log_probs)
         self._metrics["train"]["judge/loss"].append(self.accelerator.gather(plain).mean().item())
         return loss + weighted / self.current_gradient_accumulation_steps
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        logits_to_keep: int,
+        batch_size: int | None = None,
+        compute_entropy: bool = False,
+        compute_aux_loss: bool = False,
+        **images: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+        """TRL's, with each prompt computed once for the rows that share it."""
+        shared = None
+        has_images = any(value is not None for value in images.values())
+        if self._shared_prompts is not None and not (has_images or compute_aux_loss):
+            shared = self._shared_prompts.log_probs(
+                model,
+                backbone_of(self.accelerator.unwrap_model(model)),
+                input_ids,
+                attention_mask,
+                logits_to_keep,
+                batch_size=batch_size,
+                autocast=self.accelerator.autocast,
+                with_entropy=compute_entropy,
+            )
+        if shared is not None:
+            found = (*shared, None)
+        else:
+            found = super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy,
+                compute_aux_loss, **images,
+            )  # fmt: skip
+        if compute_entropy:  # of the loss
+            self._trained_log_probs = found[0].detach()
+        return found
+
+    def _log_ratio(self, inputs: Mapping[str, Any]) -> None:
+        """Log the ratio of training's probabilities to sampling's before an update, as TRL with vLLM."""
+        first = self._step % (cast(int, self.args.steps_per_generation) * self.num_iterations)
+        if "sampling_per_token_logps" not in inputs or self.use_vllm:
+            return
+        if first >= self.args.gradient_accumulation_steps:
+            return
+        mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
+        difference = self._trained_log_probs - inputs["sampling_per_token_logps"]
+        difference = difference[mask.bool() & difference.isfinite()]
+        if not len(difference):
+            difference = difference.new_zeros(1)
+        ratio = difference.exp()
+        for name, value in {
+            "sampling_logp_difference/mean": difference.abs().mean(),
+            "sampling_logp_difference/max": difference.abs().max(),
+            "importance_sampling_ratio/min": ratio.min(),
+            "importance_sampling_ratio/mean": ratio.mean(),
+            "importance_sampling_ratio/max": ratio.max(),
+        }.items():
+            gathered = self.accelerator.gather(value)
+            reduced = {"min": gathered.min, "mean": gathered.mean, "max": gathered.max}[name.split("/")[1]]()
+            self._metrics["train"][f"sampling/{name}"].append(reduced.item())
 
     # ------------------------------ checkpoints ------------------------------
 
@@ -497,3 +625,24 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         sizes_P = np.full(len(self._rewards) // size, size)
         self._held_out.append(self._observer.report(self._rewards, sizes_P).rewards)
         return output
+
+
+class _EmptySteps(TrainerCallback):
+    """Takes the gradients away where all are zero: AdamW then leaves weights and moments as they are."""
+
+    def __init__(self, trainer: CurriculumGRPOTrainer) -> None:
+        self._trainer = trainer
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        optimizer, accelerator = kwargs["optimizer"], self._trainer.accelerator
+        gradients = (
+            weight.grad
+            for group in optimizer.param_groups
+            for weight in group["params"]
+            if weight.grad is not None
+        )
+        has_signal = torch.tensor(float(any(bool(gradient.any()) for gradient in gradients)))
+        is_empty = not accelerator.gather(has_signal.to(accelerator.device)).any()
+        if is_empty:
+            optimizer.zero_grad(set_to_none=True)
+        self._trainer._metrics["train"]["empty_steps"].append(float(is_empty))

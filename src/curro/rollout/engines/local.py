@@ -20,7 +20,13 @@ from transformers import LogitsProcessor, LogitsProcessorList, StoppingCriteria,
 
 from curro.errors import ConfigError, CurroError, EngineError, PromptError
 from curro.rollout.engines.engine import Prompt, Rollout, SamplingSettings
-from curro.rollout.engines.plain_generation import end_ids, generation_config, padded, prompt_ids
+from curro.rollout.engines.plain_generation import (
+    end_ids,
+    generation_config,
+    padded,
+    prompt_ids,
+    shared_prefill,
+)
 
 
 class SeededSampling(LogitsProcessor):
@@ -138,7 +144,7 @@ def generate_rows(
     was_training = model.training
     model.eval()
     try:
-        with torch.inference_mode():
+        with torch.inference_mode(), shared_prefill(model):
             model.generate(
                 **padded(ids, config.pad_token_id, model.device),
                 generation_config=config,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from transformers import DynamicCache, GenerationConfig
+from transformers import DynamicCache, GenerationConfig, LogitsProcessor, LogitsProcessorList
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from curro.rollout.engines.engine import Prompt
@@ -74,9 +74,9 @@ def padded(ids: list[list[int]], pad: int, device: Any) -> dict[str, torch.Tenso
 def shared_prefill(model: Any) -> Iterator[None]:
     """Let `model.generate` read a prompt once, however many rows of a batch it has.
 
-    The cache and the logits of that one row are then copied to the others, so every row goes on as before, and
-    the same random numbers give the same tokens, up to rounding. Where a model keeps something else than
-    plain keys and values (a recurrent state, a static cache), every row is read as usual.
+    The cache and the logits of that one row are then copied to the others, so every row goes on as before,
+    and the same random numbers give the same tokens, up to rounding. Where a model keeps something else
+    than plain keys and values (a recurrent state, a static cache), every row is read as usual.
 
     Args:
         model: of transformers, with adapters or without, and not wrapped for several processes.
@@ -88,7 +88,10 @@ def shared_prefill(model: Any) -> Iterator[None]:
         return
 
     def read_once(
-        input_ids: torch.Tensor, generation_config: GenerationConfig, model_kwargs: dict[str, Any], **options: Any
+        input_ids: torch.Tensor,
+        generation_config: GenerationConfig,
+        model_kwargs: dict[str, Any],
+        **options: Any,
     ) -> Any:
         if not _is_shareable(generation_config, model_kwargs):
             return prefill(input_ids, generation_config, model_kwargs, **options)
@@ -132,3 +135,48 @@ def _is_shareable(config: GenerationConfig, model_kwargs: Mapping[str, Any]) -> 
         and config.prefill_chunk_size is None
         and not (config.output_attentions or config.output_hidden_states)
     )
+
+
+class SampledLogProbs(LogitsProcessor):
+    """Inside its context, keeps the log-probabilities of the tokens that `model.generate` samples.
+
+    They are those of the distribution that is drawn from, after temperature, top-p and the like.
+
+    Args:
+        model: of transformers, with adapters or without, and not wrapped for several processes.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model.get_base_model() if hasattr(model, "get_base_model") else model
+        self._columns: list[torch.Tensor] = []
+        self._latest: torch.Tensor | None = None
+
+    def __enter__(self) -> SampledLogProbs:
+        processors = self._model._get_logits_processor
+
+        def with_record(*arguments: Any, **options: Any) -> LogitsProcessorList:
+            self._columns, self._latest = [], None
+            return LogitsProcessorList([*processors(*arguments, **options), self])
+
+        self._model._get_logits_processor = with_record
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        del self._model._get_logits_processor
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        if self._latest is not None:
+            self._columns.append(self._latest.gather(1, input_ids[:, -1:]))
+        self._latest = scores.float().log_softmax(-1)
+        return scores
+
+    def of(self, completions: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Natural logarithms of the latest batch's completions, which end where they were cut."""
+        if self._latest is None:
+            return [[] for _ in completions]
+        length = len(self._columns) + 1
+        # the latest token was never seen; a completion that ended before has none there
+        last = [ids[-1] if len(ids) == length else 0 for ids in completions]
+        tokens_B1 = torch.tensor(last, device=self._latest.device)[:, None]
+        rows = torch.cat([*self._columns, self._latest.gather(1, tokens_B1)], dim=1).tolist()
+        return [row[: len(ids)] for row, ids in zip(rows, completions, strict=True)]
