@@ -21,6 +21,8 @@ from __future__ import annotations
 import argparse
 import json
 import random
+from collections import Counter
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -76,31 +78,41 @@ def write_pool(folder: Path, name: str) -> None:
     (folder / f"{name}.jsonl").write_text("\n".join(training) + "\n")
 
 
-def sums(options: dict[str, int], number: int, seed: int) -> list[dict[str, str]]:
-    """So many different problems with these options, the same ones every time."""
-    drawn = reasoning_gym.create_dataset("chain_sum", seed=seed, size=4 * number, **options)
+def sums(options: dict[str, int], seed: int) -> Iterator[dict[str, str]]:
+    """Different problems with these options, the same ones every time."""
+    drawn = reasoning_gym.create_dataset("chain_sum", seed=seed, size=20_000, **options)
     answers = {problem["question"]: problem["answer"] for problem in drawn}
-    return [{"prompt": prompt, "answer": answer} for prompt, answer in answers.items()][:number]
+    return ({"prompt": prompt, "answer": answer} for prompt, answer in answers.items())
+
+
+def take(problems: Iterator[dict[str, str]], number: int, kind: str) -> list[dict[str, str]]:
+    """So many of the problems, no answer being right for more than 4% of them: guessing gains nothing."""
+    counts: Counter[str] = Counter()
+    taken: list[dict[str, str]] = []
+    while len(taken) < number:
+        problem = next(problems)
+        counts[problem["answer"]] += 1
+        if counts[problem["answer"]] <= max(1, 0.04 * number):
+            taken.append({**problem, "kind": kind})
+    return taken
 
 
 def write_mixed_pool(folder: Path, name: str) -> None:
     """Learnable problems, the same in every pool, among hopeless ones, in random order."""
     share = MIXED[name] / 100
-
-    def mixed(learnable: list[dict[str, str]], hopeless: list[dict[str, str]], file: str) -> None:
-        rows = [json.dumps({**row, "kind": "learnable"}) for row in learnable]
-        rows += [json.dumps({**row, "kind": "hopeless"}) for row in hopeless]
-        random.Random(0).shuffle(rows)
-        (folder / f"{name}{file}.jsonl").write_text("\n".join(rows) + "\n")
-
-    learnable = sums(LEARNABLE, MIXED_LEARNABLE + MIXED_HELD_OUT, seed=1)
-    number = round(MIXED_LEARNABLE * share / (1 - share))
-    hopeless = sums(HOPELESS, number + MIXED_HELD_OUT, seed=2)
-    held_out, training = learnable[:MIXED_HELD_OUT], learnable[MIXED_HELD_OUT:]
+    learnable, hopeless = sums(LEARNABLE, seed=1), sums(HOPELESS, seed=2)
+    held_out = take(learnable, MIXED_HELD_OUT, "learnable")
+    training = take(learnable, MIXED_LEARNABLE, "learnable")
     never = round(MIXED_HELD_OUT * share)
-    mixed(training, hopeless[MIXED_HELD_OUT:], "")
-    mixed(held_out, [], ".held-out")
-    mixed(held_out[never:], hopeless[:never], ".held-out-all")
+    files = {
+        ".held-out": held_out,
+        ".held-out-all": held_out[never:] + take(hopeless, never, "hopeless"),
+        "": training + take(hopeless, round(MIXED_LEARNABLE * share / (1 - share)), "hopeless"),
+    }
+    for file, rows in files.items():
+        random.Random(0).shuffle(rows)
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (folder / f"{name}{file}.jsonl").write_text(text)
 
 
 def main() -> None:
