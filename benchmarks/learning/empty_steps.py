@@ -5,8 +5,8 @@
 Weights get independent normal gradients of variance 1, each followed by k steps of zero gradient, as where
 every group of a step is flat. Counted are the root mean square of the move in the step that has the gradient,
 and that of the whole way that a gradient moves a weight, then and in all later steps: the distance covered
-after 500 gradients, divided by the root of 500. Both are multiples of the learning rate. It gives up that real
-gradients are correlated from step to step.
+after 500 gradients, divided by the root of 500. Both are multiples of the learning rate. It gives up that
+real gradients are correlated from step to step.
 """
 
 from __future__ import annotations
