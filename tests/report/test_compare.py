@@ -78,6 +78,42 @@ def test_tokens_to_the_level(tmp_path):
     assert [row.tokens_ratio for row in rows] == pytest.approx([1, 2000 / 300, None, None])
 
 
+def test_a_factor_of_several_seeds_has_its_interval(tmp_path):
+    runs = {
+        "uniform": [evaluated(tmp_path / f"u{i}", [0.0, 0.2, 0.4]) for i in range(2)],
+        "fast": [
+            evaluated(tmp_path / "f0", [0.0, 0.4, 0.4], tokens=[50, 50]),
+            evaluated(tmp_path / "f1", [0.0, 0.2, 0.4], tokens=[50, 50]),
+        ],
+        "torn": [evaluated(tmp_path / "t0", [0.0, 0.8, 0.8]), evaluated(tmp_path / "t1", [0.0, 0.0, 0.0])],
+    }
+    uniform, fast, torn = comparison_table(runs)
+    assert uniform.interval is None
+    # the level .4 at 200; of both seeds' mean at 200, of the first alone at 100, of the second alone at 200
+    assert (fast.ratio, fast.interval) == (pytest.approx(1), pytest.approx((1, 2)))
+    # of the mean, which rises to .4 at once, at 100; of the first alone at 50; the second never gets there
+    assert (torn.ratio, torn.interval) == (pytest.approx(2), pytest.approx((0, 4)))
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(render_comparison([uniform, fast, torn]))
+    text = console.export_text()
+    assert "(1.00 to" in text
+    assert "95% intervals over seeds" in text
+    assert max(map(len, text.splitlines())) <= 80
+    page = write_comparison(runs, tmp_path / "c.html").read_text()
+    assert "(0.00 to 4.00)" in page
+
+
+def test_one_seed_is_said_to_be_noise(tmp_path):
+    runs = {
+        "uniform": [evaluated(tmp_path / "u", [0.1, 0.2])],
+        "other": [evaluated(tmp_path / "o", [0.1, 0.3])],
+    }
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(render_comparison(comparison_table(runs)))
+    assert "One seed: differences between two runs of one method are often as large" in console.export_text()
+    assert "One seed: differences" in write_comparison(runs, tmp_path / "c.html").read_text()
+
+
 def test_a_lucky_evaluation_does_not_reach_the_level(tmp_path):
     runs = {
         "uniform": [evaluated(tmp_path / "u", [0.1, 0.2, 0.3, 0.4, 0.5])],
@@ -170,6 +206,8 @@ def test_the_distance_between_curves_is_marked_in_rollouts():
     assert (found.mark.x0, found.mark.x1, found.mark.y) == (300, pytest.approx(150), 0.6)
     assert found.mark.text == "150 fewer"
     assert found.caption == "faster is at uniform's final level 150 rollouts sooner: 50% fewer."
+    seeds = {"uniform": first, "faster": Curve(x, faster.values.repeat(2, axis=0))}
+    assert distance(seeds).caption.endswith("150 rollouts sooner; the table has the interval over seeds.")
     slower = distance({"faster": Curve(x[:3], faster.values[:, :3] * 0.5), "uniform": first})
     assert slower.mark.text == "0 more"
     assert distance({"uniform": first, "never": Curve(x, np.zeros((1, 4)))}) is None

@@ -31,8 +31,13 @@ def compare(
         ),
     ] = None,
     seeds: Annotated[
-        int, typer.Option(min=1, help="How many seeds (0, 1, ...) to train each curriculum with.")
-    ] = 1,
+        int,
+        typer.Option(
+            min=1,
+            help="How many seeds (0, 1, ...) to train each curriculum with. One says little: two runs of one "
+            "method often differ as much as two methods.",
+        ),
+    ] = 2,
     jobs: Jobs = None,
     out: Annotated[Path, typer.Option(help="The folder for all runs and for the comparison's page.")] = Path(
         "runs/compare"

@@ -33,8 +33,11 @@ class Comparison:
         to_level: rollouts to reach the level; None where it was not reached.
         ratio: how many times fewer rollouts than the first curriculum needed for the level; None
             where it was not reached, or where the first curriculum had it from the start.
+        interval: the ends of the 95% interval of `ratio` over seeds, 0 where seeds do not reach the level;
+            None where neither curriculum has several seeds.
         tokens_ratio: likewise for the tokens that were generated for those rollouts; None also where a run
             did not count them.
+        tokens_interval: its interval.
         seconds: of training, the mean over seeds.
     """
 
@@ -45,7 +48,9 @@ class Comparison:
     rollouts: float
     to_level: float | None
     ratio: float | None
+    interval: tuple[float, float] | None
     tokens_ratio: float | None
+    tokens_interval: tuple[float, float] | None
     seconds: float
 
 
@@ -93,6 +98,7 @@ def comparison_table(runs: RunsByName) -> list[Comparison]:
         first = rows[0].to_level if rows else reached
         tokens = _tokens_after(seeds, reached)
         first_tokens = first_tokens if rows else tokens
+        interval, tokens_interval = _intervals(histories, curves, name) if rows else (None, None)
         rows.append(
             Comparison(
                 name=name,
@@ -102,11 +108,75 @@ def comparison_table(runs: RunsByName) -> list[Comparison]:
                 rollouts=float(np.mean([history.last("rollouts") for history in seeds])),
                 to_level=reached,
                 ratio=first / reached if first and reached else None,
+                interval=interval if first and reached else None,
                 tokens_ratio=first_tokens / tokens if first_tokens and tokens else None,
+                tokens_interval=tokens_interval if first_tokens and tokens else None,
                 seconds=float(np.mean([history.last("seconds") for history in seeds])),
             )
         )
     return rows
+
+
+RESAMPLES = 500
+"""How often the seeds are drawn again for an interval."""
+
+Interval = tuple[float, float]
+
+
+def _intervals(
+    histories: Mapping[str, Sequence[History]], curves: Mapping[str, Curve], name: str
+) -> tuple[Interval | None, Interval | None]:
+    """The 95% intervals of a curriculum's factors in rollouts and in tokens.
+
+    The seeds of the first curriculum and of this one are drawn again, with replacement, and the level and
+    where it is reached are computed anew. Where this curriculum does not reach the level the factor is 0;
+    where the first has it from the start there is none.
+    """
+    first, seeds = next(iter(histories.values())), histories[name]
+    if max(len(first), len(seeds)) < 2:
+        return None, None
+    rng = np.random.default_rng(0)
+    known: dict[tuple[tuple[int, ...], ...], tuple[float, float]] = {}
+    factors = []
+    for _ in range(RESAMPLES):
+        drawn = tuple(
+            tuple(sorted(rng.integers(len(runs), size=len(runs)).tolist())) for runs in (first, seeds)
+        )
+        if drawn not in known:
+            again = [[runs[i] for i in picks] for runs, picks in zip((first, seeds), drawn, strict=True)]
+            known[drawn] = _factors(again[0], again[1], curves, name, *drawn)
+        factors.append(known[drawn])
+    rollouts, tokens = (values[~np.isnan(values)] for values in np.array(factors).T)
+    return _ends(rollouts), _ends(tokens)
+
+
+def _ends(values: np.ndarray) -> Interval | None:
+    if not len(values):
+        return None
+    low, high = np.quantile(values, [0.025, 0.975], method="closest_observation")
+    return float(low), float(high)
+
+
+def _factors(
+    first: Sequence[History],
+    seeds: Sequence[History],
+    curves: Mapping[str, Curve],
+    name: str,
+    first_rows: Sequence[int],
+    rows: Sequence[int],
+) -> tuple[float, float]:
+    """How many times fewer rollouts and tokens these seeds need than these of the first curriculum."""
+    base, own = next(iter(curves.values())), curves[name]
+    fit = isotonic(base.values[list(first_rows)].mean(axis=0))
+    level = float(fit[-1])
+    start = crossing(base.x, fit, level)
+    end = crossing(own.x, isotonic(own.values[list(rows)].mean(axis=0)), level)
+    if not start:
+        return np.nan, np.nan
+    if not end:
+        return 0.0, 0.0
+    spent, needed = _tokens_after(first, start), _tokens_after(seeds, end)
+    return start / end, spent / needed if spent and needed else np.nan
 
 
 def _tokens_after(seeds: Sequence[History], rollouts: float | None) -> float | None:
@@ -170,11 +240,23 @@ def cells(row: Comparison) -> tuple[str, ...]:
         f"{row.final:.3f}{error}",
         f"{row.rollouts:,.0f}",
         "not reached" if row.to_level is None else f"{row.to_level:,.0f}",
-        "-" if row.ratio is None else f"{row.ratio:.2f}x",
-        "-" if row.tokens_ratio is None else f"{row.tokens_ratio:.2f}x",
+        _factor(row.ratio, row.interval),
+        _factor(row.tokens_ratio, row.tokens_interval),
         f"{row.seconds:,.0f}",
         f"{row.seeds}",
     )
+
+
+def _factor(ratio: float | None, interval: Interval | None) -> str:
+    if ratio is None:
+        return "-"
+    return f"{ratio:.2f}x" + (f"\n({interval[0]:.2f} to {interval[1]:.2f})" if interval else "")
+
+
+ONE_SEED = (
+    "One seed: differences between two runs of one method are often as large as these. Take more --seeds to "
+    "see what is noise."
+)
 
 
 def columns(rows: Sequence[Comparison]) -> tuple[str, ...]:
@@ -188,7 +270,8 @@ def render_comparison(rows: Sequence[Comparison]) -> Table:
     """The comparison for a terminal."""
     least, most = min(row.seeds for row in rows), max(row.seeds for row in rows)
     seeds = "1 seed" if most == 1 else f"{most} seeds" if least == most else f"{least} to {most} seeds"
-    table = Table(title=f"Same task, same budget of rollouts, {seeds}")
+    table = Table(title=f"Same task, same budget of rollouts, {seeds}", caption_justify="left")
+    table.caption = ONE_SEED if most == 1 else "In brackets: 95% intervals over seeds."
     table.add_column("curriculum", overflow="fold")
     for title in columns(rows)[:-1]:  # a terminal of 80 characters has no room for the seeds
         table.add_column(Text(title), justify="right")

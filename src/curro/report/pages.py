@@ -15,6 +15,7 @@ from curro.report.advice import advise, headlines, verdict
 from curro.report.charts import Chart, Mark, Series, trailing_mean
 from curro.report.compare import (
     METRIC,
+    ONE_SEED,
     Curve,
     RunsByName,
     cells,
@@ -120,6 +121,7 @@ def write_comparison(runs: RunsByName, out: str | os.PathLike[str]) -> Path:
         columns=columns(rows),
         cells=[cells(row) for row in rows],
         several=max(row.seeds for row in rows) > 1,
+        one_seed=ONE_SEED,
         pictures_found=[picture(chart) for chart in comparison_charts(histories)],
     )
 
@@ -192,8 +194,9 @@ def distance(curves: Mapping[str, Curve]) -> Distance | None:
             Mark(start, end, level, f"{end - start:,.0f} more"),
             f"{name} needs {end - start:,.0f} rollouts more than {readable(first, 40)} to its final level.",
         )
+    several = max(len(curve.values) for curve in curves.values()) > 1
+    share = "; the table has the interval over seeds" if several else f": {1 - end / start:.0%} fewer"
     return Distance(
         Mark(start, end, level, f"{start - end:,.0f} fewer"),
-        f"{name} is at {readable(first, 40)}'s final level {start - end:,.0f} rollouts sooner: "
-        f"{1 - end / start:.0%} fewer.",
+        f"{name} is at {readable(first, 40)}'s final level {start - end:,.0f} rollouts sooner{share}.",
     )
