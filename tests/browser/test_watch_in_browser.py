@@ -206,6 +206,8 @@ def test_runs_are_chosen_by_their_tabs(browser, runs):
         browser.open(page, width=1280, dark=False)
         eventually(browser, "return document.getElementById('method').textContent.includes('posterior')")
         eventually(browser, "return document.querySelectorAll('#together figure').length === 3")
+        assert browser.run("return document.querySelector('main').firstElementChild.id") == "together"
+        assert browser.run("return document.querySelectorAll('#together tr').length") == 3
         browser.run("document.querySelectorAll('#runs button')[1].click()")
         eventually(browser, "return document.getElementById('method').textContent.includes('uniform')")
         assert browser.run("return document.getElementById('name').textContent") == "plain"

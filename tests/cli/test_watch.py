@@ -1,18 +1,62 @@
-"""The command that serves the live page says what it follows."""
+"""The command that serves the live page says what it follows, and refuses what holds no run."""
 
 import os
+from pathlib import Path
 
-from curro.watch.server import WatchServer
+import pytest
+
+from curro.runs.folder import RunFolder
+from curro.watch.server import WatchedRun, WatchServer
 
 
-def test_a_run_that_is_not_there_yet_is_named(curro, tmp_path, monkeypatch):
+@pytest.fixture
+def watch(curro, monkeypatch):
+    """Run `curro watch` until its page is served; what it said."""
+
     def interrupted(server):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(os, "nice", lambda more: 0)
     monkeypatch.setattr(WatchServer, "serve_forever", interrupted)
+    return lambda *paths, status=0: curro("watch", *paths, "--port", "0", status=status)
+
+
+def test_a_run_that_is_not_there_yet_is_named(watch, tmp_path):
     (tmp_path / "here").mkdir()
-    said = curro("watch", "here", "misspelt", "--port", "0")
+    said = watch("here", "misspelt")
     assert "there is no folder misspelt yet" in said
     assert "no folder here" not in said
     assert "watching 2 runs: http://127.0.0.1:" in said
+
+
+@pytest.mark.parametrize("arguments", [("demo",), ("demo/a", "demo/a.log", "demo/b", "demo/report.html")])
+def test_a_folder_of_runs_shows_its_runs_and_files_are_none(watch, arguments):
+    for name in "ba":
+        RunFolder.create(f"demo/{name}", {})
+        Path(f"demo/{name}.log").write_text("done")
+    Path("demo/report.html").write_text("")
+    assert "watching 2 runs" in watch(*arguments)
+
+
+@pytest.mark.parametrize("path", ["other", "other/notes.txt"])
+def test_what_holds_no_run_is_refused(watch, path):
+    Path("other").mkdir()
+    Path("other/notes.txt").write_text("")
+    said = watch(path, status=2)
+    assert "holds no run" in said or "only files were named" in said
+
+
+def test_a_run_that_begins_later_in_a_folder_is_shown(tmp_path):
+    first = RunFolder.create(tmp_path / "a", {})
+    server = WatchServer([WatchedRun(first.path, "a")], folders=[tmp_path])
+    try:
+        second = RunFolder.create(tmp_path / "b", {})
+        second.append_metrics({"step": 1, "rollouts": 8, "signal_share": 0.5})
+        for _ in range(100):
+            rows = server.answer("/api/side-by-side", {})["rows"]
+            if rows:
+                break
+            server._closing.wait(0.1)
+        assert rows == [["b", "1", "8", "-", "0.50", "-"]]
+    finally:
+        server.server_close()

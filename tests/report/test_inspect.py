@@ -10,7 +10,7 @@ from rich.console import Console
 
 from curro import Curriculum
 from curro.data import load_prompts
-from curro.errors import ConfigError, RunError
+from curro.errors import CheckpointError, ConfigError, RunError
 from curro.report import inspect_run, write_report
 from curro.runs.folder import RunFolder
 from curro.runs.writer import TicketWriter
@@ -119,3 +119,46 @@ def test_the_report_and_the_csv_have_texts_and_keys(written, tmp_path):
 )
 def test_a_preview_is_one_short_line(prompt, text):
     assert preview(prompt) == text
+
+
+def test_a_checkpoint_beside_a_run_opens_it_and_one_alone_shows_its_table(tmp_path):
+    curriculum = Curriculum("uniform", 3)
+    draw = curriculum.select(1, step=0)
+    curriculum.observe(draw.tickets, [[1.0, 0.0]])
+    saved = tmp_path / "out" / "checkpoint-7" / "curro"
+    saved.mkdir(parents=True)
+    curriculum.save(saved / "curriculum.npz")
+    for path in (saved.parent, tmp_path / "out"):
+        text = printed(path)
+        assert "3 prompts" in text
+        assert "reward_variance" in text
+        assert "without rankings" in text
+    run = RunFolder.create(tmp_path / "out" / "curro", {})
+    run.append_metrics({"step": 1, "rollouts": 8})
+    run.append_groups(
+        [
+            {
+                "step": 1,
+                "prompt": 0,
+                "key": "first",
+                "reason": 1,
+                "mean": 0.5,
+                "variance": 0.25,
+                "admitted": True,
+            }
+        ]
+    )
+    text = printed(saved.parent)
+    assert "saved with the first checkpoint" in text
+    assert "first" in text
+    run.write_table(curriculum.table)
+    assert "3 prompts" in printed(saved.parent)
+
+
+def test_a_damaged_checkpoint_is_said_without_unsafe_advice(tmp_path):
+    saved = tmp_path / "checkpoint-1" / "curro" / "curriculum.npz"
+    saved.parent.mkdir(parents=True)
+    saved.write_bytes(b"nonsense that is no archive")
+    with pytest.raises(CheckpointError, match="or is damaged") as refused:
+        printed(tmp_path / "checkpoint-1")
+    assert "pickle" not in str(refused.value)

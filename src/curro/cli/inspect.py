@@ -10,7 +10,13 @@ import typer
 from curro.cli.terminal import plain_console
 from curro.runs.folder import RunFolder
 
-Run = Annotated[Path, typer.Argument(help="The run's folder.")]
+Run = Annotated[
+    Path,
+    typer.Argument(
+        help="The run's folder: of curro train, the output_dir of a TRL script, one of its checkpoints, or "
+        "the default_local_dir of a verl run."
+    ),
+]
 
 
 def inspect(
@@ -40,7 +46,7 @@ def inspect(
     if prompt is not None:
         inspect_prompt(RunFolder.open(run), prompt, rows, plain_console())
         return
-    inspect_run(RunFolder.open(run), rows, plain_console(), out, keys=keys)
+    inspect_run(run, rows, plain_console(), out, keys=keys)
 
 
 def report(

@@ -19,7 +19,8 @@ def watch(
         list[Path],
         typer.Argument(
             help="The folders of the runs: of curro train, the output_dir of a TRL script, or the "
-            "default_local_dir of a verl run. A run may be finished, still training, or not yet begun."
+            "default_local_dir of a verl run; or a folder that holds such folders, as the --out of curro "
+            "compare. A run may be finished, still training, or not yet begun."
         ),
     ],
     port: Annotated[
@@ -35,22 +36,24 @@ def watch(
     reaches the page; to open it on another one, forward the port (ssh -L 7700:127.0.0.1:7700 SERVER).
     Ctrl-C ends it.
     """
-    from curro.watch.server import WatchedRun, WatchServer
+    from curro.watch.server import WatchedRun, WatchServer, find_runs, run_names
 
     os.nice(10)
-    found = [WatchedRun(path, name) for path, name in zip(runs, _names(runs), strict=True)]
+    paths = find_runs(runs)
+    watched = [WatchedRun(path, name) for path, name in zip(paths, run_names(paths), strict=True)]
+    folders = [path for path in runs if path.is_dir() and path not in paths]
     try:
-        server = WatchServer(found, port)
+        server = WatchServer(watched, port, folders)
     except OSError as error:
         raise ConfigError(
             f"the page cannot have port {port}: {error.strerror}; choose another one with --port, or --port 0"
         ) from error
-    for path in runs:
+    for path in paths:
         if not path.exists():
             plain_console().print(
                 f"there is no folder {printable(str(path))} yet; its run is shown once there is"
             )
-    plain_console().print(f"watching {len(found)} run{'s' * (len(found) > 1)}: {server.url}")
+    plain_console().print(f"watching {len(watched)} run{'s' * (len(watched) > 1)}: {server.url}")
     if open_browser:
         webbrowser.open(server.url)
     with server:
@@ -58,14 +61,3 @@ def watch(
             server.serve_forever()
         except KeyboardInterrupt:
             plain_console().print("stopped; the runs go on")
-
-
-def _names(paths: list[Path]) -> list[str]:
-    """The last parts of the paths, as many as it takes to tell them apart."""
-    parts = [path.resolve().parts for path in paths]
-    deepest = max(map(len, parts))
-    for depth in range(1, deepest + 1):
-        names = ["/".join(part[-depth:]) for part in parts]
-        if len(set(names)) == len(set(parts)):
-            return names
-    return [str(path) for path in paths]

@@ -15,11 +15,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from curro.errors import ConfigError, RunError
+from curro.errors import CheckpointError, ConfigError, RunError
 from curro.evaluation.estimate_folder import render_bands
 from curro.report.prompts import KeptRollout, PromptHistory, Ranking, RolloutsReader, rankings
-from curro.runs.folder import RunFolder
+from curro.runs.folder import CURRICULUM, HOSTED, RunFolder
 from curro.runs.reader import Groups, read_history
+from curro.storage.checkpoint import load_state
 from curro.text import printable, readable
 
 _WIDTH = 60
@@ -38,26 +39,30 @@ def inspect_run(
     Last, for the usual difficulty bands, the rollouts that an admitted group would cost.
 
     Args:
-        run: the run, or its folder.
+        run: the run, its folder, or a checkpoint of TRL with a curriculum in it.
         n: how many prompts of each.
         console: where to print.
         keys: show the prompts' keys in place of the beginnings of their texts.
         out: write the whole prompt table to this .csv or .parquet file instead.
 
     Raises:
-        RunError: no run, or one without a prompt table.
+        RunError: no run, or one that has neither a prompt table nor a finished step.
         ConfigError: n < 1, or a file of another kind.
     """
-    folder = run if isinstance(run, RunFolder) else RunFolder.open(run)
     if n < 1:
         raise ConfigError(f"the number of prompts to show is at least 1, not {n}")
-    table = folder.table()
-    if out is not None:
-        export(table, Path(out))
-        console.print(Text(f"{table.num_rows} prompts written to {out}"))
+    saved = None if isinstance(run, RunFolder) else saved_curriculum(Path(run))
+    if saved is not None:
+        _show_table(checkpoint_table(saved), n, console, out, keys=keys)
+        console.print(Text(f"from {saved}, without the lines of a run, so without rankings"))
         return
-    console.print(render_columns(table))
-    console.print(render_rows(table, n, keys=keys))
+    folder = run if isinstance(run, RunFolder) else RunFolder.open(run)
+    if folder.has_table or out is not None or not folder.latest():
+        _show_table(folder.table(), n, console, out, keys=keys)
+    else:
+        console.print("The prompt table is saved with the first checkpoint; the run's groups so far:")
+    if out is not None:
+        return
     history = read_history(folder)
     for ranking in rankings(history.groups, n):
         console.print(render_ranking(ranking, keys=keys))
@@ -67,6 +72,41 @@ def inspect_run(
         costs = render_bands(rates, size)
         costs.title, costs.title_justify = Text("Bands, by the prompts' latest groups"), "left"
         console.print(costs)
+
+
+def _show_table(
+    table: pa.Table, n: int, console: Console, out: str | os.PathLike[str] | None, *, keys: bool
+) -> None:
+    if out is not None:
+        export(table, Path(out))
+        console.print(Text(f"{table.num_rows} prompts written to {out}"))
+        return
+    console.print(render_columns(table))
+    console.print(render_rows(table, n, keys=keys))
+
+
+def saved_curriculum(path: Path) -> Path | None:
+    """The curriculum's file of a checkpoint of TRL, or of the newest in a folder, where there is no run."""
+    try:
+        RunFolder.open(path)
+    except RunError:
+        inside = Path(HOSTED) / CURRICULUM
+        newest = sorted(path.glob(f"checkpoint-*/{inside}"), key=lambda file: file.stat().st_mtime)
+        return next((file for file in (path / inside, *reversed(newest)) if file.is_file()), None)
+    return None
+
+
+def checkpoint_table(saved: Path) -> pa.Table:
+    """The prompt table of a saved curriculum: the prompts' numbers and what is known of them, no texts.
+
+    Raises:
+        CheckpointError: the file is damaged.
+    """
+    columns = load_state(saved).get("table")
+    if not isinstance(columns, dict) or not columns:
+        raise CheckpointError(f"{saved} has no prompt table: it is of another version")
+    size = len(next(iter(columns.values())))
+    return pa.table({"prompt": np.arange(size)} | columns)
 
 
 def export(table: pa.Table, path: Path) -> None:

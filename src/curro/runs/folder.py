@@ -46,6 +46,9 @@ PREDICTED = ("predicted_variance", "predicted_rate")
 HOSTED = "curro"
 """The folder that a host adapter writes a run to, in the output folder of the framework's trainer."""
 
+CURRICULUM = "curriculum.npz"
+"""The curriculum's file in the folder `HOSTED` of a checkpoint of TRL."""
+
 _TAIL = 1 << 16
 """Bytes that hold at least one line of metrics."""
 
@@ -100,15 +103,22 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> RunFolder:
-        """The run in an existing folder, or in the folder `curro` of a trainer's own output folder.
+        """The run in an existing folder.
+
+        A trainer's own output folder has it in a folder `curro`; one of the trainer's checkpoints, beside
+        which that folder stands, opens it too.
 
         Raises:
             RunError: there is no such folder, or it holds no run.
         """
         run = cls(Path(path))
-        inside = cls(run.path / HOSTED)
-        if inside._config.is_file():
-            return inside
+        hosted = cls(run.path / HOSTED)
+        if hosted._config.is_file():
+            return hosted
+        if (run.path / HOSTED / CURRICULUM).is_file():
+            hosted = cls(run.path.absolute().parent / HOSTED)
+            if hosted._config.is_file():
+                return hosted
         if not run.path.is_dir():
             raise RunError(f"no run at {run.path}: there is no such folder")
         if not run._config.is_file():
@@ -190,6 +200,11 @@ class RunFolder:
         with replacing(self._table) as part:
             pq.write_table(table.to_arrow(), part)
 
+    @property
+    def has_table(self) -> bool:
+        """Whether a prompt table was saved."""
+        return self._table.is_file()
+
     def table(self) -> pa.Table:
         """The prompt table as last saved, its data set's fingerprint in the schema's metadata.
 
@@ -199,7 +214,7 @@ class RunFolder:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        if not self._table.is_file():
+        if not self.has_table:
             raise RunError(f"{self.path} has no prompt table yet: it is saved with the first checkpoint")
         try:
             return pq.read_table(self._table)

@@ -86,7 +86,9 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
                 values, {tuple(name.split("/")): file[name] for name in file.files if name != _VALUES}
             )
     except Exception as error:  # whatever damaged bytes make of NumPy, zipfile and json
-        raise CheckpointError(f"{path} is not a saved curriculum, or is damaged: {error}") from error
+        # NumPy's advice for bytes that it does not know is to load them unsafely
+        reason = "it is no archive of arrays" if "pickle" in str(error) else error
+        raise CheckpointError(f"{path} is not a saved curriculum, or is damaged: {reason}") from error
 
 
 def _name(place: Place) -> str:

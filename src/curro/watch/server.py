@@ -166,12 +166,27 @@ _PICTURES = (
 
 def side_by_side(runs: Sequence[WatchedRun]) -> dict[str, Any]:
     """The curves of all runs that have begun, against rollouts; and a version that grows with them."""
-    found = [(run.name, history) for run in runs if (history := run.history()) is not None]
-    charts = [_chart(found, *picture) for picture in _PICTURES]
+    begun = [(run.name, history) for run in runs if (history := run.history()) is not None]
+    charts = [_chart(begun, *picture) for picture in _PICTURES]
     return {
         "version": sum(run.version for run in runs),
+        "columns": ["run", "step", "rollouts", "held-out pass@1", "groups with signal", "mean reward"],
+        "rows": [[name, *_numbers(history)] for name, history in begun],
         "charts": [live_picture(chart) for chart in charts if chart],
     }
+
+
+def _numbers(history: History) -> list[str]:
+    """A run's line of the comparison: where it is, and its latest numbers."""
+    accuracy = history.last("eval/pass@1")
+    recent = [history.series(name)[1][-20:] for name in ("signal_share", "reward")]
+    shares = [f"{values.mean():.2f}" if len(values) else "-" for values in recent]
+    return [
+        f"{history.last('step'):,.0f}",
+        f"{history.last('rollouts'):,.0f}",
+        "-" if accuracy != accuracy else f"{accuracy:.3f}",
+        *shares,
+    ]
 
 
 def _chart(runs: list[tuple[str, History]], metric: str, title: str, smooth: bool) -> Chart | None:
@@ -207,6 +222,49 @@ _HEADERS = {
 }
 
 
+def find_runs(paths: Sequence[Path]) -> list[Path]:
+    """The runs at these paths, in their order: a folder of runs gives its runs, files are none.
+
+    A path where nothing is yet, or an empty folder, stays: its run may begin.
+
+    Raises:
+        RunError: a folder holds other things than runs, or no path is left.
+    """
+    runs: list[Path] = []
+    for path in paths:
+        if path.is_file():
+            continue
+        inside = [] if _is_run(path) or not path.is_dir() else sorted(filter(_is_run, path.iterdir()))
+        if path.is_dir() and not inside and not _is_run(path) and any(path.iterdir()):
+            raise RunError(
+                f"{path} holds no run and no folder with one: name the folder of a run, such as the --out of "
+                "curro train or the output_dir of a TRL script"
+            )
+        runs += inside or [path]
+    if not runs:
+        raise RunError("only files were named: name the folders of runs, or the folder that holds them")
+    return list(dict.fromkeys(runs))
+
+
+def _is_run(path: Path) -> bool:
+    try:
+        RunFolder.open(path)
+    except RunError:
+        return False
+    return True
+
+
+def run_names(paths: Sequence[Path]) -> list[str]:
+    """The last parts of the paths, as many as it takes to tell them apart."""
+    parts = [path.resolve().parts for path in paths]
+    deepest = max(map(len, parts))
+    for depth in range(1, deepest + 1):
+        names = ["/".join(part[-depth:]) for part in parts]
+        if len(set(names)) == len(set(parts)):
+            return names
+    return [str(path) for path in paths]
+
+
 class WatchServer(ThreadingHTTPServer):
     """Serves the page and follows the runs in a thread of its own.
 
@@ -216,6 +274,7 @@ class WatchServer(ThreadingHTTPServer):
     Args:
         runs: what is shown.
         port: 0 takes a free one.
+        folders: of runs; those that begin there later are shown too.
 
     Raises:
         OSError: the port is taken.
@@ -224,9 +283,10 @@ class WatchServer(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, runs: Sequence[WatchedRun], port: int = 0) -> None:
+    def __init__(self, runs: Sequence[WatchedRun], port: int = 0, folders: Sequence[Path] = ()) -> None:
         super().__init__((HOST, port), _Handler)
         self.runs = list(runs)
+        self._folders = list(folders)
         self._closing = threading.Event()
         self._follower = threading.Thread(target=self._follow, daemon=True)
         self._follower.start()
@@ -247,7 +307,15 @@ class WatchServer(ThreadingHTTPServer):
     def _follow(self) -> None:
         while not self._closing.is_set():
             more = [run.advance() for run in self.runs]
-            self._closing.wait(0 if any(more) else PAUSE)
+            if not any(more):
+                self._add_new_runs()
+                self._closing.wait(PAUSE)
+
+    def _add_new_runs(self) -> None:
+        shown = {run.path for run in self.runs}
+        for folder in self._folders:
+            new = [path for path in sorted(folder.iterdir()) if path not in shown and _is_run(path)]
+            self.runs += [WatchedRun(path, path.name) for path in new]
 
     def is_own(self, host: str | None) -> bool:
         """Whether a request's Host is this server."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 from datasets import Dataset
+from rich.console import Console
 from tests.hosts.trl.setup import PROMPTS, Diary, trainer
 
+from curro.report import inspect_run
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
 from curro.runs.writer import KeepRollouts
@@ -34,6 +38,17 @@ def test_groups_steps_and_rollouts(tmp_path, admission):
     cut = sum(one.is_cut for record in diary.records for group in record.completions for one in group)
     assert read_history(run).groups.cut.sum() == cut
     assert host.state.log_history[0]["curriculum/a-b/pass_rate"] == 0.5
+
+
+def test_the_prompt_table_is_saved_with_checkpoints_and_inspected(tmp_path):
+    host = trainer(tmp_path, save_strategy="steps", save_steps=2)
+    host.train()
+    table = RunFolder.open(tmp_path / "checkpoint-2").table()
+    assert table.num_rows == PROMPTS
+    assert any(text.endswith("=") for text in table["text"].to_pylist())
+    console = Console(file=io.StringIO(), width=120)
+    inspect_run(tmp_path, 3, console)
+    assert "Most informative" in console.file.getvalue()
 
 
 @pytest.mark.parametrize("names", [[""], ["easy/", "hard/"]])

@@ -216,6 +216,11 @@ class WrittenRun:
         """Write down an evaluation after so many finished steps."""
         self._at(step).evaluated(step, scores, seconds)
 
+    def saved(self) -> None:
+        """Write down the prompt table beside a checkpoint."""
+        if self._writer is not None:
+            self._writer.folder.write_table(self.curriculum.table)
+
     def _at(self, step: int) -> RunWriter:
         if self._writer is None:
             config = {"curriculum": self.curriculum.config}

@@ -577,6 +577,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         with checkpoints.saving(checkpoint):
             super()._save_checkpoint(model, trial)
             checkpoints.save(checkpoint, self.accelerator, self.curriculum, rollouts)
+            if self._written_run is not None and self.accelerator.is_main_process:
+                self._written_run.saved()
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         with checkpoints.reading(Path(resume_from_checkpoint)):

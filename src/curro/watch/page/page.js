@@ -24,8 +24,9 @@ async function refresh() {
     const versions = runs.reduce((sum, one) => sum + one.version, 0);
     if (runs.length > 1 && versions !== together) {
       together = versions;
-      const {charts} = await ask("/api/side-by-side");
-      get("together").hidden = !charts.length;
+      const {charts, columns, rows} = await ask("/api/side-by-side");
+      get("together").hidden = !rows.length;
+      compare(columns, rows);
       place(get("together").querySelector(".charts"), charts);
     }
   } catch (error) {
@@ -48,6 +49,16 @@ function showRuns(runs) {
     tabs.children[i].firstChild.textContent = run.name;
     tabs.children[i].setAttribute("aria-selected", i === chosen);
   });
+}
+
+function compare(columns, rows) {
+  const table = get("together").querySelector("table"), head = element("tr");
+  head.append(...columns.map(name => element("th", {}, name)));
+  table.replaceChildren(head, ...rows.map(cells => {
+    const row = element("tr");
+    row.append(...cells.map(cell => element("td", {}, visible(cell))));
+    return row;
+  }));
 }
 
 function show(run) {
