@@ -33,7 +33,7 @@ def human_eval(row: Row) -> Row:
     """
     problem = f"Complete this Python function. Write the whole function.\n\n```python\n{row['prompt']}```"
     tests = [f"{row['test']}\n\ncheck({row['entry_point']})"]
-    return {"problem": problem, "tests": tests, "before": row["prompt"]}
+    return {"problem": problem, "tests": tests, "fn_name": row["entry_point"], "before": row["prompt"]}
 
 
 def mbpp(row: Row) -> Row:

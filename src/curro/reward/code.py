@@ -14,8 +14,7 @@ from typing import Any
 from curro.errors import ConfigError, RewardError
 from curro.reward.reward import Row, Score, key
 from curro.reward.sandbox import Limits, find_confinement, run
-from curro.reward.sandbox.asserts import run_asserts
-from curro.reward.sandbox.unittests import run_unittests
+from curro.reward.sandbox.program_tests import run_asserts, run_unittests
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,7 @@ class Tests:
         runs: (standard input, expected standard output) of each run.
         asserts: each a test of its own.
         setup: what the asserts need, executed before them.
+        function: the name of the function that the asserts test, where it is known.
         unittests: source text with a class `TestCases` of the module `unittest`.
     """
 
@@ -34,6 +34,7 @@ class Tests:
     runs: tuple[tuple[str, str], ...] = ()
     asserts: tuple[str, ...] = ()
     setup: str = ""
+    function: str = ""
     unittests: str = ""
 
 
@@ -44,7 +45,8 @@ def read_tests(row: Row) -> Tests | None:
 
     * `[{"input": ..., "output": ...}, ...]`, with `"fn_name"` for values in JSON instead of texts;
     * `{"inputs": [...], "outputs": [...]}`, with `"fn_name"`: arguments and what the function returns;
-    * `["assert f(1) == 2", ...]`, or one text of Python. The row's `setup` is executed before;
+    * `["assert f(1) == 2", ...]`, or one text of Python. The row's `setup` is executed before, and its
+      `fn_name` is the function that is tested, which is needed only where Python has one of that name;
     * `{"unittest": "class TestCases(unittest.TestCase): ..."}`.
 
     Raises:
@@ -56,7 +58,7 @@ def read_tests(row: Row) -> Tests | None:
     if told is None:
         return None
     try:
-        tests = _read(_from_json(told), str(row.get("setup") or ""))
+        tests = _read(_from_json(told), str(row.get("setup") or ""), str(row.get("fn_name") or ""))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise RewardError(f"the tests of the prompt {key(row)} cannot be read: {error!r:.200}") from None
     if not (tests.runs or tests.asserts or tests.unittests):
@@ -73,27 +75,24 @@ def _from_json(told: Any) -> Any:
         return [told]
 
 
-def _read(told: Any, setup: str) -> Tests:
+def _read(told: Any, setup: str, tested: str) -> Tests:
     if isinstance(told, dict) and "unittest" in told:
         return Tests(unittests=_text(told["unittest"]))
     if isinstance(told, dict):
         function = told.get("fn_name")
         pairs = list(zip(told["inputs"], told["outputs"], strict=True))
     elif told and all(isinstance(one, str) for one in told):
-        return Tests(asserts=tuple(told), setup=setup)
+        return Tests(asserts=tuple(told), setup=setup, function=tested)
     else:
         function = next((one["fn_name"] for one in told if one.get("fn_name")), None)
         pairs = [(one["input"], one["output"]) for one in told]
     if function:
-        return Tests(asserts=tuple(_call(function, *pair) for pair in pairs), setup=_CALLS + setup)
+        calls = tuple(_call(function, *pair) for pair in pairs)
+        return Tests(asserts=calls, setup=_CALLS + setup, function="_function")
     return Tests(runs=tuple((_text(given), _text(expected)) for given, expected in pairs))
 
 
 _CALLS = """
-def _function(name):
-    found = globals().get(name)
-    return getattr(Solution(), name) if found is None else found
-
 def _plain(value):
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
@@ -101,11 +100,14 @@ def _same(got, expected):
     got, expected = _plain(got), _plain(expected)
     return got == expected or (isinstance(expected, list) and [got] == expected)
 """
-"""For functions by name, a method of a class Solution too. JSON has no tuples, and some sets wrap results."""
+"""Of results of functions by name: JSON has no tuples, and some data sets wrap results in a list."""
 
 
 def _call(function: str, given: Any, expected: Any) -> str:
-    """An assert for a call: a list of arguments, or a line of JSON for each; one result, or its JSON."""
+    """An assert for a call: a list of arguments, or a line of JSON for each; one result, or its JSON.
+
+    It takes the function from `_function`, so that its name is the program's whatever it is.
+    """
     if not str(function).isidentifier():
         raise ValueError(f"fn_name {function!r} is no name of a function")
     arguments = given if isinstance(given, list) else [json.loads(line) for line in given.splitlines()]
@@ -142,7 +144,7 @@ class Code:
 
     The program is the completion's last block of code between lines of three backticks, else all of it. A run
     passes where the program ends with status 0 and its output has the expected words on the expected lines;
-    an assert where it raises nothing; a test case where it passes (`curro.reward.sandbox.unittests`).
+    an assert where it raises nothing; a test case where it passes (`curro.reward.sandbox.program_tests`).
 
     Args:
         partial: the share of tests passed, instead of all or nothing.
@@ -246,6 +248,7 @@ class Code:
             self.confinement,
             self.limits,
             setup=tests.setup,
+            function=tests.function,
             slot=slot,
             packages=self.packages,
         )

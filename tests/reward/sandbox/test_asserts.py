@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from curro.reward.code import read_tests
 from curro.reward.sandbox import Limits, landlock
-from curro.reward.sandbox.asserts import run_asserts
 from curro.reward.sandbox.confinement import BUBBLEWRAP, LANDLOCK
+from curro.reward.sandbox.program_tests import run_asserts
 
 LIMITS = Limits(seconds=5.0, memory_mib=256)
 
 
 @pytest.fixture(params=[BUBBLEWRAP, LANDLOCK][: 1 + bool(landlock.version())], ids=lambda one: one.name)
 def passed(request):
-    def passed(program: str, *tests: str, setup: str = "") -> list[bool]:
-        return run_asserts(program, tests, request.param, LIMITS, setup=setup)
+    def passed(program: str, *tests: str, **options: str) -> list[bool]:
+        return run_asserts(program, tests, request.param, LIMITS, **options)
 
     return passed
 
@@ -129,3 +130,109 @@ def f(x):
     return any(b'the' + b'answer' in one for one in found)
 """
     assert passed(program, "assert f('x') is False, 'theanswer'") == [True]
+
+
+@pytest.mark.parametrize(
+    "name", ["gcd", "factorial", "sum", "pow", "queue", "select", "string", "sorted", "copy"]
+)
+def test_a_function_that_is_named_as_python_s_is_the_program_s(passed, name):
+    program = f"def {name}(x, y=1):\n    return ('of the program', x)"
+    tests = [
+        f"assert {name}(3) == ('of the program', 3)",
+        f"assert set({name}(3)) == set(('of the program', 3))",
+    ]
+    assert passed(program, *tests) == [True, True]
+    assert passed(program, *tests, function=name) == [True, True]
+    assert passed("def other(): pass", *tests) == [False, False]  # Python's own is not tested in its place
+    row = {"tests": {"fn_name": name, "inputs": [[3]], "outputs": [["of the program", 3]]}}
+    assert run_read(row, program) == [True]
+
+
+def run_read(row, program):
+    tests = read_tests(row)
+    return run_asserts(program, tests.asserts, BUBBLEWRAP, LIMITS, setup=tests.setup, function=tests.function)
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "assert set(f(3)) == {3, 4}",
+        "assert abs(f(3) - 9) < 1",
+        "assert sorted(f(3)) == [3]",
+        "assert math.isclose(f(3), 9)",
+        "assert not any(f(3))",
+        "assert f(3)",
+    ],
+)
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "{'__builtins__': {'set': 1, 'abs': 1, 'sorted': 1}}",
+        "['__builtins__', 'set', 'abs', 'sorted', 'any', 'math', '__import__', '__build_class__', 'f']",
+    ],
+)
+def test_no_reply_brings_names_that_rule_how_tests_run(passed, test, reply):
+    """The program speaks the wire itself, from its first reply on, and answers with a handle ever after."""
+    program = f"""
+import json, os, sys
+frame = sys._getframe()
+while "REPLIES" not in frame.f_globals:
+    frame = frame.f_back
+replies = os.fdopen(os.dup(frame.f_globals["REPLIES"]), "w")
+requests = os.fdopen(os.dup(frame.f_globals["REQUESTS"]), "r")
+first = {reply}
+if isinstance(first, list):
+    first = {{"l": first}}
+else:
+    first = {{"d": [[k, {{"d": [[n, {{"h": 0}}] for n in v]}}] for k, v in first.items()]}}
+print(json.dumps({{"value": first}}), file=replies, flush=True)
+for line in requests:
+    print(json.dumps({{"value": {{"h": 0}}}}), file=replies, flush=True)
+"""
+    assert passed(program, test) == [False]
+
+
+def test_results_of_other_types_come_when_they_are_asked_for(passed):
+    program = """
+import datetime, decimal, fractions
+from collections import Counter, deque
+cycle = []
+cycle.append(cycle)
+deep = []
+for _ in range(100_000):
+    deep = [deep]
+large = list(range(3_000_000))
+
+def numbers(n):
+    yield from range(n)
+
+def span(n): return range(n)
+def last(items, n): return deque(items, maxlen=n)
+def count(text): return Counter(text)
+def half(): return fractions.Fraction(1, 2)
+def price(): return decimal.Decimal("1.10")
+def day(): return datetime.date(2024, 2, 29)
+def loop(): return cycle
+
+class Node:
+    def __init__(self, value): self.value, self.next = value, None
+    def __len__(self): return 1 if self.next is None else 1 + len(self.next)
+    def __getitem__(self, i): return self.value if i == 0 else self.next[i - 1]
+    def __str__(self): return f"<{self.value}>"
+    def __eq__(self, other): return True
+"""
+    tests = [
+        "assert list(numbers(3)) == [0, 1, 2] and next(numbers(3)) == 0",
+        "assert span(3) == range(3) and list(span(3)) == [0, 1, 2]",
+        "from collections import deque\nassert last('abc', 2) == deque('bc') and last('abc', 2).maxlen == 2",
+        "assert count('aab').most_common(1) == [('a', 2)]",
+        "from fractions import Fraction\nassert half() == Fraction(1, 2) and half() + 1 == 1.5",
+        "from decimal import Decimal\nassert price() == Decimal('1.10')",
+        "import datetime\nassert day() == datetime.date(2024, 2, 29)",
+        "n = Node(1)\nn.next = Node(2)\nassert (n.next.value, len(n), n[1], str(n)) == (2, 2, 2, '<1>')",
+        "assert loop() is not None",
+        "assert Node(1) == 1",
+        "assert sum(numbers(4)) == 6",
+        "assert list(numbers(3)) == [0, 1]",
+    ]
+    assert passed(program, *tests) == [True] * 9 + [False, True, False]

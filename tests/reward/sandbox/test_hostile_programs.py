@@ -6,9 +6,12 @@ them does not work fails here, and runs none.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -226,6 +229,11 @@ def open_to_all():
         "check(libc.unshare(0x10000000))",
         "check(libc.mount(b'none', b'/var', b'tmpfs', 0, None))",
         "check(libc.syscall(56, 0x10000011, 0, 0, 0, 0))",  # clone with a namespace of users
+        "check(libc.unshare(0x10020000))",
+        "os.memfd_create('x')",
+        "check(libc.syscall(447, 0))",  # memfd_secret
+        "check(libc.syscall(323, 0))",  # userfaultfd
+        "fcntl.fcntl(os.pipe()[0], fcntl.F_SETPIPE_SZ, 1 << 20)",
     ],
 )
 def test_what_everybody_may_do_is_closed_to_it(go, open_to_all, code):
@@ -239,20 +247,9 @@ def check(result):
     if result == 0:
         os._exit(0)
 """
-    if go.name == "bubblewrap" and code in WITHIN_ITS_OWN_WORLD:
-        return
     assert go(f"{start}try:\n    {code}\nexcept OSError:\n    raise SystemExit(9)").status == 9
     assert (open_to_all / "file").read_text() == "precious"
     assert sorted(os.listdir(open_to_all)) == ["file", "socket"]
-
-
-WITHIN_ITS_OWN_WORLD = {
-    "check(libc.shmget(12345, 4096, 0o1666))",
-    "check(libc.syscall(425, 8, ctypes.create_string_buffer(120)))",
-    "check(libc.unshare(0x10000000))",
-    "check(libc.syscall(56, 0x10000011, 0, 0, 0, 0))",
-}
-"""Bubblewrap lets a program have memory, namespaces and io_uring, which end with it."""
 
 
 def test_what_a_program_needs_is_open_to_it(go):
@@ -266,3 +263,243 @@ assert subprocess.run(['/usr/bin/env', 'true']).returncode == 0
 print(random.random() < 1, time.time() > 0, json.dumps([1]))
 """
     assert go(code, seconds=20).output == b"True True [1]\n"
+
+
+def test_no_memory_is_uncounted_in_a_namespace_of_its_own(go):
+    """Root's program too, and after an execv, which gives back no rights."""
+    code = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None)
+if len(sys.argv) < 2:
+    os.execv(sys.executable, [sys.executable, "-c", SOURCE, "again"])
+if libc.unshare(0x10020000) == 0:
+    open("/proc/self/setgroups", "w").write("deny")
+    open("/proc/self/uid_map", "w").write(f"0 {os.getuid()} 1")
+    libc.mount(b"none", b"/tmp", b"tmpfs", 0, b"size=64m")
+    with open("/tmp/x", "wb") as file:
+        for _ in range(40):
+            file.write(bytes(1 << 20))
+    print("40 MiB where 4 are allowed")
+"""
+    assert go(f"SOURCE = {code!r}\n" + code).output == b""
+
+
+def test_memory_is_counted_for_the_program_as_a_whole(go):
+    """Eight processes, of which each keeps to the limit of one: 8 x 80 MiB are more than 256."""
+    code = """
+import os, time
+for _ in range(8):
+    if os.fork() == 0:
+        held = bytearray(80 << 20)
+        time.sleep(3)
+        os._exit(0)
+for _ in range(8):
+    os.wait()
+print("all of them")
+"""
+    assert go(code, seconds=20) == Outcome(None, b"")
+    assert go(code.replace("80 << 20", "10 << 20"), seconds=20).output == b"all of them\n"
+
+
+def test_no_memory_is_kept_in_queues_of_sockets(go):
+    """What is sent and not received counts for nobody; its amount is limited by that of open files."""
+    code = """
+import os, socket, time
+sent = 0
+try:
+    while True:
+        pair = socket.socketpair()
+        globals().setdefault("pairs", []).append(pair)
+        pair[0].setblocking(False)
+        try:
+            while True:
+                sent += pair[0].send(bytes(1 << 16))
+        except BlockingIOError:
+            pass
+except OSError:
+    pass
+print(sent >> 20)
+"""
+    assert 0 < int(go(code, seconds=20).output) < 32
+
+
+def test_a_million_empty_files_count_as_memory():
+    """They have no bytes that a size limits; bubblewrap alone has folders to make them in."""
+    code = """
+import os, time
+end = time.monotonic() + 8
+made = 0
+while made < 400_000 and time.monotonic() < end:
+    os.close(os.open(f"/tmp/{made}", os.O_CREAT | os.O_WRONLY))
+    made += 1
+print(made)
+"""
+    limits = Limits(seconds=10.0, memory_mib=80, processes=2, files_mib=4)
+    assert run(code, BUBBLEWRAP, limits) == Outcome(None, b"")
+    assert run(code.replace("400_000", "1_000"), BUBBLEWRAP, limits).output == b"1000\n"
+
+
+def test_orphans_that_have_ended_take_no_place_of_living_processes(go):
+    code = """
+import os, time
+for _ in range(100):
+    while True:
+        try:
+            child = os.fork()
+            break
+        except OSError:
+            time.sleep(0.01)
+    if child == 0:
+        try:
+            os.fork()
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+print("done")
+"""
+    assert go(code, seconds=60).output == b"done\n"
+
+
+# what only shows for an ordinary user, who shares his limits with all else that he does
+
+
+SCRIPT = """
+import json, os, sys
+from curro.reward.sandbox import Limits, run
+from curro.reward.sandbox.confinement import BUBBLEWRAP, LANDLOCK, LIMITS
+from curro.reward.sandbox.run import finish
+confinement = {{one.name: one for one in (BUBBLEWRAP, LANDLOCK, LIMITS)}}[{name!r}]
+done = run({code!r}, confinement, Limits(seconds=10.0, memory_mib=256, processes=12, files_mib=4))
+print(json.dumps([done.status, done.output.decode()]))
+"""
+NOBODY = 65534
+
+
+@pytest.fixture(params=["bubblewrap", *(["landlock"] if landlock.version() else []), "limits"])
+def go_as_nobody(request):
+    """Runs a program in a confinement as an ordinary user; a system's Python that he may read does it."""
+
+    def go(code: str) -> tuple[int | None, str]:
+        environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": "src", "SECRET": "precious"}
+        script = SCRIPT.format(name=request.param, code=code)
+        user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.getuid() == 0 else {}
+        done = subprocess.run(
+            ["/usr/bin/python3", "-c", script],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            **user,
+        )
+        assert done.stderr == ""
+        status, output = json.loads(done.stdout)
+        return status, output
+
+    go.name = request.param
+    return go
+
+
+def test_a_program_never_sees_the_trainer_s_environment(go_as_nobody):
+    code = """
+import os
+print("precious" in os.environ.get("SECRET", ""))
+try:
+    print(b"precious" in open("/proc/1/environ", "rb").read())
+except OSError:
+    print(False)
+"""
+    assert go_as_nobody(code) == (0, "False\nFalse\n")
+
+
+THREADS = """
+import subprocess, sys, threading
+def work():
+    subprocess.run([sys.executable, "-S", "-c", "pass"], check=True)
+threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print("all done")
+"""
+
+
+def test_processes_of_the_user_s_own_take_none_of_a_program_s(go_as_nobody):
+    user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.getuid() == 0 else {}
+    others = [subprocess.Popen(["/usr/bin/sleep", "300"], **user) for _ in range(40)]
+    try:
+        assert go_as_nobody(THREADS) == (0, "all done\n")
+        status, made = go_as_nobody(FORKS.replace("sleep(60)", "sleep(5)"))
+        assert status == 0
+        assert 1 <= int(made) <= 11
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
+def test_nothing_outlives_a_program_that_leaves_its_group(go_as_nobody):
+    marker = f"marker{os.getpid()}"
+    code = (
+        "import os\nif os.fork() == 0:\n    try:\n        os.setsid()\n    except OSError:\n        pass\n"
+        f"    if os.fork() == 0:\n        os.execv('/usr/bin/sleep', ['{marker}', '300'])\n    os._exit(0)\n"
+        "os.wait()\n"
+    )
+    assert go_as_nobody(code) == (0, "")
+    assert alive(marker) == []
+
+
+def test_it_sends_the_trainer_no_signal(go_as_nobody):
+    """Not without a sandbox either: it could stop or kill the trainer."""
+    code = """
+import os, signal
+parent = os.getppid()
+for number in {parent, os.getpgid(parent) if parent > 1 else 0, -1} - {0}:
+    for what in (signal.SIGSTOP, signal.SIGKILL):
+        try:
+            os.kill(number, what)
+        except OSError:
+            pass
+print("still here")
+"""
+    if go_as_nobody.name == "bubblewrap":
+        code = code.replace("-1} - {0}", "1} - {0}")  # all that it can see there is itself
+    assert go_as_nobody(code) == (0, "still here\n")
+
+
+@pytest.mark.parametrize("name", ["bubblewrap", *(["landlock"] if landlock.version() else [])])
+def test_python_below_the_folder_for_temporary_files(name, tmp_path, monkeypatch):
+    """As with an environment in /tmp: what is readable there is, and nothing beside it."""
+    home = Path(tempfile.mkdtemp(dir="/tmp"))
+    try:
+        (home / "lib").mkdir()
+        (home / "lib" / "file").write_text("of Python's own")
+        (home / "beside").write_text("precious")
+        for path in (home, home / "lib"):
+            path.chmod(0o755)
+        before = bubblewrap.readable(False)
+        for module in (bubblewrap, landlock):
+            monkeypatch.setattr(module, "readable", lambda packages: [*before, str(home / "lib")])
+        bubblewrap.arguments.cache_clear()
+        landlock.rules_inside.cache_clear()
+        confinement = {one.name: one for one in (BUBBLEWRAP, LANDLOCK)}[name]
+        assert (
+            run(f"print(open('{home}/lib/file').read())", confinement, LIMITS).output == b"of Python's own\n"
+        )
+        assert run(f"open('{home}/beside')", confinement, LIMITS).status == 1
+    finally:
+        bubblewrap.arguments.cache_clear()
+        landlock.rules_inside.cache_clear()
+        shutil.rmtree(home)
+
+
+def test_of_conda_s_base_no_other_environment_is_readable(tmp_path, monkeypatch):
+    base = tmp_path / "conda"
+    for folder in ("bin", "lib/python3.11/site-packages", "envs/other/lib/python3.11/site-packages", "pkgs"):
+        (base / folder).mkdir(parents=True)
+    monkeypatch.setattr(sys, "base_prefix", str(base))
+    monkeypatch.setattr(sys, "prefix", str(base))
+    for packages in (False, True):
+        own = [path for path in bubblewrap.readable(packages) if path.startswith(str(tmp_path))]
+        assert own == [f"{base}/{part}" for part in ("bin", "lib", "lib64")]
+    assert f"{base}/lib/python3.11/site-packages" in bubblewrap.package_folders()

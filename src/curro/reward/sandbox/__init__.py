@@ -1,8 +1,7 @@
 """Programs that nobody has read, run where they can do no harm."""
 
 from curro.reward.sandbox.confinement import Confinement
-from curro.reward.sandbox.find import find_confinement
 from curro.reward.sandbox.limits import Limits
-from curro.reward.sandbox.run import Outcome, run
+from curro.reward.sandbox.run import Outcome, find_confinement, run
 
 __all__ = ["Confinement", "Limits", "Outcome", "find_confinement", "run"]

@@ -15,20 +15,22 @@ from curro.reward.sandbox.limits import MIB, Limits
 
 def readable(packages: bool) -> list[str]:
     """The interpreter, its library and those of the system; other packages only where they are asked for."""
-    paths = ["/usr", "/etc/ld.so.cache", sys.base_prefix]
-    return [*dict.fromkeys([*paths, *([sys.prefix] if packages else [])])]
+    prefixes = [sys.base_prefix, *([sys.prefix] if packages else [])]
+    # not all of a prefix: that of conda's base holds the other environments
+    parts = [f"{prefix}/{part}" for prefix in prefixes for part in ("bin", "lib", "lib64")]
+    return [*dict.fromkeys(["/usr", "/etc/ld.so.cache", *parts])]
 
 
 def package_folders() -> list[str]:
     """Where other packages lie within what is readable: they may hold data sets and their answers."""
-    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     found = [sysconfig.get_path("purelib", vars={"base": sys.base_prefix, "platbase": sys.base_prefix})]
-    found += [f"{base}/lib/{name}/{kind}-packages" for base in ("/usr", "/usr/local", sys.base_prefix)
-              for name in (version, "python3") for kind in ("site", "dist")]  # fmt: skip
+    for base in ("/usr", "/usr/local", sys.base_prefix):
+        found += [str(folder) for kind in ("site", "dist") for folder in _glob(base, f"{kind}-packages")]
     return [*dict.fromkeys(folder for folder in found if Path(folder).is_dir())]
 
 
-Environment = tuple[tuple[str, str], ...]
+def _glob(base: str, name: str) -> list[Path]:
+    return sorted(Path(base, "lib").glob(f"python3*/{name}"))
 
 
 def why_not() -> str:
@@ -36,7 +38,8 @@ def why_not() -> str:
     if shutil.which("bwrap") is None:
         return "it is not installed (apt install bubblewrap)"
     command = [
-        *arguments(Limits(), packages=False, environment=()),
+        *arguments(Limits(), packages=False),
+        "--",
         os.path.realpath(sys.executable),
         "-I",
         "-c",
@@ -52,40 +55,34 @@ def why_not() -> str:
 
 
 @cache
-def arguments(limits: Limits, packages: bool, environment: Environment) -> list[str]:
-    """What stands before the command that is to be confined."""
-    files = str(limits.files_mib * MIB)
+def arguments(limits: Limits, packages: bool) -> list[str]:
+    """What stands before the command that is to be confined; the environment is that of the caller."""
+    size = ["--size", str(limits.files_mib * MIB)]
     read = [folder for folder in readable(packages) if os.path.exists(folder)]
     links = [name for name in ("/bin", "/lib", "/lib64", "/sbin") if os.path.islink(name)]
     folders = [name for name in ("/lib", "/lib64") if os.path.isdir(name) and name not in links]
-    found = ["bwrap", "--die-with-parent", "--new-session", "--clearenv"]
-    found += [f"--unshare-{kind}" for kind in ("ipc", "pid", "net", "uts", "cgroup-try")]
-    for parent in sorted({parent for folder in read for parent in Path(folder).parents}):
-        found += ["--perms", "0755", "--dir", str(parent)]  # which another user than root may enter
+    command = [shutil.which("bwrap") or "bwrap", "--die-with-parent", "--new-session"]
+    command += [f"--unshare-{kind}" for kind in ("ipc", "pid", "net", "uts", "cgroup-try")]
+    command += ["--proc", "/proc", "--dev", "/dev", *size, "--tmpfs", "/dev/shm", *size, "--tmpfs", "/tmp"]
+    command += ["--chmod", "1777", "/tmp", "--chmod", "1777", "/dev/shm"]
+    # after /tmp, for Python may be installed below it
+    for parent in sorted({parent for folder in read for parent in Path(folder).parents} - {Path("/tmp")}):
+        command += ["--perms", "0755", "--dir", str(parent)]  # which another user than root may enter
     for folder in [*folders, *read]:
-        found += ["--ro-bind", folder, folder]
+        command += ["--ro-bind", folder, folder]
     for link in links:
-        found += ["--symlink", os.readlink(link), link]
+        command += ["--symlink", os.readlink(link), link]
     for folder in [] if packages else package_folders():
-        found += ["--size", "4096", "--tmpfs", folder, "--remount-ro", folder]
-    found += ["--proc", "/proc", "--dev", "/dev", "--size", files, "--tmpfs", "/dev/shm"]
-    found += [
-        "--size",
-        files,
-        "--tmpfs",
-        "/tmp",
-        "--chmod",
-        "1777",
-        "/tmp",
-        "--chmod",
-        "1777",
-        "/dev/shm",
-    ]
-    found += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"]
-    for name, value in environment:
-        found += ["--setenv", name, value]
+        command += ["--size", "4096", "--tmpfs", folder, "--remount-ro", folder]
+    command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"]
     if os.getuid() == 0:  # to become another user, which only root can, and only without a user namespace
-        found += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+        command += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     else:
-        found += ["--unshare-user"]
-    return [*found, "--"]
+        command += ["--unshare-user", *(["--disable-userns"] if "--disable-userns" in _options() else [])]
+    return command
+
+
+@cache
+def _options() -> str:
+    """The options that the installed version has."""
+    return subprocess.run(["bwrap", "--help"], capture_output=True, text=True).stdout

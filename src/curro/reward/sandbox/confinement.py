@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from curro.reward.sandbox import landlock
 from curro.reward.sandbox.bubblewrap import arguments
 from curro.reward.sandbox.limits import Limits
+from curro.reward.sandbox.system_calls import filter_program
 
 SANDBOX = ("auto", "required", "none")
 """What can be asked for: the best there is; an error where files or network would stay open; limits alone."""
+
+_CONFINE = (Path(__file__).parent / "inside" / "confine.py").read_text()
 
 _UIDS = range(60706, 61184)
 """Numbers of users that no distribution gives out."""
@@ -28,8 +33,8 @@ class Confinement:
     """How programs are confined.
 
     Attributes:
-        name: "bubblewrap", "landlock", or "limits": time, memory, processes and output, but files and network
-            open.
+        name: "bubblewrap", "landlock", or "limits": time, memory, processes, output and signals to others,
+            but files and network open.
         sentence: for a person.
     """
 
@@ -41,25 +46,57 @@ class Confinement:
         """Whether a program may write to /tmp."""
         return self.name != "landlock"
 
-    def command(self, limits: Limits, packages: bool) -> list[str]:
-        """What stands before the interpreter's own command."""
-        return arguments(limits, packages, tuple(ENVIRONMENT.items())) if self.name == "bubblewrap" else []
+    def command(self, limits: Limits, packages: bool, filter_file: int) -> list[str]:
+        """What stands before the interpreter's own command.
 
-    def inside(self, packages: bool) -> dict[str, Any] | None:
-        """What the process applies to itself before the program."""
-        return landlock.inside(packages) if self.name == "landlock" else None
+        Args:
+            filter_file: an open file with the filter of system calls.
+        """
+        if self.name != "bubblewrap":
+            return []
+        filtered = [] if self.filter() is None else ["--seccomp", str(filter_file)]
+        return [*arguments(limits, packages), *filtered, "--"]
+
+    def filter(self) -> bytes | None:
+        """The system calls that a program may make; None on a machine whose calls are not known."""
+        if self.name == "bubblewrap":
+            return filter_program(folder=True, network=True, processes=True)
+        is_open = self.name == "limits"
+        return filter_program(folder=is_open, network=is_open, counted=self.counts_processes)
 
     @property
-    def environment(self) -> dict[str, str] | None:
-        """Of the process; None: the trainer's own, which bubblewrap empties."""
-        return None if self.name == "bubblewrap" else ENVIRONMENT
+    def counts_processes(self) -> bool:
+        """Whether a supervisor counts a program's processes and threads.
+
+        RLIMIT_NPROC counts those of a user. Root's programs have users of their own, and bubblewrap's have a
+        user namespace; an ordinary user's share him with the trainer and all else that he does.
+        """
+        return bool(self.name != "bubblewrap" and os.getuid() and filter_program() and _has_children_file())
+
+    def inside(self, limits: Limits, packages: bool, hidden: bool) -> dict[str, Any] | None:
+        """What the process applies to itself before the program; None where it need not.
+
+        Args:
+            hidden: other processes of the same user shall not read its memory and open files.
+        """
+        if self.name == "bubblewrap":
+            return None
+        rules = landlock.rules_inside(packages) if self.name == "landlock" else {}
+        processes = limits.processes if self.counts_processes else 0
+        return {
+            "source": _CONFINE, "filter": self.filter(), "processes": processes, "hidden": hidden, **rules,
+        }  # fmt: skip
 
     def uid(self, slot: int) -> int:
         """The user that the program of a slot becomes; 0: it stays who it is.
 
-        RLIMIT_NPROC counts processes by user and does not bind root. Each slot has a user of its own.
+        RLIMIT_NPROC does not bind root. Each slot has a user of its own.
         """
         return 0 if os.getuid() else _UIDS[(17 * os.getpid() + slot) % len(_UIDS)]
+
+
+def _has_children_file() -> bool:
+    return os.path.exists(f"/proc/self/task/{threading.get_native_id()}/children")
 
 
 BUBBLEWRAP = Confinement(
@@ -74,6 +111,7 @@ LANDLOCK = Confinement(
 )
 LIMITS = Confinement(
     "limits",
-    "programs run with limits on time, memory, processes and output alone: network and files are OPEN to "
-    "them; install bubblewrap to close both",
+    "programs run with limits on time, memory, processes and output alone: they have your rights to the "
+    "network and to all files, and can read the tests and the memory of your other processes; install "
+    "bubblewrap to close both",
 )

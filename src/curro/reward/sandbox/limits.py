@@ -16,7 +16,7 @@ class Limits:
 
     Attributes:
         seconds: on the clock, and of processor time for each process.
-        memory_mib: address space of each process.
+        memory_mib: address space of each process, and the memory that all processes hold together.
         processes: processes and threads at the same time.
         files_mib: of all files in its only writable folder, /tmp, and of those in /dev/shm.
         output_kib: of what it writes to its standard output.
@@ -34,12 +34,16 @@ class Limits:
             if not 0 < value < math.inf:
                 raise ConfigError(f"{one.name} is a number above 0, not {value}")
 
-    def rlimits(self) -> dict[str, int]:
-        """By the names of the module `resource`."""
+    def rlimits(self, *, count_by_user: bool) -> dict[str, int]:
+        """By the names of the module `resource`.
+
+        Args:
+            count_by_user: limit the processes of the program's user, which must then be nobody else's.
+        """
         return {
             "RLIMIT_CPU": math.ceil(self.seconds) + 1,
             "RLIMIT_AS": self.memory_mib * MIB,
-            "RLIMIT_NPROC": self.processes,
+            **({"RLIMIT_NPROC": self.processes} if count_by_user else {}),
             "RLIMIT_FSIZE": max(self.files_mib * MIB, self.output_kib * 1024),
             "RLIMIT_NOFILE": 64,
             "RLIMIT_CORE": 0,

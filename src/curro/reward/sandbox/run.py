@@ -1,28 +1,47 @@
-"""One program in a process of its own, from start to the end of every process that it started."""
+"""One program in a process of its own, and the confinement that this machine has for it."""
 
 from __future__ import annotations
 
 import contextlib
 import marshal
 import os
+import resource
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from curro.reward.sandbox.confinement import Confinement
-from curro.reward.sandbox.limits import Limits
+from curro.errors import ConfigError
+from curro.reward.sandbox import bubblewrap, landlock
+from curro.reward.sandbox.confinement import (
+    BUBBLEWRAP,
+    ENVIRONMENT,
+    LANDLOCK,
+    LIMITS,
+    SANDBOX,
+    Confinement,
+)
+from curro.reward.sandbox.limits import MIB, Limits
 
-_INSIDE = Path(__file__).with_name("inside.py").read_text()
+_INSIDE = (Path(__file__).parent / "inside" / "begin.py").read_text()
 
 
 END_SECONDS = 10.0
-"""That the kernel may take to end what was killed."""
+"""Seconds to wait for killed processes to exit."""
+
+MEMORY_SECONDS = 0.1
+"""Seconds between two looks at the memory that a program holds."""
+
+ENTRY_BYTES = 2048
+"""Memory that the kernel needs for an empty file, rounded up: 1.4 KB were measured."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +50,15 @@ class Started:
 
     Attributes:
         ends_others: the process is no program but ends one, with all that it has started, on SIGTERM.
+        memory: bytes that it may hold together with all that it has started, and with its files' entries.
+        has_folder: it has folders in memory of its own, /tmp and /dev/shm.
     """
 
     process: subprocess.Popen[bytes]
     ended: int
     ends_others: bool
+    memory: int
+    has_folder: bool
 
     def end(self) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -97,29 +120,34 @@ def start(
     packages: bool,
     names: dict[str, Any] | None = None,
     files: Sequence[int] = (),
+    hidden: bool = False,
 ) -> Started:
-    """Start a program that has the open `files` and the global `names` besides; to be ended by `finish`."""
+    """Start a program that has the open `files` and the global `names` besides; to be ended by `finish`.
+
+    Args:
+        hidden: what runs are the tests, which a program of the same user must not read.
+    """
     job = {
-        "rlimits": limits.rlimits(),
+        "rlimits": limits.rlimits(count_by_user=not confinement.counts_processes),
         "uid": confinement.uid(slot),
         "path": [entry for entry in sys.path if packages and "site-packages" in entry],
-        "confine": confinement.inside(packages),
+        "confine": confinement.inside(limits, packages, hidden),
         "names": names or {},
         "code": code,
     }
     ended, held = os.pipe()
-    with memory_file(marshal.dumps(job)) as told:
-        interpreter = os.path.realpath(sys.executable)
-        command = [*confinement.command(limits, packages), interpreter, "-I", "-S", "-c", _INSIDE, str(told)]
+    with memory_file(marshal.dumps(job)) as told, memory_file(confinement.filter() or b"") as allowed:
+        interpreter = [os.path.realpath(sys.executable), "-I", "-S", "-c", _INSIDE, str(told)]
+        command = [*confinement.command(limits, packages, allowed), *interpreter]
         try:
             process = subprocess.Popen(
                 command,
                 stdin=stdin,
                 stdout=stdout,
                 stderr=subprocess.DEVNULL,
-                pass_fds=(told, held, *files),
+                pass_fds=(told, allowed, held, *files),
                 start_new_session=True,
-                env=confinement.environment,
+                env=ENVIRONMENT,
                 cwd="/",
             )
         except BaseException:
@@ -127,20 +155,25 @@ def start(
             raise
         finally:
             os.close(held)
-        return Started(process, ended, ends_others=job["confine"] is not None)
+        return Started(
+            process, ended, job["confine"] is not None, limits.memory_mib * MIB, job["confine"] is None
+        )
 
 
 def finish(started: Sequence[Started], deadline: float) -> int | None:
     """Wait for the last of the processes, then end all of them with all that they have started.
 
     Returns:
-        the last one's exit status; None where the deadline came first.
+        the last one's exit status; None where the deadline came first, or one of them held too much memory.
     """
     in_time = False
     try:
         number = os.pidfd_open(started[-1].process.pid)
         try:
-            in_time = _is_readable(number, deadline)
+            while not in_time and (now := time.monotonic()) < deadline:
+                in_time = _is_readable(number, min(deadline, now + MEMORY_SECONDS))
+                if not in_time and any(_holds_too_much(one) for one in started):
+                    break
         finally:
             os.close(number)
     finally:
@@ -151,6 +184,50 @@ def finish(started: Sequence[Started], deadline: float) -> int | None:
             _is_readable(one.ended, over)
             os.close(one.ended)
     return started[-1].process.returncode if in_time else None
+
+
+def _holds_too_much(program: Started) -> bool:
+    """Whether a program holds more memory than it may; what several of its processes share counts once."""
+    numbers = _with_descendants(program.process.pid)
+    files = _entries(numbers) * ENTRY_BYTES if program.has_folder else 0
+    if files + sum(_resident(number) for number in numbers) <= program.memory:  # counts shared pages often
+        return False
+    return files + sum(_share(number) for number in numbers) > program.memory
+
+
+def _entries(processes: Sequence[int]) -> int:
+    """The files and folders in the program's own folders: their number is limited by nothing else."""
+    count = 0
+    for folder in ("tmp", "dev/shm"):
+        with contextlib.suppress(OSError):
+            there = os.statvfs(f"/proc/{processes[-1]}/root/{folder}")
+            count += there.f_files - there.f_ffree
+    return count
+
+
+def _with_descendants(process: int) -> list[int]:
+    numbers = [process]
+    with contextlib.suppress(OSError):  # it has ended
+        for thread in os.listdir(f"/proc/{process}/task"):
+            children = Path(f"/proc/{process}/task/{thread}/children").read_text().split()
+            for child in children:
+                numbers += _with_descendants(int(child))
+    return numbers
+
+
+def _resident(process: int) -> int:
+    with contextlib.suppress(OSError):
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * resource.getpagesize()
+    return 0
+
+
+def _share(process: int) -> int:
+    """Resident bytes, of those that others have too its part; all of them where the kernel does not tell."""
+    try:
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return _resident(process)
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
 
 
 def _is_readable(number: int, deadline: float) -> bool:
@@ -170,3 +247,65 @@ def memory_file(content: bytes = b"") -> Iterator[int]:
         yield number
     finally:
         os.close(number)
+
+
+_WITHOUT_UID = (
+    "running as root, a program's number of processes cannot be limited without bubblewrap or Landlock "
+    "({why}): install bubblewrap (apt install bubblewrap), or train as another user"
+)
+_TRIAL = """
+import socket
+def is_closed(what, *arguments):
+    try:
+        what(*arguments)
+    except OSError:
+        return True
+    return False
+print(is_closed(open, {file!r}), is_closed(lambda: socket.create_connection(("127.0.0.1", {port}), 5)))
+"""
+
+
+@cache
+def find_confinement(sandbox: str = "auto") -> Confinement:
+    """The confinement that this machine has.
+
+    Args:
+        sandbox: "auto"; "required", which takes nothing that leaves files or network open; or "none".
+
+    Raises:
+        ConfigError: a confinement is required and none works here (the message says why), or without one
+            root's programs could not be limited.
+    """
+    if sandbox not in SANDBOX:
+        raise ConfigError(f"sandbox is {', '.join(SANDBOX)}, not {sandbox!r}")
+    why = "they were not asked for"
+    if sandbox != "none":
+        no_bubblewrap = bubblewrap.why_not()
+        if not no_bubblewrap:
+            return BUBBLEWRAP
+        no_landlock = landlock.why_not() or _trial(LANDLOCK)
+        if not no_landlock:
+            return LANDLOCK
+        why = f"bubblewrap: {no_bubblewrap}; Landlock: {no_landlock}"
+    if sandbox == "required":
+        raise ConfigError(f"sandbox=required: neither bubblewrap nor Landlock works here: {why}")
+    if os.getuid() == 0:
+        raise ConfigError(_WITHOUT_UID.format(why=why))
+    if sandbox == "auto":
+        warnings.warn(f"neither bubblewrap nor Landlock works here ({why}): {LIMITS.sentence}", stacklevel=2)
+    return LIMITS
+
+
+def _trial(confinement: Confinement) -> str:
+    """What is open to a program in this confinement that should not be; "" where nothing is."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        trial = _TRIAL.format(file=__file__, port=server.getsockname()[1])
+        try:
+            done = run(trial, confinement, Limits(seconds=30.0))
+        except OSError as error:
+            return str(error)
+    if done.output == b"True True\n":
+        return ""
+    if done.status:
+        return f"a trial ended with status {done.status}"
+    return f"a trial could open a file or a connection: {done.output!r:.80}"

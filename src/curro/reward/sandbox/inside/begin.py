@@ -20,7 +20,7 @@ def begin() -> tuple[str, dict[str, Any]]:
     confine: dict[str, Any] = {}
     if job["confine"]:
         exec(job["confine"]["source"], confine)
-        confine["supervise"]()
+        confine["supervise"](job["confine"])
     for name, value in job["rlimits"].items():
         resource.setrlimit(getattr(resource, name), (value, value))
     if job["confine"]:

@@ -1,0 +1,124 @@
+"""A program against tests: asserts that call it from another process, or test cases beside it in its own."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from curro.reward.sandbox.confinement import Confinement
+from curro.reward.sandbox.limits import Limits
+from curro.reward.sandbox.run import Started, finish, memory_file, start
+
+_CALLS, _UNITTESTS = (
+    (Path(__file__).parent / "inside" / f"{name}.py").read_text() for name in ("calls", "unittests")
+)
+_MODULES = ("collections", "copy", "itertools", "math", "re")
+"""That tests may use without importing them."""
+
+_MOST_TESTS = 10_000
+
+
+def run_asserts(
+    program: str,
+    tests: Sequence[str],
+    confinement: Confinement,
+    limits: Limits,
+    *,
+    setup: str = "",
+    function: str = "",
+    slot: int = 0,
+    packages: bool = False,
+) -> list[bool]:
+    """Which of the tests pass, in two confined processes: the program's cannot read the tests.
+
+    The program runs as a module. Tests see stand-ins for its functions and classes: plain data goes and comes
+    by value, as built-in types, so that no object of the program's can claim to equal what is expected; other
+    objects can be called, iterated, indexed, asked for public attributes and given back. Names of `setup` and
+    of Python's own functions and modules are the program's only where they are what is tested.
+
+    Args:
+        tests: each passes where it raises nothing; they share their names and `limits.seconds`.
+        setup: executed before the tests, in their process.
+        function: the name of the function that is tested, where it is known; else it is read from the tests.
+            `_function(NAME)` is the program's function of that name in tests too.
+        slot: programs that run at the same time have different ones; two are used, from twice this one on.
+    """
+    ask, asked = os.pipe()
+    answer, answered = os.pipe()
+    theirs: dict[str, Any] = {"SIDE": "program", "SOURCE": program, "REQUESTS": ask, "REPLIES": answered}
+    ours: dict[str, Any] = {
+        "SIDE": "tests",
+        "SETUP": setup,
+        "TESTS": list(tests),
+        "MODULES": _MODULES,
+        "FUNCTION": function,
+    }
+    ours |= {"REQUESTS": asked, "REPLIES": answer}
+    shared: dict[str, Any] = {"confinement": confinement, "limits": limits, "packages": packages}
+    processes: list[Started] = []
+    with memory_file() as nothing, memory_file() as verdicts:
+        deadline = time.monotonic() + limits.seconds
+        try:
+            for slots, names, files in (
+                (2 * slot, theirs, (ask, answered)),
+                (2 * slot + 1, ours | {"VERDICTS": verdicts}, (asked, answer, verdicts)),
+            ):
+                started = start(
+                    _CALLS,
+                    stdin=nothing,
+                    stdout=nothing,
+                    slot=slots,
+                    names=names,
+                    files=files,
+                    hidden="TESTS" in names,
+                    **shared,
+                )
+                processes.append(started)
+        finally:
+            for number in (ask, asked, answer, answered):
+                os.close(number)
+            if processes:
+                finish(processes, deadline if len(processes) == 2 else 0.0)
+        os.lseek(verdicts, 0, os.SEEK_SET)
+        written = os.read(verdicts, 2 * len(tests)).split()
+    return [i < len(written) and written[i] == b"1" for i in range(len(tests))]
+
+
+def run_unittests(
+    program: str,
+    tests: str,
+    confinement: Confinement,
+    limits: Limits,
+    *,
+    slot: int = 0,
+    packages: bool = False,
+) -> list[bool]:
+    """Which of the test cases of the module `unittest` pass; empty where none ran, or they took too long.
+
+    Program and tests are one module in one confined process, as BigCodeBench's authors execute them, in an
+    empty folder. So a program that is written to cheat can pass: measure with such tests, and do not train on
+    them.
+
+    Args:
+        tests: source text with a class `TestCases`.
+        slot: programs that run at the same time have different ones.
+        packages: whether the packages of this environment can be imported.
+    """
+    with memory_file() as nothing, memory_file() as verdicts:
+        started = start(
+            _UNITTESTS,
+            confinement,
+            limits,
+            stdin=nothing,
+            stdout=nothing,
+            slot=slot,
+            packages=packages,
+            names={"SOURCE": program, "TESTS": tests, "VERDICTS": verdicts},
+            files=(verdicts,),
+        )
+        finish([started], time.monotonic() + limits.seconds)
+        os.lseek(verdicts, 0, os.SEEK_SET)
+        return [digit == ord("1") for digit in os.read(verdicts, _MOST_TESTS)]

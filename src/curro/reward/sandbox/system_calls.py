@@ -1,0 +1,134 @@
+"""A filter of system calls: those that a program may make, and none besides.
+
+What is not listed is refused with EPERM. So a program makes no namespaces, mounts nothing, traces nobody, and
+keeps no data in memory that its limits do not count (memory files, System V's shared memory, io_uring).
+"""
+
+from __future__ import annotations
+
+import errno
+import platform
+import struct
+from collections.abc import Sequence
+from functools import cache
+
+_TABLE = """
+read 0 63, write 1 64, readv 19 65, writev 20 66, pread64 17 67, pwrite64 18 68, preadv 295 69, pwritev 296
+70, open 2 -, openat 257 56, close 3 57, close_range 436 436, lseek 8 62, stat 4 -, fstat 5 80, lstat 6 -,
+newfstatat 262 79, statx 332 291, access 21 -, faccessat 269 48, faccessat2 439 439, readlink 89 -,
+readlinkat 267 78, getcwd 79 17, chdir 80 49, fchdir 81 50, getdents64 217 61, dup 32 23, dup2 33 -, dup3
+292 24, pipe 22 -, pipe2 293 59, flock 73 32, ftruncate 77 46, fsync 74 82, fdatasync 75 83, fadvise64 221
+223, poll 7 -, ppoll 271 73, select 23 -, pselect6 270 72, epoll_create1 291 20, epoll_ctl 233 21,
+epoll_wait 232 -, epoll_pwait 281 22, eventfd2 290 19, timerfd_create 283 85, timerfd_settime 286 86,
+timerfd_gettime 287 87, socketpair 53 199, recvfrom 45 207, shutdown 48 210, getsockopt 55 209, setsockopt
+54 208, getsockname 51 204, mmap 9 222, mprotect 10 226, munmap 11 215, mremap 25 216, madvise 28 233, brk
+12 214, futex 202 98, rseq 334 293, set_robust_list 273 99, set_tid_address 218 96, arch_prctl 158 -,
+membarrier 324 283, fork 57 -, vfork 58 -, execve 59 221, exit 60 93, exit_group 231 94, wait4 61 260,
+waitid 247 95, getpid 39 172, gettid 186 178, getppid 110 173, getuid 102 174, geteuid 107 175, getgid 104
+176, getegid 108 177, getresuid 118 148, getresgid 120 150, getgroups 115 158, getpgid 121 155, getpgrp 111
+-, getsid 124 156, uname 63 160, sysinfo 99 179, getrlimit 97 163, setrlimit 160 164, getrusage 98 165,
+times 100 153, time 201 -, gettimeofday 96 169, clock_gettime 228 113, clock_getres 229 114, clock_nanosleep
+230 115, nanosleep 35 101, getitimer 36 102, setitimer 38 103, alarm 37 -, rt_sigaction 13 134,
+rt_sigprocmask 14 135, rt_sigreturn 15 139, rt_sigsuspend 130 133, rt_sigtimedwait 128 137, rt_sigpending
+127 136, sigaltstack 131 132, pause 34 -, restart_syscall 219 128, getrandom 318 278, sched_yield 24 124,
+sched_getaffinity 204 123, getcpu 309 168, umask 95 166, sendfile 40 71
+"""
+"""What every program may call: name, number on x86_64, number on aarch64. None names a process or a path that
+could be written to."""
+
+_FOLDER_TABLE = """
+creat 85 -, mkdir 83 -, mkdirat 258 34, mknod 133 -, mknodat 259 33, rmdir 84 -, unlink 87 -, unlinkat 263 35,
+rename 82 -, renameat 264 38, renameat2 316 276, link 86 -, linkat 265 37, symlink 88 -, symlinkat 266 36,
+chmod 90 -, fchmod 91 52, fchmodat 268 53, chown 92 -, lchown 94 -, fchown 93 55, fchownat 260 54, truncate 76
+45, fallocate 285 47, utime 132 -, utimes 235 -, futimesat 261 -, utimensat 280 88, statfs 137 43, fstatfs 138
+44, sync 162 81, syncfs 306 267, copy_file_range 326 285, setxattr 188 5, lsetxattr 189 6, fsetxattr 190 7,
+getxattr 191 8, lgetxattr 192 9, fgetxattr 193 10, listxattr 194 11, llistxattr 195 12, flistxattr 196 13,
+removexattr 197 14, inotify_init 253 -, inotify_init1 294 26, inotify_add_watch 254 27, inotify_rm_watch 255
+28
+"""
+"""What a program needs that has a folder to write to."""
+
+_NETWORK_TABLE = """
+socket 41 198, connect 42 203, accept 43 202, accept4 288 242, bind 49 200, listen 50 201, getpeername 52 205,
+sendto 44 206, sendmsg 46 211, recvmsg 47 212, sendmmsg 307 269, recvmmsg 299 243
+"""
+
+_PROCESS_TABLE = """
+kill 62 129, tkill 200 130, tgkill 234 131, rt_sigqueueinfo 129 138, pidfd_open 434 434, pidfd_send_signal 424
+424, signalfd 282 -, signalfd4 289 74, setpgid 109 154, setsid 112 157, getpriority 140 140, setpriority 141
+141, sched_setaffinity 203 122, sched_getscheduler 145 120, sched_getparam 143 121, setuid 105 146, setgid 106
+144, setreuid 113 145, setregid 114 143, setresuid 117 147, setresgid 119 149, setgroups 116 159, epoll_create
+213 -, eventfd 284 -, timer_create 222 107, timer_settime 223 110, timer_gettime 224 108, timer_delete 226 111
+"""
+"""What names other processes and users, for a program that sees none but its own."""
+
+_MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+"""The kernel's names of machines (AUDIT_ARCH)."""
+
+_SPECIAL = {
+    "clone": (56, 220), "clone3": (435, 435), "fcntl": (72, 25), "ioctl": (16, 29), "prlimit64": (302, 261),
+    "sendto": (44, 206),
+}  # fmt: skip
+_NEW_PARENT_OR_NAMESPACE = 0x7E028000
+"""Flags of `clone`: CLONE_NEW..., and CLONE_PARENT, which makes a brother of a child."""
+_FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030)
+"""Copies, flags and locks of a file; not F_SETOWN and F_SETSIG, which send signals."""
+_IOCTL = (0x5401, 0x541B, 0x5421, 0x5450, 0x5451)
+"""TCGETS, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX."""
+
+_LOAD, _EQUAL, _GREATER, _BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _KILL, _ERROR, _ASK = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
+
+
+_COUNTED = ("clone", "fork", "vfork")
+"""Calls that make processes and threads."""
+
+
+@cache
+def filter_program(
+    *, folder: bool = False, network: bool = False, processes: bool = False, counted: bool = False
+) -> bytes | None:
+    """Instructions, 8 bytes each (`struct sock_filter`); None on a machine whose calls are not known.
+
+    Args:
+        folder: there is a folder to write to, or what is written elsewhere is somebody else's business.
+        network: sockets are closed by other means, or open on purpose.
+        processes: the program sees none but its own processes, and may send them signals.
+        counted: a supervisor is asked for every new process and thread.
+    """
+    machine = platform.machine()
+    if machine not in _MACHINES:
+        return None
+    column = list(_MACHINES).index(machine)
+    tables = [_TABLE, _FOLDER_TABLE * folder, _NETWORK_TABLE * network, _PROCESS_TABLE * processes]
+    rows = [row.split() for table in tables if table for row in table.replace("\n", " ").split(",")]
+    special = {name: numbers[column] for name, numbers in _SPECIAL.items()}
+    refused, created = _ERROR | errno.EPERM, _ASK if counted else _ALLOW
+    lines = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, _MACHINES[machine]), (_RETURN, 0, 0, _KILL)]
+    # calls of the x32 interface have the numbers of others, and a bit
+    lines += [(_LOAD, 0, 0, 0), (_GREATER, 0, 1, 0x40000000), (_RETURN, 0, 0, refused)]
+    for name, *numbers in rows:
+        if numbers[column] != "-":
+            verdict = created if name in _COUNTED else _ALLOW
+            lines += [(_EQUAL, 0, 1, int(numbers[column])), (_RETURN, 0, 0, verdict)]
+    lines += [(_EQUAL, 0, 1, special["clone3"]), (_RETURN, 0, 0, _ERROR | errno.ENOSYS)]
+    isolating = [(_BITS, 0, 1, _NEW_PARENT_OR_NAMESPACE), (_RETURN, 0, 0, refused)]
+    lines += _if(special["clone"], 0, isolating, created)
+    for name, argument, values in (("fcntl", 1, _FCNTL), ("ioctl", 1, _IOCTL), ("prlimit64", 0, (0,))):
+        allowed = [line for value in values for line in ((_EQUAL, 0, 1, value), (_RETURN, 0, 0, _ALLOW))]
+        lines += _if(special[name], argument, allowed, refused)
+    # without an address, both halves of its pointer 0
+    nowhere = [(_EQUAL, 1, 0, 0), (_RETURN, 0, 0, refused), (_LOAD, 0, 0, 16 + 8 * 4 + 4)]
+    nowhere += [(_EQUAL, 0, 1, 0), (_RETURN, 0, 0, _ALLOW)]
+    lines += _if(special["sendto"], 4, nowhere, refused)
+    lines.append((_RETURN, 0, 0, refused))
+    return b"".join(struct.pack("HBBI", *line) for line in lines)
+
+
+Instruction = tuple[int, int, int, int]
+
+
+def _if(number: int, argument: int, then: Sequence[Instruction], otherwise: int) -> list[Instruction]:
+    """For the call of this number: load the lower half of an argument, `then`, and return `otherwise`."""
+    block = [(_LOAD, 0, 0, 16 + 8 * argument), *then, (_RETURN, 0, 0, otherwise)]
+    return [(_EQUAL, 0, len(block), number), *block]
