@@ -45,6 +45,7 @@ class Port(RuleBasedStateMachine):
     """Runs a curriculum that is saved and restored again and again beside one that never is."""
 
     spec = "uniform"
+    advantage = "smoothed:alpha=0.5"
 
     def __init__(self):
         super().__init__()
@@ -53,7 +54,7 @@ class Port(RuleBasedStateMachine):
         self.settled, self.counts = [], {"selected": 0, "observed": 0, "dropped": 0}
 
     def fresh(self):
-        return Curriculum(self.spec, SIZE, advantage="smoothed:alpha=0.5", seed=3)
+        return Curriculum(self.spec, SIZE, advantage=self.advantage, seed=3)
 
     def both(self, act):
         return act(self.resumed), act(self.steady)
@@ -157,8 +158,8 @@ class Port(RuleBasedStateMachine):
             assert curriculum.table["visits"].sum() == self.counts["observed"]
 
 
-def machine(spec):
-    case = type("Port", (Port,), {"spec": spec}).TestCase
+def machine(spec, **attributes):
+    case = type("Port", (Port,), {"spec": spec, **attributes}).TestCase
     case.settings = settings(max_examples=12, stateful_step_count=30, deadline=None, derandomize=True)
     return case
 
@@ -166,3 +167,8 @@ def machine(spec):
 @pytest.mark.parametrize("spec", SELECTIONS)
 def test_any_interleaving(spec):
     machine(spec)("runTest").runTest()
+
+
+@pytest.mark.parametrize("advantage", ["leave-one-out", "maxrl"])
+def test_any_interleaving_with_other_advantages(advantage):
+    machine("frontier", advantage=advantage)("runTest").runTest()

@@ -46,6 +46,7 @@ BUILTIN: dict[str, dict[str, str]] = {
     "advantage": {
         "group": "curro.advantage.group:GroupRelative",
         "leave-one-out": "curro.advantage.leave_one_out:LeaveOneOut",
+        "maxrl": "curro.advantage.maxrl:MaxRL",
         "smoothed": "curro.advantage.smoothed:Smoothed",
     },
     "admission": {
