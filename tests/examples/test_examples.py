@@ -54,4 +54,4 @@ def test_the_trl_script_with_and_without_a_curriculum(run, tmp_path):
         path.write_text(text)
         printed = run(path, "--max-steps", "1", "--output-dir", str(tmp_path / name))
         assert "train_runtime" in printed
-        assert ("curriculum/selected" in printed) == (name == "curriculum")
+        assert ("curriculum/table/unseen" in printed) == (name == "curriculum")

@@ -262,6 +262,7 @@ def _trainer(prepared: Prepared, recorder: Recorder) -> CurriculumGRPOTrainer:
         write_run=False,
         share_prompts=prepared.settings.share_prompts,
         skip_empty_steps=prepared.settings.skip_empty_steps,
+        log_all_metrics=True,
         args=grpo_arguments(prepared.settings, recorder.folder, list(prepared.reward.weights.values())),
         callbacks=[recorder],
         peft_config=lora_config(prepared.settings.lora_rank),

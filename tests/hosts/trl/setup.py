@@ -63,6 +63,7 @@ def trainer(folder: Any, **options: Any) -> CurriculumGRPOTrainer:
         "train_dataset": dataset(),
         "reward_funcs": first_token_is_even,
         "curriculum": "prioritized-replay",
+        "log_all_metrics": True,
         "args": config(folder, **{k: v for k, v in options.items() if k in known}),
     }
     arguments |= {k: v for k, v in options.items() if k not in known}

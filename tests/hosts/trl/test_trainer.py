@@ -14,6 +14,7 @@ from trl import GRPOTrainer
 
 import curro
 from curro.hosts.trl import CurriculumGRPOTrainer
+from curro.runs.folder import RunFolder
 
 
 def test_the_rows_rolled_out_are_the_ones_chosen(tmp_path):
@@ -166,6 +167,48 @@ def test_evaluation_is_untouched(tmp_path):
 def test_a_batch_larger_than_the_data_is_refused(tmp_path):
     with pytest.raises(curro.ConfigError, match="a batch takes 32 prompts and the data set has 24"):
         trainer(tmp_path, per_device_train_batch_size=128)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"curriculum": "uniform admission=band:0.2,0.8 advantage=leave-one-out"},
+        {"curriculum": "uniform", "admission": "band:0.2,0.8", "advantage": "leave-one-out"},
+        {"curriculum": {"selection": "uniform", "admission": "band:0.2,0.8"}, "advantage": "leave-one-out"},
+        {"curriculum": {"name": "uniform"}, "admission": "band:0.2,0.8", "advantage": "leave-one-out"},
+    ],
+    ids=["text", "beside", "dict", "method's dict"],
+)
+def test_the_parts_of_a_curriculum_can_be_given_in_every_form(tmp_path, options):
+    host = trainer(
+        tmp_path, reward_range=(-1, 1), signal="sum", allocation="screen:first=2,total=4", **options
+    )
+    rows = dataset()
+    expected = curro.Curriculum(
+        "uniform", len(rows), admission="band:0.2,0.8", advantage="leave-one-out", reward_range=(-1, 1),
+        allocation="screen:first=2,total=4", signal="sum", seed=3,
+    )  # fmt: skip
+    assert host.curriculum.config == expected.config
+
+
+def test_a_part_that_stands_twice_is_refused(tmp_path):
+    with pytest.raises(curro.ConfigError, match="admission stands in `curriculum` and beside it"):
+        trainer(tmp_path, curriculum="uniform admission=signal", admission="signal")
+    ready = curro.Curriculum("uniform", PROMPTS)
+    with pytest.raises(curro.ConfigError, match="its own advantage and reward_range"):
+        trainer(tmp_path, curriculum=ready, advantage="group", reward_range=(0, 2))
+
+
+def test_few_metrics_are_logged_unless_all_are_asked_for(tmp_path):
+    host = trainer(tmp_path, max_steps=1, log_all_metrics=False)
+    host.train()
+    logged = {name for name in host.state.log_history[0] if name.startswith("curriculum/")}
+    assert logged == {
+        "curriculum/signal/mean_square_advantage", "curriculum/signal/uniform", "curriculum/table/unseen",
+        "curriculum/table/success_rate_mean", "curriculum/admitted",
+    }  # fmt: skip
+    written = RunFolder.open(tmp_path).metrics()[0]
+    assert set(host.curriculum.metrics()) <= set(written)
 
 
 def test_a_curriculum_over_other_data_is_refused(tmp_path):

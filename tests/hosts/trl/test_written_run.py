@@ -8,7 +8,9 @@ import pytest
 from datasets import Dataset
 from rich.console import Console
 from tests.hosts.trl.setup import PROMPTS, Diary, trainer
+from typer.testing import CliRunner
 
+from curro.cli import make_app
 from curro.report import inspect_run
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
@@ -76,6 +78,16 @@ def test_held_out_scores_of_evaluations(tmp_path, names):
         assert history.series(f"eval/{name}pass@4")[1].tolist() == [0.5] * 4
         assert history.series(f"eval/{name}reward")[1].tolist() == [0.125] * 4
     assert history.series("reward")[0].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("options", [{"save_strategy": "steps", "save_steps": 2, "max_steps": 2}, {}])
+def test_curro_inspect_reads_the_prompt_table(tmp_path, options):
+    host = trainer(tmp_path, **options)
+    host.train()
+    shown = CliRunner().invoke(make_app(["inspect"]), ["inspect", str(tmp_path), "--rows", "3"])
+    assert shown.exit_code == 0, shown.output
+    visits = RunFolder.open(tmp_path).table()["visits"].to_pylist()
+    assert visits == host.curriculum.table["visits"].tolist()
 
 
 def test_none_is_written_where_none_is_wanted(tmp_path):

@@ -1,14 +1,51 @@
-"""Which of TRL's arguments go with which curriculum."""
+"""The curriculum that a trainer's arguments describe, and which of TRL's arguments go with it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from trl import GRPOConfig
 
+from curro import registry
 from curro.curriculum import Curriculum
 from curro.errors import ConfigError
+from curro.selection.base import Selection
+
+
+def build_curriculum(
+    curriculum: Curriculum | Selection | str | Mapping[str, Any],
+    parts: Mapping[str, Any],
+    rows: Any,
+    seed: int,
+) -> Curriculum:
+    """The curriculum that a trainer's arguments describe, over the rows of its data set.
+
+    Args:
+        curriculum: as the trainer takes it.
+        parts: what stands beside it, by name; None for what was not given.
+        rows: as `Curriculum` takes its prompts.
+        seed: of all random choices.
+
+    Raises:
+        ConfigError: a part that stands twice, or a curriculum that cannot be built.
+    """
+    beside = {name: part for name, part in parts.items() if part is not None}
+    if isinstance(curriculum, Curriculum):
+        if beside:
+            raise ConfigError(
+                f"the curriculum has its own {' and '.join(beside)}: give it to `Curriculum` alone"
+            )
+        return curriculum
+    config: dict[str, Any] = {"selection": curriculum}
+    if isinstance(curriculum, str):
+        config = registry.parse_curriculum(curriculum)
+    elif isinstance(curriculum, Mapping) and "selection" in curriculum:
+        config = dict(curriculum)
+    twice = [name for name in beside if name in config]
+    if twice:
+        raise ConfigError(f"{twice[0]} stands in `curriculum` and beside it: give it once")
+    return Curriculum.from_config({"seed": seed, **config, **beside}, rows)
 
 
 def check_batch(args: GRPOConfig, prompts: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, cast
@@ -19,6 +19,8 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOConfig, GRPOTrainer
 
 from curro.admission.gate import Gate
+from curro.advantage.base import Advantage
+from curro.allocation.base import Allocation
 from curro.configuration import describe_signal
 from curro.curriculum import Curriculum
 from curro.data.identity import DatasetRows
@@ -41,6 +43,7 @@ from curro.hosts.trl.batches import (
     replace_latest,
 )
 from curro.hosts.trl.checks import (
+    build_curriculum,
     check_admission,
     check_allocation,
     check_batch,
@@ -59,6 +62,17 @@ from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import Completion, KeepRollouts
 from curro.selection.base import Selection
 from curro.verdicts import Verdict
+
+LOGGED_METRICS = {
+    "signal/mean_square_advantage",
+    "signal/uniform",
+    "table/unseen",
+    "table/success_rate_mean",
+    "admitted",
+    "prediction/rank_correlation",
+}
+"""What TRL logs of a curriculum's metrics by default: the signal, and what uniform sampling's would be; how
+much of the data was seen, and its mean pass rate; groups kept; how well predictions rank them."""
 
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 """TRL's sampling settings of the rollouts, which the answers of a policy that is asked something share."""
@@ -81,11 +95,12 @@ class CurriculumGRPOTrainer(GRPOTrainer):
     rollouts joins the loss of the same optimizer steps, whatever the `loss_type`.
 
     Args:
-        curriculum: a `Curriculum` over the rows of `train_dataset`, or a selection method's name or
-            dict, from which one is built with `args.seed`.
-        admission: which finished groups are trained on, where `curriculum` is not a `Curriculum` yet. With
-            one, each generation goes on until its batch is full of admitted groups; rejected groups are
-            observed, and appear in the metrics `fill/...` alone.
+        curriculum: a `Curriculum` over the rows of `train_dataset`; or a selection method's name, dict or
+            `Selection`, or text as `curro train --curriculum` takes it ("uniform admission=band:0.2,0.8"),
+            from which one is built with `args.seed`.
+        allocation, advantage, admission, reward_range, signal: of the curriculum that is built, as
+            `Curriculum` takes them. With an admission, each generation goes on until its batch is full of
+            admitted groups; rejected groups are observed, and appear in the metrics `fill/...` alone.
         fill: when filling a batch gives up, and what happens then, "top-up" or "error".
         environment: plays every rollout, of evaluations too, as an episode of several turns, and scores it,
             unless reward functions are given, which find its reward in the column `episode_reward`.
@@ -96,6 +111,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             changes nothing but rounding. For a model that cannot, TRL's way is taken, and the log says why.
         skip_empty_steps: make no update where every gradient is zero, because all groups of the step are
             flat. AdamW would still move the weights by its memory of earlier steps, and forget them.
+        log_all_metrics: let TRL log all of `Curriculum.metrics()`, and not only those of `LOGGED_METRICS`;
+            the run folder has them all.
         args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`.
 
     Attributes:
@@ -129,7 +146,11 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         self,
         *args: Any,
         curriculum: Curriculum | Selection | str | Mapping[str, Any],
+        allocation: Allocation | str | Mapping[str, Any] | None = None,
+        advantage: Advantage | str | Mapping[str, Any] | None = None,
         admission: Gate | str | Mapping[str, Any] | None = None,
+        reward_range: tuple[float, float] | None = None,
+        signal: str | Sequence[str] | None = None,
         fill: FillSettings = FillSettings(),  # noqa: B008 - frozen
         environment: Environment | None = None,
         on_groups: Callable[[GroupRecord], None] | None = None,
@@ -137,6 +158,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
         share_prompts: bool = True,
         skip_empty_steps: bool = False,
+        log_all_metrics: bool = False,
         **kwargs: Any,
     ) -> None:
         if environment is not None:
@@ -154,10 +176,11 @@ class CurriculumGRPOTrainer(GRPOTrainer):
                 f"train_dataset is {type(self.train_dataset).__name__}"
             )
         rows = DatasetRows(self.train_dataset)
-        if not isinstance(curriculum, Curriculum):
-            curriculum = Curriculum(curriculum, rows, admission=admission, seed=self.args.seed)
-        elif admission is not None:
-            raise ConfigError("the curriculum has its own admission: give it to `Curriculum` alone")
+        parts = {
+            "allocation": allocation, "advantage": advantage, "admission": admission,
+            "reward_range": reward_range, "signal": signal,
+        }  # fmt: skip
+        curriculum = build_curriculum(curriculum, parts, rows, self.args.seed)
         curriculum.check_rows(rows, "train_dataset")
         self.curriculum = curriculum
         if self.args.shuffle_dataset is False and self.accelerator.is_main_process:
@@ -187,6 +210,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             self.accelerator, curriculum, self.reward_weights, self.reward_func_names, listeners,
             patience=self._batch_rows,
         )  # fmt: skip
+        self._log_all_metrics = log_all_metrics
         if (signal := curriculum.default_signal(self.reward_func_names)) and self.accelerator.is_main_process:
             logging.getLogger(__name__).warning(describe_signal(signal))
         self._held_out: list[np.ndarray] = []
@@ -264,7 +288,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         if self.accelerator.is_main_process:
             metrics = self.curriculum.metrics()
             for name, value in metrics.items():
-                self._metrics["train"][f"curriculum/{name}"].append(value)
+                if self._log_all_metrics or name in LOGGED_METRICS:
+                    self._metrics["train"][f"curriculum/{name}"].append(value)
             if self._written_run is not None:
                 self._written_run.step(self.state.global_step, metrics | self.generation_metrics())
         return output
@@ -556,6 +581,13 @@ class CurriculumGRPOTrainer(GRPOTrainer):
 
     # ------------------------------ checkpoints ------------------------------
 
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """TRL's; at the end the run folder gets the prompt table, which else comes with checkpoints."""
+        output = super().train(*args, **kwargs)
+        if self._written_run is not None:
+            self._written_run.saved()
+        return output
+
     def save_checkpoint(self) -> None:
         """Save a checkpoint of the last finished step, for use between steps and after errors."""
         self._save_checkpoint(self.model, None)
@@ -577,7 +609,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         with checkpoints.saving(checkpoint):
             super()._save_checkpoint(model, trial)
             checkpoints.save(checkpoint, self.accelerator, self.curriculum, rollouts)
-            if self._written_run is not None and self.accelerator.is_main_process:
+            if self._written_run is not None:
                 self._written_run.saved()
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
