@@ -168,3 +168,29 @@ def test_wrong_columns():
         Curriculum("sec:column=topic", prompts_with("level", [1, 2]))
     with pytest.raises(ConfigError, match="the column 'key' has 1001 values"):
         Curriculum(SelfEvolvingCurriculum(column="key"), prompts_with("level", range(1001)))
+
+
+@pytest.mark.parametrize("method", ["sec", "ucb", "progress"])
+def test_sources_are_the_categories_where_there_are_several(method):
+    prompts = prompts_with("source", ["math", "code", "math", None])
+    selection = Curriculum(method, prompts).selection
+    assert selection.names == ["code", "math", "other"]
+    assert selection.category_N.tolist() == [1, 0, 1, 2]
+
+
+@pytest.mark.parametrize("column", ["source", "topic"])
+def test_it_warns_where_it_cuts_rows_by_their_order(column):
+    with pytest.warns(UserWarning, match="sec has no column and the data set no sources: it is cut into 2"):
+        curriculum = Curriculum("sec:categories=2", prompts_with(column, ["math"] * 4))
+    assert curriculum.selection.names == ["part 0", "part 1"]
+
+
+def test_a_checkpoint_of_parts_goes_on_with_them():
+    prompts = prompts_with("source", ["math", "code", "math", "code"])
+    state = Curriculum("sec", prompts, seed=1).state_dict()
+    state["selection"] |= {"names": ["part 0", "part 1"]}
+    state["table"]["sec_category"][:] = [0, 0, 1, 1]
+    resumed = Curriculum("sec", prompts, seed=1)
+    resumed.load_state_dict(state)
+    assert resumed.selection.names == ["part 0", "part 1"]
+    assert resumed.selection.size_C.tolist() == [2, 2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from math import isfinite
 from numbers import Real
@@ -39,8 +40,9 @@ class SelfEvolvingCurriculum(Selection):
 
     Args:
         column: of the data set: a category a value, or `categories` parts of about equal size where it has
-            more values than that and all are numbers (pass rates). None: the data set, in its own order,
-            is cut into `categories` parts of equal size.
+            more values than that and all are numbers (pass rates). None: the prompts' sources, where there
+            are several; else the data set is cut, in its own order, into `categories` parts of equal size.
+            A warning says so where the data set has rows.
         categories: of table 5, in 1..1000.
         temperature: of table 5, above 0; in units of A.
         rate: table 5's moving average, in (0, 1].
@@ -81,10 +83,10 @@ class SelfEvolvingCurriculum(Selection):
         self._group()
 
     def _categorize(self, table: PromptTable) -> tuple[list[str], np.ndarray]:
-        if self.column is None:
+        values = self._sources(table) if self.column is None else table.values(self.column)
+        if values is None:
             count = min(self.categories, table.size)
             return [f"part {c}" for c in range(count)], np.arange(table.size) * count // table.size
-        values = table.values(self.column)
         numbers = all(isinstance(value, Real) and isfinite(value) for value in values)
         value_N = np.array(values if numbers else [str(value) for value in values])
         known, category_N = np.unique(value_N, return_inverse=True)
@@ -96,9 +98,26 @@ class SelfEvolvingCurriculum(Selection):
             return [f"part {c}" for c in range(len(parts))], category_N
         if len(known) > _MOST:
             raise ConfigError(
-                f"the column {self.column!r} has {len(known)} values: a category needs more prompts than that"
+                f"the column {self.column or table.source_column!r} has {len(known)} values: a category "
+                "needs more prompts than that"
             )
         return [str(value) for value in known], category_N
+
+    def _sources(self, table: PromptTable) -> list[str] | None:
+        """The source of every prompt; None, with a warning, where there are not several."""
+        if table.source_column is not None:
+            sources = [table.source(prompt) or "other" for prompt in range(table.size)]
+            if len(set(sources)) > 1:
+                return sources
+        if table.rows is not None:
+            warnings.warn(
+                f"{self.prefix} has no column and the data set no sources: it is cut into "
+                f"{min(self.categories, table.size)} parts by the order of its rows, which helps only if "
+                f"they are sorted; name a column of categories ({self.prefix}:column=...)",
+                UserWarning,
+                stacklevel=2,
+            )
+        return None
 
     def _group(self) -> None:
         """Sort the prompts by category (`order`), and note the rank of each within its category."""

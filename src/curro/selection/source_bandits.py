@@ -25,7 +25,7 @@ class UpperConfidence(SelfEvolvingCurriculum):
     counts rollouts; here each group counts once, by its mean |A|.
 
     Args:
-        column, categories, standardize: as of `sec`; the column is usually "source".
+        column, categories, standardize: as of `sec`.
         window: groups that are remembered of a source.
         temperature: of the softmax.
 
@@ -89,7 +89,7 @@ class LearningProgress(SelfEvolvingCurriculum):
     in proportion to the sigmoid of their standardized progress.
 
     Args:
-        column, categories: as of `sec`; the column is usually "source".
+        column, categories: as of `sec`.
         rate: of both moving averages.
         focus: on low success rates, in (0, 1).
         explore: the share of draws in which every source is equally likely.
