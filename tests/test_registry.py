@@ -167,3 +167,31 @@ def test_candidates_are_an_even_number(wrong):
         Curriculum(f"{REPLAY}:candidates={wrong}", 3)
     with pytest.raises(ConfigError, match="replacement is true or false, not 'yes'"):
         Curriculum("uniform:replacement=yes", 3)
+
+
+@pytest.mark.parametrize("other", [{}, {"seed": 3, "fill_limit": 2}, {"advantage": None}])
+def test_the_text_of_the_command_line_stands_for_its_parts(other):
+    text = "frontier admission=band:0.2,0.8"
+    assert registry.expand_curriculum({"curriculum": text} | other) == other | {
+        "selection": {"name": "frontier"},
+        "admission": {"name": "band", "": [0.2, 0.8]},
+    }
+    assert registry.expand_curriculum(other) == other
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"curriculum": "uniform", "selection": "sec"}, "the selection is named twice, in curriculum"),
+        (
+            {"curriculum": "uniform admission=signal", "admission": {"name": "band"}},
+            "the admission is named twice",
+        ),
+        ({"curriculum": {"name": "uniform"}}, "curriculum is a text as 'frontier admission=signal'"),
+        ({"curriculum": None}, "curriculum is a text"),
+        ({"curriculum": "uniform signal"}, "'signal' in 'uniform signal' is not a part of a curriculum"),
+    ],
+)
+def test_a_text_of_a_curriculum_that_is_wrong(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        registry.expand_curriculum(settings)

@@ -177,6 +177,34 @@ def parse_curriculum(text: str) -> dict[str, Any]:
     return config
 
 
+def expand_curriculum(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a curriculum, with the parts of the text `curriculum` under their own names.
+
+    `{"curriculum": "uniform admission=signal", "seed": 1}` becomes `{"selection": {"name": "uniform"},
+    "admission": {"name": "signal"}, "seed": 1}`. So a host's settings take what `--curriculum` takes.
+
+    Raises:
+        ConfigError: the text is none, or the settings have one of its parts besides.
+    """
+    parts = {name: value for name, value in settings.items() if name != "curriculum"}
+    if "curriculum" not in settings:
+        return parts
+    text = settings["curriculum"]
+    if not isinstance(text, str):
+        raise ConfigError(
+            f"curriculum is a text as 'frontier admission=signal', not {text!r}; dicts stand under "
+            "selection, admission and advantage"
+        )
+    config = parse_curriculum(text)
+    for kind in config:
+        if parts.get(kind) is not None:
+            raise ConfigError(
+                f"the {kind} is named twice, in curriculum ({text!r}) and as {kind} ({parts[kind]!r}): keep "
+                "one of them"
+            )
+    return parts | config
+
+
 def _check_type(what: str, value: Any, annotation: Any) -> None:
     kind, words = _TYPES.get(getattr(annotation, "__name__", annotation), (object, ""))
     if not isinstance(value, kind) or (isinstance(value, bool) and kind in (Integral, Real)):

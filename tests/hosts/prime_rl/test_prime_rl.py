@@ -9,7 +9,7 @@ import pytest
 from prime_stand_in import group_of, number_of, task_of
 from tests.hosts import same_draws
 
-from curro.errors import ConfigError
+from curro.errors import ConfigError, RewardError
 
 TASKS = [task_of(number) for number in range(24)]
 
@@ -61,6 +61,21 @@ def test_traces_with_errors_have_no_reward(prime):
     group[0].traces[0].ok = False
     assert not one.on_result(group)
     assert counts(one) == (2, 1, 1, 0)
+
+
+def test_a_group_of_different_tasks_is_refused(prime):
+    one = installed(prime)
+    first, second = next(one.sampler), next(one.sampler)
+    mixed = [*group_of(first, [0, 1]), *group_of(second, [1])]
+    with pytest.raises(RewardError, match=f"different tasks \\('{first.key}' and '{second.key}'\\)"):
+        one.on_result(mixed)
+    assert counts(one) == (2, 0, 0, 2)
+
+
+def test_the_text_of_the_command_line_stands_for_its_parts(prime):
+    launcher().install({"curriculum": "least-visited admission=signal", "tasks_per_step": 3})
+    config = prime.Curriculum(None, TASKS).sampler.curriculum.config
+    assert (config["selection"], config["admission"]) == ({"name": "least-visited"}, {"name": "signal"})
 
 
 def test_groups_that_prime_rl_never_reports_do_not_hold_their_tasks(prime):

@@ -104,6 +104,20 @@ def test_failed_rollouts_have_no_reward(load, tmp_path):
     assert source.fill.metrics()["fill/failed"] == 1
 
 
+@pytest.mark.parametrize("fan_out", [False, True])
+def test_a_group_of_different_prompts_is_refused(load, tmp_path, fan_out):
+    source = source_of(arguments(tmp_path), load)
+    first, second = source.get_samples(2)
+    finish(first), finish(second)
+    mixed = [*first[1:], [second[0]]] if fan_out else [*first[1:], second[0]]
+    with pytest.raises(ConfigError, match=r"samples of different prompts \(their tickets are 0, 1\)"):
+        source.observe(mixed)
+    first[0].metadata = {}
+    with pytest.raises(ConfigError, match=r"their tickets are None, 0\)"):
+        source.observe(first)
+    assert source.curriculum.metrics()["in_flight"] == 2
+
+
 def test_a_gate_may_decide_by_a_part_of_the_reward(load, tmp_path):
     gate = {"name": "band", "low": 0.4, "high": 0.6, "reward": "right"}
     args = arguments(tmp_path, reward_key="score", curro={"selection": "uniform", "admission": gate})
@@ -169,11 +183,19 @@ def settings_of(**options):
     return {"curro": {"selection": "uniform"} | options}
 
 
+def test_the_text_of_the_command_line_stands_for_its_parts(load, tmp_path):
+    args = arguments(tmp_path, curro={"curriculum": "least-visited admission=signal", "seed": 3})
+    config = source_of(args, load).curriculum.config
+    assert (config["selection"], config["admission"]) == ({"name": "least-visited"}, {"name": "signal"})
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"curro": None}, "names no method"),
         (settings_of(allocation="knapsack"), "curro.allocation has no effect"),
+        (settings_of(curriculum="frontier"), "the selection is named twice"),
+        ({"curro": {"curriculum": "uniform allocation=knapsack"}}, "curro.allocation has no effect"),
         (settings_of(fill_limit=0), "curro.fill_limit is a number of batches from 1"),
         (settings_of(sed=1), "no setting 'sed'"),
         (settings_of(selection="metis"), "asks the policy, and slime does not lend it"),

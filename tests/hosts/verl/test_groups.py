@@ -52,6 +52,13 @@ def test_a_number_that_no_rollout_has_is_named_with_what_there_is():
         assemble(["a"], sessions, 1, [NamedReward("acc", 1e15)])
 
 
+def test_a_group_of_different_prompts_is_refused():
+    sessions = [SessionOutcome("ticket-3", session, 1.0, {}, row=row) for session, row in enumerate("447")]
+    assert len(assemble(["ticket-3"], sessions[:2], 3)) == 1
+    with pytest.raises(RewardError, match=r"group 'ticket-3' are of different prompts .*is 4 and 7\)"):
+        assemble(["ticket-3"], sessions, 3)
+
+
 @given(st.integers(0, 2**53), st.integers(0, 99), st.integers(0, 9))
 def test_a_ticket_is_found_again_in_a_key(ticket, session, output):
     uid, *rest = parts_of(f"{uid_of(ticket)}_{session}_{output}")

@@ -8,6 +8,7 @@ from setup_run import BATCH, PROMPTS, SIZE, configuration, run
 from twin import Twin
 
 import curro
+from curro.hosts.verl.settings import VerlSettings
 from curro.hosts.verl.trainer import CurriculumTrainerSync
 
 METHODS = {
@@ -83,6 +84,7 @@ REFUSED = {
     "skip.rollout_tq.enable=True": "skip.rollout_tq",
     "reward.reward_model.enable=True": "set reward.reward_model.enable_resource_pool=True",
     "+curro.selektion=uniform": "did you mean 'selection'",
+    "+curro.curriculum=frontier": "the selection is named twice, in curriculum ('frontier') and as selection",
     "+curro.fill_limit=0.5": "a number of batches from 1",
     "+curro.allocation=knapsack": "rolls out actor_rollout_ref.rollout.n of every prompt",
     "+curro.selection=prioritised-replay": "did you mean 'prioritized-replay'",
@@ -105,6 +107,17 @@ REFUSED = {
 def test_what_cannot_be_is_refused_by_name(tmp_path, overrides):
     with pytest.raises(curro.ConfigError, match=REFUSED[overrides]):
         run(tmp_path / "out", *overrides.split())
+
+
+def test_the_text_of_the_command_line_stands_for_its_parts():
+    text = VerlSettings.read({"curriculum": "frontier admission=band:0.2,0.8", "seed": 3})
+    parts = VerlSettings.read(
+        {"selection": {"name": "frontier"}, "admission": {"name": "band", "": [0.2, 0.8]}, "seed": 3}
+    )
+    assert text == parts
+    assert "curriculum" not in text.curriculum
+    with pytest.raises(curro.ConfigError, match=r"curro\.allocation has no effect"):
+        VerlSettings.read({"curriculum": "uniform allocation=knapsack"})
 
 
 def test_a_configuration_without_a_method_is_refused(tmp_path):

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from curro import registry
 from curro.curriculum import Curriculum
 from curro.errors import ConfigError
 from curro.policy import refuse_policy
@@ -49,12 +50,12 @@ def install(config: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: they are wrong; prime-rl has changed where it builds its curriculum.
     """
+    config = registry.expand_curriculum(config)
     if "allocation" in config or config.get("advantage") is not None:
         raise ConfigError(
             "prime-rl decides how many rollouts a task gets and how they are credited: leave `allocation` "
             "and `advantage` out"
         )
-    config = dict(config)
     tasks_per_step = config.pop(TASKS_PER_STEP, None)
     if not isinstance(tasks_per_step, int) or tasks_per_step < 1:
         raise ConfigError(

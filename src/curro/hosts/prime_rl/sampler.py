@@ -11,7 +11,7 @@ from prime_rl.orchestrator.curriculum import AdmissionGate, TaskSampler
 
 from curro.curriculum import Curriculum
 from curro.data.identity import fingerprint
-from curro.errors import ConfigError
+from curro.errors import ConfigError, RewardError
 
 
 class Tasks:
@@ -65,8 +65,17 @@ class CurriculumSampler(TaskSampler):
         return task
 
     def observe(self, group: list[Any]) -> None:
-        """The episodes of a finished group; their trainable traces without an error are its rollouts."""
-        key = group[0].task.key
+        """Report the episodes of a finished group; their trainable traces are its rollouts.
+
+        Raises:
+            RewardError: the episodes are of different tasks.
+        """
+        key, *others = dict.fromkeys(episode.task.key for episode in group)
+        if others:
+            raise RewardError(
+                f"a group has episodes of different tasks ({key!r} and {others[0]!r}): a group has to be of "
+                "one, so correct what puts the groups together"
+            )
         ticket = next((ticket for ticket, other in self._tickets.items() if other == key), None)
         self.is_admitted = False
         if ticket is None:

@@ -35,9 +35,19 @@ def mark(group: SlimeGroup, ticket: int) -> None:
 
 
 def ticket_of(group: SlimeGroup) -> int | None:
-    """The ticket of a group; None where the curriculum did not give the group out."""
-    first = group[0][0] if isinstance(group[0], list) else group[0]
-    return (first.metadata or {}).get(TICKET)
+    """The ticket of a group; None where the curriculum did not give the group out.
+
+    Raises:
+        ConfigError: its samples have different tickets, so that they are of different prompts.
+    """
+    samples = [sample for part in group for sample in (part if isinstance(part, list) else [part])]
+    tickets = list(dict.fromkeys((sample.metadata or {}).get(TICKET) for sample in samples))
+    if len(tickets) > 1:
+        raise ConfigError(
+            f"a group has samples of different prompts (their tickets are {', '.join(map(str, tickets))}): "
+            "keep the groups that the data source gives out together, and `metadata` in every sample"
+        )
+    return tickets[0]
 
 
 def rewards_of(args: Any, group: SlimeGroup) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -140,11 +150,12 @@ def read(args: Any) -> SlimeSettings:
         ConfigError: a setting is missing, or one that cannot go with a curriculum is there.
     """
     section = getattr(args, "curro", None)
-    if not isinstance(section, Mapping) or "selection" not in section:
+    if not isinstance(section, Mapping) or not {"selection", "curriculum"} & section.keys():
         raise ConfigError(
             "the configuration names no method: write `curro: {selection: prioritized-replay}`, say, into "
             "the file of --custom-config-path"
         )
+    section = registry.expand_curriculum(section)
     if "allocation" in section:
         raise ConfigError(
             "--n-samples-per-prompt is the same for all prompts, so curro.allocation has no effect: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,6 +95,7 @@ class FilledGroups(RolloutStrategy):
                     slot.builder(assigned, number), policy, strategy=self.inner, termination=self.termination
                 )
                 group = part if group is None else _joined(group, part)
+                _check_one_problem(group, assigned)
                 rewards_G, named = np.array(group.get_total_rewards()), _named(group)
                 completions = list(map(_completion, group.trajectories_G))
                 number = slots.more(assigned, rewards_G, named)
@@ -105,6 +107,23 @@ class FilledGroups(RolloutStrategy):
             slots.lose(assigned, "cancelled")
             raise
         return group, verdict
+
+
+def _check_one_problem(group: TrajectoryGroup, assigned: AssignedPrompt) -> None:
+    """Warn where the rollouts of a group begin with different observations.
+
+    That is how a group looks whose environments are of different problems, so that its advantages compare
+    rollouts that cannot be compared. It is no error, because environments may begin at random.
+    """
+    first, *others = (
+        trajectory.transitions[0].ob for trajectory in group.trajectories_G if trajectory.transitions
+    )
+    if any(other != first for other in others):
+        warnings.warn(
+            f"the rollouts of prompt {assigned.prompt} begin with different observations: see that "
+            "build(prompt, rollouts) makes all its environments from one problem",
+            stacklevel=2,
+        )
 
 
 def _joined(group: TrajectoryGroup, more: TrajectoryGroup) -> TrajectoryGroup:

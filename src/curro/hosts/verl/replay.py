@@ -44,6 +44,7 @@ class SessionOutcome:
         reward: the sum of verl's `rm_scores`; NaN where the session was not scored.
         extra: verl's `reward_extra_info`, which a model may have written.
         completion: what was generated.
+        row: verl's `index` of the prompt's row.
     """
 
     group: str
@@ -51,6 +52,7 @@ class SessionOutcome:
     reward: float
     extra: Mapping[str, Any]
     completion: Completion = Completion("", 0, False)  # noqa: RUF009 - frozen
+    row: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,8 @@ def assemble(
         named: the numbers that the gate and the signal read, where they do not read the reward.
 
     Raises:
-        RewardError: no session has a number of one of these names.
+        RewardError: the sessions of a group are of different rows; no session has a number of one of these
+            names.
     """
     order = list(names)
     row_of = {name: row for row, name in enumerate(order)}
@@ -118,8 +121,15 @@ def assemble(
     rewards_PG = np.full((len(order), width), np.nan)
     parts = {number.name: np.full_like(rewards_PG, np.nan) for number in named}
     completions: list[dict[int, Completion]] = [{} for _ in order]
+    first: dict[str, str] = {}
     for outcome in known:
         row, session = row_of[outcome.group], outcome.session
+        if first.setdefault(outcome.group, outcome.row) != outcome.row:
+            raise RewardError(
+                f"the sessions of the group {outcome.group!r} are of different prompts (their `index` is "
+                f"{first[outcome.group]} and {outcome.row}): a group has to be of one, so correct the agent "
+                "loop manager that numbers them"
+            )
         rewards_PG[row, session] = outcome.reward
         completions[row][session] = outcome.completion
         for number in named:
@@ -286,20 +296,23 @@ class ReportingBuffer(Host):
         if not last:
             return []
         keys = [key for _, key in last.values()]
-        wanted = ["rm_scores", "extra_fields", *(["responses"] if self.decode else [])]
+        wanted = ["rm_scores", "extra_fields", "index", *(["responses"] if self.decode else [])]
         data = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=wanted)
         extras = [getattr(extra, "data", extra) for extra in data["extra_fields"]]
         texts = [self.decode(ids) for ids in data["responses"]] if self.decode else [""] * len(keys)
         lengths = [self.partitions["train"][key].get("response_len", 0) for key in keys]
+        rows = [str(getattr(row, "data", row)) for row in np.asarray(data["index"]).tolist()]
         return [
             SessionOutcome(
-                *session,
+                session[0],
+                session[1],
                 float(scores.sum()),
                 extra.get("reward_extra_info", {}),
                 Completion(text, tokens[session], length >= self.longest),
+                row,
             )
-            for session, scores, extra, text, length in zip(
-                last, data["rm_scores"], extras, texts, lengths, strict=True
+            for session, scores, extra, text, length, row in zip(
+                last, data["rm_scores"], extras, texts, lengths, rows, strict=True
             )
         ]
 

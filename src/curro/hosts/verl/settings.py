@@ -90,17 +90,19 @@ class VerlSettings:
         """The settings of a section of the configuration.
 
         Args:
-            section: a mapping, or what OmegaConf has for one; None where there is no such section.
+            section: a mapping, or what OmegaConf has for one; None where there is no such section. In place
+                of selection, admission and advantage it may have `curriculum`, the text of `--curriculum`.
             where: the key of the section, for messages.
         """
-        known = {item.name: item for item in fields(cls) if item.init}
+        known = ["curriculum", *(item.name for item in fields(cls) if item.init)]
         if OmegaConf.is_config(section):
             section = OmegaConf.to_container(section, resolve=True)
-        if not isinstance(section, Mapping) or "selection" not in section:
+        if not isinstance(section, Mapping) or not {"selection", "curriculum"} & section.keys():
             raise ConfigError(
                 f"the configuration names no method: add `+{where}.selection=prioritized-replay`, "
                 f"say; below {where} there may be {', '.join(known)}"
             )
+        section = registry.expand_curriculum(section)
         if "allocation" in section:
             raise ConfigError(
                 f"verl rolls out actor_rollout_ref.rollout.n of every prompt, so {where}.allocation has no "
