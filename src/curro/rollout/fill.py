@@ -16,6 +16,7 @@ import numpy as np
 
 from curro.errors import ExhaustedError, FillError
 from curro.rollout.fill_settings import FillSettings
+from curro.selection.base import Reason
 from curro.verdicts import Draw, joined
 
 
@@ -178,10 +179,16 @@ def explain(
 
 @dataclass(frozen=True)
 class InFlight:
-    """A group that was given out and has not ended: its prompt, and the step that asked for it."""
+    """A group that was given out and has not ended.
+
+    Attributes:
+        prompt, step: its prompt, and the step that asked for it.
+        is_estimate: whether it was drawn to estimate the prompt's difficulty (`Reason.ESTIMATE`).
+    """
 
     prompt: int
     step: int
+    is_estimate: bool = False
 
 
 class Fill(Generic[GroupT]):
@@ -195,7 +202,8 @@ class Fill(Generic[GroupT]):
     3. It calls `take`, which returns the groups of the batch, and drops the tickets that `release` returns.
 
     The driver settles the tickets with the curriculum; this class only counts them. No prompt is given out
-    twice for one batch, unless the selection repeats prompts.
+    twice for one batch, unless the selection repeats prompts; a prompt whose group only estimated its
+    difficulty, and was rejected for that, may be given out once more, to be trained on.
 
     Args:
         settings: when to give up, and what to do then.
@@ -352,8 +360,10 @@ class Fill(Generic[GroupT]):
         """Count the groups of this draw as in flight."""
         self.counts.draws += 1
         self.counts.given_out += len(draw)
-        for ticket, prompt in zip(draw.tickets.tolist(), draw.prompts.tolist(), strict=True):
-            self.in_flight[ticket] = InFlight(prompt, draw.step)
+        is_estimate_P = draw.reasons == Reason.ESTIMATE
+        rows = zip(draw.tickets.tolist(), draw.prompts.tolist(), is_estimate_P.tolist(), strict=True)
+        for ticket, prompt, is_estimate in rows:
+            self.in_flight[ticket] = InFlight(prompt, draw.step, is_estimate)
             self.prompts_given_out[ticket] = prompt
             self._unique_prompts.add(prompt)
 
@@ -384,7 +394,9 @@ class Fill(Generic[GroupT]):
             informativeness: its reward variance; the most informative rejected groups top a short batch up.
             reward: its mean reward.
         """
-        self._end(ticket)
+        ended = self._end(ticket)
+        if ended.is_estimate:
+            self._unique_prompts.discard(ended.prompt)
         self.counts.rejected += 1
         self.counts.rejected_reward += reward
         self.failures = 0
@@ -405,10 +417,10 @@ class Fill(Generic[GroupT]):
         if why == "failed":
             self.failures += 1
 
-    def _end(self, ticket: int) -> None:
+    def _end(self, ticket: int) -> InFlight:
         if ticket not in self.in_flight:
             raise KeyError(f"ticket {ticket} is not in flight: a group ends once")
-        del self.in_flight[ticket]
+        return self.in_flight.pop(ticket)
 
     def _recount(self) -> None:
         self._have = sum(map(self.weigh, self.admitted.values()))

@@ -100,7 +100,8 @@ class Engine:
 
     def _answer(self, prompt: dict[str, Any], step: int, validate: bool) -> None:
         uid, number = prompt["uid"], number_of(prompt["raw_prompt"][0]["content"])
-        partition, sessions = ("val", 1) if validate else ("train", self.size)
+        partition = "val" if validate else "train"
+        sessions = prompt.pop("__rollout_n__", 1 if validate else self.size)  # as verl's agent loops do it
         tq.kv_put(key=uid, partition_id=partition, tag={"status": "running"})
         if validate:
             self.validated.append(number)

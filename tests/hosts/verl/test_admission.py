@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from setup_run import BATCH, SIZE, run
+from setup_run import BATCH, PROMPTS, SIZE, run
 from simulation import Engine
 from twin import Twin
 
@@ -46,6 +46,28 @@ def test_batches_are_full_of_admitted_groups_and_all_groups_are_observed(tmp_pat
     repeats = sum(entry["fill/repeats"] for entry in done.history)
     assert done.metrics["dropped"] == twin.repeats == repeats
     assert done.metrics["in_flight"] == 0
+
+
+@pytest.mark.parametrize("mode", ["curro_sync", "curro_colocate_async"])
+def test_estimates_have_fewer_rollouts_and_are_not_trained_on(tmp_path, mode):
+    """ADCL as published: one estimate of every prompt, then of every chunk before it is trained on."""
+    adcl = ["+curro.selection.name=adcl", "+curro.selection.chunks=3"]
+    allocation = f"+curro.allocation='estimates:estimate=2,train={SIZE}'"
+    done = run(tmp_path / "out", *adcl, allocation, f"trainer.v1.trainer_mode={mode}", steps=5)
+    trained = [uid for update in done.trainer.actor_rollout_wg.updates for uid, _ in update["rollouts"]]
+    assert len(trained) == 5 * BATCH * SIZE
+    sizes = {uid: len(rewards) for uid, rewards in done.engine.rewards.items()}
+    assert {sizes[uid] for uid in trained} == {SIZE}
+    assert sorted(number for _, number, uid in done.engine.asked[:PROMPTS]) == list(range(PROMPTS))
+    assert {sizes[uid] for _, _, uid in done.engine.asked[:PROMPTS]} == {2}
+    # the second chunk of 8 prompts is estimated again before it is trained on, from step 3 on
+    assert sum(size == 2 for size in sizes.values()) >= PROMPTS + PROMPTS // 3
+    if mode == "curro_sync":
+        assert done.metrics["in_flight"] == 0
+        twin = Twin(done)
+        for step in range(1, 6):
+            twin.step(step, BATCH)
+        assert done.asked == twin.asked
 
 
 @pytest.mark.parametrize("selection", ["prioritized-replay", "'prioritized-replay:variant=published'"])

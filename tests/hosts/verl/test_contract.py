@@ -10,6 +10,7 @@ import verl
 from verl.experimental.reward_loop.reward_manager.naive import NaiveRewardManager
 from verl.trainer.ppo import padding_utils, ray_trainer
 from verl.trainer.ppo.v1 import (
+    agent_loop_tq,
     replay_buffer,
     trainer_base,
     trainer_colocate_async,
@@ -108,6 +109,10 @@ SOURCES = {
         "failed_count = len(eviction_reasons[2])",
         "if not dapo_enabled and failed_count > 0 and not has_enough_samples:",
         "self.refill_fn(failed_count)",
+    ],
+    agent_loop_tq.AgentLoopWorkerTQ._run_prompt: [
+        'n = prompt.pop("__rollout_n__", config.n',
+        "for i in range(n):",
     ],
     NaiveRewardManager.run_single: [
         "data = data[-1:]",

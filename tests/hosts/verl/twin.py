@@ -14,6 +14,14 @@ from curro.rollout.fill_settings import FillSettings
 from curro.verdicts import Verdict
 
 
+def padded(rewards: list[list[float]]) -> np.ndarray:
+    """Groups of several sizes as (P, G), NaN beyond the end of those that are smaller than the largest."""
+    rewards_PG = np.full((len(rewards), max(map(len, rewards))), np.nan)
+    for row, group in zip(rewards_PG, rewards, strict=True):
+        row[: len(group)] = group
+    return rewards_PG
+
+
 class Twin:
     """Draws what the run must have drawn, step by step.
 
@@ -43,7 +51,7 @@ class Twin:
             draw = draw_fresh(self.curriculum, self.fill, missing, step=step)
             self.draws.append((step, draw.prompts.tolist()))
             uids = [f"ticket-{ticket}" for ticket in draw.tickets]
-            rewards = [self.rewards[uid] for uid in uids]
+            rewards = padded([self.rewards[uid] for uid in uids])
             named = {"acc": rewards}
             verdict = self.curriculum.observe(draw.tickets, rewards, named=named)
             missing -= int(verdict.admitted.sum())

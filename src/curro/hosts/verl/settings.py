@@ -10,13 +10,14 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from curro import registry
+from curro.allocation.estimates import Estimates
 from curro.configuration import read_signal
 from curro.errors import ConfigError
 from curro.runs.writer import KeepRollouts
 from curro.text import did_you_mean
 
 KEY = "curro"
-KINDS = ("selection", "advantage", "admission")
+KINDS = ("selection", "advantage", "admission", "allocation")
 
 FILL_ADVICE = {
     "rejected": "widen curro.admission",
@@ -37,11 +38,14 @@ class VerlSettings:
     Attributes:
         selection, advantage, admission: as `Curriculum` takes them, a name or a dict. A selection that
             replaces groups without credit has the admission "everything" where none is named.
+        allocation: "estimates" or its dict, for a selection that does not train on its estimates (ADCL);
+            verl's batches hold equally many rollouts of every prompt, so there is no other one.
         reward_range, seed: as `Curriculum` takes them.
         fill_limit: how many groups may end for a batch, in batches, before the run ends with an error.
         keep_rollouts, keep_megabytes: how many rollouts of each group are written down to be read, and how
             many megabytes they may take.
         asks_policy, may_repeat: whether the selection asks the policy, and whether it repeats prompts.
+        trained_rollouts: the allocation's rollouts of a prompt that is trained on; None without one.
         signal: the part of the reward by which prompts are ranked and counted, as `Curriculum` takes it: a
             number of verl's `reward_extra_info`.
         named: the numbers of `reward_extra_info` that the gate (its option `reward`) and the signal read.
@@ -55,6 +59,7 @@ class VerlSettings:
     selection: str | dict[str, Any]
     advantage: str | dict[str, Any] | None = None
     admission: str | dict[str, Any] | None = None
+    allocation: str | dict[str, Any] | None = None
     reward_range: tuple[float, float] = (0.0, 1.0)
     seed: int = 0
     signal: str | list[str] | None = None
@@ -63,6 +68,7 @@ class VerlSettings:
     keep_megabytes: float = 1000.0
     asks_policy: bool = field(init=False, default=False)
     may_repeat: bool = field(init=False, default=False)
+    trained_rollouts: int | None = field(init=False, default=None)
     named: tuple[str, ...] = field(init=False, default=())
     keep: KeepRollouts = field(init=False, default=KeepRollouts())
 
@@ -78,12 +84,24 @@ class VerlSettings:
                         object.__setattr__(self, "admission", "everything")
                 if kind == "admission" and getattr(method, "reward", None) is not None:
                     object.__setattr__(self, "named", (method.reward,))
+                if kind == "allocation":
+                    self._check_allocation(method)
         parts = [name for name in read_signal(self.signal) if name not in self.named]
         object.__setattr__(self, "named", (*self.named, *parts))
         if isinstance(self.fill_limit, str) or not self.fill_limit >= 1:
             raise ConfigError(f"{KEY}.fill_limit is a number of batches from 1, not {self.fill_limit!r}")
 
         object.__setattr__(self, "keep", KeepRollouts(self.keep_rollouts, self.keep_megabytes))
+
+    def _check_allocation(self, method: Any) -> None:
+        replaces = registry.build("selection", self.selection).replaces_uncredited
+        if not (isinstance(method, Estimates) and replaces):
+            raise ConfigError(
+                f"verl rolls out actor_rollout_ref.rollout.n of every prompt, so {KEY}.allocation has no "
+                "effect: leave it out, or train with curro.hosts.trl; `estimates` alone works, with a "
+                "selection that does not train on its estimates (adcl)"
+            )
+        object.__setattr__(self, "trained_rollouts", method.first)
 
     @classmethod
     def read(cls, section: Any, where: str = KEY) -> VerlSettings:
@@ -103,11 +121,6 @@ class VerlSettings:
                 f"say; below {where} there may be {', '.join(known)}"
             )
         section = registry.expand_curriculum(section)
-        if "allocation" in section:
-            raise ConfigError(
-                f"verl rolls out actor_rollout_ref.rollout.n of every prompt, so {where}.allocation has no "
-                "effect: leave it out, or train with curro.hosts.trl"
-            )
         for name in section:
             if name not in known:
                 meant = did_you_mean(str(name), known)
@@ -161,6 +174,15 @@ def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
             "skip.rollout_tq replays rollouts of prompts that the curriculum did not choose: leave it out",
         ),
     ]
+    if settings.trained_rollouts is not None:
+        size = config.actor_rollout_ref.rollout.n
+        conflicts += [
+            (
+                settings.trained_rollouts != size,
+                f"curro.allocation gives prompts that are trained on {settings.trained_rollouts} rollouts, "
+                f"and actor_rollout_ref.rollout.n is {size}: set the allocation's option train={size}",
+            ),
+        ]
     if settings.advantage is not None:
         conflicts += [
             (

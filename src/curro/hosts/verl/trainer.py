@@ -82,6 +82,9 @@ class DrawnRows(Sampler[int]):
         """Restores nothing, so that the data loader skips none of the rows to come."""
 
 
+ROLLOUTS = "__rollout_n__"
+"""verl's column with the number of rollouts of a prompt."""
+
 FILE = Path("curro") / "curriculum.npz"
 """The curriculum's file in the folder of a checkpoint."""
 
@@ -195,6 +198,9 @@ class CurriculumTrainer(Host):
             self.fill.dropped(draw.tickets.tolist(), stale=())
             raise
         tu.assign_non_tensor_stack(batch, "uid", [uid_of(ticket) for ticket in draw.tickets.tolist()])
+        if self.settings.trained_rollouts is not None:
+            # by this column verl's agent loops generate another number of rollouts than `rollout.n`
+            tu.assign_non_tensor_stack(batch, ROLLOUTS, draw.rollouts.tolist())
         return batch
 
     def _add_prompts_to_generate(self, num_prompts: int) -> int:
