@@ -88,6 +88,25 @@ def test_a_selection_that_repeats_prompts_is_left_alone():
     assert (fill.held, fill.untried) == ([], np.inf)
 
 
+def test_a_prompt_that_was_only_estimated_may_be_trained_on_in_the_same_batch():
+    """ADCL estimates all 4 prompts, and then trains on the easiest of them."""
+    curriculum = curro.Curriculum("adcl:chunks=1", 4, admission="everything", seed=0)
+    fill = fill_of(curriculum)
+    fill.begin(2, 0)
+    estimates = draw_fresh(curriculum, fill, 4, step=0)
+    assert fill.untried == 0
+    rewards_PG = np.array([[0, 0], [0, 1], [1, 1], [0, 0]], float)
+    verdict = curriculum.observe(estimates.tickets, rewards_PG)
+    assert not verdict.admitted.any()
+    for ticket in estimates.tickets.tolist():
+        fill.reject(ticket, None, informativeness=0.0, reward=0.0)
+    assert fill.untried == 4
+    trained = draw_fresh(curriculum, fill, 2, step=0)
+    assert trained.prompts.tolist() == estimates.prompts[[2, 1]].tolist()
+    assert fill.untried == 2
+    assert fill.held == []
+
+
 def test_when_the_prompts_run_out_nothing_is_given_out():
     curriculum, rng = curro.Curriculum("uniform", 10, seed=0), np.random.default_rng(0)
     fill = fill_of(curriculum)
