@@ -117,11 +117,16 @@ class LatestReplies:
 class RecordedPolicy:
     """Stands between a method and the policy, which may be lent late or again.
 
+    Args:
+        load_backbone: gives what `Policy.backbone` gives, the same in every process, because a journal cannot
+            hold a model.
+
     Attributes:
         answers: what the policy answered since `begin`, in order, as values and arrays.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, load_backbone: Callable[[], tuple[Any, Any]] | None = None) -> None:
+        self._load_backbone = load_backbone
         self._policy: Policy | None = None
         self._told: deque[Any] | None = None
         self.answers: list[Any] = []
@@ -162,7 +167,9 @@ class RecordedPolicy:
         ]
 
     def backbone(self) -> tuple[Any, Any]:
-        """Refused: a journal cannot hold a model."""
+        """What `load_backbone` gives; refused where there is none."""
+        if self._load_backbone is not None:
+            return self._load_backbone()
         if self._policy is not None:
             self._policy.backbone()  # a host that cannot give it says why
         raise ConfigError("this method copies the policy's weights, which a journal of calls cannot hold")
@@ -211,6 +218,8 @@ class DurableCurriculum:
         curriculum: as new; it is brought to where the folder is.
         folder: made if there is none. One process at a time may use it.
         snapshot_after: bytes.
+        load_backbone: for methods that copy the policy's weights, as `RecordedPolicy` takes it. With it, the
+            methods are attached at once, so that their weights can be restored before the policy is lent.
 
     Raises:
         CheckpointError: the folder is of another curriculum, or damaged, or its calls give other draws now
@@ -218,16 +227,25 @@ class DurableCurriculum:
         LockedError: another process uses the folder.
     """
 
-    def __init__(self, curriculum: Curriculum, folder: Path, *, snapshot_after: int = SNAPSHOT_AFTER) -> None:
+    def __init__(
+        self,
+        curriculum: Curriculum,
+        folder: Path,
+        *,
+        snapshot_after: int = SNAPSHOT_AFTER,
+        load_backbone: Callable[[], tuple[Any, Any]] | None = None,
+    ) -> None:
         self.curriculum, self.folder = curriculum, folder
         self._snapshot_after = snapshot_after
-        self._policy, self._has_policy = RecordedPolicy(), False
+        self._policy, self._has_policy = RecordedPolicy(load_backbone), False
         self._replies = LatestReplies()
         self._lock = RLock()
         self._is_whole = True
         folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as opened:
             opened.enter_context(only_process(folder))
+            if load_backbone is not None:
+                self._attach()
             self._recover()
             opened.callback(lambda: self._journal.close())
             self._opened = opened.pop_all()
@@ -292,8 +310,9 @@ class DurableCurriculum:
                 self._journal.append(encode({"attached": True}))
 
     def _attach(self) -> None:
-        self.curriculum.attach(self._policy)
-        self._has_policy = True
+        if not self._has_policy:
+            self.curriculum.attach(self._policy)
+            self._has_policy = True
 
     def call(self, client: str, number: int, name: str, given: Mapping[str, Any]) -> bytes:
         """Carry out a call once, however often it is repeated.

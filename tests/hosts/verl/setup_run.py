@@ -26,6 +26,7 @@ from curro.hosts.verl.trainer import (
     CurriculumTrainerSeparateAsync,
     CurriculumTrainerSync,
 )
+from curro.lab import load
 from curro.runs.writer import KeepRollouts
 
 CONFIG = str(Path(verl.__file__).parent / "trainer" / "config")
@@ -75,6 +76,15 @@ def write_data() -> tuple[list[str], str]:
     rows(range(half, PROMPTS)).to_parquet(files[1])
     rows(range(5)).to_parquet(folder / "val.parquet")
     return files, str(folder / "val.parquet")
+
+
+@cache
+def write_model() -> str:
+    """A folder with the lab's model for chains, of which a value model is made."""
+    folder = tempfile.mkdtemp()
+    for part in load("chains"):
+        part.save_pretrained(folder)
+    return folder
 
 
 def overrides_of(folder: Path, *overrides: str, steps: int = 4) -> list[str]:
@@ -165,11 +175,13 @@ class LocalActor:
         return Method(getattr(self.owner, name))
 
 
-def local_owner(config: Any, prompts: Any, folder: Path, name: str, keep: KeepRollouts) -> CurriculumClient:
+def local_owner(
+    config: Any, prompts: Any, folder: Path, name: str, keep: KeepRollouts, model: str | None, gpus: float
+) -> CurriculumClient:
     """As `start_owner`, which starts an actor."""
     live = folder.absolute() / "curro-live"
     shutil.rmtree(live, ignore_errors=True)
-    return CurriculumClient(LocalActor(CurriculumOwner(config, prompts, str(live), keep)))
+    return CurriculumClient(LocalActor(CurriculumOwner(config, prompts, str(live), keep, model)))
 
 
 class Run:

@@ -91,6 +91,6 @@ def test_a_judgment_that_does_not_fit_is_refused(tmp_path):
         run(tmp_path / "out", *METIS, "actor_rollout_ref.rollout.max_model_len=900", steps=2)
 
 
-def test_a_method_that_needs_the_weights_is_refused(tmp_path):
+def test_a_method_that_reads_the_policys_hidden_states_is_refused(tmp_path):
     with pytest.raises(curro.ConfigError, match="split over the workers"):
-        run(tmp_path / "out", "+curro.selection=pcl", steps=2)
+        run(tmp_path / "out", "+curro.selection='frontier:features=hidden'", steps=2)

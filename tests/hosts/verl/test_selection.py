@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from setup_run import BATCH, PROMPTS, SIZE, configuration, run
+from setup_run import BATCH, PROMPTS, SIZE, configuration, run, write_model
 from twin import Twin
 
 import curro
+from curro.hosts.verl.policy import ServedPolicy, VerlRows, load_backbone
 from curro.hosts.verl.settings import VerlSettings
 from curro.hosts.verl.trainer import CurriculumTrainerSync
 
@@ -40,6 +41,41 @@ def test_every_method_draws_what_it_draws_without_verl(tmp_path, method):
     for name, column in done.state["table"].items():
         np.testing.assert_array_equal(column, theirs["table"][name], err_msg=name)
     assert done.trainer.policy.skill > 0.1
+
+
+class StartingWeights:
+    """What PCL's value model asks of a policy, without verl's servers."""
+
+    def __init__(self, rows, folder):
+        self.texts, self.folder = ServedPolicy(None, rows), folder
+
+    def prompt(self, number):
+        return self.texts.prompt(number)
+
+    def backbone(self):
+        return load_backbone(self.folder)
+
+
+def test_the_value_model_of_pcl_learns_beside_verls_weights(tmp_path):
+    folder = write_model()
+    pcl = [
+        "+curro.selection.name=pcl",
+        "+curro.selection.candidates=3",
+        "+curro.selection.learning_rate=1e-3",
+    ]
+    done = run(tmp_path / "out", *pcl, f"actor_rollout_ref.model.path={folder}", steps=4)
+    twin = Twin(done)
+    twin.curriculum.attach(StartingWeights(VerlRows(done.trainer.train_dataset), folder))
+    for step in range(1, 5):
+        twin.step(step, BATCH)
+    assert done.asked == twin.asked
+    assert done.metrics["value_model/updates"] == 3
+    assert done.metrics["value_model/loss"] == twin.curriculum.metrics()["value_model/loss"]
+
+
+def test_a_value_model_of_a_model_that_is_not_there(tmp_path):
+    with pytest.raises(curro.ConfigError, match="no model at '/none'"):
+        run(tmp_path / "out", "+curro.selection=pcl", steps=1)
 
 
 def test_the_policy_improves_and_the_curriculum_sees_it(tmp_path):

@@ -10,6 +10,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from curro.curriculum import Curriculum
 from curro.durable import DurableCurriculum, Reply, unpack
-from curro.hosts.verl.policy import ServedPolicy, VerlRows
+from curro.hosts.verl.policy import ServedPolicy, VerlRows, load_backbone
 from curro.runs.writer import Completion, KeepRollouts, TicketWriter
 from curro.storage.frames import decode
 from curro.verdicts import Credited, Draw, Verdict
@@ -97,6 +98,8 @@ class CurriculumOwner:
         prompts: the data set.
         folder: a folder on the machine of the actor.
         keep: how many rollouts of each group are written down to be read.
+        model: the path of the model that the training starts from, for methods that copy its weights; None
+            where the method does not ask the policy.
     """
 
     def __init__(
@@ -105,9 +108,14 @@ class CurriculumOwner:
         prompts: VerlRows,
         folder: str,
         keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
+        model: str | None = None,
     ) -> None:
         self.prompts, self.keep = prompts, keep
-        self.durable = DurableCurriculum(Curriculum.from_config(config, prompts), Path(folder))
+        self.durable = DurableCurriculum(
+            Curriculum.from_config(config, prompts),
+            Path(folder),
+            load_backbone=None if model is None else partial(load_backbone, model),
+        )
         self.curriculum = self.durable.curriculum
         self.policy: ServedPolicy | None = None
         self.output, self.is_resumed = Path(folder).parent, self.curriculum.step > 0
@@ -272,11 +280,14 @@ def start_owner(
     folder: Path,
     name: str,
     keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
+    model: str | None = None,
+    gpus: float = 0,
 ) -> CurriculumClient:
     """Start the owner on this machine, under a name by which others find it.
 
     Args:
-        config, prompts, keep: as `CurriculumOwner` takes them.
+        config, prompts, keep, model: as `CurriculumOwner` takes them.
+        gpus: how many GPUs of this machine the owner has.
         folder: where the curriculum is written down, in `curro-live`; that of an earlier run is removed.
         name: of the actor, in the cluster's current namespace.
 
@@ -288,6 +299,6 @@ def start_owner(
     shutil.rmtree(live, ignore_errors=True)
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     options = ray.remote(CurriculumOwner).options(
-        name=name, num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=here
+        name=name, num_cpus=0, num_gpus=gpus, max_restarts=-1, max_task_retries=-1, scheduling_strategy=here
     )
-    return CurriculumClient(options.remote(config, prompts, str(live), keep))
+    return CurriculumClient(options.remote(config, prompts, str(live), keep, model))

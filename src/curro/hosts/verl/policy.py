@@ -14,6 +14,7 @@ import numpy as np
 from curro.data.identity import DatasetRows
 from curro.errors import ConfigError
 from curro.policy import Reply
+from curro.rollout.engines.models import load_model
 
 
 class VerlRows(DatasetRows):
@@ -46,9 +47,26 @@ def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _SHARDED = (
-    "this method needs the policy's weights, and in verl they are split over the workers: train with "
-    "curro.hosts.trl, or choose another method"
+    "this method needs the policy's weights as they are now, and in verl they are split over the workers: "
+    "train with curro.hosts.trl, or choose another method"
 )
+
+
+def load_backbone(path: str) -> tuple[Any, Any]:
+    """The backbone of the model that the training starts from, in float32, and its tokenizer.
+
+    It is on the GPU that the owner of the curriculum has (`curro.owner_gpus`), else on the CPU.
+
+    Args:
+        path: `actor_rollout_ref.model.path`.
+
+    Raises:
+        ConfigError: there is no model.
+    """
+    import torch
+
+    model, tokenizer = load_model(path)
+    return model.base_model.to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
 
 
 @dataclass(frozen=True)
@@ -105,7 +123,7 @@ class ServedPolicy:
         raise ConfigError("verl's reward loop scores only the rollouts that are trained on")
 
     def backbone(self) -> tuple[Any, Any]:
-        """Refused: verl's weights are split over its workers."""
+        """Refused: verl's weights are split over its workers. The owner has `load_backbone` instead."""
         raise ConfigError(_SHARDED)
 
     def answer(self, conversations: Sequence[Sequence[dict[str, str]]], max_tokens: int) -> list[Reply]:

@@ -44,6 +44,8 @@ class VerlSettings:
         fill_limit: how many groups may end for a batch, in batches, before the run ends with an error.
         keep_rollouts, keep_megabytes: how many rollouts of each group are written down to be read, and how
             many megabytes they may take.
+        owner_gpus: how many GPUs the owner of the curriculum has for PCL's value model, which runs on the CPU
+            without one.
         asks_policy, may_repeat: whether the selection asks the policy, and whether it repeats prompts.
         trained_rollouts: the allocation's rollouts of a prompt that is trained on; None without one.
         signal: the part of the reward by which prompts are ranked and counted, as `Curriculum` takes it: a
@@ -66,6 +68,7 @@ class VerlSettings:
     fill_limit: float = 10.0
     keep_rollouts: int = 0
     keep_megabytes: float = 1000.0
+    owner_gpus: float = 0.0
     asks_policy: bool = field(init=False, default=False)
     may_repeat: bool = field(init=False, default=False)
     trained_rollouts: int | None = field(init=False, default=None)

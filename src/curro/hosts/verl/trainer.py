@@ -163,7 +163,11 @@ class CurriculumTrainer(Host):
         rows = VerlRows(self.train_dataset, self.config.data.get("prompt_key", "prompt"))
         folder = Path(self.config.trainer.default_local_dir)
         keep = self.settings.keep
-        self.owner = start_owner(self.settings.curriculum, rows, folder, self.config.curro_owner, keep)
+        model = self.config.actor_rollout_ref.model.path if self.settings.asks_policy else None
+        self.owner = start_owner(
+            self.settings.curriculum, rows, folder, self.config.curro_owner, keep, model,
+            self.settings.owner_gpus,
+        )  # fmt: skip
         if keep.per_group:
             self.replay_buffer.decode = lambda ids: self.tokenizer.decode(ids, skip_special_tokens=True)
         self.replay_buffer.owner = self.owner
