@@ -15,7 +15,7 @@ from curro.verdicts import Verdict
 
 @dataclass(frozen=True)
 class Batch:
-    """P groups of up to G rollouts to train on, their tickets settled.
+    """P groups of up to G rollouts to train on. Their tickets are settled.
 
     Attributes:
         prompts: int64 (P,), distinct, unless the selection repeats prompts.
@@ -31,9 +31,9 @@ class Batch:
         kept: bool (P, G), which rollouts are trained on (`Verdict.kept`).
         informativeness: float64 (P,), the within-group variance of the rewards.
         admitted: bool (P,); False for groups that the batch was topped up with.
-        auxiliary_samples: what the method wants the policy trained on besides, of all groups observed since
-            the last batch, rejected ones too; J sequences each.
-        counts: of the fill that gave this batch.
+        auxiliary_samples: on what the method trains the policy besides the rollouts, of all groups that were
+            observed since the last batch, rejected ones too; J sequences each.
+        counts: what the fill of this batch counted.
     """
 
     prompts: np.ndarray
@@ -88,9 +88,9 @@ class Batch:
 
 
 def _padded(rows: Sequence[np.ndarray | None], size: int, blank: float) -> np.ndarray:
-    """The rows (P, size), float64, with `blank` where one is missing or shorter."""
-    found = np.full((len(rows), size), blank)
-    for row, values in enumerate(rows):
+    """The rows as one array, float64 (P, size), with `blank` where a row is missing or shorter."""
+    padded_PG = np.full((len(rows), size), blank)
+    for row, values in zip(padded_PG, rows, strict=True):
         if values is not None:
-            found[row, : len(values)] = values[:size]
-    return found
+            row[: len(values)] = values[:size]
+    return padded_PG

@@ -1,4 +1,4 @@
-"""What a filled batch will cost in rollouts, from what the prompt table has seen."""
+"""What an admitted group will cost in rollouts, estimated from the prompt table."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class FillCost:
 
     Attributes:
         rollouts: G / share; infinite where the gate admits no group that was seen, NaN where none was seen.
-        low, high: the same at the ends of the share's Wilson interval.
-        share: of the prompts seen, those whose latest group the gate admits.
-        seen: the number of prompts that this rests on.
+        low, high: the same at the upper and the lower end of the share's Wilson interval.
+        share: the share of the prompts seen whose latest group the gate admits.
+        seen: the number of prompts seen.
     """
 
     rollouts: float
@@ -46,11 +46,11 @@ class FillCost:
 
 
 def fill_cost(table: PromptTable, gate: str | Mapping[str, Any] | Gate, rollouts_per_prompt: int) -> FillCost:
-    """The rollouts that one admitted group costs, if the prompts drawn are like those seen.
+    """The rollouts that one admitted group costs if the prompts to come are like those seen.
 
     Args:
         table: `curriculum.table`; its latest reward means and variances are what a gate is shown.
-        gate: what would be in `Curriculum(admission=...)`, or a `Gate`.
+        gate: what `Curriculum(admission=...)` takes, or a `Gate`.
         rollouts_per_prompt: G.
 
     Raises:
@@ -69,14 +69,14 @@ def fill_cost(table: PromptTable, gate: str | Mapping[str, Any] | Gate, rollouts
             admitted += int(np.count_nonzero(bound(groups)))
         except RewardError as error:
             raise ConfigError(
-                f"the cost of {gate!r} cannot be told: {error}, and the prompt table remembers the training "
-                "reward alone; estimate with a gate on that"
+                f"the cost of {gate!r} cannot be estimated: {error}, and the prompt table remembers the "
+                "training reward alone; estimate with a gate on that"
             ) from error
     return cost_of_share(admitted, len(seen), rollouts_per_prompt)
 
 
 def cost_of_share(admitted: int, seen: int, rollouts_per_prompt: int) -> FillCost:
-    """What one admitted group costs where a gate would admit so many of the prompts seen.
+    """The cost of one admitted group where a gate would admit so many of the prompts seen.
 
     A group of a prompt drawn at random is admitted with this share as its probability, so one admitted group
     takes 1 / share groups on average.
@@ -123,9 +123,9 @@ def _latest_groups(table: PromptTable, prompts: np.ndarray, size: int) -> Groups
 
 
 def _exact(values: np.ndarray, parts: int) -> np.ndarray:
-    """What the table's float32 stand for: a multiple of 1 / parts or a decimal of six digits, if one is near.
+    """The table's float32 values rounded to a multiple of 1 / parts or to six digits, where one is near.
 
-    A band that ends at 0.3 has to know 3/10 from 0.30000001.
+    Otherwise 3/10, which float32 holds as 0.30000001, would lie outside a band that ends at 0.3.
     """
     for multiple in (1e6, parts):
         near = np.round(values * multiple) / multiple

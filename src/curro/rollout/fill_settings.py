@@ -1,4 +1,4 @@
-"""When a fill gives up: the one settings type of every host."""
+"""The settings of a fill, the same type in every host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fill as a trainer drives it that throws groups away and asks for as many new ones: verl, slime."""
+"""The fill for a trainer that throws groups away by itself and asks for as many new ones: verl, slime."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from curro.verdicts import Draw, Verdict
 
 
 class PolledFill:
-    """Feeds the fill with what the trainer finds; a batch is a step of the trainer's.
+    """Reports to a `Fill` what a trainer does with its groups; one step of the trainer is one batch.
 
-    The trainer decides what is in a batch and when it is full. Without a limit it would ask for new groups as
-    long as some are thrown away.
+    The trainer decides what is in a batch and when it is full. The fill draws the prompts, counts, and ends
+    the
+    run when the limit is reached: the trainer would ask for new groups for as long as some are thrown away.
 
     Args:
-        port: draws, and drops tickets.
+        port: the curriculum, which draws prompts and drops tickets.
         limit: how many groups may end for a batch, in batches.
         size: the number of prompts.
         may_repeat: whether the selection repeats prompts.
@@ -40,39 +41,39 @@ class PolledFill:
         self.fill: Fill[int] = Fill(settings, size=size, may_repeat=may_repeat, advice=advice)
 
     def begin(self, n: int, step: int, waiting: Iterable[int]) -> None:
-        """A step begins; `waiting` are the tickets of admitted groups that are still to be had."""
+        """Begin a step; `waiting` are the tickets of admitted groups that the trainer still has."""
         self.end()
         self.fill.begin(n, step, waiting=set(waiting))
 
     def end(self) -> None:
-        """The step is over, or given up: drop the tickets that were held."""
+        """End a step, completed or not: drop the tickets that were held."""
         if held := self.fill.release():
             self.port.drop(held)
 
     def cancel(self) -> None:
-        """Drop the groups that have not ended: the trainer has cut them off."""
+        """Drop the groups that have not ended, because the trainer has cut them off."""
         if tickets := sorted(self.fill.in_flight):
             self.port.drop(tickets)
             for ticket in tickets:
                 self.fill.lose(ticket, "cancelled")
 
     def restore(self, ledger: Mapping[str, np.ndarray], observed: Mapping[int, int]) -> None:
-        """Go on from a checkpoint.
+        """Continue from a checkpoint.
 
         Args:
             ledger: the tickets in flight, as `TicketLedger.state_dict` has them.
-            observed: prompts of groups that were observed and are still to be had, by ticket.
+            observed: the prompts of admitted groups that the trainer still has, by ticket.
         """
         rows = zip(*(ledger[name].tolist() for name in ("tickets", "prompts", "steps")), strict=True)
         in_flight = {ticket: InFlight(prompt, step) for ticket, prompt, step in rows}
         self.fill.restore(in_flight, {ticket: (prompt, ticket) for ticket, prompt in observed.items()})
 
     def draw(self, n: int, *, step: int) -> Draw:
-        """Prompts that the batch has not had.
+        """n prompts that were not given out for this batch before.
 
         Raises:
-            FillError: it has had all of them.
-            ExhaustedError: there are not so many, and no batch has been begun.
+            FillError: fewer than n are left.
+            ExhaustedError: fewer than n are left, and no batch has been begun.
         """
         try:
             return draw_fresh(self.port, self.fill, n, step=step)
@@ -82,10 +83,10 @@ class PolledFill:
             raise FillError(self.fill.explain()) from error
 
     def check(self) -> None:
-        """Before more groups are asked for.
+        """Refuse to give out more groups; called before the trainer asks for them.
 
         Raises:
-            FillError: the limit is reached.
+            FillError: the limit is reached, or the prompts have run out.
         """
         if self.fill.reason:
             raise FillError(self.fill.explain())
@@ -93,11 +94,12 @@ class PolledFill:
     def observed(
         self, tickets: Sequence[int], verdict: Verdict, rewards: np.ndarray, filtered: Collection[int]
     ) -> None:
-        """Groups that the curriculum has observed.
+        """Count groups that the curriculum has observed.
 
         Args:
+            tickets, verdict: of P groups.
             rewards: float64 (P,), their mean rewards.
-            filtered: tickets that the trainer's own filter throws away.
+            filtered: tickets of groups that the trainer's own filter throws away.
         """
         for row, ticket in enumerate(tickets):
             if not verdict.admitted[row]:
@@ -109,12 +111,12 @@ class PolledFill:
                 self.fill.withdraw(ticket, "filtered")
 
     def dropped(self, tickets: Iterable[int], stale: Collection[int]) -> None:
-        """Groups whose tickets were dropped: those in `stale` are too old, the others have failed."""
+        """Count groups whose tickets were dropped: those in `stale` are too old, the others have failed."""
         for ticket in tickets:
             self.fill.lose(ticket, "stale" if ticket in stale else "failed")
 
     def expired(self, tickets: Iterable[int]) -> None:
-        """Of groups that were observed earlier, those that the trainer throws away as too old."""
+        """Take out groups that were observed earlier and that the trainer throws away as too old."""
         for ticket in tickets:
             if ticket in self.fill.admitted:
                 self.fill.withdraw(ticket, "expired")

@@ -1,4 +1,4 @@
-"""What an engine is: it turns a prompt into rollouts, and can be told to stop."""
+"""The interface of an engine, which turns a prompt into rollouts and can be stopped, and its settings."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Rollout:
 
     Attributes:
         text: what the model wrote; hostile, never to be executed outside a sandbox.
-        token_ids: its tokens, where the engine tells; without end-of-sequence padding.
-        logprobs: natural logarithms of the tokens' probabilities under the distribution sampled from,
-            one for each of `token_ids`, where the engine tells.
+        token_ids: its tokens without padding; None where the engine does not know them.
+        logprobs: natural logarithms of the tokens' probabilities under the distribution sampled from, one for
+            each of `token_ids`; None where the engine does not know them.
         finish: "stop" where the model ended it, "length" where the limit cut it.
         error: why there is no completion; None where there is one. A failed rollout is not scored.
     """
@@ -51,7 +51,7 @@ class Engine(Protocol):
 
 
 _GREEDY = 1e-5
-"""vLLM takes the likeliest tokens at temperatures below this."""
+"""Temperatures below this take the likeliest tokens, as in vLLM."""
 
 
 @dataclass(frozen=True)

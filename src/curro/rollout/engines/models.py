@@ -28,18 +28,18 @@ def load_model(name: str, *, dtype: str = "float32") -> tuple[Any, Any]:
     Raises:
         ConfigError: there is none of that name.
     """
-    found = provider(name)
-    if found is not None:
-        return found[0].model(found[1])
+    provided = provider(name)
+    if provided is not None:
+        return provided[0].model(provided[1])
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     options: dict[str, Any] = {}
-    place = name
+    folder = name
     if name.endswith(".gguf"):
-        place, options["gguf_file"] = _gguf(Path(name))
+        folder, options["gguf_file"] = _gguf(Path(name))
     try:
-        tokenizer = AutoTokenizer.from_pretrained(place, **options)
-        model = AutoModelForCausalLM.from_pretrained(place, dtype=dtype, **options)
+        tokenizer = AutoTokenizer.from_pretrained(folder, **options)
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **options)
     except (OSError, ValueError, KeyError, NotImplementedError, struct.error) as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ConfigError(
