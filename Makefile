@@ -4,11 +4,6 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-# three words in four of the data can never be spelt; held out are words that can
-DEMO := curro compare uniform frontier --data lab:spell_backward --limit 1000 \
-	--eval-data lab:spell_backward/solvable --prompts-per-step 2 --rollouts 4800 --seeds 2 \
-	--eval-every 30 --eval-prompts 250 --save-every 1000 --out runs/demo
-
 # one thread a process: two that share two cores slow each other down up to twenty times
 export OMP_NUM_THREADS ?= 1
 
@@ -32,7 +27,7 @@ check:
 	@targets=$$($(PYTHON) .ci/targets.py) && echo "make $$targets" && { test -z "$$targets" || $(MAKE) $$targets; }
 
 demo: .venv/train
-	$(BIN)/$(DEMO)
+	$(BIN)/curro demo
 
 # a pretrained model of 135 million parameters on the CPU, from packages alone; about eleven minutes on two cores
 pretrained: .venv/train

@@ -10,15 +10,17 @@ import importlib
 import os
 import sys
 from collections.abc import Collection
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
+from typer.core import TyperCommand
 
 from curro.errors import CurroError
 from curro.text import printable
 
 COMMANDS = {
+    "demo": ("curro.cli.demo:demo", "Train a small model with and without a curriculum, and compare."),
     "train": ("curro.cli.train:train", "Train a model on the prompts that a curriculum chooses."),
     "sft": ("curro.cli.sft:sft", "Train a model on worked answers."),
     "compare": (
@@ -53,6 +55,24 @@ COMMANDS = {
 """Of each command: its function, and the first line of its help."""
 
 
+class GroupedCommand(TyperCommand):
+    """A command whose help lists its options in groups, those that are used most first."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options of each group under its name; `rich_help_panel` names an option's group."""
+        groups: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        for item in self.get_params(ctx):
+            record = item.get_help_record(ctx)
+            if record is not None:
+                is_argument = item.param_type_name == "argument"
+                group = "Arguments" if is_argument else getattr(item, "rich_help_panel", None) or "Options"
+                groups.setdefault(group, []).append(record)
+        for name, records in groups.items():
+            if records:
+                with formatter.section(name):
+                    formatter.write_dl(records)
+
+
 def make_app(commands: Collection[str]) -> typer.Typer:
     """The command line, with these commands ready to run and the others known by name and first line."""
     app = typer.Typer(
@@ -66,7 +86,7 @@ def make_app(commands: Collection[str]) -> typer.Typer:
     for name, (place, summary) in COMMANDS.items():
         if name in commands:
             module, _, function = place.partition(":")
-            app.command(name)(getattr(importlib.import_module(module), function))
+            app.command(name, cls=GroupedCommand)(getattr(importlib.import_module(module), function))
         else:
             app.command(name, help=summary)(_not_imported)
     return app

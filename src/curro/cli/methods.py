@@ -7,14 +7,17 @@ import inspect
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 from curro import registry
 from curro.cli.terminal import plain_console
 from curro.errors import ConfigError
+from curro.loading import load_object
 from curro.text import did_you_mean
 
 _PACKAGE = Path(__file__).parents[1]
@@ -72,21 +75,108 @@ KINDS = {
 """In the order in which a training step asks for them."""
 
 
+OWN_PAGES = (
+    *("uniform", "prioritized-replay", "pspo", "least-visited", "metis", "pcl", "posterior", "frontier"),
+    *("sec", "adcl"),
+)
+PAGES = {
+    "selection": "other-methods",
+    "allocation": "allocation",
+    "admission": "difficulty-filtering",
+    "advantage": "group-advantage",
+    "predictor": "posterior",
+}
+"""The page of the documentation about methods that have none of their own."""
+
+
+def page_of(kind: str, name: str) -> str:
+    """The page of the documentation that describes a method."""
+    if name == "smoothed":
+        return "docs/pspo.md"
+    return f"docs/{name if name in OWN_PAGES else PAGES[kind]}.md"
+
+
+@dataclass(frozen=True)
+class MethodOption:
+    """An option of a method: its name, its default as it is typed, and what it does."""
+
+    name: str
+    default: str
+    meaning: str
+
+
+def options_of(place: str) -> list[MethodOption]:
+    """The options of `module:name`, from its signature and its docstring."""
+    method = load_object(place, place.partition(":")[2])
+    meanings = _meanings(inspect.getdoc(method) or "")
+    return [
+        MethodOption(
+            item.name, _typed(item.default), _in_full(method, item.name, meanings.get(item.name, ""))
+        )
+        for item in inspect.signature(method).parameters.values()
+        if item.kind is not item.VAR_KEYWORD
+    ]
+
+
+def _in_full(method: Any, name: str, meaning: str) -> str:
+    """What an option means, where its docstring refers to another method's option of that name."""
+    other = re.fullmatch(r"(?:as )?of (?:the predictor )?`(\w+)`\.", meaning)
+    places = [place for kind in registry.BUILTIN.values() for place in kind.values()]
+    near = getattr(inspect.getmodule(method), other[1], None) if other else None
+    far = next((place for place in places if other and place.endswith(f":{other[1]}")), None)
+    if near is None and far is not None and other is not None:
+        near = load_object(far, other[1])
+    return meaning if near is None else _meanings(inspect.getdoc(near) or "").get(name, meaning)
+
+
+def _typed(default: Any) -> str:
+    """A default as the command line takes it."""
+    if default is inspect.Parameter.empty:
+        return "needed"
+    if default is None or isinstance(default, bool):
+        return str(default).lower()
+    return str(default) if isinstance(default, int | float | str) else "-"
+
+
+def _meanings(docstring: str) -> dict[str, str]:
+    """What the section Args says of each name; of names that stand together the same of all."""
+    _, _, section = docstring.partition("Args:\n")
+    found: dict[str, str] = {}
+    for block in re.split(r"\n(?= {4}\S)", "\n" + section.partition("\n\n")[0]):
+        names, _, meaning = block.strip().partition(": ")
+        for name in names.split(", "):
+            found[name.strip("*`")] = " ".join(meaning.split())
+    return found
+
+
 def methods(
     kind: Annotated[
-        str | None, typer.Argument(help=f"List one kind only: {', '.join(KINDS)}. [default: all]")
+        str | None,
+        typer.Argument(
+            metavar="KIND or NAME",
+            help=f"List one kind only: {', '.join(KINDS)}; or the NAME of a method, to show its options. "
+            "[default: all]",
+        ),
     ] = None,
 ) -> None:
     """List the methods that a curriculum can be made of.
 
-    Each has a line that says what it does and a line that says which paper it comes from.
+    Each has a line that says what it does and a line that says which paper it comes from. With the name of
+    a method its options, their defaults and its page are shown.
     """
     kinds = [name for name in KINDS if name in registry.BUILTIN]
-    if kind is not None and kind not in kinds:
-        raise ConfigError(
-            f"there is no kind of method {kind!r}{did_you_mean(kind, kinds)}; there are: {', '.join(kinds)}"
-        )
     console = plain_console()
+    named = [name for name in kinds if kind in registry.BUILTIN[name]]
+    if kind is not None and kind not in kinds:
+        if not named:
+            names = [name for one in kinds for name in registry.BUILTIN[one]]
+            raise ConfigError(
+                f"there is no method and no kind of method {kind!r}{did_you_mean(kind, [*kinds, *names])}; "
+                f"the kinds are: {', '.join(kinds)}"
+            )
+        for one in named:
+            console.print(_described(one, kind))
+        return
     for one in kinds if kind is None else [kind]:
         table = Table(title=KINDS[one], title_justify="left", box=None, show_header=False, pad_edge=False)
         table.add_column(no_wrap=True)
@@ -97,3 +187,25 @@ def methods(
             table.add_row("", summary.source, style="dim")
         console.print(table)
         console.print()
+
+
+def _described(kind: str, name: str) -> Group:
+    """What a method does, its options with their defaults, and its page."""
+    place = registry.BUILTIN[kind][name]
+    summary, options = summarise(place), options_of(place)
+    head = Text(f"{name}, a method of {kind}\n{summary.does}")
+    head.append(f"\n{summary.source}" if summary.source else "", style="dim")
+    table = Table(box=None, pad_edge=False)
+    for title in ("option", "default", "meaning"):
+        table.add_column(title)
+    for option in options:
+        table.add_row(option.name, option.default, Text(option.meaning))
+    needed = [f"{option.name}={option.name.upper()}" for option in options if option.default == "needed"]
+    usual = [f"{o.name}={o.default}" for o in options if o.default not in ("needed", "none", "-")][:1]
+    example = f"{name}:{','.join(needed or usual)}" if needed or usual else name
+    flag = "" if kind == "predictor" else f"\nas it is typed: --{_FLAGS[kind]} {example}"
+    shown = table if options else Text("It has no options.")
+    return Group(head, shown, Text(f"page: {page_of(kind, name)}{flag}\n"))
+
+
+_FLAGS = {name: name for name in KINDS} | {"selection": "curriculum"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,8 +15,9 @@ from curro.training.settings import TrainSettings
 Config = Annotated[
     Path | None,
     typer.Option(
+        rich_help_panel="Output",
         help="Take settings from this TOML file, which has the options' names as keys, or from a run "
-        "folder. Options on the command line win."
+        "folder. Options on the command line win.",
     ),
 ]
 Jobs = Annotated[
@@ -27,6 +28,35 @@ Jobs = Annotated[
 ]
 
 
+GROUPS = {
+    "Data": ("data", "limit", "prompt_column", "answer_column", "key_column"),
+    "Model": (
+        "model", "lora_rank", "temperature", "max_completion_length", "precision", "share_prompts",
+        "device_batch", "threads",
+    ),
+    "Curriculum": (
+        "curriculum", "known", "allocation", "admission", "advantage", "signal", "fill_limit", "when_short",
+    ),
+    "Reward": (
+        "reward", "reward_range", "environment", "sandbox", "reward_workers", "reward_seconds",
+        "reward_memory",
+    ),
+    "Optimisation": (
+        "rollouts", "learning_rate", "prompts_per_step", "rollouts_per_prompt", "loss_type", "warmup_steps",
+        "skip_empty_steps", "seed",
+    ),
+    "Evaluation": ("eval_data", "eval_prompts", "eval_every", "eval_samples"),
+    "Output": ("save_every", "keep_rollouts", "keep_megabytes", "log"),
+}  # fmt: skip
+"""The settings by what they are about, those that are used most first; so the help lists them."""
+
+
+def _in_groups(names: Collection[str]) -> list[str]:
+    """These settings in the order of `GROUPS`, and then those that stand in no group."""
+    grouped = [name for group in GROUPS.values() for name in group if name in names]
+    return [*grouped, *(name for name in names if name not in grouped)]
+
+
 def with_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of these settings (of all, if none is named) in place of its `**given`.
 
@@ -35,7 +65,7 @@ def with_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., 
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True).parameters.values()
-        parameters = [_parameter(name) for name in names or known_settings()]
+        parameters = [_parameter(name) for name in _in_groups(names or list(known_settings()))]
         parameters += [
             item.replace(kind=item.KEYWORD_ONLY) for item in own if item.kind is not item.VAR_KEYWORD
         ]
@@ -74,7 +104,9 @@ def default_of(name: str) -> str:
 def _parameter(name: str) -> inspect.Parameter:
     item, annotation = known_settings()[name]
     kind = str if item.parse else plain_type(annotation)
-    option = typer.Option(help=_help(name, item), metavar="<low>,<high>" if item.parse else None)
+    group = next((title for title, members in GROUPS.items() if name in members), None)
+    metavar = "<low>,<high>" if item.parse else None
+    option = typer.Option(help=_help(name, item), metavar=metavar, rich_help_panel=group)
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
     )

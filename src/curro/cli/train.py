@@ -26,14 +26,16 @@ def train(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="The run's folder, which must be new or empty. [default: runs/DATA-CURRICULUM-SEED]"
+            rich_help_panel="Output",
+            help="The run's folder, which must be new or empty. [default: runs/DATA-CURRICULUM-SEED]",
         ),
     ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(
+            rich_help_panel="Output",
             help="Continue the run in this folder, with the settings that it was started with. No other "
-            "option can be given."
+            "option can be given.",
         ),
     ] = None,
     **given: Any,

@@ -1,0 +1,65 @@
+"""What the commands say of themselves: groups of options, a method's options, and the demo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from curro import registry
+from curro.cli import COMMANDS
+from curro.cli.methods import KINDS, options_of, page_of
+from curro.cli.options import GROUPS
+from curro.training.declared import known_settings
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_every_setting_stands_in_one_group():
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(known_settings())
+
+
+def test_the_help_of_train_lists_what_is_used_most_first(curro):
+    text = curro("train", "--help")
+    headings = [f"\n{name}:\n" for name in GROUPS]
+    places = [text.index(heading) for heading in headings]
+    assert places == sorted(places)
+    order = ["--data", "--model", "--curriculum", "--reward ", "--rollouts ", "--eval-data", "--out"]
+    found = [text.index(f"\n  {option}") for option in order]
+    assert found == sorted(found)
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_every_method_shows_its_options_and_its_page(curro, kind):
+    for name, place in registry.BUILTIN[kind].items():
+        text = curro("methods", name)
+        assert f"{name}, a method of {kind}" in text
+        assert page_of(kind, name) in text
+        assert (DOCS.parent / page_of(kind, name)).is_file()
+        for option in options_of(place):
+            assert option.meaning, (name, option.name)
+            assert option.name in text
+
+
+def test_defaults_are_shown_as_they_are_typed(curro):
+    text = curro("methods", "posterior")
+    assert "exploration" in text
+    assert "--curriculum posterior:" in text
+    assert "band:low=LOW,high=HIGH" in curro("methods", "band")
+    assert "of `Predicted`" not in curro("methods", "frontier")
+
+
+def test_a_misspelt_method_is_answered_with_the_nearest(curro):
+    assert "did you mean 'frontier'?" in curro("methods", "fronteir", status=2)
+    assert "did you mean 'admission'?" in curro("methods", "admision", status=2)
+
+
+def test_the_demo_compares_two_curricula_and_names_its_report(curro):
+    assert next(iter(COMMANDS)) == "demo"
+    text = curro("demo", "--rollouts", "16", "--jobs", "2", "--out", "d")
+    assert "uniform" in text
+    assert "frontier" in text
+    assert "open d/report.html in a browser" in text
+    assert Path("d/report.html").is_file()
+    assert len(list(Path("d").glob("*/model"))) == 4
