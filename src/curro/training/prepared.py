@@ -94,9 +94,13 @@ def check_columns(prompts: PromptSet, *, environment: bool) -> None:
 
 
 def training_set(prompts: PromptSet, *, environment: bool) -> Dataset:
-    """For TRL: the prompts and their numbers; for the episodes of an environment whole rows."""
+    """For TRL: the prompts, their numbers, and the answers, which identify the data set; of episodes all."""
     rows = prompts.to_hf()
-    return rows if environment else rows.select_columns(["prompt", "prompt_id"])
+    if environment:
+        return rows
+    return rows.select_columns(
+        [name for name in rows.column_names if name in ("prompt", "prompt_id", "answer")]
+    )
 
 
 def row_rewards(
