@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
+from collections import Counter, defaultdict
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -35,12 +35,19 @@ FORBIDDEN = {
 
 
 @cache
-def imports() -> dict[str, set[str]]:
-    """The modules of curro that each module imports, wherever the import stands."""
+def modules() -> dict[str, Path]:
+    """The files of `src/curro` by the names of their modules."""
     files: dict[str, Path] = {}
     for path in sorted((SOURCE / "curro").rglob("*.py")):
         parts = path.relative_to(SOURCE).with_suffix("").parts
         files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return files
+
+
+@cache
+def imports() -> dict[str, set[str]]:
+    """The modules of curro that each module imports, wherever the import stands."""
+    files = modules()
     found: dict[str, set[str]] = {name: set() for name in files}
     for name, path in files.items():
         for node in ast.walk(ast.parse(path.read_text())):
@@ -120,3 +127,59 @@ def test_helpers_of_a_host_do_not_know_its_trainer():
 )
 def test_a_circle_is_found(graph, circle):
     assert bool(circle_in(graph)) == circle
+
+
+def assigned(node: ast.AST) -> set[str]:
+    """The names that a statement of a module defines or imports."""
+    if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return {node.name}
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+    names = {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
+    nested = [child for child in ast.walk(node) if child is not node and isinstance(child, ast.stmt)]
+    return names.union(*map(assigned, nested))
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "examples", "recipes"])
+def test_scripts_import_names_that_exist(folder):
+    """No test runs these scripts whole, so that a renamed class would be found by a user."""
+    names = {
+        name: set().union(*map(assigned, ast.parse(path.read_text()).body))
+        for name, path in modules().items()
+    }
+    missing = [
+        f"{path.name}: from {node.module} import {alias.name}"
+        for path in sorted((SOURCE.parent / folder).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "curro"
+        for alias in node.names
+        if f"{node.module}.{alias.name}" not in names
+        and alias.name not in names.get(node.module, ())
+        and "__getattr__" not in names.get(node.module, ())
+    ]
+    assert missing == []
+
+
+def test_a_short_file_has_two_importers_or_is_named_by_an_entry():
+    """A file that serves one neighbour belongs to that neighbour."""
+    text = "".join(path.read_text() for path in modules().values())
+    importers = Counter(wanted for those in imports().values() for wanted in those)
+    lonely = [
+        name
+        for name, path in modules().items()
+        if path.name not in ("__init__.py", "__main__.py")
+        and path.read_text().count("\n") < 60
+        and importers[name] < 2
+        and f'"{name}' not in text
+        and path.parent.name != "inside"
+    ]
+    assert lonely == []
+
+
+def test_no_type_name_stands_for_two_types():
+    homes = defaultdict(list)
+    for name, path in modules().items():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and path.parent.name != "inside":
+                homes[node.name].append(name)
+    assert {name: those for name, those in homes.items() if len(those) > 1} == {}

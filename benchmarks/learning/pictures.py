@@ -29,7 +29,7 @@ from matplotlib.axes import Axes
 
 from curro.bench.plan import BASELINE, CEILING, METHODS
 from curro.bench.results import Results
-from curro.bench.statistics import LEVEL, POINTS, RESAMPLES, Runs, curves, iqm
+from curro.bench.statistics import LEVEL, POINTS, RESAMPLES, ResultRows, curves, iqm
 from curro.bench.tasks import pool_of
 
 DRAWN = {CEILING: "#777777", "frontier": "#d55e00", BASELINE: "#0072b2"}
@@ -42,10 +42,10 @@ STYLE = {
     "grid.color": "#e4e4e4",
     "lines.linewidth": 2,
 }
-Pools = dict[str, dict[str, Runs]]
+Pools = dict[str, dict[str, ResultRows]]
 
 
-def band(pools: Sequence[Runs]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def band(pools: Sequence[ResultRows]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean over pools and its interval (E,) at equal parts of the budget."""
     rng = np.random.default_rng(0)
     scores = [curves(runs).T for runs in pools]  # (E, S)
