@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curro.data.arrow_rows import ArrowRows
+from curro.data.arrow_rows import ArrowRows, Row
 from curro.data.identity import fingerprint
 from curro.data.raw import DataError
 
 if TYPE_CHECKING:
     import datasets
     import pyarrow as pa
-
-
-Row = dict[str, Any]
 
 
 class PromptSet(Sequence[Row]):

@@ -11,7 +11,7 @@ import curro.errors
 from curro.policy import AuxiliarySamples
 from curro.verdicts import Draw, Verdict
 
-Reply = Draw | Verdict | tuple[Verdict, Draw | None] | None
+CallReply = Draw | Verdict | tuple[Verdict, Draw | None] | None
 
 
 class OtherError(RuntimeError):
@@ -22,7 +22,7 @@ class OtherError(RuntimeError):
         self.described = {"kind": kind, "words": words}
 
 
-def pack(reply: Reply | Exception) -> dict[str, Any]:
+def pack(reply: CallReply | Exception) -> dict[str, Any]:
     """Nested dicts of arrays and plain values."""
     if reply is None:
         return {}
@@ -48,7 +48,7 @@ def is_error(frame: bytes) -> bool:
     return frame[4:].startswith(b'{"values":{"error":')
 
 
-def unpack(packed: Mapping[str, Any]) -> Reply:
+def unpack(packed: Mapping[str, Any]) -> CallReply:
     """What `pack` was given; an error is raised, one of curro's own as what it was."""
     if "error" in packed:
         raise error_of(packed["error"])

@@ -60,7 +60,7 @@ def completion_text(completion: str | list[dict[str, Any]]) -> str:
     return (completion[-1].get("content") or "") if completion else ""
 
 
-class Completion(Protocol):
+class GeneratedText(Protocol):
     """What is read of a `curro.rollout.engines.Rollout`."""
 
     @property
@@ -82,14 +82,14 @@ def group_scorer(
         prompts: the data set; a prompt is its number there.
     """
 
-    async def score(prompt: int, rollouts: Sequence[Completion]) -> dict[str, list[Score]]:
+    async def score(prompt: int, rollouts: Sequence[GeneratedText]) -> dict[str, list[Score]]:
         rows = [rollout_row(prompts[prompt], rollout) for rollout in rollouts]
         return await reward.named_async([rollout.text for rollout in rollouts], rows)
 
     return score
 
 
-def rollout_row(row: Row, rollout: Completion) -> Row:
+def rollout_row(row: Row, rollout: GeneratedText) -> Row:
     """The row with what an engine tells of a completion besides its text."""
     facts = {} if rollout.token_ids is None else {TOKENS: len(rollout.token_ids)}
     return {**row, **facts, CUT: rollout.finish == "length"}

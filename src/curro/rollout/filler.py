@@ -21,7 +21,7 @@ from curro.rollout.engines.engine import Engine, Prompt
 from curro.rollout.fill import Fill, FillSettings, draw_fresh
 from curro.rollout.group import Counts, Group
 from curro.rollout.group_tasks import GroupTasks, Settler, release, wait_for_all
-from curro.rollout.scoring import Score, Scorer
+from curro.rollout.scoring import ScoreFunction, Scorer
 from curro.verdicts import Draw
 
 
@@ -128,7 +128,7 @@ class Filler:
         curriculum: Curriculum,
         engine: Engine,
         prompts: Callable[[int], Prompt],
-        score: Score,
+        score: ScoreFunction,
         *,
         rollouts_per_prompt: int,
         max_in_flight: int,

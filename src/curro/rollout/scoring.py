@@ -18,7 +18,7 @@ from curro.workers import child
 from curro.workers.pool import CallFailed, StartFailed, WorkerLimits, WorkerLost, WorkerPool
 
 Scores = Sequence[float | None] | Mapping[str, Sequence[float | None]]
-Score = Callable[[int, Sequence[Rollout]], Scores | Awaitable[Scores]]
+ScoreFunction = Callable[[int, Sequence[Rollout]], Scores | Awaitable[Scores]]
 """Scores of a prompt's rollouts: a number each, None where a rollout cannot be scored; or several by name."""
 
 
@@ -38,7 +38,7 @@ class Scorer:
 
     def __init__(
         self,
-        score: Score,
+        score: ScoreFunction,
         *,
         executor: Executor | None = None,
         workers: int = 0,
@@ -123,7 +123,7 @@ class Scorer:
             raise GroupFailed(f"the scorer gave nothing in {self._timeout} s") from error
 
 
-def _pool(score: Score, limits: WorkerLimits) -> WorkerPool:
+def _pool(score: ScoreFunction, limits: WorkerLimits) -> WorkerPool:
     try:
         return WorkerPool(child.same, [score], limits, with_main=True)
     except Exception as error:  # whatever its own pickling raises

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from curro.reward.sandbox import Limits, Outcome, bubblewrap, landlock, run
+from curro.reward.sandbox import Limits, ProgramRun, bubblewrap, landlock, run
 from curro.reward.sandbox.confinement import BUBBLEWRAP, LANDLOCK
 
 LIMITS = Limits(seconds=5.0, memory_mib=256, processes=12, files_mib=4, output_kib=64)
@@ -30,7 +30,7 @@ def go(request):
     why_not = {"bubblewrap": bubblewrap.why_not, "landlock": landlock.why_not}[request.param.name]
     assert why_not() == ""
 
-    def go(code: str, stdin: bytes = b"", **options: float) -> Outcome:
+    def go(code: str, stdin: bytes = b"", **options: float) -> ProgramRun:
         limits = Limits(**{**vars(LIMITS), **options})
         return run(code, request.param, limits, stdin=stdin)
 
@@ -53,7 +53,7 @@ def alive(marker: str) -> list[str]:
 
 
 def test_a_harmless_one(go):
-    assert go("print(input() + '!')", b"hello\n") == Outcome(0, b"hello!\n")
+    assert go("print(input() + '!')", b"hello\n") == ProgramRun(0, b"hello!\n")
     assert go("raise SystemExit(3)").status == 3
 
 
@@ -297,7 +297,7 @@ for _ in range(8):
     os.wait()
 print("all of them")
 """
-    assert go(code, seconds=20) == Outcome(None, b"")
+    assert go(code, seconds=20) == ProgramRun(None, b"")
     assert go(code.replace("80 << 20", "10 << 20"), seconds=20).output == b"all of them\n"
 
 
@@ -335,7 +335,7 @@ while made < 400_000 and time.monotonic() < end:
 print(made)
 """
     limits = Limits(seconds=10.0, memory_mib=80, processes=2, files_mib=4)
-    assert run(code, BUBBLEWRAP, limits) == Outcome(None, b"")
+    assert run(code, BUBBLEWRAP, limits) == ProgramRun(None, b"")
     assert run(code.replace("400_000", "1_000"), BUBBLEWRAP, limits).output == b"1000\n"
 
 

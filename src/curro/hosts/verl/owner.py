@@ -20,7 +20,7 @@ from ray.exceptions import RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from curro.curriculum import Curriculum
-from curro.durable import DurableCurriculum, Reply, unpack
+from curro.durable import CallReply, DurableCurriculum, unpack
 from curro.hosts.verl.policy import ServedPolicy, VerlRows, load_backbone
 from curro.runs.writer import Completion, KeepRollouts, TicketWriter
 from curro.storage.frames import decode
@@ -123,7 +123,7 @@ class CurriculumOwner:
 
     def select(
         self, client: str, call: int, n: int, step: int, serving: Sequence[Any], rollouts: int | None = None
-    ) -> Reply:
+    ) -> CallReply:
         """`Curriculum.select`; `serving` is empty, or holds a reference to the `Serving` of the policy."""
         if self.policy is None and serving:
             self.policy = ServedPolicy(ray.get(serving[0]), self.prompts)
@@ -141,7 +141,7 @@ class CurriculumOwner:
         rewards: np.ndarray,
         named: Mapping[str, np.ndarray],
         completions: Sequence[Mapping[int, Completion]] = (),
-    ) -> Reply:
+    ) -> CallReply:
         """`Curriculum.observe`, and a line for each group in the run folder.
 
         Args:
@@ -157,7 +157,7 @@ class CurriculumOwner:
             )
         return verdict
 
-    def drop(self, client: str, call: int, tickets: Sequence[int]) -> Reply:
+    def drop(self, client: str, call: int, tickets: Sequence[int]) -> CallReply:
         """`Curriculum.drop`."""
         self._writer().dropped(tickets)
         return self._call(client, call, "drop", tickets=np.asarray(tickets, np.int64))
@@ -205,7 +205,7 @@ class CurriculumOwner:
             self.writer = TicketWriter.of_host(self.output, config, self.curriculum.table, step, self.keep)
         return self.writer
 
-    def _call(self, client: str, call: int, name: str, **arguments: Any) -> Reply:
+    def _call(self, client: str, call: int, name: str, **arguments: Any) -> CallReply:
         return unpack(decode(self.durable.call(client, call, name, arguments)))
 
 

@@ -72,7 +72,7 @@ class Started:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProgramRun:
     """How a program ended.
 
     Attributes:
@@ -92,7 +92,7 @@ def run(
     stdin: bytes = b"",
     slot: int = 0,
     packages: bool = False,
-) -> Outcome:
+) -> ProgramRun:
     """Run a Python program as `__main__` and wait for its end.
 
     Its standard input and output are files in memory, so that whatever it does with them stops nobody; its
@@ -106,7 +106,7 @@ def run(
         one = start(code, confinement, limits, stdin=given, stdout=written, slot=slot, packages=packages)
         status = finish([one], time.monotonic() + limits.seconds)
         os.lseek(written, 0, os.SEEK_SET)
-        return Outcome(status, os.read(written, limits.output_kib * 1024))
+        return ProgramRun(status, os.read(written, limits.output_kib * 1024))
 
 
 def start(
