@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from curro.runs.folder import RunFolder
-from curro.runs.reader import FinishedGroups, RunReader, read_history
+from curro.runs.reader import GroupColumns, RunReader, read_history
 
 
 def group(step, prompt, mean=0.5, **more):
@@ -21,8 +21,8 @@ def group(step, prompt, mean=0.5, **more):
     } | more
 
 
-def same(a: FinishedGroups, b: FinishedGroups):
-    for one in fields(FinishedGroups):
+def same(a: GroupColumns, b: GroupColumns):
+    for one in fields(GroupColumns):
         x, y = getattr(a, one.name), getattr(b, one.name)
         if isinstance(x, np.ndarray):
             np.testing.assert_array_equal(x, y, err_msg=one.name)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from curro.report.charts import Chart, Series, Style, time_bins, trailing_mean
-from curro.runs.reader import LEARNABLE, SOLVED, UNSOLVED, FinishedGroups, History
+from curro.runs.reader import LEARNABLE, SOLVED, UNSOLVED, GroupColumns, History
 from curro.selection.base import Reason
 from curro.text import slug
 
@@ -183,14 +183,14 @@ def lines(
     return Chart(name, title, "lines", series, x, y_range=(0 if from_zero else None, None))
 
 
-def eighths(groups: FinishedGroups) -> np.ndarray:
+def eighths(groups: GroupColumns) -> np.ndarray:
     """0 and 8 for groups that all failed or all succeeded, 1 to 7 between."""
     inside = np.clip(np.round(groups.rate * 8), 1, 7).astype(np.int64)
     return np.where(groups.state == LEARNABLE, inside, np.where(groups.state == SOLVED, 8, 0))
 
 
 def latest_by_span(
-    groups: FinishedGroups, bins: np.ndarray, kind: np.ndarray, kinds: int, spans: int
+    groups: GroupColumns, bins: np.ndarray, kind: np.ndarray, kinds: int, spans: int
 ) -> np.ndarray:
     """Prompts seen by the end of each span, counted by the kind of their latest group: (spans, kinds)."""
     came = np.bincount(bins * kinds + kind, minlength=spans * kinds)
@@ -248,7 +248,7 @@ def tokens_without_gradient(history: History) -> Chart | None:
     return _wasted(history, np.nan_to_num(tokens), "wasted-tokens", "Tokens without a gradient", "tokens")
 
 
-def uniform_signal(groups: FinishedGroups, bins: np.ndarray, spans: int) -> np.ndarray:
+def uniform_signal(groups: GroupColumns, bins: np.ndarray, spans: int) -> np.ndarray:
     """The share of groups with a signal that uniform sampling would have had, (spans,), as far as is known.
 
     It is the share of the prompts seen so far whose latest group had one.

@@ -19,7 +19,7 @@ from curro.errors import CheckpointError, ConfigError, RunError
 from curro.evaluation.estimate_folder import render_bands
 from curro.report.prompts import KeptRollout, PromptHistory, Ranking, RolloutsReader, rankings
 from curro.runs.folder import CURRICULUM, HOSTED, RunFolder
-from curro.runs.reader import FinishedGroups, read_history
+from curro.runs.reader import GroupColumns, read_history
 from curro.storage.checkpoint import load_state
 from curro.text import printable, readable
 
@@ -233,7 +233,7 @@ def inspect_prompt(folder: RunFolder, prompt: str, n: int, console: Console) -> 
         console.print(written(rollout.text))
 
 
-def find_prompt(groups: FinishedGroups, prompt: str) -> int | None:
+def find_prompt(groups: GroupColumns, prompt: str) -> int | None:
     """A prompt's number, by its key or its number; None for one that was never drawn. Keys win."""
     for row in np.flatnonzero(groups.first).tolist():
         if groups.key(row) == prompt:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from curro.report.figures import reason_name
-from curro.runs.reader import LEARNABLE, UNSOLVED, FinishedGroups, GrowingColumns
+from curro.runs.reader import LEARNABLE, UNSOLVED, GroupColumns, GrowingColumns
 from curro.storage.json_lines import BLOCK, GrowingFile, line_starts, parse_columns
 from curro.text import printable
 
@@ -50,7 +50,7 @@ class Ranking:
     prompts: list[Ranked]
 
 
-def rankings(groups: FinishedGroups, n: int) -> list[Ranking]:
+def rankings(groups: GroupColumns, n: int) -> list[Ranking]:
     """The first n prompts of each of the four rankings."""
     rows = np.flatnonzero(groups.latest)
     prompts, rate, last = groups.prompt[rows], groups.rate[rows], groups.step[rows]
@@ -167,7 +167,7 @@ class PromptHistory:
     visits: list[Visit]
 
     @classmethod
-    def of(cls, groups: FinishedGroups, number: int, kept: RolloutsReader) -> PromptHistory | None:
+    def of(cls, groups: GroupColumns, number: int, kept: RolloutsReader) -> PromptHistory | None:
         """None for a prompt that was never visited."""
         rows = np.flatnonzero(groups.prompt == number)
         if not len(rows):
@@ -237,7 +237,7 @@ class RolloutsReader:
         return found
 
 
-def _visit(groups: FinishedGroups, row: int, lines: dict[int, dict[str, Any]]) -> Visit:
+def _visit(groups: GroupColumns, row: int, lines: dict[int, dict[str, Any]]) -> Visit:
     step = int(groups.step[row])
     kept = lines.get(step, {}).get("rollouts", [])
     predicted = {name: float(values[row]) for name, values in groups.predicted.items()}

@@ -11,7 +11,7 @@ from curro.report import figures
 from curro.report.charts import Chart, Series, time_bins
 from curro.report.figures import QUARTERS, SPANS, STEP, lines
 from curro.report.prediction import calibration, rank_correlations
-from curro.runs.reader import FinishedGroups, History
+from curro.runs.reader import GroupColumns, History
 
 MOST_SOURCES = 6
 """Of a picture; the others are drawn together."""
@@ -75,7 +75,7 @@ def streaks(happened: np.ndarray) -> np.ndarray:
     return place - np.maximum.accumulate(np.where(happened, -1, place))
 
 
-def _by_source(groups: FinishedGroups) -> list[tuple[str, np.ndarray]]:
+def _by_source(groups: GroupColumns) -> list[tuple[str, np.ndarray]]:
     """Of each source its name and its groups, bool (F,), the most drawn first; the rest together."""
     count = np.bincount(groups.source[groups.source >= 0], minlength=len(groups.sources))
     order = np.argsort(-count, kind="stable")

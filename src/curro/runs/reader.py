@@ -60,7 +60,7 @@ UNSOLVED, LEARNABLE, SOLVED = 0, 1, 2
 
 
 @dataclass(frozen=True)
-class FinishedGroups:
+class GroupColumns:
     """The finished groups with a reward in order; arrays of shape (F,).
 
     Attributes:
@@ -137,7 +137,7 @@ class History:
     name: str
     config: Mapping[str, Any]
     metrics: Mapping[str, np.ndarray]
-    groups: FinishedGroups
+    groups: GroupColumns
 
     def series(self, name: str, against: str = "step") -> tuple[np.ndarray, np.ndarray]:
         """Where a metric is known: the values of `against` there, and its own."""
@@ -315,7 +315,7 @@ class RunReader:
         self._last_row[prompts[order]] = start + order  # of equal prompts the last assignment stays
         return earlier
 
-    def _groups_so_far(self) -> FinishedGroups:
+    def _groups_so_far(self) -> GroupColumns:
         groups, path = self._groups, self._groups_file.path
         if not len(groups):
             groups = GrowingColumns()
@@ -327,7 +327,7 @@ class RunReader:
         predicted = {name: groups[name] for name in PREDICTED if not np.isnan(groups[name]).all()}
         names = [name for name in groups.names() if name not in PREDICTED]
         columns = {name: groups[name] for name in names}
-        return FinishedGroups(
+        return GroupColumns(
             **columns, predicted=predicted, latest=latest, sources=list(self._sources), path=path
         )
 
