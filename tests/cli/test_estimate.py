@@ -16,14 +16,17 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 from tests.in_process import run_command
 from tests.rollout.server_setup import FakeServer
 
+from curro import lab
 from curro.data import PromptSet, load_prompts
 from curro.errors import ConfigError, EngineError
 from curro.evaluation.curation import curate, write_prompts
 from curro.evaluation.estimate import estimate
 from curro.evaluation.estimate_folder import EstimateError, EstimateFolder, bands, render, shares
+from curro.lab.model import build_model
 from curro.reward import Reward
 from curro.rollout.engines.engine import Rollout
 from curro.runs.folder import RunFolder
@@ -325,3 +328,39 @@ def test_folders_in_other_use_or_damaged(tmp_path):
     (tmp_path / "est" / "estimate.json").write_text("{")
     with pytest.raises(EstimateError, match="is damaged"):
         EstimateFolder.begin(tmp_path / "est", {"k": 4})
+
+
+def test_room_is_what_answers_teach_of_others(curro, tmp_path):
+    """Every answer is 7: whoever reads 75 of them knows the other 25."""
+    torch.manual_seed(0)
+    tokenizer = lab.load("chains")[1]
+    build_model(tokenizer, width=32, layers=1).save_pretrained(tmp_path / "untrained")
+    tokenizer.save_pretrained(tmp_path / "untrained")
+    rows = [{"prompt": f"{i}abc=", "answer": "7"} for i in range(100)]
+    (tmp_path / "sevens.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    arguments = [
+        *("sevens.jsonl", "--model", "untrained", "--reward", "math", "-k", "2", "--out", "est"),
+        *("--max-completion-length", "4", "--room", "--room-learning-rate", "0.01"),
+    ]
+    said = " ".join(curro("estimate", *arguments, "--room-answers", "640").split())
+    assert "after 640 answers of 75 prompts, on 25 others with 4 samples each" in said
+    room = json.loads((tmp_path / "est" / "room.json").read_text())
+    assert room["before"] < 0.2
+    assert room["after"] > 0.9
+    assert (room["held_out"], room["prompts"], room["answers"]) == (25, 75, 640)
+    assert "little room" not in said
+    # a single step of a tiny rate teaches nothing
+    again = [*arguments[:-1], "1e-9", "--room-answers", "16"]
+    assert "has little room for this model" in " ".join(curro("estimate", *again).split())
+
+
+def test_room_needs_answers_and_a_model_here(curro, tmp_path):
+    (tmp_path / "asked.jsonl").write_text("".join(f'{{"prompt": "{i}+1="}}\n' for i in range(8)))
+    arguments = ("asked.jsonl", "--model", "lab:chains", "--reward", "tests.cli.test_estimate:none")
+    said = curro("estimate", *arguments, "--room", status=2)
+    assert "row 0 has none: name --answer-column" in " ".join(said.split())
+
+
+def none(completions, **_):
+    """A reward function that gives nothing."""
+    return [0.0 for _ in completions]

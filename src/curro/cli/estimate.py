@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,13 +19,13 @@ from curro.cli.sampling import (
     sample_all,
     sampler,
 )
-from curro.cli.terminal import folder_name, plain_console, quiet
+from curro.cli.terminal import folder_name, plain_console, progress_bar, quiet
 from curro.errors import ConfigError
 from curro.training.settings import TrainSettings
 
 SHARED = (
     *("model", "limit", "reward", "sandbox", "reward_workers", "reward_seconds", "reward_memory"),
-    *("environment", "max_completion_length", "temperature"),
+    *("environment", "max_completion_length", "temperature", "precision"),
     *("prompt_column", "answer_column", "key_column", "threads", "seed"),
 )
 """Settings of `curro train` that an estimate has too."""
@@ -55,6 +56,20 @@ def estimate(
     batch: BatchSize = 64,
     connections: Connections = 64,
     timeout: Timeout = 600.0,
+    room: Annotated[
+        bool,
+        typer.Option(
+            "--room",
+            help="Also measure the pool's room for this model: train a copy on the answers of most prompts, "
+            "and measure it on the others before and after.",
+        ),
+    ] = False,
+    room_answers: Annotated[
+        int, typer.Option(min=1, help="With --room: how many answers to train on, in batches of 16.")
+    ] = 1_440,
+    room_learning_rate: Annotated[
+        float, typer.Option(help="With --room: the learning rate of AdamW.")
+    ] = 3e-5,
     **given: Any,
 ) -> None:
     """Measure how often a model solves each prompt of a data set.
@@ -82,6 +97,13 @@ def estimate(
         raise ConfigError(
             f"name a model for {data}: --model with a folder, a hub id or lab:NAME, or a --server"
         )
+    environment = resolve_environment(asked.environment, prompts)
+    if room:
+        if model is None or environment is not None:
+            raise ConfigError("--room trains a model on answers: it needs a --model here, and no environment")
+        from curro.training.room import check_answers
+
+        check_answers(prompts)
     sampling = SamplingSettings(complete.max_completion_length or 1, asked.temperature, top_p)
     settings = {
         "data": data, "limit": asked.limit, "columns": asked.columns, "fingerprint": prompts.fingerprint,
@@ -95,7 +117,7 @@ def estimate(
         server,
         prompts,
         scored_by,
-        resolve_environment(asked.environment, prompts),
+        environment,
         sampling,
         k=k,
         batch=batch,
@@ -118,3 +140,28 @@ def estimate(
     cut = sum(table["truncated"].to_pylist()) / max(1, sum(table["rollouts"].to_pylist()))
     console.print(f"{cut:.1%} of the completions were cut at {sampling.max_new_tokens} tokens")
     console.print(f"table: {folder.path / 'pass_rates.parquet'}")
+    if room:
+        from curro.rollout.engines.models import load_model
+        from curro.storage.files import replacing
+        from curro.training.room import measure_room
+
+        with progress_bar(console) as bar:
+            task = bar.add_task("training on answers", total=None, latest="")
+            measured = measure_room(
+                *load_model(str(model)),
+                prompts,
+                scored_by,
+                sampling,
+                answers=room_answers,
+                learning_rate=room_learning_rate,
+                precision=asked.precision,
+                threads=asked.threads,
+                seed=asked.seed,
+                on_step=lambda step, steps, loss: bar.update(
+                    task, completed=step, total=steps, latest=f"loss {loss:.3f}"
+                ),
+            )
+        for sentence in measured.describe():
+            console.print(sentence)
+        with replacing(folder.path / "room.json") as part:
+            part.write_text(json.dumps(measured.as_dict(), indent=2) + "\n", encoding="utf-8")

@@ -39,7 +39,7 @@ class SFTSettings:
         learning_rate: of AdamW, falling to 0 along a cosine after 3% of the steps.
         max_length: tokens of an example; longer ones are cut.
         lora_rank: train LoRA matrices of this rank in place of all weights.
-        threads, seed: as in `curro train`.
+        precision, threads, seed: as in `curro train`.
 
     Raises:
         ConfigError: a number out of range.
@@ -55,6 +55,7 @@ class SFTSettings:
     learning_rate: float = 1e-5
     max_length: int = 4096
     lora_rank: int | None = None
+    precision: str | None = None
     threads: int = 1
     seed: int = 0
 
@@ -111,21 +112,42 @@ def train_on_answers(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out} exists and is not an empty folder: choose another one with --out")
     examples = worked_answers(settings)
-    torch.set_num_threads(settings.threads)
     model, tokenizer = load_model(settings.model)
+    save_model(train_in_memory(model, tokenizer, examples, settings, out, on_step=on_step), out)
+    return out
+
+
+def train_in_memory(
+    model: Any,
+    tokenizer: Any,
+    examples: PromptSet,
+    settings: SFTSettings,
+    folder: Path,
+    *,
+    on_step: Callable[[int, int, float], None] = lambda step, steps, loss: None,
+) -> SFTTrainer:
+    """Train this model on the answers of these examples; arguments as of `train_on_answers`.
+
+    Args:
+        model, tokenizer: of transformers, loaded.
+        folder: for TRL's own files.
+
+    Returns:
+        the trainer, with the trained model.
+    """
+    torch.set_num_threads(settings.threads)
     trainer = SFTTrainer(
         model=model,
         processing_class=tokenizer,
         train_dataset=_data_set(examples),
-        args=_arguments(settings, out),
+        args=_arguments(settings, folder),
         peft_config=lora_config(settings.lora_rank),
         callbacks=[_Reporter(on_step)],
     )
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
     trainer.train()
-    save_model(trainer, out)
-    return out
+    return trainer
 
 
 class _Reporter(TrainerCallback):
@@ -167,7 +189,7 @@ def _arguments(settings: SFTSettings, out: Path) -> SFTConfig:
         report_to=[],
         disable_tqdm=True,
         use_cpu=not has_gpu,
-        bf16=has_gpu,
+        bf16=has_gpu if settings.precision is None else settings.precision == "bfloat16",
         dataloader_pin_memory=has_gpu,
         gradient_checkpointing=has_gpu,
     )

@@ -1,0 +1,155 @@
+"""The room of a pool: what supervised training on some of its answers reaches on the others.
+
+Reinforcement learning cannot be told from chance on a pool that this model does not learn even from the
+answers themselves. The cost is stated and the same for every pool: so many answers, in batches of 16.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from curro.data.prompt_set import PromptSet
+from curro.errors import ConfigError
+from curro.evaluation.results import wilson
+from curro.evaluation.sampling import beside_training, sampled_rewards
+from curro.reward import Reward
+from curro.rollout.engines.engine import SamplingSettings
+from curro.training.sft import SFTSettings, train_in_memory
+
+HELD_OUT, SHARE, SAMPLES = 100, 4, 4
+"""At most so many prompts are held out, and at most a fourth of the pool; so many samples of each."""
+ANSWERS, RATE = 1_440, 3e-5
+LITTLE = 0.1
+"""A room below this is hardly more than the noise of a comparison of some runs."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """What supervised training changed on held-out prompts.
+
+    Attributes:
+        before, after: float64 (P,), the share of each held-out prompt's samples that are right.
+        prompts: how many were trained on.
+        answers: how many answers were read, repeated ones counted.
+        seconds: of a core that the training took.
+    """
+
+    before: np.ndarray
+    after: np.ndarray
+    prompts: int
+    answers: int
+    seconds: float
+
+    def describe(self) -> list[str]:
+        """Sentences for the terminal."""
+        (low, high), gain = wilson(self.after, SAMPLES), float(self.after.mean() - self.before.mean())
+        found = (
+            f"room {gain:+.3f}: pass@1 {self.before.mean():.3f} before and {self.after.mean():.3f} "
+            f"({low:.3f} to {high:.3f}) after {self.answers:,} answers of {self.prompts} prompts, on "
+            f"{len(self.after)} others with {SAMPLES} samples each; {self.seconds:.0f} s of a core"
+        )
+        if gain >= LITTLE:
+            return [found]
+        return [
+            found,
+            "This pool has little room for this model: methods that train on it can hardly be told apart.",
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Numbers for a file."""
+        return {
+            "before": float(self.before.mean()),
+            "after": float(self.after.mean()),
+            "held_out": len(self.after),
+            "prompts": self.prompts,
+            "answers": self.answers,
+            "seconds": self.seconds,
+        }
+
+
+def check_answers(prompts: PromptSet) -> None:
+    """Raises ConfigError where supervised training lacks answers or prompts."""
+    if len(prompts) < SHARE:
+        raise ConfigError(f"--room holds out a part of the prompts, and there are only {len(prompts)}")
+    missing = next((i for i, row in enumerate(prompts) if not row["answer"]), None)
+    if missing is not None:
+        raise ConfigError(f"--room trains on the answers, and row {missing} has none: name --answer-column")
+
+
+def measure_room(
+    model: Any,
+    tokenizer: Any,
+    prompts: PromptSet,
+    reward: Reward,
+    sampling: SamplingSettings,
+    *,
+    answers: int = ANSWERS,
+    learning_rate: float = RATE,
+    batch: int = 16,
+    precision: str | None = None,
+    threads: int = 1,
+    seed: int = 0,
+    on_step: Callable[[int, int, float], None] = lambda step, steps, loss: None,
+) -> Room:
+    """Train the model on most of the prompts' answers, and measure it on the others before and after.
+
+    Args:
+        model: is changed.
+        prompts: with answers; which are held out follows from the seed.
+        sampling: of the held-out samples.
+        answers: how many are trained on, in batches of `batch`; a small pool is read several times.
+        learning_rate: of AdamW, falling to 0 along a cosine.
+        precision: of products in training, as in `curro train`.
+        on_step: hears the step, the number of steps and the loss.
+
+    Raises:
+        ConfigError: no answers, or too few prompts.
+    """
+    check_answers(prompts)
+    order = np.random.default_rng(seed).permutation(len(prompts))
+    number = min(HELD_OUT, len(prompts) // SHARE)
+    held_out, training = prompts.subset(sorted(order[:number])), prompts.subset(sorted(order[number:]))
+
+    def rates() -> np.ndarray:
+        with beside_training(model, seed):
+            rewards_PG = sampled_rewards(
+                model, tokenizer, list(held_out), reward, samples=SAMPLES, settings=sampling
+            )
+        return (np.nan_to_num(rewards_PG) >= 1 - 1e-6).mean(axis=1)
+
+    before, begun = rates(), time.process_time()
+    settings = SFTSettings(
+        data=prompts.source,
+        model="",
+        columns={},
+        epochs=answers / len(training),
+        batch=batch,
+        precision=precision,
+        learning_rate=learning_rate,
+        threads=threads,
+        seed=seed,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        train_in_memory(model, tokenizer, _after_a_space(training), settings, Path(folder), on_step=on_step)
+    seconds = time.process_time() - begun
+    return Room(before, rates(), len(training), answers, seconds)
+
+
+def _after_a_space(prompts: PromptSet) -> PromptSet:
+    """Answers as words of their own, where a text does not end in a space."""
+    return prompts.with_column(
+        "answer",
+        [
+            f" {row['answer']}"
+            if isinstance(row["prompt"], str) and not row["prompt"][-1:].isspace()
+            else row["answer"]
+            for row in prompts
+        ],
+    )
