@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from curro.errors import ConfigError
-from curro.evaluation.results import Z95, pass_at_k, pass_at_k_of_each, wilson
+from curro.evaluation.results import pass_at_k, pass_at_k_of_each, wilson
+from curro.rollout.cost import Z95
 
 
 def test_of_one_sample_it_is_wilsons_interval():

@@ -11,10 +11,8 @@ import numpy as np
 from rich.table import Table
 
 from curro.errors import ConfigError
+from curro.rollout.cost import Z95, wilson_interval
 from curro.text import printable
-
-Z95 = 1.959963984540054
-"""Of the normal distribution: 95% lie within so many standard deviations."""
 
 
 def wilson(values_P: np.ndarray, samples: int, z: float = Z95) -> tuple[float, float]:
@@ -23,11 +21,9 @@ def wilson(values_P: np.ndarray, samples: int, z: float = Z95) -> tuple[float, f
     The problems are taken for a sample of those that could have been asked, so the variance between them is
     what counts, not that between the samples of one problem. With the mean m and the variance s2 of the
     values, the effective number is n = P m (1 - m) / s2: P where every value is 0 or 1, more where several
-    samples of a problem make its value more exact, and never more than all samples. Then
-
-        (m + z2 / 2n -+ z sqrt(m (1 - m) / n + z2 / 4n2)) / (1 + z2 / n),    z2 = z z
-
-    which does not shrink to a point where all problems are solved, or none is.
+    samples of a problem make its value more exact, and never more than all samples. The
+    interval is that of `curro.rollout.cost.wilson_interval` for m and n; it does not shrink to a point where
+    all problems are solved, or none is.
 
     Wilson, "Probable inference, the law of succession, and statistical inference" (1927); the effective
     number as in Korn and Graubard (1998).
@@ -44,8 +40,7 @@ def wilson(values_P: np.ndarray, samples: int, z: float = Z95) -> tuple[float, f
     spread = mean * (1 - mean)
     n = len(values) * min(spread / variance if variance > 0 else 1.0, samples)
     n = max(n, float(len(values)))
-    centre, half = mean + z * z / (2 * n), z * np.sqrt(spread / n + (z / (2 * n)) ** 2)
-    return float((centre - half) / (1 + z * z / n)), float((centre + half) / (1 + z * z / n))
+    return wilson_interval(float(mean), n, z)
 
 
 ROUNDING = 1e-6

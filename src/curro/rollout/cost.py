@@ -16,8 +16,8 @@ from curro.errors import ConfigError, RewardError
 from curro.groups import Groups
 from curro.prompts import PromptTable
 
-_Z = 1.959963984540054
-"""The normal distribution's 97.5 % point."""
+Z95 = 1.959963984540054
+"""Of the normal distribution: 95 % lie within so many standard deviations."""
 _CHUNK = 1 << 16
 
 
@@ -81,8 +81,8 @@ def cost_of_share(admitted: int, seen: int, rollouts_per_prompt: int) -> FillCos
     A group of a prompt drawn at random is admitted with this share as its probability, so one admitted group
     takes 1 / share groups on average.
     """
-    low, high = wilson(admitted, seen)
     share = admitted / seen if seen else math.nan
+    low, high = wilson_interval(share, seen)
     return FillCost(
         rollouts=_over(rollouts_per_prompt, share),
         low=rollouts_per_prompt / high,
@@ -92,14 +92,21 @@ def cost_of_share(admitted: int, seen: int, rollouts_per_prompt: int) -> FillCos
     )
 
 
-def wilson(successes: int, trials: int) -> tuple[float, float]:
-    """The 95 % interval of a share (Wilson 1927); 0 to 1 without trials."""
+def wilson_interval(share: float, trials: float, z: float = Z95) -> tuple[float, float]:
+    """Wilson's score interval of a share (1927), 0 to 1 without trials:
+
+        (share + z2 / 2n -+ z sqrt(share (1 - share) / n + z2 / 4n2)) / (1 + z2 / n),    z2 = z z
+
+    Args:
+        share: the share of n trials that succeeded.
+        trials: n.
+    """
     if not trials:
         return 0.0, 1.0
-    share, weight = successes / trials, _Z * _Z / trials
+    weight = z * z / trials
     centre = (share + weight / 2) / (1 + weight)
-    half = _Z * math.sqrt(share * (1 - share) / trials + weight / (4 * trials)) / (1 + weight)
-    return (centre - half if successes else 0.0), (centre + half if successes < trials else 1.0)
+    half = z * math.sqrt(share * (1 - share) / trials + weight / (4 * trials)) / (1 + weight)
+    return (centre - half if share > 0 else 0.0), (centre + half if share < 1 else 1.0)
 
 
 def _over(rollouts: float, share: float) -> float:
