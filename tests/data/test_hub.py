@@ -100,12 +100,13 @@ def test_a_folder_here_is_not_looked_for_on_the_hub(calls):
     assert calls == []
 
 
-def test_one_file_of_a_data_set(monkeypatch):
+@pytest.mark.parametrize("name", ["test6.jsonl", "test*.jsonl"])
+def test_files_of_a_data_set_by_name_or_pattern(monkeypatch, name):
     import datasets
 
     asked = []
     monkeypatch.setattr(datasets, "load_dataset", lambda *a, **k: asked.append((a, k)) or [{"question": "1"}])
-    assert load_prompts("owner/other:test6.jsonl", split="train")[0]["prompt"] == "1"
+    assert load_prompts(f"owner/other:{name}", split="train")[0]["prompt"] == "1"
     assert asked == [
-        (("json",), {"data_files": "hf://datasets/owner/other/test6.jsonl", "split": "train"}),
+        (("json",), {"data_files": f"hf://datasets/owner/other/{name}", "split": "train"}),
     ]

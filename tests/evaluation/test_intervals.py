@@ -4,31 +4,39 @@ import numpy as np
 import pytest
 
 from curro.errors import ConfigError
-from curro.evaluation.results import pass_at_k, pass_at_k_of_each, wilson
+from curro.evaluation.results import interval_over_problems, pass_at_k, pass_at_k_of_each
 from curro.rollout.cost import Z95
 
 
 def test_of_one_sample_it_is_wilsons_interval():
     # 1 of 10: (.1 + z2/20 -+ z sqrt(.09/10 + z2/400)) / (1 + z2/10) with z2 = 3.8415
-    low, high = wilson(np.array([1.0] + [0.0] * 9), 1)
+    low, high = interval_over_problems(np.array([1.0] + [0.0] * 9), 1)
     assert (round(low, 4), round(high, 4)) == (0.0179, 0.4042)
 
 
 def test_no_problem_solved_leaves_room_above():
     # z2 / (30 + z2)
-    low, high = wilson(np.zeros(30), 16)
+    low, high = interval_over_problems(np.zeros(30), 16)
     assert low == pytest.approx(0, abs=1e-12)
     assert high == pytest.approx(Z95**2 / (30 + Z95**2))
-    assert wilson(np.ones(30), 16)[1] == pytest.approx(1)
+    assert interval_over_problems(np.ones(30), 16)[1] == pytest.approx(1)
 
 
 def test_values_between_0_and_1_count_for_more_problems():
     # mean .5, variance .01: n = 4 x .25 / .01 = 100, but no more than 4 x 16 samples
     values = np.array([0.4, 0.6, 0.4, 0.6])
-    low, high = wilson(values, 16)
+    low, high = interval_over_problems(values, 16)
     z2, n = Z95**2, 64
     half = Z95 * np.sqrt(0.25 / n + z2 / (4 * n * n)) / (1 + z2 / n)
     assert (low, high) == pytest.approx((0.5 - half, 0.5 + half))
+
+
+def test_values_beyond_0_to_1_have_the_interval_of_a_mean():
+    # mean .5, variance 2.25 of -1 and 2: .5 -+ 1.96 sqrt(2.25 / 3)
+    half = Z95 * np.sqrt(0.75)
+    expected = pytest.approx((0.5 - half, 0.5 + half))
+    assert interval_over_problems(np.array([-1.0, 2.0, -1.0, 2.0]), 4) == expected
+    assert interval_over_problems(np.array([-1.0]), 4) == (-np.inf, np.inf)
 
 
 @pytest.mark.parametrize(("problems", "samples"), [(30, 1), (30, 16), (200, 4)])
@@ -38,7 +46,7 @@ def test_19_of_20_intervals_hold_the_truth(problems, samples):
     held = 0
     for _ in range(2000):
         rates = rng.beta(0.4, 0.8, problems)
-        low, high = wilson(rng.binomial(samples, rates) / samples, samples)
+        low, high = interval_over_problems(rng.binomial(samples, rates) / samples, samples)
         held += low <= 1 / 3 <= high
     assert 0.93 <= held / 2000 <= 0.97
 

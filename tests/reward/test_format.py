@@ -42,3 +42,10 @@ def test_whoever_calls_must_tell_whether_a_completion_was_cut():
         RewardError, match=r"^the reward 'format' must know whether .* 'k' has no 'completion_cut'"
     ):
         FORMAT.score(["x"], [{"key": "k"}])
+
+
+def test_pspo_s_authors_ask_for_one_line_that_closes_the_thought():
+    twice = "a\n</think>\nb\n</think>\nc"
+    texts = ["<think>a\n</think>\nb", "a</think>\nb", "a\n</think> b", twice, "", "\n</think>\n"]
+    scores = resolve_reward("closed-thought").score(texts, [{"key": "k"}] * len(texts))
+    assert scores == [1.0, 0.0, 0.0, 0.0, 0.0, 1.0]

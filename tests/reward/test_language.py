@@ -47,6 +47,20 @@ def test_the_paper_s_count_of_characters():
     assert by.score(texts, [ENGLISH] * 4) == [1.0, 0.5, 1.0, pytest.approx(7 / 9)]
 
 
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
+        ("so θ = π/2, \N{MATHEMATICAL ITALIC SMALL X} ∈ \N{DOUBLE-STRUCK CAPITAL R} and Δα < ε", 1.0),
+        (r"so $λμν = \beta$ and \(λμν\)", 1.0),
+        ("so $因为$", 5 / 7),  # prose that hides in a formula
+        ("so και 1", 5 / 8),
+        ("因π", 1 / 2),
+    ],
+)
+def test_letters_of_formulas_are_symbols_in_the_paper_s_count(text, share):
+    assert resolve_reward("language:by=characters").score([text], [ENGLISH]) == [pytest.approx(share)]
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=80))
 def test_any_text_has_a_share(text):

@@ -62,6 +62,14 @@ def test_unequal(completion, answer):
     assert score(completion, answer) == 0.0
 
 
+def test_only_boxed_answers_count_where_that_is_asked_for():
+    completions = [r"so \boxed{0.5}", "so 1/2", "#### 1/2", "1/2", r"\boxed{1/3} is 1/2"]
+    rows = [{"answer": "1/2", "key": "k"}] * len(completions)
+    assert MATH.score(completions, rows) == [1.0, 1.0, 1.0, 1.0, 0.0]
+    assert resolve_reward("math:boxed=true").score(completions, rows) == [1.0, 0.0, 0.0, 0.0, 0.0]
+    assert resolve_reward("math:boxed=true").score(["1"], [{"answer": None}]) == [None]
+
+
 def test_where_the_time_is_over_there_is_no_score(monkeypatch):
     pool = checks("curro.reward.math_check")
     monkeypatch.setattr(pool, "scores", partial(pool.scores, seconds=-1.0))

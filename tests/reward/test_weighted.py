@@ -72,6 +72,5 @@ def test_a_filler_is_told_the_parts_and_sums_them():
     assert scores == {"exact": [1.0, 0.0], "overlong": [-0.5, 0.0]}
     import numpy as np
 
-    rewards_G, scored_G, _ = read_scores(scores, np.array([True, True]), reward.weights, "k")
+    rewards_G, _ = read_scores(scores, np.array([True, True]), reward.weights, "k")
     assert rewards_G.tolist() == [0.75, 0.0]
-    assert scored_G.all()

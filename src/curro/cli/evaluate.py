@@ -192,10 +192,12 @@ def evaluate(
 ) -> None:
     """Measure models on benchmark suites or on a data set.
 
-    Prints pass@k with 95% intervals, and writes a page with the same tables. After Ctrl-C, the same command
-    continues.
+    Prints pass@k and the mean reward with 95% intervals, and writes a page with the same tables. After
+    Ctrl-C, the same command continues.
     """
     quiet()
+    import numpy as np
+
     from curro.environments import resolve_environment
     from curro.evaluation.code_suites import with_heads
     from curro.evaluation.estimate_folder import EstimateFolder
@@ -256,7 +258,9 @@ def evaluate(
                 )
             cut = sum(table["truncated"].to_pylist()) / (len(task.prompts) * task.samples)
             correct_P = table["correct"].to_numpy()
-            results.append(Result(task.name, model, task.samples, correct_P, cut, task.groups))
+            scored_P = table["scored"].to_numpy()
+            rewards_P = np.nan_to_num(table["mean"].to_numpy(zero_copy_only=False)) * scored_P / task.samples
+            results.append(Result(task.name, model, task.samples, correct_P, rewards_P, cut, task.groups))
     found = sheets(results, ks, {task.name: task.not_asked for task in tasks})
     for sheet in found:
         console.print(sheet.render())

@@ -133,7 +133,7 @@ def read_hub(name: str, dataset: datasets.Dataset) -> Rows:
 
 
 def load(name: str, config: str | None, split: str) -> datasets.Dataset:
-    """One split; one file, where the configuration is the name of a `.jsonl` file there.
+    """One split; of single files where the configuration names or matches `.jsonl` files there.
 
     Loading scripts are never run.
 
@@ -158,7 +158,7 @@ def load(name: str, config: str | None, split: str) -> datasets.Dataset:
         ) from error
 
 
-_HUB_ID = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(:(?P<config>[\w.-]+))?")
+_HUB_ID = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(:(?P<config>[\w.*-]+))?")
 
 
 def load_prompts(

@@ -29,18 +29,51 @@ _LARGEST_TESTS = 1 << 30
 def human_eval(row: Row) -> Row:
     """Chen et al. (2021): the head of a function, to be completed, and a function `check` of the tests.
 
-    The head also stands before the program: it has imports and functions that the tests call.
+    The head also stands before the program: it has imports and functions that the tests call. Each assert of
+    `check` is a test of its own, so that the share of them that pass can be told.
     """
     problem = f"Complete this Python function. Write the whole function.\n\n```python\n{row['prompt']}```"
-    tests = [f"{row['test']}\n\ncheck({row['entry_point']})"]
-    return {"problem": problem, "tests": tests, "fn_name": row["entry_point"], "before": row["prompt"]}
+    function = row["entry_point"]
+    setup, tests = _checks(row["test"], function)
+    read = {"problem": problem, "tests": tests, "setup": setup, "fn_name": function}
+    return {**read, "before": row["prompt"]}
+
+
+def _checks(source: str, function: str) -> tuple[str, list[str]]:
+    """What stands around the function `check(candidate)`, and its body as tests, one for each assert.
+
+    A statement without an assert stands before the next one with it; a loop with asserts is one test, and an
+    assert of a constant is none.
+    """
+    module = ast.parse(source)
+    check = next(
+        (node for node in module.body if isinstance(node, ast.FunctionDef) and node.name == "check"), None
+    )
+    whole = "", [f"{source}\n\ncheck({function})"]
+    if check is None or any(isinstance(node, ast.Return | ast.Yield) for node in ast.walk(check)):
+        return whole
+    tests: list[str] = []
+    waiting: list[str] = []
+    for statement in check.body:
+        asserts = [node for node in ast.walk(statement) if isinstance(node, ast.Assert)]
+        if asserts and all(isinstance(node.test, ast.Constant) and node.test.value for node in asserts):
+            continue
+        waiting.append(ast.unparse(statement))
+        if asserts:
+            tests.append("\n".join(waiting))
+            waiting = []
+    around = [ast.unparse(node) for node in module.body if node is not check]
+    setup = "\n".join([*around, f"{check.args.args[0].arg} = {function}"])
+    return (setup, tests) if tests else whole
 
 
 def mbpp(row: Row) -> Row:
-    """Austin et al. (2021), the sanitised version: a task in words, and asserts that the prompt shows."""
+    """Austin et al. (2021), sanitised or whole: a task in words, and asserts that the prompt shows."""
     asserts = list(row["test_list"])
-    problem = f"{row['prompt']}\n\nYour Python code should pass these tests:\n\n" + "\n".join(asserts)
-    return {"problem": problem, "tests": asserts, "setup": "\n".join(row.get("test_imports") or ())}
+    task = row["prompt"] if "prompt" in row else row["text"]
+    problem = f"{task}\n\nYour Python code should pass these tests:\n\n" + "\n".join(asserts)
+    setup = [*(row.get("test_imports") or ()), row.get("test_setup_code") or ""]
+    return {"problem": problem, "tests": asserts, "setup": "\n".join(setup).strip()}
 
 
 def live_code_bench(row: Row) -> Row:

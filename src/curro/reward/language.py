@@ -52,7 +52,9 @@ class Language:
     Args:
         target: an ISO 639-1 code ("en"); by default the language that the detector finds in the prompt.
         by: "detector", or "characters" for the paper's count: the share of characters that are letters of
-            the Latin alphabet, digits, symbols or white space, which takes English as the target.
+            the Latin alphabet, digits, symbols or white space, which takes English as the target. Letters
+            of mathematics are symbols: those of the mathematical alphabets (double-struck and the like), and
+            Greek ones in formulas or where no more than two stand together (θ, Δα).
     """
 
     target: str | None = None
@@ -110,9 +112,19 @@ def _script(letter: str) -> str:
     return _EAST_ASIAN if name in ("HIRAGANA", "KATAKANA", "CJK") else name
 
 
+_GREEK = re.compile(r"[\u0370-\u03ff]+")
+_ALPHABETS = ("MATHEMATICAL", "DOUBLE-STRUCK", "SCRIPT", "BLACK-LETTER")
+"""What the names of letters begin with that are symbols."""
+
+
 def _latin_share(text: str) -> float:
-    kept = sum(not c.isalpha() or _script(c) == "LATIN" for c in text)
-    return kept / len(text) if text else 1.0
+    if not text:
+        return 1.0
+    text = text[:_LONGEST]
+    prose = _NO_PROSE.sub(lambda formula: _GREEK.sub(" ", formula[0]), text)
+    prose = _GREEK.sub(lambda word: word[0] if len(word[0]) > 2 else " ", prose)
+    foreign = sum(c.isalpha() and _script(c) not in ("LATIN", *_ALPHABETS) for c in prose)
+    return 1 - foreign / len(text)
 
 
 def _prose(text: str) -> str:

@@ -17,7 +17,7 @@ from curro.reward.reward import Row, Score
 _LONGEST_ANSWER = 1000
 
 
-def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+def verify(completions: Sequence[str], rows: Sequence[Row], *, boxed: bool = False) -> list[Score]:
     r"""1.0 where the answers are equal, 0.0 where not, None where the row has no answer or the time was over.
 
     The completion's answer is its last `\boxed{}`, else what follows its last `####`, else the final
@@ -25,12 +25,18 @@ def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
     wrong. The row's answer may be a bare expression, LaTeX between dollars, or a worked solution that ends in
     a box or after `####`.
 
+    Args:
+        boxed: only an answer in a box counts; a completion without one is wrong.
+
     Raises:
         RewardError: math-verify is not installed.
     """
     jobs: list[tuple[str, str] | None] = []
     scores: list[Score] = []
     for completion, row in zip(completions, rows, strict=True):
+        if boxed and row["answer"] is not None:
+            content = last_boxed(completion)
+            completion = "" if content is None else f"\\boxed{{{content}}}"
         known, job = _without_asking(completion, row["answer"])
         scores.append(known)
         jobs.append(job)

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from curro.data.prompt_set import PromptSet
@@ -19,7 +20,7 @@ from curro.reward import text as exact_reward
 from curro.reward.code import Code
 from curro.reward.language import Language
 from curro.reward.reward import Reward, Row, Score
-from curro.reward.text import Cosine, Format, Overlong, Repetition
+from curro.reward.text import Cosine, Format, Overlong, Repetition, closed_thought
 from curro.text import did_you_mean
 from curro.workers.pool import WorkerLimits
 
@@ -39,12 +40,16 @@ class Builtin:
     needs: str = ""
 
 
-def _cosine(limit: int, of: str = "math", **values: float) -> Cosine:
+def _cosine(limit: int, of: str = "math", **values: Any) -> Cosine:
     if of not in _CORRECT:
         raise ConfigError(
             f"cosine: of is one of {', '.join(_CORRECT)}, not {of!r}{did_you_mean(str(of), _CORRECT)}"
         )
     return Cosine(_CORRECT[of], limit, **values)
+
+
+def _math(boxed: bool = False) -> Verify:
+    return partial(math_reward.verify, boxed=boxed)
 
 
 def _without_options(verify: Verify) -> Callable[[], Verify]:
@@ -54,12 +59,13 @@ def _without_options(verify: Verify) -> Callable[[], Verify]:
 _CORRECT: dict[str, Verify] = {"math": math_reward.verify, "exact": exact_reward.verify}
 
 BUILTIN: dict[str, Builtin] = {
-    "math": Builtin(_without_options(math_reward.verify), "answer"),
+    "math": Builtin(_math, "answer"),
     "exact": Builtin(_without_options(exact_reward.verify), "answer"),
     "reasoning-gym": Builtin(_without_options(reasoning_gym.verify), "metadata"),
     "code": Builtin(Code, "tests"),
     "function-calls": Builtin(_without_options(function_calls.verify), "answer"),
     "format": Builtin(Format),
+    "closed-thought": Builtin(_without_options(closed_thought)),
     "language": Builtin(Language),
     "cosine": Builtin(_cosine, "answer"),
     "overlong": Builtin(Overlong),

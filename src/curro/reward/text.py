@@ -72,6 +72,14 @@ class Format:
         )
 
 
+_CLOSED = "\n</think>\n"
+
+
+def closed_thought(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+    """1.0 where a line of `</think>` alone stands exactly once, else 0.0: PSPO's authors' format reward."""
+    return [float(text.count(_CLOSED) == 1) for text in completions]
+
+
 @dataclass(frozen=True)
 class Repetition:
     """Minus the share of n-grams of words that stood in the completion before.
@@ -115,11 +123,12 @@ class Cosine:
 
         r = longest + (shortest - longest) (1 + cos(pi min(t, limit) / limit)) / 2
 
-    for a completion of t tokens, with the two ends for right or for wrong completions.
+    for a completion of length t, with the two ends for right or for wrong completions.
 
     Args:
         verify: tells right (1) from wrong.
-        limit: the length in tokens at which the schedule ends; longer completions get the same.
+        limit: the length at which the schedule ends; longer completions get the same.
+        by: what lengths are counted in: "tokens", or "characters", as PSPO's authors do.
         right_shortest, right_longest, wrong_shortest, wrong_longest: the reward at length 0 and at `limit`.
     """
 
@@ -129,28 +138,34 @@ class Cosine:
     right_longest: float = 0.5
     wrong_shortest: float = -1.0
     wrong_longest: float = -0.5
+    by: str = "tokens"
 
     def __post_init__(self) -> None:
+        if self.by not in ("tokens", "characters"):
+            raise ConfigError(f"cosine: by is tokens or characters, not {self.by!r}")
         if self.limit < 1:
-            raise ConfigError(f"cosine: limit is a number of tokens from 1, not {self.limit}")
+            raise ConfigError(f"cosine: limit is a number of {self.by} from 1, not {self.limit}")
 
     def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
         """The scaled scores; None where the verifier gives none.
 
         Raises:
-            RewardError: a row does not say how many tokens its completion has.
+            RewardError: lengths are counted in tokens, and a row does not say how many its completion has.
         """
         scores = self.verify(completions, rows)
         return [
-            None if score is None else self._scaled(score >= COMPLETE, token_count("cosine", row))
-            for score, row in zip(scores, rows, strict=True)
+            None if score is None else self._scaled(score >= COMPLETE, self._length(text, row))
+            for score, text, row in zip(scores, completions, rows, strict=True)
         ]
 
-    def _scaled(self, right: bool, tokens: int) -> float:
+    def _length(self, text: str, row: Row) -> int:
+        return len(text) if self.by == "characters" else token_count("cosine", row)
+
+    def _scaled(self, right: bool, length: int) -> float:
         shortest, longest = (
             (self.right_shortest, self.right_longest) if right else (self.wrong_shortest, self.wrong_longest)
         )
-        progress = min(tokens, self.limit) / self.limit
+        progress = min(length, self.limit) / self.limit
         return longest + (shortest - longest) * (1 + math.cos(math.pi * progress)) / 2
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from curro.data.prompt_set import PromptSet
 from curro.errors import ConfigError
-from curro.evaluation.results import wilson
+from curro.evaluation.results import interval_over_problems
 from curro.evaluation.sampling import beside_training, sampled_rewards
 from curro.reward import Reward
 from curro.rollout.engines.engine import SamplingSettings
@@ -49,7 +49,7 @@ class Room:
 
     def describe(self) -> list[str]:
         """Sentences for the terminal."""
-        (low, high), gain = wilson(self.after, SAMPLES), float(self.after.mean() - self.before.mean())
+        (low, high), gain = interval_over_problems(self.after, SAMPLES), float(self.after.mean() - self.before.mean())
         found = (
             f"room {gain:+.3f}: pass@1 {self.before.mean():.3f} before and {self.after.mean():.3f} "
             f"({low:.3f} to {high:.3f}) after {self.answers:,} answers of {self.prompts} prompts, on "

@@ -62,9 +62,53 @@ def test_human_eval(tmp_path):
     row, found = scores(
         tmp_path, "HumanEval", HUMAN_EVAL, whole, alone, whole.replace("sum", "max"), "total = 3"
     )
+    # the sum and the maximum of doubles agree on none of two asserts: max([]) raises
     assert found == [1.0, 1.0, 0.0, 0.0], "imports and functions of the head need not be repeated"
     assert "def total(values: List[int])" in row["prompt"][0]["content"]
     assert "check" not in row["prompt"][0]["content"]
+
+
+def test_each_assert_of_human_eval_s_check_is_a_test(tmp_path):
+    check = """
+METADATA = {"author": "jt"}
+
+def helper(x):
+    return 2 * x
+
+def check(candidate):
+    assert True, "printed if this fails"
+    expected = helper(3)
+    assert candidate([1, 2]) == expected, "first"
+    assert candidate([]) == 0
+    for i in range(3):
+        assert candidate([i]) == helper(i)
+    assert helper(candidate([1])) == 4
+"""
+    row, found = scores(
+        tmp_path,
+        "HumanEval",
+        HUMAN_EVAL | {"test": check},
+        HUMAN_EVAL["prompt"] + HUMAN_EVAL["canonical_solution"],
+        "def total(values): return 6 if len(values) == 2 else 0",  # the first two of four
+        "def total(values): return 2 * max(values)",  # the last two
+        "def other(values): return 0",
+        "def helper(x): return 0\ndef total(values): return 0",  # the helper stays the tests' own
+    )
+    assert len(row["tests"]) == 4
+    assert found == [1.0, 0.5, 0.5, 0.0, 0.25]
+
+
+def test_a_check_that_returns_is_one_test(tmp_path):
+    check = "def check(candidate):\n    assert candidate([]) == 0\n    return\n"
+    row, found = scores(tmp_path, "HumanEval", HUMAN_EVAL | {"test": check}, "def total(values): return 0")
+    assert (len(row["tests"]), found) == (1, [1.0])
+
+
+def test_a_function_of_human_eval_that_is_named_as_python_s(tmp_path):
+    row = HUMAN_EVAL | {"entry_point": "sum", "prompt": "def sum(values):\n", "test": HUMAN_EVAL["test"]}
+    row["test"] = row["test"].replace("double(3)", "-3")
+    program = "def sum(values):\n    return -values[0] - values[1] if values else 0"
+    assert scores(tmp_path, "HumanEval", row, program, "x = 1")[1] == [1.0, 0.0]
 
 
 def test_human_eval_comes_from_its_package_where_that_is_installed(tmp_path, monkeypatch):
@@ -78,10 +122,18 @@ def test_human_eval_comes_from_its_package_where_that_is_installed(tmp_path, mon
 
 
 def test_mbpp(tmp_path):
-    row, found = scores(tmp_path, "MBPP", MBPP, MBPP["code"], MBPP["code"].replace("sqrt(x)", "sqrt(x) + 1"))
-    assert found == [1.0, 0.0]
+    wrong, half = MBPP["code"].replace("sqrt(x)", "sqrt(x) + 1"), "def root(x): return 3"
+    row, found = scores(tmp_path, "MBPP", MBPP, MBPP["code"], wrong, half)
+    assert found == [1.0, 0.0, 0.5]
     assert row["prompt"][0]["content"].startswith("Write a function to find a square root.")
     assert "assert root(9) == 3" in row["prompt"][0]["content"]
+
+
+def test_the_whole_of_mbpp_has_other_columns(tmp_path):
+    row = {"text": "Write a function.", "test_list": ["assert f(N) == 2"], "test_setup_code": "N = 1"}
+    row, found = scores(tmp_path, "MBPP-full", row, "def f(x): return 2 * x", "def f(x): return x")
+    assert found == [1.0, 0.0]
+    assert row["prompt"][0]["content"].startswith("Write a function.")
 
 
 @pytest.mark.parametrize("pack", [json.dumps, packed])
