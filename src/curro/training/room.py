@@ -49,7 +49,8 @@ class Room:
 
     def describe(self) -> list[str]:
         """Sentences for the terminal."""
-        (low, high), gain = interval_over_problems(self.after, SAMPLES), float(self.after.mean() - self.before.mean())
+        low, high = interval_over_problems(self.after, SAMPLES)
+        gain = float(self.after.mean() - self.before.mean())
         found = (
             f"room {gain:+.3f}: pass@1 {self.before.mean():.3f} before and {self.after.mean():.3f} "
             f"({low:.3f} to {high:.3f}) after {self.answers:,} answers of {self.prompts} prompts, on "
