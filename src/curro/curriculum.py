@@ -19,7 +19,7 @@ from curro.allocation.budget_division import BudgetDivision
 from curro.configuration import SUM, build_part, check_configuration, check_names, describe_part, read_signal
 from curro.errors import CheckpointError, ConfigError, ExhaustedError
 from curro.groups import Feedback, Groups, outcome_parts, read_groups, without_scored
-from curro.meters import ShapingMeter, SignalMeter, SourceMeter
+from curro.meters import ShapingMeter, SignalMeter, SourceMeter, UniformMeter
 from curro.policy import Policy
 from curro.prompts import PromptTable
 from curro.selection.base import Outcome, Selection, checked
@@ -133,6 +133,7 @@ class Curriculum:
         self.signal = SignalMeter(self.table)
         self.sources = SourceMeter(self.table)
         self.shaping = ShapingMeter(self.table)
+        self.uniform = UniformMeter(self.table)
         self.has_advantage = advantage is not None
         self.advantage: Advantage = build_part("advantage", advantage or "group")
         self.advantage.bind(self.table)
@@ -234,10 +235,13 @@ class Curriculum:
         self._check_budget(n, rollouts)
         self.step = step
         choice = checked(self.selection.select(n, step), n, self.selection)
+        chosen, uniform_P = choice.prompts, self.selection.uniform_weights(choice)
         choice, rollouts_P = self.division.divide(choice, step, rollouts)
         tickets = self.ledger.open(
             choice.prompts, step, choice.weights, rollouts_P, repeats=self.selection.repeats
         )
+        if len(tickets) == len(chosen):
+            self.uniform.draw(tickets, uniform_P)
         return Draw(**vars(choice), tickets=tickets, rollouts=rollouts_P, step=step)
 
     def _read_request(self, n: Any, step: Any, rollouts: Any) -> tuple[int, int, int | None]:
@@ -314,11 +318,13 @@ class Curriculum:
         if len(lost):
             admitted_P[lost], seen = False, np.flatnonzero(judged.count)
             rows, outcome = rows[seen], outcome.take(seen)
+        settled = self.ledger.tickets[rows]
         self.ledger.settle(rows, observed=True)
         self.division.observe(outcome)
         auxiliary_samples = self.selection.observe(outcome)
         self.table.visit(outcome.prompts, outcome.steps, outcome.mean, outcome.variance)
         self.signal.observe(outcome.variance)
+        self.uniform.observe(settled, outcome.variance)
         self.sources.observe(outcome.prompts, outcome.mean, outcome.variance)
         if len(lost):
             self.drop(feedback.tickets[lost])
@@ -410,6 +416,7 @@ class Curriculum:
         """
         rows = self.ledger.find(tickets)
         prompts = self.ledger.prompts[rows]
+        self.uniform.drop(self.ledger.tickets[rows])
         self.ledger.settle(rows, observed=False)
         self.selection.release(prompts)
 
@@ -424,6 +431,7 @@ class Curriculum:
             "in_flight": float(len(self.ledger)),
             **self.table.metrics(),
             **self.signal.metrics(),
+            **self.uniform.metrics(self.signal.metrics()["signal/mean_square_advantage"]),
             **self.sources.metrics(),
             **self.selection.metrics(),
         }
@@ -437,6 +445,7 @@ class Curriculum:
             "fingerprint": self.table.fingerprint,
             "step": self.step,
             "signal": self.signal.state_dict(),
+            "uniform": self.uniform.state_dict(),
             "admitted": self.admitted,
             "signal_parts": list(self.signal_parts),
             "rng": self.rng.bit_generator.state,
@@ -508,6 +517,8 @@ class Curriculum:
             self.signal_parts = tuple(parts)
         self.step, self.admitted = state["step"], state["admitted"]
         self.signal.load_state_dict(state["signal"])
+        if "uniform" in state:  # not in checkpoints of version 0.2
+            self.uniform.load_state_dict(state["uniform"])
         self.rng.bit_generator.state = state["rng"]
         self.selection.load_state_dict(state["selection"])
         self.division.load_state_dict(state["beliefs"])

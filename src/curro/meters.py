@@ -17,11 +17,10 @@ _RATE = 1 / 256
 
 
 class SignalMeter:
-    """The advantages' mean square, A = r - mean r, of recent groups against what uniform sampling would see.
+    """The advantages' mean square, A = r - mean r, of recent groups.
 
-    "Prioritized Replay for RL Post-training", section 4.3: gradients grow with it, so a learning rate
-    tuned for uniform sampling may have to come down. Uniform's is the mean over all prompts seen so far of
-    the variance at their latest visit.
+    "Prioritized Replay for RL Post-training", section 4.3: gradients grow with it, so a learning rate tuned
+    for uniform sampling may have to come down. `UniformMeter` has what uniform sampling would see.
     """
 
     def __init__(self, table: PromptTable) -> None:
@@ -38,13 +37,8 @@ class SignalMeter:
         self.groups += len(variance_P)
 
     def metrics(self) -> dict[str, float]:
-        uniform = self.table.census()[-1]
         recent = self.average / (1 - (1 - _RATE) ** self.groups) if self.groups else np.nan
-        return {
-            "signal/mean_square_advantage": recent,
-            "signal/uniform": uniform,
-            "signal/ratio": recent / uniform if uniform > 0 else np.nan,
-        }
+        return {"signal/mean_square_advantage": recent}
 
     def state_dict(self) -> dict[str, Any]:
         return {"average": self.average, "groups": self.groups}
@@ -53,6 +47,87 @@ class SignalMeter:
         is_mean_square = 0 <= state["average"] < np.inf and state["groups"] >= 0
         check_state(is_mean_square, "signal", "is not a mean square of a number of groups")
         self.average, self.groups = state["average"], state["groups"]
+
+
+UNIFORM_WINDOW = 1024
+"""Groups that the estimate for uniform sampling looks at: the latest."""
+
+UNIFORM_LEAST = 32
+"""The effective number of groups from which on there is an estimate."""
+
+
+class UniformMeter:
+    """What uniform sampling would find, estimated from groups whose chance of being drawn is known.
+
+    Prompts that the method chose for their promise say nothing of the others. So a group counts by the weight
+    that `Selection.uniform_weights` gave it when it was drawn, which is in proportion to one over its
+    probability, and a group without a weight does not count. With weights w of the latest groups and their
+    variances v, the estimate is sum(w v) / sum(w), and that of the share of groups with a signal likewise.
+    The effective number of groups is n = sum(w)^2 / sum(w^2). With n below 32 there is no estimate. The
+    interval of the share is that of Agresti and Coull (1998) at 95%, of n groups.
+    """
+
+    def __init__(self, table: PromptTable) -> None:
+        self.table = table
+        self._weights: dict[int, float] = {}
+        self._latest = np.empty((2, 0))
+
+    def draw(self, tickets_P: np.ndarray, weights_P: np.ndarray) -> None:
+        """Note the weights with which groups will count; NaN for none."""
+        pairs = zip(tickets_P.tolist(), weights_P.tolist(), strict=True)
+        self._weights.update((ticket, weight) for ticket, weight in pairs if weight > 0)
+
+    def observe(self, tickets_P: np.ndarray, variance_P: np.ndarray) -> None:
+        """Take in finished groups."""
+        weights_P = [self._weights.pop(ticket, np.nan) for ticket in tickets_P.tolist()]
+        self._latest = np.concatenate([self._latest, [weights_P, variance_P]], axis=1)[:, -UNIFORM_WINDOW:]
+
+    def drop(self, tickets_P: np.ndarray) -> None:
+        """Forget groups that were dropped."""
+        for ticket in tickets_P.tolist():
+            self._weights.pop(ticket, None)
+
+    def metrics(self, recent: float) -> dict[str, float]:
+        """The estimates; NaN where too little is known.
+
+        Args:
+            recent: the mean square advantage of recent groups, of whatever prompts.
+        """
+        weight_K, variance_K = self._latest[:, ~np.isnan(self._latest[0])]
+        total, squares = weight_K.sum(), np.square(weight_K).sum()
+        count = total**2 / squares if squares else 0.0
+        variance = share = low = high = np.nan
+        if count >= UNIFORM_LEAST:
+            variance = float(weight_K @ variance_K / total)
+            share = float(weight_K @ ~self.table.is_flat(variance_K) / total)
+            centre = (count * share + 2) / (count + 4)
+            margin = 2 * np.sqrt(centre * (1 - centre) / (count + 4))
+            low, high = max(centre - margin, 0.0), min(centre + margin, 1.0)
+        return {
+            "signal/uniform": variance,
+            "signal/ratio": recent / variance if variance > 0 else np.nan,
+            "signal/uniform_share": share,
+            "signal/uniform_share_low": low,
+            "signal/uniform_share_high": high,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        tickets = np.array(sorted(self._weights), np.int64)
+        return {
+            "tickets": tickets,
+            "weights": np.array([self._weights[ticket] for ticket in tickets.tolist()], np.float64),
+            "latest": self._latest.copy(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        tickets, weights, latest = state["tickets"], state["weights"], state["latest"]
+        check_state(
+            weights.shape == tickets.shape and (weights > 0).all(), "uniform/weights", "are not weights"
+        )
+        is_window = len(latest) == 2 and latest.shape[1] <= UNIFORM_WINDOW
+        check_state(is_window and not (latest <= -1).any(), "uniform/latest", "is not of groups")
+        self._weights = dict(zip(tickets.tolist(), weights.tolist(), strict=True))
+        self._latest = latest.copy()
 
 
 WINDOW = 512

@@ -94,30 +94,37 @@ def test_gradients_are_larger_than_uniform_sampling_s(tmp_path):
     assert "learning-rate" not in found(history_of(tmp_path / "b", MIXED, metrics={"signal/ratio": 2.0}))
 
 
-def two_visits():
-    """512 prompts of which a quarter has a signal; then those are drawn again and again."""
-    rates = [0.5 if i % 4 == 0 else 0.0 for i in range(512)] + [0.5] * 256
-    return rates, [*range(512), *(4 * (i % 128) for i in range(256))]
+QUARTER = {"signal/uniform_share": 0.25, "signal/uniform_share_low": 0.2, "signal/uniform_share_high": 0.3}
+"""What is known of uniform sampling, as the curriculum's metrics have it."""
 
 
 def test_a_step_is_larger_than_the_signal_needs(tmp_path):
-    rates, prompts = two_visits()
-    config = {"settings": {"prompts_per_step": 8}}
-    one = found(history_of(tmp_path / "run", rates, config=config, prompt=prompts))["large-step"]
-    # uniform sampling: 128 of 512 have a signal; here all of the last 256 groups
+    rates, config = [0.5] * 256, {"settings": {"prompts_per_step": 8}}
+    one = found(history_of(tmp_path / "run", rates, config=config, metrics=QUARTER))["large-step"]
+    # a quarter of uniform sampling's groups have a signal; here all of the last 256
     assert one.problem == "A step of 8 prompts has 4.0 times uniform sampling's signal."
     assert one.advice.startswith("Try --prompts-per-step 2 at")
+    assert "large-step" not in found(history_of(tmp_path / "unknown", rates, config=config))
     config = {"settings": {"prompts_per_step": 2}}
-    assert "large-step" not in found(history_of(tmp_path / "b", rates, config=config, prompt=prompts))
+    assert "large-step" not in found(history_of(tmp_path / "b", rates, config=config, metrics=QUARTER))
 
 
 def test_the_verdict(tmp_path):
-    rates, prompts = two_visits()
-    works = verdict(history_of(tmp_path / "works", rates, prompt=prompts))
+    works = verdict(history_of(tmp_path / "works", [0.5] * 256, metrics=QUARTER))
     assert works.word == "works"
-    assert "4.0 times as often as uniform sampling would: 100% of the last 256 groups" in works.sentence
-    flat = [1 - rate * 2 for rate in rates[512:]]
-    assert verdict(history_of(tmp_path / "level", rates[:512])).word == "level"
-    behind = [*rates[:512], *flat]
-    drawn = [*range(512), *(4 * (i % 2) + 1 for i in range(256))]
-    assert verdict(history_of(tmp_path / "behind", behind, prompt=drawn)).word == "behind"
+    assert works.sentence.endswith(
+        "4.0 times as often as uniform sampling would: 100% of the last 256 groups had a signal, "
+        "against an estimated 25% (20% to 30%)."
+    )
+    level = [0.5, 0.0, 0.0, 1.0] * 64
+    assert verdict(history_of(tmp_path / "level", level, metrics=QUARTER)).word == "level"
+    behind = [0.5, *[0.0] * 15] * 16
+    assert verdict(history_of(tmp_path / "behind", behind, metrics=QUARTER)).word == "behind"
+
+
+def test_the_verdict_where_nothing_is_known_of_uniform_sampling(tmp_path):
+    unknown = verdict(history_of(tmp_path / "run", [0.5] * 256))
+    assert unknown.word == "unknown"
+    assert unknown.sentence.startswith(
+        "100% of the last 256 groups had a signal. What uniform sampling would find is not known"
+    )

@@ -46,9 +46,7 @@ def test_outcomes_are_shares_of_each_step(history):
 def test_waste_and_what_uniform_sampling_would_have_wasted(history):
     found = by_name(figures.without_gradient(history))
     assert found["this curriculum"] == [4, 8, 12, 12]
-    # of the prompts seen, without a signal by their latest groups: 1 of 2, 2 of 3, 3 of 4, 2 of 4
-    uniform = np.cumsum([8 * 1 / 2, 4 * 2 / 3, 8 * 3 / 4, 4 * 2 / 4])
-    np.testing.assert_allclose(found["uniform sampling, estimated"], uniform)
+    assert set(found) == {"this curriculum"}  # nothing is known of uniform sampling
     assert by_name(figures.tokens_without_gradient(history))["this curriculum"] == [100, 200, 300, 300]
 
 
@@ -94,3 +92,19 @@ def test_a_streak_counts_up_and_starts_again(happened):
         count = count + 1 if one else 0
         expected.append(count)
     assert by_source.streaks(np.array(happened, bool)).tolist() == expected
+
+
+def test_waste_beside_the_estimate_for_uniform_sampling(tmp_path):
+    run = RunFolder.create(tmp_path / "run", {"settings": {"rollouts_per_prompt": 4}})
+    for step, share in ((1, None), (2, 0.5), (3, 0.25)):
+        estimate = {} if share is None else {"signal/uniform_share": share}
+        run.append_metrics({"step": step, "rollouts": 8 * step, "seconds": 1.0, **estimate})
+    run.append_groups(
+        {"step": step, "prompt": step, "key": "k", "reason": 5, "mean": 0.5, "variance": 0.25,
+         "admitted": True, "rollouts": 4}
+        for step in (1, 2, 3)
+    )  # fmt: skip
+    found = by_name(figures.without_gradient(read_history(run)))
+    assert found["this curriculum"] == [0, 0, 0]
+    # before the first estimate, that one
+    np.testing.assert_allclose(found["uniform sampling, estimated"], np.cumsum([4 * 0.5, 4 * 0.5, 4 * 0.75]))

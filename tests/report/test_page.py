@@ -28,13 +28,15 @@ ALWAYS = [
     "Moves and flips",
     "Why prompts were chosen",
     "Staleness",
-    "Mean square of the advantages, uniform = 1",
 ]
+RATIO = "Mean square of the advantages, uniform = 1"
+"""Of methods that draw some prompts with a known probability."""
 OWN = {
     "published": ["Pools"],
-    "default": ["Half-life of the evidence"],
-    "uniform": [],
+    "default": ["Half-life of the evidence", RATIO],
+    "uniform": [RATIO],
     "predicting": [
+        RATIO,
         "Half-life of the evidence",
         "Calibration of the predictions",
         "Rank correlation of predicted and realised",

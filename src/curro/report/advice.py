@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from curro.prediction.quality import rank_correlation
-from curro.report.figures import uniform_signal
 from curro.report.prediction import predictions_of
 from curro.runs.reader import LEARNABLE, SOLVED, UNSOLVED, History
 
@@ -54,7 +53,8 @@ class Assessment:
     """Whether the curriculum works, at a glance.
 
     Attributes:
-        word: "works", "level" with uniform sampling, "behind" it, or "early": too early to say.
+        word: "works", "level" with uniform sampling, "behind" it, "early": too early to say, or "unknown":
+            nothing is known of uniform sampling.
         sentence: why.
     """
 
@@ -72,11 +72,16 @@ def verdict(history: History) -> Assessment:
     recent = _recent(history)
     if recent is None:
         return Assessment("early", f"Too early to say: {len(history.groups.prompt)} groups are finished.")
-    share, uniform = _signal(history, recent)
-    evidence = (
-        f"{share:.0%} of the last {len(recent)} groups had a signal, against an estimated {uniform:.0%}."
-    )
-    deviation = 2 * (share * (1 - share) / len(recent)) ** 0.5
+    share, (uniform, low, high) = _signal_share(history, recent), _uniform_share(history)
+    evidence = f"{share:.0%} of the last {len(recent)} groups had a signal"
+    if uniform != uniform:
+        return Assessment(
+            "unknown",
+            f"{evidence}. What uniform sampling would find is not known: too few prompts were drawn with a "
+            "known probability. The option exploration of many methods changes that.",
+        )
+    evidence += f", against an estimated {uniform:.0%} ({low:.0%} to {high:.0%})."
+    deviation = (4 * share * (1 - share) / len(recent) + ((high - low) / 2) ** 2) ** 0.5
     if share > max(uniform + deviation, 1.1 * uniform):
         often = f", {share / uniform:.1f} times as often as uniform sampling would" if uniform > 0 else ""
         return Assessment("works", f"The curriculum finds what teaches{often}: {evidence}")
@@ -208,7 +213,9 @@ def large_step(history: History) -> Advice | None:
     prompts = history.config.get("settings", {}).get("prompts_per_step")
     if recent is None or not prompts:
         return None
-    share, uniform = _signal(history, recent)
+    share, uniform = _signal_share(history, recent), _uniform_share(history)[0]
+    if uniform != uniform:
+        return None
     enough = max(round(prompts * uniform / share), 2) if share else prompts
     if share < STRONGER * uniform or not uniform or enough >= prompts:
         return None
@@ -236,11 +243,16 @@ def _recent(history: History) -> np.ndarray | None:
     return None if count < LEAST else np.arange(max(count - RECENT, 0), count)
 
 
-def _signal(history: History, recent: np.ndarray) -> tuple[float, float]:
-    """The share of recent groups with a signal, and an estimate of uniform sampling's now."""
-    groups = history.groups
-    uniform = uniform_signal(groups, np.zeros(len(groups.prompt), np.int64), 1)
-    return float((groups.state[recent] == LEARNABLE).mean()), float(uniform[0])
+def _signal_share(history: History, recent: np.ndarray) -> float:
+    """The share of recent groups with a signal."""
+    return float((history.groups.state[recent] == LEARNABLE).mean())
+
+
+def _uniform_share(history: History) -> tuple[float, float, float]:
+    """The run's latest estimate of that share under uniform sampling, and its interval; NaN for none."""
+    names = ("signal/uniform_share", "signal/uniform_share_low", "signal/uniform_share_high")
+    share, low, high = (history.last(name) for name in names)
+    return share, low, high
 
 
 @dataclass(frozen=True)

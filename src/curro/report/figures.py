@@ -248,16 +248,6 @@ def tokens_without_gradient(history: History) -> Chart | None:
     return _wasted(history, np.nan_to_num(tokens), "wasted-tokens", "Tokens without a gradient", "tokens")
 
 
-def uniform_signal(groups: GroupColumns, bins: np.ndarray, spans: int) -> np.ndarray:
-    """The share of groups with a signal that uniform sampling would have had, (spans,), as far as is known.
-
-    It is the share of the prompts seen so far whose latest group had one.
-    """
-    is_learnable = (groups.state == LEARNABLE).astype(np.int64)
-    count = latest_by_span(groups, bins, is_learnable, 2, spans)
-    return count[:, 1] / np.maximum(count.sum(axis=1), 1)
-
-
 def coverage(history: History) -> Chart | None:
     """The share of the data set that was rolled out at least once, and at least twice."""
     groups = history.groups
@@ -345,16 +335,15 @@ def _wasted(history: History, sizes: np.ndarray, name: str, title: str, what: st
     edges, bins = time_bins(groups.step, 300)
     spent = np.bincount(bins, sizes, len(edges) - 1)
     flat = np.bincount(bins, np.where(groups.state == LEARNABLE, 0, sizes), len(edges) - 1)
-    uniform = np.cumsum(spent * (1 - uniform_signal(groups, bins, len(edges) - 1)))
     x, wasted = edges[1:] - 0.5, np.cumsum(flat)
-    series = [
-        Series("this curriculum", wasted, x, 1),
-        Series("uniform sampling, estimated", uniform, x, GREY, "rule"),
-    ]
-    caption = (
-        f"{wasted[-1] / max(spent.sum(), 1):.0%} of all {what} so far. The estimate for uniform sampling "
-        "goes by the latest group of every prompt seen."
-    )
+    series = [Series("this curriculum", wasted, x, 1)]
+    caption = f"{wasted[-1] / max(spent.sum(), 1):.0%} of all {what} so far."
+    at, share = history.series("signal/uniform_share")
+    if len(at):
+        # before the first estimate, that one
+        uniform = spent * (1 - share[np.maximum(np.searchsorted(at, x, side="right") - 1, 0)])
+        series.append(Series("uniform sampling, estimated", np.cumsum(uniform), x, GREY, "rule"))
+        caption += " Uniform sampling is estimated from groups drawn with a known probability."
     return Chart(name, title, "lines", series, STEP, caption=caption, y_range=(0, None))
 
 

@@ -131,6 +131,16 @@ class Selection:
         """Choose n distinct prompts that are not in flight; at least n are free when this is called."""
         raise NotImplementedError
 
+    def uniform_weights(self, choice: Choice) -> np.ndarray:
+        """How much the groups of this choice, the latest, say of prompts drawn uniformly, float64 (P,).
+
+        Weights in proportion to one over the probability with which a prompt is drawn, on a scale that stays,
+        so that weighted means of outcomes estimate those of uniform sampling; NaN for a group that says
+        nothing of others. All are NaN where some prompts cannot be drawn, or where nothing is known of the
+        probabilities.
+        """
+        return np.full(len(choice.prompts), np.nan)
+
     def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
         """Successes and failures (P,), above 0, of the Beta distribution of each prompt's success rate.
 

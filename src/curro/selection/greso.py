@@ -67,6 +67,9 @@ class Greso(Uniform):
                 self._shuffle()
         return Choice.of(taken, Reason.by_visits(self.table["visits"][taken]))
 
+    def uniform_weights(self, choice: Choice) -> np.ndarray:
+        return 1 / self._chance(choice.prompts)
+
     def _chance(self, prompts: np.ndarray) -> np.ndarray:
         """The probability (P,) of not being skipped."""
         keep_P = self.keep_2[self.solved_N[prompts].astype(np.int64)]

@@ -129,6 +129,21 @@ class Predicted(Selection):
             unmark(in_flight, kept[:count])
         return kept
 
+    def uniform_weights(self, choice: Choice) -> np.ndarray:
+        """With exploration, the best and the other candidates are strata of a uniform sample, the candidates.
+
+        Of m candidates for each prompt the best are the share (1 - e) / m, with e the exploration, and they
+        are the share 1 - e of the groups.
+        """
+        best, explored = 1 / self.candidates, np.nan
+        if self.candidates == 1:
+            explored = best
+        elif self.exploration:
+            explored = (1 - (1 - self.exploration) * best) / self.exploration
+        else:
+            best = np.nan
+        return np.where(choice.reasons == Reason.EXPLORATION, explored, best)
+
     def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
         return self.predictor.belief(prompts, step)
 

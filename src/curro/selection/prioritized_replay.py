@@ -108,6 +108,9 @@ class FadedReplay(Selection):
         reasons[explores & (chosen == proposed[:, -1])] = Reason.EXPLORATION
         return Choice.of(chosen, reasons)
 
+    def uniform_weights(self, choice: Choice) -> np.ndarray:
+        return np.where(choice.reasons == Reason.EXPLORATION, 1.0, np.nan)
+
     def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
         return self.posterior.belief(prompts, step)
 

@@ -108,6 +108,9 @@ class PrioritizedSampling(Selection):
         weights = self._weights(chance, step)
         return Choice(prompts, Reason.by_visits(self.table["visits"][prompts]), chance, weights)
 
+    def uniform_weights(self, choice: Choice) -> np.ndarray:
+        return 1 / (choice.probabilities * self.table.size)
+
     def _weights(self, chance: np.ndarray, step: int) -> np.ndarray:
         beta = self.beta
         if self.anneal_steps:

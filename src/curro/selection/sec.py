@@ -141,6 +141,9 @@ class SelfEvolvingCurriculum(Selection):
         prompts = self.order[self.start_C[category_P] + rank_P]
         return Choice.of(prompts, Reason.PRIORITY, probability_P)
 
+    def uniform_weights(self, choice: Choice) -> np.ndarray:
+        return 1 / (choice.probabilities * self.table.size)
+
     def _held(self, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of prompts in flight: counts (C,); ranks by category, with room for n more; starts (C,)."""
         busy = self.table.prompts_in_flight

@@ -52,6 +52,9 @@ class Uniform(Selection):
                 self._shuffle()
         return Choice.of(taken, Reason.UNIFORM, 1 / np.arange(free, free - n, -1))
 
+    def uniform_weights(self, choice: Choice) -> np.ndarray:
+        return np.ones(len(choice.prompts))
+
     def state_dict(self) -> dict[str, Any]:
         return {"seed": self.seed, "epoch": self.epoch, "position": self.position}
 
