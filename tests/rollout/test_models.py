@@ -1,10 +1,19 @@
-"""Models by name: the type of their weights, and names that are none."""
+"""Models by name and from GGUF files: read, used, saved as plain models."""
 
+from __future__ import annotations
+
+import asyncio
+
+import gguf
+import numpy as np
 import pytest
 import torch
+from tokenizers.pre_tokenizers import ByteLevel
+from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from curro import lab
 from curro.errors import ConfigError
+from curro.rollout.engines.local import LocalEngine
 from curro.rollout.engines.models import load_model
 
 
@@ -28,3 +37,111 @@ def test_a_small_step_is_kept_in_float32_and_lost_in_bfloat16():
 def test_a_name_that_is_none(tmp_path):
     with pytest.raises(ConfigError, match="a folder, a GGUF file, a hub id or lab:NAME is needed"):
         load_model(str(tmp_path / "none"))
+
+
+TOKENS = [*sorted(ByteLevel.alphabet()), "ab", "<|end|>"]
+NAMES = {
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+}
+
+
+def gguf_name(name: str) -> str:
+    for ours, theirs in (("model.embed_tokens", "token_embd"), ("model.norm", "output_norm")):
+        name = name.replace(ours, theirs)
+    for ours, theirs in NAMES.items():
+        name = name.replace(ours, theirs)
+    return name.replace("model.layers", "blk").replace("lm_head", "output")
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A model with random weights, and its file, with 8 bits a weight."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = Qwen2Config(
+        vocab_size=len(TOKENS),
+        **sizes,
+        num_key_value_heads=2,
+        max_position_embeddings=128,
+        initializer_range=0.2,
+        tie_word_embeddings=False,
+    )
+    model = Qwen2ForCausalLM(config).eval()
+    path = tmp_path_factory.mktemp("gguf") / "tiny.Q8_0.gguf"
+    writer = gguf.GGUFWriter(path, "qwen2")
+    writer.add_context_length(128)
+    writer.add_embedding_length(64)
+    writer.add_block_count(2)
+    writer.add_feed_forward_length(96)
+    writer.add_head_count(4)
+    writer.add_head_count_kv(2)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_freq_base(10_000.0)
+    writer.add_vocab_size(len(TOKENS))
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("qwen2")
+    writer.add_token_list(TOKENS)
+    writer.add_token_types([gguf.TokenType.NORMAL] * (len(TOKENS) - 1) + [gguf.TokenType.CONTROL])
+    writer.add_token_merges(["a b"])
+    writer.add_eos_token_id(len(TOKENS) - 1)
+    writer.add_bos_token_id(len(TOKENS) - 1)
+    for name, weights in model.state_dict().items():
+        values = weights.numpy()
+        if values.ndim == 2:
+            kind = gguf.GGMLQuantizationType.Q8_0
+            writer.add_tensor(gguf_name(name), gguf.quants.quantize(values, kind), raw_dtype=kind)
+        else:
+            writer.add_tensor(gguf_name(name), values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return model, path
+
+
+def test_a_file_gives_the_model_and_the_tokenizer(written):
+    model, path = written
+    loaded, tokenizer = load_model(str(path))
+    assert {p.dtype for p in loaded.parameters()} == {torch.float32}
+    for name, weights in model.state_dict().items():
+        found = loaded.state_dict()[name]
+        assert (found - weights).abs().max() <= weights.abs().max() / 127, name
+    assert tokenizer("ab!")["input_ids"] == [TOKENS.index("ab"), TOKENS.index("!")]
+    ids = torch.tensor([[1, 2, 3]])
+    with torch.inference_mode():
+        np.testing.assert_allclose(loaded(ids).logits, model(ids).logits, atol=0.3)
+
+
+def test_it_generates_and_is_saved_as_a_plain_model(written, tmp_path):
+    loaded, tokenizer = load_model(str(written[1]))
+
+    async def generated():
+        engine = LocalEngine(loaded, tokenizer, max_new_tokens=4)
+        try:
+            return await engine.generate("ab", 2)
+        finally:
+            await engine.close()
+
+    assert all(rollout.token_ids for rollout in asyncio.run(generated()))
+    loaded.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    again = load_model(str(tmp_path))[0]
+    assert getattr(again.config, "quantization_config", None) is None
+    for name, weights in loaded.state_dict().items():
+        assert torch.equal(again.state_dict()[name], weights), name
+
+
+def test_files_that_are_no_models(tmp_path):
+    with pytest.raises(ConfigError, match="there is no file"):
+        load_model(str(tmp_path / "none.gguf"))
+    (tmp_path / "odd.gguf").write_bytes(b"GGUF but not")
+    with pytest.raises(ConfigError, match=r"no model at .*odd.gguf"):
+        load_model(str(tmp_path / "odd.gguf"))

@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 from stand_in import HOOKS, Sample, Status, arguments, by_prompt, finish, generate, number
+from tests.hosts import same_draws
 
 from curro.errors import CheckpointError, ConfigError, FillError
 
@@ -216,3 +217,14 @@ def test_the_text_of_the_command_line_stands_for_its_parts(load, tmp_path):
 def test_what_cannot_work_is_refused(load, tmp_path, options, message):
     with pytest.raises(ConfigError, match=message.replace(".", r"\.")):
         source_of(arguments(tmp_path, **options), load)
+
+
+def test_same_draws_as_the_port(load, tmp_path):
+    args = arguments(
+        tmp_path, prompts=same_draws.PROMPTS, rollout_batch_size=same_draws.GROUPS,
+        over_sampling_batch_size=same_draws.GROUPS, n_samples_per_prompt=same_draws.SIZE,
+        curro={"selection": same_draws.SELECTION, "seed": same_draws.SEED},
+    )  # fmt: skip
+    source = load(args.data_source_path)(args)
+    steps = [generate(args, source, load, rewards=same_draws.reward)[1] for _ in range(same_draws.STEPS)]
+    assert steps == same_draws.expected()
