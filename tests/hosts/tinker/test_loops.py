@@ -14,6 +14,7 @@ from tinker_cookbook.rl.rollout_strategy import RetryOnFailure
 from tinker_cookbook.rl.rollouts import set_rollout_executor
 from tinker_cookbook.rl.train import AsyncConfig, StreamMinibatchConfig
 
+from curro.data.identity import DatasetRows
 from curro.errors import CheckpointError, ConfigError, ExhaustedError, FillError
 from curro.hosts.tinker import FilledGroups
 from curro.rollout.fill_settings import FillSettings
@@ -68,6 +69,19 @@ def test_a_group_of_different_problems_is_warned_of(monkeypatch, tmp_path):
     made.build = Mixed
     with pytest.warns(UserWarning, match=r"the rollouts of prompt \d+ begin with different observations"):
         run(monkeypatch, tmp_path, made, service)
+
+
+def test_a_curriculum_of_other_rows_is_refused(tmp_path):
+    rows = [{"prompt": f"p{number}", "answer": str(number)} for number in range(PROMPTS)]
+    made = dataset(tmp_path, a_curriculum(prompts=DatasetRows(rows)), rows=rows)
+    assert made.curriculum.table.key(3) == "3"
+    numbered = a_curriculum()
+    dataset(tmp_path, numbered, rows=rows)
+    assert numbered.table.fingerprint == DatasetRows(rows).fingerprint
+    with pytest.raises(ConfigError, match="in another order: their fingerprints begin with"):
+        dataset(tmp_path, a_curriculum(prompts=DatasetRows(rows)), rows=rows[::-1])
+    with pytest.raises(ConfigError, match=f"is over {PROMPTS} prompts, rows has {PROMPTS - 1}"):
+        dataset(tmp_path, a_curriculum(), rows=rows[1:])
 
 
 def test_the_curriculum_credits(monkeypatch, tmp_path):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tinker_cookbook.checkpoint_utils import load_checkpoints_file
 from tinker_cookbook.rl.rollouts import get_rollout_executor
 from tinker_cookbook.rl.types import EnvGroupBuilder, RLDataset
 
 from curro.curriculum import Curriculum
+from curro.data.identity import DatasetRows
 from curro.errors import CheckpointError, ConfigError, CurroError
 from curro.hosts.tinker.slots import BatchSlots, Build, CurriculumGroup, install_credit
 from curro.policy import refuse_policy
@@ -82,10 +84,13 @@ class CurriculumDataset(RLDataset):
         fill: what happens to a slot of the batch whose groups are all rejected when the limit is reached:
             "top-up" trains on the slot's most informative group, "finish" gives that group no advantages, and
             "error" ends the run.
+        rows: the rows that `build` makes environments of, with the columns `prompt` and `answer`. A
+            curriculum whose prompts are not these rows in this order is refused; one that was built from a
+            bare number takes over their keys. None: nothing is checked.
         run_folder: where groups and metrics are written to, for `curro watch`; None for nowhere.
 
     Raises:
-        ConfigError: the curriculum asks the policy.
+        ConfigError: the curriculum asks the policy, or is of other rows.
     """
 
     def __init__(
@@ -98,9 +103,12 @@ class CurriculumDataset(RLDataset):
         batches: int,
         log_path: str,
         fill: FillSettings = FillSettings(),  # noqa: B008 - frozen
+        rows: Sequence[Mapping[str, Any]] | None = None,
         run_folder: str | None = None,
     ) -> None:
         refuse_policy(curriculum.selection.needs_policy, "Tinker's loop")
+        if rows is not None:
+            curriculum.check_rows(DatasetRows(rows), "rows")
         self.curriculum, self.build, self.fill = curriculum, build, fill
         self.groups_per_batch, self.group_size, self.batches = groups_per_batch, group_size, batches
         self.saved = SavedCurricula(Path(log_path).expanduser())
