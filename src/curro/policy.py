@@ -82,8 +82,8 @@ def refuse_policy(needs_policy: bool, host: str) -> None:
     """
     if needs_policy:
         raise ConfigError(
-            f"this selection asks the policy, and {host} does not lend it: choose another one, or train with TRL "
-            "or verl"
+            f"this selection asks the policy, and {host} does not lend it: choose another one, or train with "
+            "TRL or verl"
         )
 
 
