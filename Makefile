@@ -16,6 +16,9 @@ WORKERS ?= 2
 
 PRETRAINED := runs/pretrained
 
+# half the time where the processor multiplies 16-bit numbers
+BFLOAT16 := $(if $(shell grep -s -m 1 -o -w -e avx512_bf16 -e amx_bf16 /proc/cpuinfo),--precision bfloat16)
+
 # what the port, the methods and the indexes are tested by; the plugin refuses an import of torch
 FAST := tests/admission tests/advantage tests/index tests/storage $(filter-out %/test_shares.py,$(wildcard tests/selection/test_*.py)) \
 	tests/test_curriculum.py tests/test_groups.py tests/test_port_order.py tests/test_prompts.py \
@@ -37,6 +40,7 @@ pretrained: .venv/train
 	$(BIN)/curro compare uniform frontier --data $(PRETRAINED)/chain_sum_hard.jsonl \
 		--eval-data $(PRETRAINED)/chain_sum_hard.held-out.jsonl --model $(PRETRAINED)/model --reward math \
 		--max-completion-length 6 --prompts-per-step 4 --rollouts 640 --learning-rate 1e-5 --seeds 1 \
+		$(BFLOAT16) \
 		--eval-prompts 60 --eval-every 10 --save-every 10 --out $(PRETRAINED)/runs
 
 fast: .venv/core
