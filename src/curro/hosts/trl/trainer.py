@@ -545,15 +545,15 @@ class CurriculumGRPOTrainer(GRPOTrainer):
                 with_entropy=compute_entropy,
             )
         if shared is not None:
-            found = (*shared, None)
+            computed = (*shared, None)
         else:
-            found = super()._get_per_token_logps_and_entropies(
+            computed = super()._get_per_token_logps_and_entropies(
                 model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy,
                 compute_aux_loss, **images,
             )  # fmt: skip
         if compute_entropy:  # of the loss
-            self._trained_log_probs = found[0].detach()
-        return found
+            self._trained_log_probs = computed[0].detach()
+        return computed
 
     def _log_ratio(self, inputs: Mapping[str, Any]) -> None:
         """Log the ratio of training's probabilities to sampling's before an update, as TRL with vLLM."""
