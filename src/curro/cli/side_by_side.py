@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.progress import Progress, TaskID
 
-from curro.cli.terminal import describe
+from curro.cli.terminal import describe, room_beside
 from curro.errors import ConfigError, CurroError, RunError
 from curro.runs.folder import RunFolder
 
@@ -82,7 +82,8 @@ class TrainingRun:
             line = folder.latest()
             if line:
                 total = folder.settings["rollouts"]
-                bar.update(self.task, completed=line["rollouts"], total=total, latest=describe(line))
+                latest = describe(line, room_beside(bar.console, self.title, total))
+                bar.update(self.task, completed=line["rollouts"], total=total, latest=latest)
 
     def last_words(self) -> str:
         """Why it failed, and where to read more."""

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from curro.cli.options import Config, given_values, with_settings
-from curro.cli.terminal import accuracy, describe, folder_name, plain_console, progress_bar, quiet
+from curro.cli.terminal import (
+    accuracy,
+    describe,
+    folder_name,
+    plain_console,
+    progress_bar,
+    quiet,
+    room_beside,
+)
 from curro.errors import ConfigError
 from curro.runs.folder import RunFolder
 from curro.text import printable
@@ -67,7 +75,8 @@ def train(
         task = bar.add_task("training", total=prepared.settings.rollouts, completed=reached, latest="")
 
         def on_step(line: dict[str, Any]) -> None:
-            bar.update(task, completed=line["rollouts"], latest=describe(line))
+            room = room_beside(console, "training", prepared.settings.rollouts)
+            bar.update(task, completed=line["rollouts"], latest=describe(line, room))
             scores = accuracy(line)
             if scores is not None:
                 console.print(scores)
