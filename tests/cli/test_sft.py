@@ -81,5 +81,5 @@ def test_mistakes(curro, tmp_path, untrained):
     said = curro("sft", "--data", "worked.jsonl", "--model", untrained, status=2)
     assert "row 1 of worked.jsonl has no worked answer: name its column with --answer-column" in said
     said = curro("sft", "--data", "worked.jsonl", "--model", untrained, "--learning-rate", "0", status=2)
-    assert "learning_rate must be a finite number above 0" in said
+    assert "--learning-rate must be a finite number above 0" in said
     assert "name a model for worked.jsonl" in curro("sft", "--data", "worked.jsonl", status=2)

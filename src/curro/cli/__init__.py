@@ -106,7 +106,9 @@ def main() -> None:
     try:
         make_app(sys.argv[1:2])()
     except CurroError as error:
-        _end(str(error))
+        from curro.cli.checks import as_typed
+
+        _end(as_typed(str(error), sys.argv[1:]))
     except OSError as error:
         _end(_sentence(error))
     except ModuleNotFoundError as error:

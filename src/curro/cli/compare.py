@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from curro import registry
+from curro.cli.checks import check_start
 from curro.cli.options import Config, Jobs, all_but, given_values, with_settings
 from curro.cli.side_by_side import RunFailed, TrainingRun, jobs_or_cores, run_all
 from curro.cli.terminal import folder_name, plain_console, progress_bar, quiet
@@ -51,19 +52,21 @@ def compare(
     rollouts each curriculum needs to reach the final accuracy of the first. If a run fails, the others go on.
     After Ctrl-C, the same command continues.
     """
-    quiet()
-    from curro.report import comparison_table, render_comparison, write_comparison
-
     names = curricula or ["uniform", "frontier"]
     if len({folder_name(name) for name in names}) < len(names):
         raise ConfigError(
             "a curriculum stands twice in the comparison, or two have one folder's name: name each once"
         )
-    side_by_side = jobs_or_cores(jobs)
     for name in names:
         for kind, spec in registry.parse_curriculum(name).items():
             registry.build(kind, spec)
     flags = [*_from_file(config, given), *_flags(given)]
+    if config is None:
+        check_start(TrainSettings(**given_values(given)))
+    side_by_side = jobs_or_cores(jobs)
+    quiet()
+    from curro.report import comparison_table, render_comparison, write_comparison
+
     runs = {
         (name, seed): TrainingRun(
             f"{name} seed {seed}",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from curro.cli.checks import check_start
 from curro.cli.options import Config, given_values, with_settings
 from curro.cli.terminal import (
     accuracy,
@@ -53,21 +57,25 @@ def train(
     The run's folder holds the metrics, the prompt table, checkpoints, the trained model and a report.
     Ctrl-C ends the run after the current step and saves it; --resume continues it.
     """
+    if resume is not None:
+        _refuse_others({"config": config, "out": out, **given})
+        folder = RunFolder.open(resume)
+        settings = TrainSettings.of(folder.settings, f"{resume}/config.json")
+    else:
+        values = given_values(given)
+        settings = TrainSettings(**values) if config is None else _settings(config, values)
+        folder = RunFolder(out or Path("runs") / _name(settings))
+        folder.check_unused()
+    check_start(settings)
     quiet()
     from curro.report.advice import advise
     from curro.runs.reader import read_history
     from curro.training.prepared import prepare
     from curro.training.run import train as run
 
-    if resume is not None:
-        _refuse_others({"config": config, "out": out, **given})
-        folder = RunFolder.open(resume)
-        prepared = prepare(TrainSettings.of(folder.settings, f"{resume}/config.json"))
-    else:
-        values = given_values(given)
-        settings = TrainSettings(**values) if config is None else _settings(config, values)
-        prepared = prepare(settings)
-        folder = RunFolder.create(out or Path("runs") / _name(settings), _config(prepared))
+    prepared = prepare(settings)
+    if resume is None:
+        folder = RunFolder.create(folder.path, _config(prepared))
     console = plain_console()
     console.print(f"run folder {folder.path}")
     with progress_bar(console) as bar:
@@ -84,7 +92,8 @@ def train(
         def say(sentence: str) -> None:
             console.print(printable(sentence))
 
-        is_complete = run(prepared, folder, resume=resume is not None, on_step=on_step, say=say)
+        with _leaving_nothing(folder) if resume is None else nullcontext():
+            is_complete = run(prepared, folder, resume=resume is not None, on_step=on_step, say=say)
     for one in advise(read_history(folder)):
         console.print(printable(f"{one.problem} {one.advice}"), style="yellow")
     if is_complete:
@@ -92,6 +101,17 @@ def train(
     else:
         console.print(f"saved; go on with: curro train --resume {folder.path}")
         raise typer.Exit(130)
+
+
+@contextmanager
+def _leaving_nothing(folder: RunFolder) -> Iterator[None]:
+    """Where the run fails before its first line, remove its folder: the same command can start again."""
+    try:
+        yield
+    except BaseException:
+        if folder.latest() is None and not any(folder.checkpoints.glob("checkpoint-*")):
+            shutil.rmtree(folder.path, ignore_errors=True)
+        raise
 
 
 def _settings(config: Path, given: dict[str, Any]) -> TrainSettings:

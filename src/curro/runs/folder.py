@@ -79,15 +79,16 @@ class RunFolder:
             LockedError: another process starts a run there.
         """
         run = cls(Path(path))
-        run._check_unused()
+        run.check_unused()
         run.path.mkdir(parents=True, exist_ok=True)
         with run.locked():
-            run._check_unused()
+            run.check_unused()
             with replacing(run._config) as part:
                 part.write_text(json.dumps(dict(config), indent=2) + "\n", encoding="utf-8")
         return run
 
-    def _check_unused(self) -> None:
+    def check_unused(self) -> None:
+        """Raises RunError where no run can start: the folder is not empty, or the path is a file."""
         if self.path.exists() and (
             not self.path.is_dir() or any(item.name != LOCK for item in self.path.iterdir())
         ):
