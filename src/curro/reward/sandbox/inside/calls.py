@@ -132,7 +132,7 @@ BY_PARTS: dict[str, Callable[[Any], list[Any]]] = {
 }
 
 
-class Program(Wire):
+class ProgramSide(Wire):
     """The side of the program: executes it as a module, then does what the tests ask for."""
 
     def __init__(self) -> None:
@@ -187,7 +187,7 @@ class ProgramError(Exception):
 class Far:
     """An object of the program's that stands for itself: it cannot claim to equal or exceed anything."""
 
-    def __init__(self, tests: Tests, number: int) -> None:
+    def __init__(self, tests: TestSide, number: int) -> None:
         vars(self).update(_tests=tests, _number=number)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -234,7 +234,7 @@ class Missing:
         raise NameError(f"the program has no {self.name}")
 
 
-class Tests(Wire):
+class TestSide(Wire):
     """The side of the tests: executes them with stand-ins for the program's names."""
 
     def __init__(self) -> None:
@@ -359,6 +359,6 @@ def program_names() -> tuple[set[str], list[set[str]]]:
 
 
 if SIDE == "program":
-    Program().serve()
+    ProgramSide().serve()
 else:
-    Tests().run()
+    TestSide().run()
