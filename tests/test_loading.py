@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from curro.errors import ConfigError
@@ -15,7 +15,26 @@ from curro.loading import load_callable, load_object
 def test_from_the_working_directory_and_from_what_is_installed(user_module):
     name = user_module("n = 3\n")
     assert load_object(f"{name}:n", "reward") == load_object(f"{name}.py:n", "reward") == 3
-    assert load_callable("operator:eq", "reward") is operator.eq
+    assert load_callable("numpy:equal", "reward") is np.equal
+
+
+@pytest.mark.parametrize("spec", ["builtins:exec", "os:system", "operator:eq", "importlib.util:find_spec"])
+def test_modules_of_python_itself_get_nothing_that_a_model_writes(spec):
+    with pytest.raises(ConfigError, match="is a module of Python itself"):
+        load_callable(spec, "reward")
+
+
+@pytest.mark.parametrize("command", [["-m", "curro"], ["-c", "from curro.cli import main; main()"]])
+def test_a_file_in_the_working_directory_stands_for_no_installed_module(tmp_path, command):
+    """A run from elsewhere may hold a `rich.py`, and `curro report .` must not run it."""
+    for name in ("typer", "rich", "numpy", "pyarrow", "jinja2"):
+        (tmp_path / f"{name}.py").write_text("print('ran'); raise SystemExit('ran')")
+    safe = ["-P"] if command[0] == "-c" else []
+    ended = subprocess.run(
+        [sys.executable, *safe, *command, "report", "."], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert "ran" not in ended.stdout + ended.stderr.replace("trained", "")
+    assert "holds no run" in ended.stdout + ended.stderr
 
 
 def test_curro_s_own_are_not_looked_for_in_the_working_directory(tmp_path, monkeypatch):

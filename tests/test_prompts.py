@@ -175,3 +175,9 @@ def test_columns_that_lie_together_are_columns_like_others():
 def test_a_name_that_checkpoints_cannot_keep_is_refused():
     with pytest.raises(ConfigError, match="rename 'mine/score'"):
         PromptTable(3).add("mine/score", np.float64, 0)
+
+
+def test_a_reward_range_that_has_no_variance_left_is_refused():
+    with pytest.raises(ConfigError, match="variances are too small to be told from 0"):
+        PromptTable(3, reward_range=(0, 1e-300))
+    assert PromptTable(3, reward_range=(0, 1e-6)).flat_variance() > 0

@@ -14,7 +14,7 @@ from curro.text import did_you_mean
 def load_object(spec: str, what: str) -> Any:
     """What `module:name` names, or `module.py:name`, or `folder/module.py:name`.
 
-    The module is looked for in its folder, else in the working directory, then among the installed ones.
+    The module is looked for among the installed ones, then in its folder, else in the working directory.
 
     Args:
         what: it is for, at the start of messages: "reward", "selection 'mine:Mine'".
@@ -27,6 +27,11 @@ def load_object(spec: str, what: str) -> Any:
     folder, file = os.path.split(path)
     label = f"{what} {spec!r}"
     module_name = file.removesuffix(".py")
+    if not folder and module_name.partition(".")[0] in sys.stdlib_module_names:
+        raise ConfigError(
+            f"{label}: {module_name!r} is a module of Python itself, and would get what a model writes: "
+            "name a module of your own"
+        )
     module = _import_file(folder, module_name, label) if folder else _import(module_name, label)
     if not hasattr(module, name):
         there = [
@@ -56,7 +61,8 @@ def load_callable(spec: str, what: str) -> Any:
 def _import(name: str, label: str) -> Any:
     here = os.getcwd()
     if here not in sys.path and not name.startswith("curro."):
-        sys.path.insert(0, here)
+        # last, because a folder from elsewhere may have a file with the name of an installed module
+        sys.path.append(here)
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -74,7 +80,7 @@ def _import_file(folder: str, name: str, label: str) -> Any:
     if not os.path.isfile(file):
         raise ConfigError(f"{label}: there is no file {file}")
     if folder not in sys.path:
-        sys.path.insert(0, folder)
+        sys.path.append(folder)
     module = _import(name, label)
     there = getattr(module, "__file__", None)
     if there is None or not os.path.samefile(there, file):

@@ -317,7 +317,14 @@ def _read_range(reward_range: tuple[float, float]) -> tuple[float, float]:
     except (TypeError, ValueError):
         low = high = np.nan
     if not (np.isfinite(high - low) and low < high):
-        raise ConfigError(f"reward_range is (failure, success) with failure < success, not {reward_range}")
+        raise ConfigError(
+            f"reward_range is (failure, success) with failure < success, not {reward_range!r:.80}"
+        )
+    if (high - low) ** 2 < 1e-200:
+        raise ConfigError(
+            f"reward_range is {reward_range!r:.50}: variances are too small to be told from 0, so scale the "
+            "rewards"
+        )
     return low, high
 
 

@@ -203,3 +203,18 @@ def test_whatever_json_the_rows_hold_they_load_or_are_refused(given_rows):
     assert len(prompts) == len(set(prompts.keys)) == len(given_rows)
     assert all(row["prompt"] for row in prompts)
     assert all(isinstance(row["answer"], str | None) for row in prompts)
+
+
+def test_half_a_character_in_any_column_is_refused(tmp_path):
+    (tmp_path / "data.jsonl").write_text(
+        '{"prompt": "p", "answer": "1", "note": "fine"}\n'
+        '{"prompt": "q", "answer": "2", "note": ["\\ud83d"]}\n'
+    )
+    with pytest.raises(DataError, match=r"row 1 .* holds half a character \('\\ud83d'\): mend its text"):
+        load_prompts(str(tmp_path / "data.jsonl"))
+
+
+def test_a_pipe_is_no_data(tmp_path):
+    os.mkfifo(tmp_path / "data.jsonl")
+    with pytest.raises(DataError, match="is neither a file nor a folder but a pipe or a device"):
+        load_prompts(str(tmp_path / "data.jsonl"))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import importlib
-import os
 import sys
 from collections.abc import Collection
 from typing import Any, NoReturn
@@ -97,12 +96,7 @@ def _not_imported() -> None:
 
 
 def main() -> None:
-    """Run the command; exit status 2 after a mistake of the user's.
-
-    Modules of the user's own are found in the working directory, as `python -m` finds them.
-    """
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    """Run the command; exit status 2 after a mistake of the user's."""
     try:
         make_app(sys.argv[1:2])()
     except CurroError as error:

@@ -44,8 +44,8 @@ def normalise(
             kinds = "messages, row 0 text" if isinstance(prompts[0], str) else "text, row 0 messages"
             raise DataError(f"{_at(raw, i)} has a prompt of {kinds}: use one kind throughout")
     answers = [answer_of(row, answer_column) for _, _, row in raw]
-    for i, texts in enumerate(zip(prompts, answers, strict=True)):
-        _refuse_surrogates(texts, _at(raw, i))
+    for i, (_, _, row) in enumerate(raw):
+        _refuse_surrogates(row, _at(raw, i))
     keys = _keys(raw, key_column, prompts, answers)
     for i, name in enumerate(keys):
         _refuse_surrogates(name, _at(raw, i))

@@ -45,6 +45,10 @@ def found(source: str, split: str) -> Iterator[Path]:
         path = Path(name)
         if not name or not path.exists():
             raise DataError(f"there is no file or folder {name!r}{_near(path)}")
+        if not (path.is_dir() or path.is_file()):
+            raise DataError(
+                f"{name!r} is neither a file nor a folder but a pipe or a device: save it as a file"
+            )
         yield from _files(path, split) if path.is_dir() else [path]
 
 

@@ -32,6 +32,7 @@ from curro.report.prompts import rankings
 from curro.report.sections import sections
 from curro.runs.folder import RunFolder
 from curro.runs.reader import History, read_history
+from curro.storage.files import replacing
 from curro.text import readable
 
 _ENVIRONMENT = jinja2.Environment(
@@ -49,7 +50,8 @@ def write_page(template: str, path: Path, **content: Any) -> Path:
     """Render a template to a file, making its folder; returns the path."""
     page = _ENVIRONMENT.get_template(template).render(**content)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf-8")
+    with replacing(path) as part:
+        part.write_text(page, encoding="utf-8")
     return path
 
 

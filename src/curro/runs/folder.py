@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from curro.errors import RunError
-from curro.storage.files import replacing
-from curro.storage.json_lines import append_rows, as_object, decode_row, encode_row, read_rows
+from curro.storage.files import open_regular, replacing
+from curro.storage.json_lines import LONGEST, append_rows, as_object, decode_row, encode_row, read_rows
 from curro.storage.lock import NAME as LOCK
 from curro.storage.lock import only_process
 
@@ -132,7 +132,8 @@ class RunFolder:
     def config(self) -> dict[str, Any]:
         """What the run was started with."""
         try:
-            return as_object(self._config.read_bytes())
+            with open_regular(self._config) as file:
+                return as_object(file.read(LONGEST))
         except ValueError as error:
             raise RunError(f"{self._config} is damaged: {error}") from error
 
@@ -172,7 +173,7 @@ class RunFolder:
         """The last training step, found without reading those before it; None before the first."""
         if not self._metrics.exists():
             return None
-        with self._metrics.open("rb") as file:
+        with open_regular(self._metrics) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
             lines = file.read().splitlines(keepends=True)
         whole = [line for line in lines if line.endswith(b"\n")]

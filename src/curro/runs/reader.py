@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from curro.errors import RunError
+from curro.errors import ConfigError, RunError
 from curro.prompts import PromptTable
 from curro.runs.folder import PREDICTED, RunFolder
 from curro.storage.json_lines import BLOCK, Block, GrowingFile, as_object, line_starts, parse_columns
@@ -186,8 +186,11 @@ def scale(config: Mapping[str, Any]) -> PromptTable:
     """A table that knows the run's reward range: the port's own success rate and tolerance."""
     curriculum = config.get("curriculum")
     bounds = curriculum.get("reward_range", (0.0, 1.0)) if isinstance(curriculum, Mapping) else (0.0, 1.0)
-    return PromptTable(1, reward_range=tuple(bounds))
+    return PromptTable(1, reward_range=bounds)
 
+
+MOST_STEPS, MOST_PROMPTS = 10_000_000, 1 << 25
+"""A page counts by step and by prompt, so these bound the memory that it takes."""
 
 REQUIRED = ("step", "prompt", "reason")
 FLOATS = ("mean", "variance", "rollouts", "tokens", "cut", *PREDICTED)
@@ -221,7 +224,10 @@ class RunReader:
         self._metrics_file, self._groups_file = (
             GrowingFile(folder.path / name) for name in ("metrics.jsonl", "groups.jsonl")
         )
-        self._rules = scale(self.config)
+        try:
+            self._rules = scale(self.config)
+        except ConfigError as error:
+            raise RunError(f"{folder.path / 'config.json'} is damaged: {error}") from error
         self._metrics = GrowingColumns()
         self._forget_groups()
 
@@ -288,9 +294,19 @@ class RunReader:
         flat = self._rules.is_flat(columns["variance"])
         ends = np.where(columns["rate"] >= 0.5, SOLVED, UNSOLVED)
         columns["state"] = np.where(flat, ends, LEARNABLE).astype(np.int64)
+        self._check_range("step", columns["step"], MOST_STEPS)
+        self._check_range("prompt", columns["prompt"], MOST_PROMPTS)
         columns["earlier"] = self._link(columns["prompt"])
         self._groups.append(columns, len(kept))
         self.version += 1
+
+    def _check_range(self, name: str, numbers: np.ndarray, limit: int) -> None:
+        wrong = numbers[(numbers < 0) | (numbers >= limit)]
+        if len(wrong):
+            raise RunError(
+                f"{self._groups_file.path} is damaged: it has the {name} {wrong[0]}, which is not from 0 to "
+                f"{limit - 1}"
+            )
 
     def _numbers(self, names: pa.ChunkedArray) -> np.ndarray:
         """The numbers of sources, int64; -1 for none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,8 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         # opened here, because NumPy leaves a file open that is no archive
         with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in file.zip.infolist()):
+                raise ValueError("its entries are compressed, and a small file could fill the memory")
             values = json.loads(file[_VALUES].tobytes())
             return join(
                 values, {tuple(name.split("/")): file[name] for name in file.files if name != _VALUES}

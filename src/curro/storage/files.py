@@ -1,23 +1,57 @@
-"""Files that are whole or not there: written beside their place, then moved into it."""
+"""Files that are whole or not there, and files of folders that somebody else may have prepared."""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from curro.errors import ConfigError
+from curro.errors import ConfigError, RunError
+
+
+def open_unlinked(path: str, flags: int) -> int:
+    """An opener for `open` that writes through no symbolic link: it may point to a file of the user's.
+
+    Raises:
+        RunError: the path is a link.
+    """
+    try:
+        return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise RunError(f"{path} is a link, and nothing is written through one: remove it") from error
+        raise
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file for reading, if it is one: a device never ends, and a pipe may never begin.
+
+    Raises:
+        RunError: it is neither a file nor missing.
+        FileNotFoundError: there is none.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise RunError(f"{path} is no file but a folder, a device or a pipe: remove it")
+    return os.fdopen(descriptor, "rb")
 
 
 class replacing:
-    """Hand out a temporary path whose file takes the target's place when all went well."""
+    """Hand out a temporary path whose file takes the target's place when all went well.
+
+    Where the target is a link, the link is replaced, not what it points to.
+    """
 
     def __init__(self, target: Path) -> None:
         self.target = target
         self.part = target.with_name(f".{target.name}.{os.getpid()}.part")
 
     def __enter__(self) -> Path:
+        self.part.unlink(missing_ok=True)
         return self.part
 
     def __exit__(self, failed: object, *_: object) -> None:

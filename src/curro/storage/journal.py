@@ -20,6 +20,7 @@ from io import FileIO
 from pathlib import Path
 
 from curro.errors import CheckpointError
+from curro.storage.files import open_unlinked
 
 _HEAD = struct.Struct("<III")
 
@@ -33,7 +34,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = FileIO(path, "a+")
+        self._file = FileIO(path, "a+", opener=open_unlinked)
         self._check, self.size, self._replayed = 0, 0, False
 
     def replay(self) -> Iterator[bytes]:

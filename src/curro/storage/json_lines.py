@@ -15,12 +15,16 @@ import pyarrow as pa
 import pyarrow.json
 
 from curro.errors import RunError
+from curro.storage.files import open_regular, open_unlinked
+
+LONGEST = 1 << 26
+"""Bytes of a line; a longer one is damage."""
 
 
 def append_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Add a line for each row; half a line, which a killed process left, is replaced."""
     lines = [encode_row(row) for row in rows]
-    with path.open("a+b") as file:
+    with open(path, "a+b", opener=open_unlinked) as file:
         end = file.tell()
         if end and _byte(file, end - 1) != b"\n":
             while end and _byte(file, end - 1) != b"\n":
@@ -52,8 +56,10 @@ def read_rows(path: Path, columns: Sequence[str] = ()) -> Iterator[dict[str, Any
     """
     if not path.exists():
         return
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
+    with open_regular(path) as file:
+        for number, line in enumerate(iter(lambda: file.readline(LONGEST), b""), 1):
+            if len(line) == LONGEST:
+                raise RunError(f"line {number} of {path} is damaged: it is longer than {LONGEST} bytes")
             if line.endswith(b"\n"):
                 try:
                     row = decode_row(line)
@@ -118,7 +124,7 @@ class GrowingFile:
     def read(self, most: int = BLOCK) -> Block:
         """The next lines, of about `most` bytes at most; a line that is longer comes whole."""
         try:
-            file = self.path.open("rb")
+            file = open_regular(self.path)
         except FileNotFoundError:
             self.offset, self._mark = 0, b""
             return Block(b"", 0, 0)
@@ -130,6 +136,8 @@ class GrowingFile:
             start = file.seek(self.offset)
             data = more = file.read(most)
             while more and b"\n" not in data:
+                if len(data) >= LONGEST:
+                    raise RunError(f"{self.path} is damaged: a line is longer than {LONGEST} bytes")
                 more = file.read(most)
                 data += more
         data = data[: data.rfind(b"\n") + 1]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from curro.errors import CurroError
+from curro.storage.files import open_unlinked
 
 NAME = ".lock"
 
@@ -33,7 +34,7 @@ def only_process(folder: Path) -> Iterator[None]:
     Raises:
         LockedError: another process holds the lock; the message names it.
     """
-    with (folder / NAME).open("a+b") as file:
+    with open(folder / NAME, "a+b", opener=open_unlinked) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

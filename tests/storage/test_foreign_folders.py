@@ -1,0 +1,134 @@
+"""A folder from elsewhere: its links are not written through, and what it holds cannot fill the memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+
+import numpy as np
+import pytest
+
+from curro import CheckpointError, Curriculum
+from curro.durable import DurableCurriculum
+from curro.errors import RunError
+from curro.report.pages import write_report
+from curro.runs.folder import RunFolder
+from curro.runs.reader import read_history
+from curro.storage.checkpoint import load_state
+from curro.storage.files import replacing
+from curro.storage.json_lines import append_rows
+from curro.storage.lock import NAME, only_process
+
+GROUP = {"step": 1, "prompt": 0, "reason": 0, "mean": 0.5, "variance": 0.25, "admitted": True, "rollouts": 4}
+
+
+@pytest.fixture
+def treasure(tmp_path):
+    """A file of the user's that a link in the folder points to."""
+    path = tmp_path / "treasure"
+    path.write_text("mine")
+    yield path
+    assert path.read_text() == "mine"
+
+
+def run(path, groups=(GROUP,), config=None):
+    folder = RunFolder.create(path, config or {})
+    folder.append_groups(groups)
+    folder.append_metrics({"step": 1, "rollouts": 4, "seconds": 1.0})
+    return folder
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "groups.jsonl", "rollouts.jsonl"])
+def test_lines_are_not_written_through_a_link(tmp_path, treasure, name):
+    (tmp_path / name).symlink_to(treasure)
+    with pytest.raises(RunError, match=f"{name} is a link"):
+        append_rows(tmp_path / name, [{"step": 1}])
+
+
+def test_the_lock_is_not_written_through_a_link(tmp_path, treasure):
+    (tmp_path / NAME).symlink_to(treasure)
+    with pytest.raises(RunError, match="is a link"), only_process(tmp_path):
+        pass
+
+
+def test_a_report_replaces_a_link(tmp_path, treasure):
+    folder = run(tmp_path / "run")
+    (folder.path / "report.html").symlink_to(treasure)
+    page = write_report(folder)
+    assert not page.is_symlink()
+    assert "<html" in page.read_text()
+
+
+def test_a_file_beside_its_place_is_not_written_through_a_link(tmp_path, treasure):
+    (tmp_path / f".config.json.{os.getpid()}.part").symlink_to(treasure)
+    with replacing(tmp_path / "config.json") as part:
+        part.write_text("new")
+    assert (tmp_path / "config.json").read_text() == "new"
+
+
+def test_a_journal_is_not_written_through_a_link(tmp_path, treasure):
+    (tmp_path / "live").mkdir()
+    (tmp_path / "live" / "00000000.journal").symlink_to(treasure)
+    with pytest.raises(RunError, match="is a link"):
+        DurableCurriculum(Curriculum("uniform", 5), tmp_path / "live")
+
+
+@pytest.mark.parametrize("name", ["config.json", "metrics.jsonl", "groups.jsonl"])
+@pytest.mark.parametrize("kind", ["device", "pipe", "folder"])
+def test_what_is_no_file_is_not_read(tmp_path, name, kind):
+    path = run(tmp_path / "run").path / name
+    path.unlink()
+    if kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    with pytest.raises(RunError, match=r"is no file but|holds no run"):
+        read_history(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"prompt": 10**12}, {"prompt": -1}, {"step": 2**63 - 1}, {"step": -1}, {"prompt": 2**70}, {"step": "x"}],
+)
+def test_a_number_that_no_run_has_is_damage(tmp_path, changed):
+    run(tmp_path / "run", [GROUP, GROUP | changed])
+    with pytest.raises(RunError, match=r"groups\.jsonl is damaged"):
+        read_history(tmp_path / "run")
+
+
+def test_a_line_without_an_end_is_damage(tmp_path, monkeypatch):
+    monkeypatch.setattr("curro.storage.json_lines.LONGEST", 10_000)
+    folder = run(tmp_path / "run")
+    with (folder.path / "groups.jsonl").open("ab") as file:
+        file.truncate(10**12)  # a hole, which takes no space
+    with pytest.raises(RunError, match="a line is longer than"):
+        read_history(folder)
+    with pytest.raises(RunError, match="longer than 10000 bytes"):
+        folder.groups()
+
+
+@pytest.mark.parametrize("bounds", [5, "ab", [1], [1, 0], None, {"a": 1}, ["x", "y"], [0, 1e-300]])
+def test_a_reward_range_of_another_type_is_one_error_of_curro_s(tmp_path, bounds):
+    run(tmp_path / "run", config={"curriculum": {"selection": "uniform", "reward_range": bounds}})
+    with pytest.raises(RunError, match=r"config\.json is damaged: reward_range is"):
+        read_history(tmp_path / "run")
+
+
+def test_a_compressed_checkpoint_is_refused(tmp_path):
+    curriculum = Curriculum("uniform", 5)
+    curriculum.save(tmp_path / "saved.npz")
+    with zipfile.ZipFile(tmp_path / "saved.npz") as saved:
+        members = {name: saved.read(name) for name in saved.namelist()}
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as bomb:
+        for name, content in members.items():
+            bomb.writestr(name, content)
+    with pytest.raises(CheckpointError, match="its entries are compressed"):
+        load_state(tmp_path / "bomb.npz")
+
+
+def test_the_lines_of_a_run_are_json(tmp_path):
+    folder = run(tmp_path / "run", [GROUP | {"mean": np.float64(0.5)}])
+    assert json.loads((folder.path / "groups.jsonl").read_text()) == GROUP
