@@ -283,3 +283,15 @@ def test_a_method_may_repeat_prompts_of_the_table_alone():
     with pytest.raises(ConfigError, match="chose 5"):
         curriculum.select(3, step=0)
     assert curriculum.table["in_flight"].tolist() == [False, False, True, False, True]
+
+
+def test_each_is_one_line_to_read():
+    curriculum = Curriculum("prioritized-replay:candidates=2", 9, admission="band:0.2,0.8", seed=0)
+    draw = curriculum.select(4, step=2)
+    curriculum.observe(draw.tickets[:3], [[1, 0]] * 3)
+    assert repr(curriculum) == (
+        "Curriculum(selection=prioritized-replay, admission=band: 9 prompts, 3 seen, 1 in flight, step 2)"
+    )
+    assert repr(draw) == "Draw(4 prompts at step 2: 3 unseen, 1 exploration)"
+    assert repr(draw.take([])) == "Draw(0 prompts at step 2)"
+    assert repr(curriculum.table).startswith("PromptTable(9 prompts, 3 seen: visits, last_step, ")

@@ -531,6 +531,16 @@ class Curriculum:
         """Read what `save` wrote; raises CheckpointError as `load_state_dict` does."""
         self.load_state_dict(checkpoint.load_state(path))
 
+    def __repr__(self) -> str:
+        parts = [
+            f"{part}={self.config[part]['name']}" for part in self._parts if self.config[part] is not None
+        ]
+        seen = self.table.census()[0]
+        return (
+            f"Curriculum({', '.join(parts)}: {self.table.size} prompts, {seen} seen, "
+            f"{len(self.ledger)} in flight, step {self.step})"
+        )
+
     def _repr_html_(self) -> str:
         """In a notebook: what it is made of, and what it knows so far."""
         parts = [(name, value) for name, value in self.config.items() if value is not None]

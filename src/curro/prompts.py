@@ -130,6 +130,9 @@ class PromptTable:
     def __len__(self) -> int:
         return self.size
 
+    def __repr__(self) -> str:
+        return f"PromptTable({self.size} prompts, {self.census()[0]} seen: {', '.join(self.columns)})"
+
     def key(self, prompt: int) -> str:
         """The data set's key of a prompt; its number where the data set has no keys."""
         return str(prompt) if self.keys is None else self.keys[prompt]

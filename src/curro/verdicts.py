@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Protocol
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from curro.policy import AuxiliarySamples
+from curro.selection.base import Reason
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def multiply_credit(
     return advantages_PG * batch_weights(weights_P)[:, None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Draw:
     """Prompts to roll out; arrays of shape (P,).
 
@@ -104,6 +106,11 @@ class Draw:
 
     def __len__(self) -> int:
         return len(self.prompts)
+
+    def __repr__(self) -> str:
+        counts = Counter(Reason(reason).name.lower() for reason in self.reasons.tolist())
+        reasons = ", ".join(f"{count} {name}" for name, count in counts.most_common())
+        return f"Draw({len(self)} prompts at step {self.step}{': ' if reasons else ''}{reasons})"
 
     def take(self, rows: ArrayLike) -> Draw:
         """The prompts at `rows`."""

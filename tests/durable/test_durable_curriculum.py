@@ -11,7 +11,7 @@ from curro import Curriculum
 from curro.durable import DurableCurriculum, unpack
 from curro.errors import CheckpointError, ConfigError, ExhaustedError, TicketError
 from curro.policy import Reply
-from curro.storage.frames import decode
+from curro.storage.frames import decode, encode
 from curro.storage.lock import LockedError
 
 SIZE = 9
@@ -294,3 +294,31 @@ def test_named_rewards_may_have_any_name(folder):
     port = durable(folder)
     assert port.curriculum.ledger.observed == 2
     port.close()
+
+
+def test_a_journal_without_its_snapshot_is_refused(folder):
+    port = durable(folder)
+    play(port, range(4))
+    port.snapshot()
+    abandon(port)
+    next(folder.glob("*.snapshot.npz")).unlink()
+    with pytest.raises(CheckpointError, match="the snapshot from which it goes on is missing"):
+        durable(folder)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"number": 1},
+        {"asked": "text", "answers": {}, "client": "a", "number": 1, "check": 0},
+        {"asked": np.frombuffer(encode({"name": "no such call", "given": {}}), np.uint8), "answers": {}},
+        {"asked": np.frombuffer(encode({"name": "select", "given": 3}), np.uint8), "answers": []},
+        {"asked": np.zeros(3, np.uint8), "answers": {}},
+    ],
+)
+def test_a_forged_record_is_one_error_of_curro_s(folder, record):
+    port = durable(folder)
+    port._journal.append(encode(record))
+    abandon(port)
+    with pytest.raises(CheckpointError):
+        durable(folder)

@@ -194,3 +194,39 @@ def test_the_service_says_what_it_serves(service):
     assert about["prompts"] == SIZE
     assert about["curriculum"]["selection"] == {"name": "uniform"}
     assert about["address"] == "here"
+
+
+@pytest.mark.parametrize("name", ["nowhere", "damaged", "other"])
+def test_a_checkpoint_that_cannot_be_loaded_changes_nothing(service, name):
+    drawn = post(service, "select", client="a", call=1, n=3, step=0)[1]
+    folder = service.durable.folder / "checkpoints"
+    Curriculum("uniform", SIZE, seed=2).save(folder / "other.npz")
+    (folder / "damaged.npz").write_bytes((folder / "other.npz").read_bytes()[:-9])
+    status, error = post(service, "load", name=name)
+    assert (status, error["error"]["kind"]) == (500, "CheckpointError")
+    verdict = post(service, "observe", client="a", call=2, tickets=drawn["tickets"], rewards=[[1, 0]] * 3)
+    assert verdict[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("question", "fields"),
+    [
+        ("observe", {"client": "a", "call": 1, "tickets": [0], "rewards": [[10**400]]}),
+        (
+            "observe",
+            {"client": "a", "call": 1, "tickets": [0], "rewards": [[1]], "named": {"n" * 10**6: [["x"]]}},
+        ),
+        ("observe", {"client": "a", "call": 1, "tickets": [10**400], "rewards": [[1]]}),
+        ("credit", {"advantages": [[10**400]], "weights": [1]}),
+        ("select", {"client": "a", "call": 1, "n": 10**400, "step": 0}),
+        ("save", {"name": "é" * 100}),
+        ("save", {"name": "x" * 10**6}),
+        ("load", {"name": "é" * 100}),
+    ],
+)
+def test_long_numbers_and_names_are_one_short_sentence(service, question, fields):
+    status, reply = post(service, question, **fields)
+    assert status == 400
+    words = reply["error"]["words"]
+    assert len(words) < 300
+    assert "\n" not in words

@@ -13,10 +13,13 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+import uvicorn
 
 from curro import Curriculum
+from curro.durable import DurableCurriculum
 from curro.errors import ConfigError, ExhaustedError
 from curro.serve import ServedCurriculum, run
+from curro.serve.application import Service
 from curro.serve.run import ServeSettings, token_of
 
 
@@ -172,7 +175,7 @@ def test_small_replies_are_sent_at_once():
 
     async def accepted():
         found = asyncio.Queue()
-        listening = run._listening(0, None)
+        listening = run._listen(0, None)
         async with await asyncio.start_server(lambda _, writer: found.put_nowait(writer), sock=listening):
             _, writer = await asyncio.open_connection(*listening.getsockname())
             other = await found.get()
@@ -183,3 +186,64 @@ def test_small_replies_are_sent_at_once():
             return nodelay
 
     assert asyncio.run(accepted())
+
+
+def test_no_file_is_removed_for_a_socket(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with (
+        pytest.raises(ConfigError, match=r"thesis\.txt exists and is no socket"),
+        run._listening(0, tmp_path / "thesis.txt"),
+    ):
+        pass
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+def test_a_service_takes_the_socket_of_one_that_was_killed_and_of_no_other(tmp_path):
+    path = tmp_path / "socket"
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(path))
+    with run._listening(0, path):
+        with (
+            pytest.raises(ConfigError, match="another service answers at"),
+            run._listening(0, path),
+        ):
+            pass
+        assert path.is_socket()
+        path.unlink()
+        other = run._listen(0, path)  # on another machine, say, over a shared folder
+    assert path.is_socket()
+    other.close()
+
+
+def test_half_requests_are_given_up(tmp_path, monkeypatch):
+    """More of them than connections are allowed, over a server whose limit for the head is half a second."""
+    monkeypatch.setattr(run, "CONNECTIONS", 20)
+    monkeypatch.setattr(run, "HEAD_SECONDS", 0.5)
+    durable = DurableCurriculum(Curriculum("uniform", 5), tmp_path / "live")
+
+    async def ask():
+        application = Service(durable, "secret", {})
+        config = uvicorn.Config(
+            application, http=run.limited_protocol(), interface="asgi3", lifespan="off", log_level="warning"
+        )
+        server, listening = uvicorn.Server(config), run._listen(0, None)
+        answering = asyncio.create_task(server.serve(sockets=[listening]))
+        half = [await asyncio.open_connection(*listening.getsockname()) for _ in range(50)]
+        for _, writer in half:
+            writer.write(b"POST /select HTTP/1.1\r\nHost: here\r\n")
+        ends = await asyncio.gather(*(reader.read() for reader, _ in half), return_exceptions=True)
+        reader, writer = await asyncio.open_connection(*listening.getsockname())
+        writer.write(
+            b"GET /metrics HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer secret\r\nConnection: close\r\n\r\n"
+        )
+        answer = await reader.read()
+        server.should_exit = True
+        await answering
+        for _, each in (*half, (reader, writer)):
+            each.close()
+        return ends, answer
+
+    ends, answer = asyncio.run(asyncio.wait_for(ask(), 60))
+    assert all(end == b"" or isinstance(end, ConnectionError) for end in ends)
+    assert answer.startswith(b"HTTP/1.1 200")
+    durable.close()

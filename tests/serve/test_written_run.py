@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
+import numpy as np
 import pytest
 from tests.serve.asking import post
 
@@ -17,11 +20,12 @@ from curro.serve.run import ServeSettings
 class Client:
     """A trainer that asks a service in a folder; every call is sent twice."""
 
-    def __init__(self, folder, name="a"):
+    def __init__(self, folder, name="a", **options):
         self.name, self.calls = name, 0
-        self.durable = DurableCurriculum(Curriculum("prioritized-replay", 20, seed=1), folder / "live")
-        self.run = ServedRun(self.durable.curriculum, folder / "run")
-        self.service = Service(self.durable, "secret", {}, self.run)
+        curriculum = Curriculum("prioritized-replay", 20, seed=1)
+        self.run = ServedRun(curriculum, folder / "run")
+        self.durable = DurableCurriculum(curriculum, folder / "live", recorder=self.run, **options)
+        self.service = Service(self.durable, "secret", {})
 
     def call(self, question, **fields):
         self.calls += 1
@@ -85,6 +89,34 @@ def test_a_service_that_was_killed_goes_on_with_its_lines(tmp_path):
     client.durable.close()
     assert [row["prompt"] for row in RunFolder.open(tmp_path / "run").groups()] == prompts
     assert not (tmp_path / "run" / "curro-1").exists()
+
+
+@pytest.mark.parametrize("snapshot_after", [1 << 24, 1500])
+def test_after_30_kills_the_lines_are_those_of_one_service(tmp_path, snapshot_after):
+    """Each kill comes after the call was carried out, and loses some of the last lines, or none."""
+    rng = np.random.default_rng(0)
+    twin, killed = Client(tmp_path / "twin"), tmp_path / "killed"
+    for kill in range(30):
+        client = Client(killed, f"client {kill}", snapshot_after=snapshot_after)
+        for step in (2 * kill, 2 * kill + 1):
+            rewards = rng.integers(0, 2, (3, 4)).tolist()
+            assert client.train(step, rewards) == twin.train(step, rewards)
+        client.durable._opened.close()  # what a kill leaves
+        for name in ("groups.jsonl", "metrics.jsonl"):
+            path = killed / "run" / "curro" / name
+            if path.exists() and snapshot_after > 1500:
+                os.truncate(path, int(rng.integers(path.stat().st_size // 2, path.stat().st_size + 1)))
+    client = Client(killed, "last", snapshot_after=snapshot_after)
+    client.run.end_step()
+    twin.run.end_step()
+    ours, theirs = (RunFolder.open(folder / "run") for folder in (killed, tmp_path / "twin"))
+    assert ours.groups() == theirs.groups()
+    counted = [[row["step"], row["rollouts"], row["observed"], row["reward"]] for row in ours.metrics()]
+    assert counted == [
+        [row["step"], row["rollouts"], row["observed"], row["reward"]] for row in theirs.metrics()
+    ]
+    client.durable.close()
+    twin.durable.close()
 
 
 def test_a_checkpoint_that_is_loaded_takes_later_lines_back(tmp_path):

@@ -11,16 +11,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from curro.curriculum import Curriculum
-from curro.durable.replies import error_of, pack
+from curro.durable.replies import Reply, error_of, is_error, pack, unpack
 from curro.errors import CheckpointError, ConfigError, CurroError, ExhaustedError
 from curro.groups import mark_missing
-from curro.policy import Policy, Reply
+from curro.policy import Policy
+from curro.policy import Reply as PolicyReply
 from curro.storage import checkpoint
 from curro.storage.frames import decode, encode
 from curro.storage.journal import Journal
@@ -140,7 +141,7 @@ class RecordedPolicy:
         self._told = None if told is None else deque(told)
         self.answers = []
 
-    def answer(self, conversations: Sequence[Sequence[dict[str, str]]], max_tokens: int) -> list[Reply]:
+    def answer(self, conversations: Sequence[Sequence[dict[str, str]]], max_tokens: int) -> list[PolicyReply]:
         """`Policy.answer`."""
         found = self._ask(
             lambda policy: {
@@ -150,7 +151,9 @@ class RecordedPolicy:
                 ]
             }
         )
-        return [Reply(text, tuple(asked), tuple(answered)) for text, asked, answered in found["replies"]]
+        return [
+            PolicyReply(text, tuple(asked), tuple(answered)) for text, asked, answered in found["replies"]
+        ]
 
     def prompt(self, number: int) -> str:
         """`Policy.prompt`."""
@@ -196,7 +199,31 @@ class RecordedPolicy:
 SNAPSHOT_AFTER = 1 << 24
 """Bytes of calls after which a snapshot is taken; or as many as the latest snapshot has, if that is more."""
 
-_SNAPSHOT = re.compile(r"(\d{8})\.snapshot\.npz")
+_NUMBERED = re.compile(r"(\d{8})\.(snapshot\.npz|journal)")
+
+
+class Recorder(Protocol):
+    """Writes down elsewhere what the calls of a curriculum did, as `curro.serve` does in a run folder.
+
+    Its state belongs to the snapshots. After a kill it is taken back to the latest snapshot, and then hears
+    of every call since once more: what it wrote in between it writes again.
+    """
+
+    def begin(self, state: Mapping[str, Any] | None, *, is_new: bool) -> None:
+        """Be as at the snapshot that has this state; None where there is no snapshot, or it has no state.
+
+        Args:
+            is_new: whether the folder holds no call yet.
+        """
+
+    def record(self, name: str, given: Mapping[str, Any], answer: Reply) -> None:
+        """A call was carried out: its name, its arguments, and what the port returned."""
+
+    def resume(self) -> None:
+        """The curriculum was loaded from a checkpoint: what came after that is forgotten."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What `begin` takes."""
 
 
 class DurableCurriculum:
@@ -220,6 +247,7 @@ class DurableCurriculum:
         snapshot_after: bytes.
         load_backbone: for methods that copy the policy's weights, as `RecordedPolicy` takes it. With it, the
             methods are attached at once, so that their weights can be restored before the policy is lent.
+        recorder: hears of every call, also of those that are replayed.
 
     Raises:
         CheckpointError: the folder is of another curriculum, or damaged, or its calls give other draws now
@@ -234,8 +262,9 @@ class DurableCurriculum:
         *,
         snapshot_after: int = SNAPSHOT_AFTER,
         load_backbone: Callable[[], tuple[Any, Any]] | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
-        self.curriculum, self.folder = curriculum, folder
+        self.curriculum, self.folder, self.recorder = curriculum, folder, recorder
         self._snapshot_after = snapshot_after
         self._policy, self._has_policy = RecordedPolicy(load_backbone), False
         self._replies = LatestReplies()
@@ -251,18 +280,34 @@ class DurableCurriculum:
             self._opened = opened.pop_all()
 
     def _recover(self) -> None:
-        numbers = [
-            int(found[1]) for path in self.folder.iterdir() if (found := _SNAPSHOT.fullmatch(path.name))
-        ]
+        names = [match for path in self.folder.iterdir() if (match := _NUMBERED.fullmatch(path.name))]
+        numbers = [int(match[1]) for match in names if match[2] == "snapshot.npz"]
         self._number = max(numbers, default=0)
-        if numbers:
-            self._restore(checkpoint.load_state(self._snapshot))
-        self._journal = Journal(self.folder / f"{self._number:08}.journal")
+        if max((int(match[1]) for match in names), default=0) > self._number:
+            raise CheckpointError(
+                f"{self.folder} has a journal, and the snapshot from which it goes on is missing: put the "
+                "snapshot back, or choose another folder"
+            )
+        path = self.folder / f"{self._number:08}.journal"
+        is_new = not numbers and not (path.exists() and path.stat().st_size)
+        state = checkpoint.load_state(self._snapshot) if numbers else {}
+        self._journal = Journal(path)
         try:
+            if state:
+                self._restore(state)
+            if self.recorder is not None:
+                self.recorder.begin(state.get("recorder"), is_new=is_new)
             records = (decode(record) for record in self._journal.replay())
             self._begin(next(records, None))
             for record in records:
                 self._again(record)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            self._journal.close()
+            if isinstance(error, CurroError):
+                raise
+            raise CheckpointError(
+                f"{self.folder} is damaged: what it has is no call of a curriculum ({error!r:.200})"
+            ) from error
         except BaseException:
             self._journal.close()
             raise
@@ -293,13 +338,18 @@ class DurableCurriculum:
         asked = record["asked"].tobytes()
         call = decode(asked)
         self._policy.begin(record["answers"].values())
-        reply = encode(self._perform(call["name"], call["given"]))
+        reply = encode(self._perform(call["name"], dict(call["given"])))
         if zlib.crc32(reply) != record["check"]:
             raise CheckpointError(
                 f"{self.folder}: call {record['number']} of {record['client']!r:.80} gives something else "
                 "now than when it was made: go on with the version of curro that made it"
             )
         self._replies.keep(record["client"], record["number"], asked, reply)
+        self._record(call["name"], call["given"], reply)
+
+    def _record(self, name: str, given: Mapping[str, Any], reply: bytes) -> None:
+        if self.recorder is not None and not is_error(reply):
+            self.recorder.record(name, given, unpack(decode(reply)))
 
     def lend(self, policy: Policy) -> None:
         """Let methods that ask the policy ask this one; again in every process."""
@@ -343,6 +393,7 @@ class DurableCurriculum:
             record = {"client": client, "number": number, "asked": np.frombuffer(asked, np.uint8)}
             self._journal.append(encode(record | {"answers": answers, "check": zlib.crc32(reply)}))
             self._replies.keep(client, number, asked, reply)
+            self._record(name, given, reply)
             self._is_whole = True
             if self._journal.size > max(self._snapshot_after, self._snapshot_size()):
                 self.snapshot()
@@ -377,14 +428,22 @@ class DurableCurriculum:
         """Go on from what `Curriculum.save` wrote; tickets in flight that are not in `kept` are dropped.
 
         Raises:
-            CheckpointError: as `Curriculum.load` does; the folder is to be opened anew then.
+            CheckpointError: as `Curriculum.load` does; then the curriculum goes on as it was.
         """
         with self._lock:
             self._check_whole()
+            state, before = checkpoint.load_state(path), self.curriculum.state_dict()
             self._is_whole = False
-            self.curriculum.load(path)
+            try:
+                self.curriculum.load_state_dict(state)
+            except CheckpointError:
+                self.curriculum.load_state_dict(before)
+                self._is_whole = True
+                raise
             tickets = self.curriculum.ledger.tickets
             self.curriculum.drop(tickets[~np.isin(tickets, np.asarray(kept, np.int64))])
+            if self.recorder is not None:
+                self.recorder.resume()
             self._is_whole = True
             self.snapshot()
 
@@ -404,11 +463,12 @@ class DurableCurriculum:
             self._remove_all_but(self._number)
 
     def _state(self) -> dict[str, Any]:
-        return {
+        state = {
             "curriculum": self.curriculum.state_dict(),
             "has_policy": self._has_policy,
             "replies": self._replies.state_dict(),
         }
+        return state if self.recorder is None else state | {"recorder": self.recorder.state_dict()}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         if state["has_policy"]:

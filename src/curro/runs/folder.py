@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from curro.errors import RunError
-from curro.storage.files import open_regular, replacing
+from curro.storage.files import open_regular, open_unlinked, replacing
 from curro.storage.json_lines import LONGEST, append_rows, as_object, decode_row, encode_row, read_rows
 from curro.storage.lock import NAME as LOCK
 from curro.storage.lock import only_process
@@ -194,6 +194,18 @@ class RunFolder:
                     file.writelines(
                         encode_row(row) for row in read_rows(path, ["step"]) if row["step"] <= step
                     )
+
+    def sizes(self) -> dict[str, int]:
+        """How many bytes each file of lines has."""
+        files = (self._metrics, self._groups, self.rollouts_file)
+        return {path.name: path.stat().st_size if path.exists() else 0 for path in files}
+
+    def truncate_to(self, sizes: Mapping[str, int]) -> None:
+        """Forget the lines that were written since the files had these `sizes`; by default 0 bytes."""
+        for name, size in self.sizes().items():
+            if size > sizes.get(name, 0):
+                with open(self.path / name, "r+b", opener=open_unlinked) as file:
+                    file.truncate(sizes.get(name, 0))
 
     def write_table(self, table: PromptTable) -> None:
         """Save the prompt table; an interrupted save leaves the one that was there before."""

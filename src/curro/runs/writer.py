@@ -247,6 +247,23 @@ class TicketWriter(RunWriter):
         super().__init__(*args, **kwargs)
         self._reasons: dict[int, int] = {}
 
+    def state_dict(self) -> dict[str, Any]:
+        """Where the files end, and what counts towards the next step's line."""
+        reasons = np.array(list(self._reasons.items()), np.int64).reshape(-1, 2)
+        return {
+            "sizes": self.folder.sizes(), "rollouts": self.rollouts, "seconds": self.seconds,
+            "rewards": np.array(self.rewards, np.float64), "signal": np.array(self.signal, np.bool_),
+            "reasons": reasons,
+        }  # fmt: skip
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take files and counts back to where `state_dict` was taken; an empty state: to the start."""
+        self.folder.truncate_to(state.get("sizes", {}))
+        self.rollouts, self.seconds = state.get("rollouts", 0), state.get("seconds", 0.0)
+        self.rewards = state["rewards"].tolist() if state else []
+        self.signal = state["signal"].tolist() if state else []
+        self._reasons = dict(state["reasons"].tolist()) if state else {}
+
     def drawn(self, draw: Draw) -> None:
         """Note what is in flight now."""
         self._reasons |= dict(zip(draw.tickets.tolist(), draw.reasons.tolist(), strict=True))

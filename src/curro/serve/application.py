@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 import math
@@ -16,7 +17,7 @@ import numpy as np
 from curro.curriculum import Curriculum
 from curro.durable import DurableCurriculum
 from curro.durable.durable_curriculum import CALLS
-from curro.durable.replies import is_error, pack, unpack
+from curro.durable.replies import is_error, pack
 from curro.errors import CheckpointError, ConfigError, CurroError, ExhaustedError, RewardError, TicketError
 from curro.groups import mark_missing
 from curro.runs.writer import TicketWriter
@@ -108,13 +109,15 @@ def _whole_numbers(name: str, value: Any) -> np.ndarray:
 def _numbers(name: str, rows: Sequence[Any]) -> np.ndarray:
     """float64 (P, G) of rows of numbers; NaN for null, and where a row is shorter than the longest."""
     if not all(isinstance(row, list) for row in rows):
-        raise RewardError(f"{name} are a list for each ticket, with a number for each rollout")
+        raise RewardError(f"{name:.50} are a list for each ticket, with a number for each rollout")
     array = np.full((len(rows), max(map(len, rows), default=0)), np.nan)
     for row, values in zip(array, rows, strict=True):
         for place, value in enumerate(values):
             if value is not None:
-                if type(value) not in (int, float) or not math.isfinite(value):
-                    raise RewardError(f"{name} are finite numbers, or null for not scored, not {value!r:.50}")
+                if type(value) not in (int, float) or not -_LARGEST_NUMBER < value < _LARGEST_NUMBER:
+                    raise RewardError(
+                        f"{name:.50} are finite numbers, or null for not scored, not {value!r:.50}"
+                    )
                 row[place] = value
     return array
 
@@ -127,21 +130,37 @@ def _floats(name: str, value: Any) -> np.ndarray:
 
 
 class ServedRun:
-    """Writes down what clients ask and report.
+    """Writes down what clients ask and report, as the `Recorder` of the service's curriculum.
 
-    A step's line is written when a client asks for prompts of a later step, and when the service ends.
+    A step's line is written when a client asks for prompts of a later step, and when the service ends. After
+    a kill the lines are those of the calls in the journal, each once.
 
     Args:
-        curriculum: brought to where the service's folder is.
+        curriculum: the service's.
         output: `curro watch` takes it.
     """
 
+    writer: TicketWriter
+    step: int
+
     def __init__(self, curriculum: Curriculum, output: Path) -> None:
-        self.curriculum = curriculum
-        is_new = not curriculum.metrics()["selected"]
-        self.step = curriculum.step + 1
-        config = {"curriculum": curriculum.config}
-        self.writer = TicketWriter.of_host(output, config, curriculum.table, 0 if is_new else self.step)
+        self.curriculum, self.output = curriculum, output
+
+    def begin(self, state: Mapping[str, Any] | None, *, is_new: bool) -> None:
+        is_replayed = state is not None or not self.curriculum.ledger.selected
+        config = {"curriculum": self.curriculum.config}
+        latest = 2**62 if is_replayed else self.curriculum.step + 1
+        self.writer = TicketWriter.of_host(
+            self.output, config, self.curriculum.table, 0 if is_new else latest
+        )
+        self.step = self.curriculum.step + 1
+        if is_replayed and not is_new:
+            self.writer.load_state_dict({} if state is None else state["writer"])
+        if state is not None:
+            self.step = state["step"]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"step": self.step, "writer": self.writer.state_dict()}
 
     def record(self, question: str, given: Mapping[str, Any], answer: Any) -> None:
         """A call was carried out: its arguments as the port takes them, and what the port returned."""
@@ -157,6 +176,8 @@ class ServedRun:
             self.writer.drawn(answer)
         elif isinstance(answer, Verdict) and len(answer.prompts):
             rewards_PG = np.asarray(given["rewards"], np.float64)
+            if given.get("scored") is not None:
+                rewards_PG = mark_missing(rewards_PG, given["scored"])
             sizes_P = np.isfinite(rewards_PG).sum(axis=1)
             self.writer.observed(self.step, given["tickets"], rewards_PG, answer, sizes_P)
         else:
@@ -174,12 +195,18 @@ class ServedRun:
             self.writer.step(self.step, self.curriculum.metrics())
 
 
+_LARGEST_NUMBER = 1e300
+"""Integers of JSON have any length; what is larger than this is no float."""
+
 JSON, FRAME = "application/json", "application/vnd.curro.frame"
 LARGEST = 1 << 26
 """Bytes of a request's body."""
 
+BODY_SECONDS = 60
+"""Within which a request's body has to be there."""
+
 _STATUS = {ExhaustedError: 409, TicketError: 409, CheckpointError: 500}
-_NAME = re.compile(r"[\w-][\w.-]{0,99}")
+_NAME = re.compile(r"[\w-][\w.-]{0,99}", re.ASCII)
 
 Message = dict[str, Any]
 
@@ -210,13 +237,10 @@ class Service:
         durable: the curriculum.
         token: that every request has to carry, as `Authorization: Bearer TOKEN`.
         about: what `GET /` tells besides.
-        run: writes down what is reported; None where nothing does.
     """
 
-    def __init__(
-        self, durable: DurableCurriculum, token: str, about: Mapping[str, Any], run: ServedRun | None = None
-    ) -> None:
-        self.durable, self.about, self.run = durable, dict(about), run
+    def __init__(self, durable: DurableCurriculum, token: str, about: Mapping[str, Any]) -> None:
+        self.durable, self.about = durable, dict(about)
         self._expected = f"Bearer {token}".encode()
         self._checkpoints = durable.folder / "checkpoints"
 
@@ -233,9 +257,13 @@ class Service:
                 raise Refused(401, "the request lacks the service's token: Authorization: Bearer TOKEN")
             if form not in (JSON, FRAME):
                 raise Refused(415, f"a body is {JSON} or {FRAME}")
-            status, body = self._answer(scope["method"], scope["path"], await _body(receive), form)
+            body = await _body(receive)
+            status, body = self._answer(scope["method"], scope["path"], body, form)
         except Refused as refusal:
             status, body = refusal.status, _written({"error": _words(refusal)}, form)
+        except OSError as error:
+            words = f"the service cannot write or read its files: {error.strerror or error}"
+            status, body = 500, _written({"error": {"kind": "Refused", "words": words}}, form)
         except CurroError as error:
             status, body = _STATUS.get(type(error), 400), _written(pack(error), form)
         kind = FRAME if form == FRAME else JSON
@@ -264,10 +292,7 @@ class Service:
             raise ConfigError("`client` is the caller's own name, of 1 to 100 characters")
         if type(number) is not int or not 0 <= number < 2**53:
             raise ConfigError("`call` is the number of the client's call, which it counts up")
-        given, is_new = read_fields(question, asked), not self.durable.knows(client, number)
-        reply = self.durable.call(client, number, question, given)
-        if self.run is not None and is_new and not is_error(reply):
-            self.run.record(question, given, unpack(decode(reply)))
+        reply = self.durable.call(client, number, question, read_fields(question, asked))
         status = 200
         if is_error(reply):
             kind = decode(reply)["error"]["kind"]
@@ -304,8 +329,6 @@ class Service:
 
     def _load(self, name: Any, kept: np.ndarray | tuple[()] = ()) -> dict[str, Any]:
         self.durable.load(self._checkpoint(name), kept=kept)
-        if self.run is not None:
-            self.run.resume()
         return {}
 
     def _checkpoint(self, name: Any) -> Any:
@@ -315,6 +338,14 @@ class Service:
 
 
 async def _body(receive: Callable[[], Awaitable[Message]]) -> bytes:
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await _whole_body(receive)
+    except TimeoutError:
+        raise Refused(408, f"the request's body was not complete within {BODY_SECONDS} s") from None
+
+
+async def _whole_body(receive: Callable[[], Awaitable[Message]]) -> bytes:
     parts, size = [], 0
     while True:
         message = await receive()

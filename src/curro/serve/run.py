@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import signal
 import socket
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -46,14 +49,15 @@ def serve(
         import uvicorn
     except ImportError:
         raise ConfigError("the service needs uvicorn: pip install 'curro[server]'") from None
-    durable = DurableCurriculum(curriculum, folder)
+    run = None if run_folder is None else ServedRun(curriculum, run_folder)
+    durable = DurableCurriculum(curriculum, folder, recorder=run)
     try:
-        run = None if run_folder is None else ServedRun(durable.curriculum, run_folder)
         with _listening(port, path) as listening:
             address = f"unix:{path}" if path else f"http://127.0.0.1:{listening.getsockname()[1]}"
-            app = Service(durable, token_of(folder), {"address": address}, run)
+            app = Service(durable, token_of(folder), {"address": address})
             config = uvicorn.Config(
-                app, interface="asgi3", lifespan="off", ws="none", access_log=False, log_level="warning",
+                app, http=limited_protocol(),
+                interface="asgi3", lifespan="off", ws="none", access_log=False, log_level="warning",
                 server_header=False, date_header=False, proxy_headers=False, timeout_graceful_shutdown=5,
             )  # fmt: skip
             say(f"{curriculum.table.size:,} prompts at {address}; the token is in {folder / 'token'}")
@@ -65,8 +69,6 @@ def serve(
                 run.end_step()
     finally:
         durable.close()
-        if path is not None:
-            path.unlink(missing_ok=True)
 
 
 def token_of(folder: Path) -> str:
@@ -82,7 +84,86 @@ def token_of(folder: Path) -> str:
     return token
 
 
-def _listening(port: int, path: Path | None) -> socket.socket:
+CONNECTIONS = 256
+"""At a time; a further one is closed at once."""
+
+HEAD_SECONDS = 30
+"""Within which the head of a request has to be there."""
+
+
+def limited_protocol() -> type[asyncio.Protocol]:
+    """uvicorn's protocol with a cap on connections and a time limit for the head of a request.
+
+    Without them as many half requests as there are file descriptors would stop the service.
+    """
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class LimitedProtocol(H11Protocol):
+        _limit: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._begin()
+            if len(self.connections) > CONNECTIONS:
+                transport.abort()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            if self._limit is not None:
+                self._limit.cancel()
+
+        def data_received(self, data: bytes) -> None:
+            if self._limit is None:
+                self._begin()
+            super().data_received(data)
+
+        def _begin(self) -> None:
+            self._limit = self.loop.call_later(HEAD_SECONDS, self._end)
+
+        def _end(self) -> None:
+            self._limit = None
+            if (self.cycle is None or self.cycle.response_complete) and not self.transport.is_closing():
+                self.transport.close()
+
+    return LimitedProtocol
+
+
+def _is_free(path: Path) -> bool:
+    """Whether a socket may be made here: nothing is there, or the socket of a service that was killed.
+
+    Raises:
+        ConfigError: something else is there, or another service answers.
+    """
+    if not os.path.lexists(path):
+        return True
+    if not stat.S_ISSOCK(path.lstat().st_mode):
+        raise ConfigError(f"{path} exists and is no socket: choose another path for the service's socket")
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            return False
+        except OSError as error:
+            raise ConfigError(f"the service cannot listen at {path}: {error.strerror or error}") from error
+    raise ConfigError(f"another service answers at {path}: choose another path, or end that one")
+
+
+@contextmanager
+def _listening(port: int, path: Path | None) -> Iterator[socket.socket]:
+    """A socket that listens; at the end it is closed, and the file of a socket in the file system removed."""
+    made = _listen(port, path)
+    own = os.stat(path) if path is not None else None
+    try:
+        with made:
+            yield made
+    finally:
+        # another service may have taken the place
+        if path and own and os.path.lexists(path) and os.path.samestat(path.lstat(), own):
+            path.unlink()
+
+
+def _listen(port: int, path: Path | None) -> socket.socket:
     """A socket that listens; connections wait in it until the service has started."""
     # asyncio sends small replies at once (TCP_NODELAY) where a socket says that it is of TCP
     family, protocol = (socket.AF_INET, socket.IPPROTO_TCP) if path is None else (socket.AF_UNIX, 0)
@@ -92,7 +173,8 @@ def _listening(port: int, path: Path | None) -> socket.socket:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             made.bind(("127.0.0.1", port))
         else:
-            path.unlink(missing_ok=True)  # of a service that was killed: the folder's lock keeps others out
+            if not _is_free(path):
+                path.unlink()
             before = os.umask(0o177)
             try:
                 made.bind(str(path))

@@ -47,6 +47,8 @@ class replacing:
     """
 
     def __init__(self, target: Path) -> None:
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
         self.target = target
         self.part = target.with_name(f".{target.name}.{os.getpid()}.part")
 
