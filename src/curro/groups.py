@@ -177,7 +177,7 @@ class Feedback:
         for name, part in (named or {}).items():
             try:
                 parts[name] = np.array(part, np.float64)
-            except (TypeError, ValueError) as error:
+            except (TypeError, ValueError, OverflowError) as error:
                 raise RewardError(f"the named reward {name!r} is not a number a rollout: {error}") from error
             if parts[name].shape != rewards_PG.shape:
                 raise RewardError(
@@ -190,7 +190,7 @@ class Feedback:
 def _numbers(rewards: ArrayLike) -> np.ndarray:
     try:
         return np.array(rewards, np.float64, order="C")
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise RewardError(f"rewards are a number a rollout, groups of one length: {error}") from error
 
 

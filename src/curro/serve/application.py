@@ -125,7 +125,7 @@ def _numbers(name: str, rows: Sequence[Any]) -> np.ndarray:
 def _floats(name: str, value: Any) -> np.ndarray:
     try:
         return np.asarray(value, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ConfigError(f"{name} are numbers, not {value!r:.50}") from None
 
 

@@ -165,6 +165,8 @@ def _listening(port: int, path: Path | None) -> Iterator[socket.socket]:
 
 def _listen(port: int, path: Path | None) -> socket.socket:
     """A socket that listens; connections wait in it until the service has started."""
+    if path is not None and not _is_free(path):
+        path.unlink()
     # asyncio sends small replies at once (TCP_NODELAY) where a socket says that it is of TCP
     family, protocol = (socket.AF_INET, socket.IPPROTO_TCP) if path is None else (socket.AF_UNIX, 0)
     made = socket.socket(family, socket.SOCK_STREAM, protocol)
@@ -173,8 +175,6 @@ def _listen(port: int, path: Path | None) -> socket.socket:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             made.bind(("127.0.0.1", port))
         else:
-            if not _is_free(path):
-                path.unlink()
             before = os.umask(0o177)
             try:
                 made.bind(str(path))
