@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from curro.curriculum import Curriculum
-from curro.durable.replies import Reply, error_of, is_error, pack, unpack
+from curro.durable.replies import CallReply, error_of, is_error, pack, unpack
 from curro.errors import CheckpointError, ConfigError, CurroError, ExhaustedError
 from curro.groups import mark_missing
-from curro.policy import Policy
-from curro.policy import Reply as PolicyReply
+from curro.policy import Policy, Reply
 from curro.storage import checkpoint
 from curro.storage.frames import decode, encode
 from curro.storage.journal import Journal
@@ -141,7 +140,7 @@ class RecordedPolicy:
         self._told = None if told is None else deque(told)
         self.answers = []
 
-    def answer(self, conversations: Sequence[Sequence[dict[str, str]]], max_tokens: int) -> list[PolicyReply]:
+    def answer(self, conversations: Sequence[Sequence[dict[str, str]]], max_tokens: int) -> list[Reply]:
         """`Policy.answer`."""
         found = self._ask(
             lambda policy: {
@@ -151,9 +150,7 @@ class RecordedPolicy:
                 ]
             }
         )
-        return [
-            PolicyReply(text, tuple(asked), tuple(answered)) for text, asked, answered in found["replies"]
-        ]
+        return [Reply(text, tuple(asked), tuple(answered)) for text, asked, answered in found["replies"]]
 
     def prompt(self, number: int) -> str:
         """`Policy.prompt`."""
@@ -216,7 +213,7 @@ class Recorder(Protocol):
             is_new: whether the folder holds no call yet.
         """
 
-    def record(self, name: str, given: Mapping[str, Any], answer: Reply) -> None:
+    def record(self, name: str, given: Mapping[str, Any], answer: CallReply) -> None:
         """A call was carried out: its name, its arguments, and what the port returned."""
 
     def resume(self) -> None:
