@@ -199,7 +199,7 @@ SNAPSHOT_AFTER = 1 << 24
 _NUMBERED = re.compile(r"(\d{8})\.(snapshot\.npz|journal)")
 
 
-class Recorder(Protocol):
+class CallRecorder(Protocol):
     """Writes down elsewhere what the calls of a curriculum did, as `curro.serve` does in a run folder.
 
     Its state belongs to the snapshots. After a kill it is taken back to the latest snapshot, and then hears
@@ -259,7 +259,7 @@ class DurableCurriculum:
         *,
         snapshot_after: int = SNAPSHOT_AFTER,
         load_backbone: Callable[[], tuple[Any, Any]] | None = None,
-        recorder: Recorder | None = None,
+        recorder: CallRecorder | None = None,
     ) -> None:
         self.curriculum, self.folder, self.recorder = curriculum, folder, recorder
         self._snapshot_after = snapshot_after

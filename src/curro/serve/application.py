@@ -130,7 +130,7 @@ def _floats(name: str, value: Any) -> np.ndarray:
 
 
 class ServedRun:
-    """Writes down what clients ask and report, as the `Recorder` of the service's curriculum.
+    """Writes down what clients ask and report, as the `CallRecorder` of the service's curriculum.
 
     A step's line is written when a client asks for prompts of a later step, and when the service ends. After
     a kill the lines are those of the calls in the journal, each once.
