@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from curro.cli import make_app
+from curro.errors import ConfigError
 from curro.runs.folder import RunFolder
 
 SMALL = ["--data", "lab:chains", "--limit", "40", "--prompts-per-step", "4", "--eval-prompts", "4"]
@@ -42,10 +43,10 @@ def test_wrong_values(curro, tmp_path, arguments, sentence):
 
 
 def test_other_options_beside_resume(curro):
-    said = curro("train", "--resume", "somewhere", "--rollouts", "25600", "--data=nonsense", status=2)
+    said = curro("train", "--resume", "somewhere", "--seed", "1", "--data=nonsense", status=2)
     assert said == (
         "curro: --resume goes on with the settings that the run was started with: "
-        "leave out --data, --rollouts, or start another run with --out"
+        "leave out --data, --seed, or start another run with --out"
     )
 
 
@@ -111,6 +112,23 @@ def test_admission_fills_every_step_and_the_budget_counts_all_rollouts(tmp_path)
     config = RunFolder.open(run).config["curriculum"]
     assert config["admission"] == {"name": "signal"}
     assert config["advantage"] == {"name": "smoothed"}
+
+
+def test_a_finished_run_is_extended(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first = ["train", *SMALL, "--rollouts", "32", "--eval-every", "0", "--out", "run"]
+    assert CliRunner().invoke(make_app(["train"]), first).exit_code == 0
+    longer = ["train", "--resume", "run", "--rollouts"]
+    refused = CliRunner().invoke(make_app(["train"]), [*longer, "32"])
+    assert isinstance(refused.exception, ConfigError)
+    assert "run has a budget of 32 rollouts: extend it with a larger one in --rollouts" in str(
+        refused.exception
+    )
+    done = CliRunner().invoke(make_app(["train"]), [*longer, "64"])
+    assert done.exit_code == 0, done.output
+    run = RunFolder.open("run")
+    assert (run.settings["rollouts"], run.config["steps"]) == (64, 2)
+    assert run.metrics()[-1]["rollouts"] == 64
 
 
 def test_settings_of_a_file_and_of_a_run(tmp_path, monkeypatch):

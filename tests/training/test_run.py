@@ -14,6 +14,8 @@ from curro import Curriculum, CurroError, RewardError
 from curro.hosts.trl.trainer import CurriculumGRPOTrainer
 from curro.runs.folder import RunFolder
 from curro.storage.lock import LockedError
+from curro.training import prepared
+from curro.training import run as training_run
 from curro.training.prepared import prepare
 from curro.training.run import train
 from curro.training.settings import TrainSettings
@@ -80,7 +82,7 @@ def test_a_complete_run_gains_no_step(run):
     trained, lines = model(folder), folder.metrics()
     folder, complete, said = run(settings(), resume=True)
     assert complete is True
-    assert said == "the run is complete: there is nothing left to train"
+    assert said.startswith("the run is complete: there is nothing left to train")
     assert model(folder) == trained
     assert json.dumps(folder.metrics()) == json.dumps(lines)
 
@@ -312,3 +314,58 @@ def test_the_verifier_ranks_and_the_run_says_so(run):
 def test_a_signal_that_the_reward_does_not_have():
     with pytest.raises(CurroError, match="--signal maths: the reward has no such part; it has: lab:chains"):
         prepare(settings(reward="lab+0.5*repetition", signal="maths"))
+
+
+@pytest.mark.parametrize("options", [{}, {"num_iterations": 2}], ids=["plain", "two iterations"])
+def test_a_finished_run_that_is_extended_trains_as_one_with_the_larger_budget(run, tmp_path, options):
+    folder, complete, _ = run(settings(rollouts=3 * STEP, **options))
+    assert complete is True
+    last = 3 * options.get("num_iterations", 1)
+    assert steps(folder)[-1] == last
+    extended = settings(rollouts=3 * STEP, **options).extended(6 * STEP, "run")
+    folder, complete, _ = run(extended, resume=True)
+    assert complete is True
+    assert steps(folder) == list(range(2 * last + 1))
+    whole = RunFolder.create(tmp_path / "whole", {})
+    assert train(prepare(extended), whole)
+    assert [line["prompt"] for line in folder.groups()] == [line["prompt"] for line in whole.groups()]
+    assert model(folder) == model(whole)
+    assert "nothing left to train; --resume with more --rollouts" in run(extended, resume=True)[2]
+
+
+def test_rollouts_are_trained_on_several_times(run):
+    folder, complete, _ = run(settings(rollouts=2 * STEP, num_iterations=3))
+    assert complete is True
+    assert [line["rollouts"] for line in folder.metrics()] == [0, *[STEP] * 3, *[2 * STEP] * 3]
+    assert len(folder.groups()) == 8
+
+
+def test_the_divergence_from_the_first_model_is_part_of_the_loss(run):
+    folder, complete, _ = run(settings(rollouts=11 * STEP, beta=0.1, learning_rate=1e-3, warmup_steps=0))
+    assert complete is True
+    state = json.loads((folder.checkpoints / "checkpoint-11" / "trainer_state.json").read_text())
+    assert [entry["kl"] > 0 for entry in state["log_history"] if "kl" in entry] == [True]
+
+
+def test_rewards_in_several_files_add_up(run, tmp_path):
+    for name, value in (("one", 1.0), ("two", 0.5)):
+        (tmp_path / f"{name}_file.py").write_text(f"def score(completion, row):\n    return {value}\n")
+    reward = f"{tmp_path}/one_file.py:score+2*{tmp_path}/two_file.py:score"
+    folder, _, _ = run(settings(rollouts=STEP, reward=reward, reward_range=(0.0, 2.0)))
+    assert folder.groups()[0]["mean"] == 2.0
+
+
+def test_what_vllm_cannot_do_is_refused(monkeypatch):
+    with pytest.raises(CurroError, match="--vllm needs the package vllm"):
+        prepare(settings(vllm=True))
+    monkeypatch.setattr(prepared, "find_spec", lambda name: True)
+    with pytest.raises(CurroError, match="vLLM loads no model of the lab: leave --vllm out"):
+        prepare(settings(vllm=True, model="lab:chains"))
+
+
+def test_vllm_is_asked_for_in_the_same_process(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(training_run, "GRPOConfig", lambda **options: asked.append(options))
+    complete = settings(vllm=True).complete(40)
+    training_run.grpo_arguments(complete, RunFolder(tmp_path), [1.0])
+    assert (asked[0]["use_vllm"], asked[0]["vllm_mode"]) == (True, "colocate")

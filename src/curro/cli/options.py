@@ -32,7 +32,7 @@ GROUPS = {
     "Data": ("data", "limit", "prompt_column", "answer_column", "key_column"),
     "Model": (
         "model", "lora_rank", "temperature", "max_completion_length", "precision", "share_prompts",
-        "device_batch", "threads",
+        "device_batch", "vllm", "threads",
     ),
     "Curriculum": (
         "curriculum", "known", "allocation", "admission", "advantage", "signal", "fill_limit", "when_short",
@@ -42,8 +42,8 @@ GROUPS = {
         "reward_memory",
     ),
     "Optimisation": (
-        "rollouts", "learning_rate", "prompts_per_step", "rollouts_per_prompt", "loss_type", "warmup_steps",
-        "skip_empty_steps", "seed",
+        "rollouts", "learning_rate", "prompts_per_step", "rollouts_per_prompt", "loss_type", "beta",
+        "num_iterations", "warmup_steps", "skip_empty_steps", "seed",
     ),
     "Evaluation": ("eval_data", "eval_prompts", "eval_every", "eval_samples"),
     "Output": ("save_every", "keep_rollouts", "keep_megabytes", "log"),

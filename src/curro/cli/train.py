@@ -46,8 +46,8 @@ def train(
         Path | None,
         typer.Option(
             rich_help_panel="Output",
-            help="Continue the run in this folder, with the settings that it was started with. No other "
-            "option can be given.",
+            help="Continue the run in this folder, with the settings that it was started with. Beside it "
+            "only --rollouts can be given: a larger budget, which extends the run, a finished one too.",
         ),
     ] = None,
     **given: Any,
@@ -57,10 +57,13 @@ def train(
     The run's folder holds the metrics, the prompt table, checkpoints, the trained model and a report.
     Ctrl-C ends the run after the current step and saves it; --resume continues it.
     """
+    rollouts = given["rollouts"]
     if resume is not None:
-        _refuse_others({"config": config, "out": out, **given})
+        _refuse_others({"config": config, "out": out, **given, "rollouts": None})
         folder = RunFolder.open(resume)
         settings = TrainSettings.of(folder.settings, f"{resume}/config.json")
+        if rollouts is not None:
+            settings = settings.extended(rollouts, str(resume))
     else:
         values = given_values(given)
         settings = TrainSettings(**values) if config is None else _settings(config, values)
@@ -76,6 +79,8 @@ def train(
     prepared = prepare(settings)
     if resume is None:
         folder = RunFolder.create(folder.path, _config(prepared))
+    elif rollouts is not None:
+        folder.replace_config({**folder.config, **_settings_of(prepared)})
     console = plain_console()
     console.print(f"run folder {folder.path}")
     with progress_bar(console) as bar:
@@ -135,12 +140,15 @@ def _refuse_others(given: dict[str, Any]) -> None:
         )
 
 
+def _settings_of(prepared: Prepared) -> dict[str, Any]:
+    return {"settings": prepared.settings.as_dict(), "steps": prepared.settings.steps}
+
+
 def _config(prepared: Prepared) -> dict[str, Any]:
     packages = ("curro", "torch", "transformers", "trl", "numpy")
     return {
         "command": sys.argv[1:],
-        "settings": prepared.settings.as_dict(),
-        "steps": prepared.settings.steps,
+        **_settings_of(prepared),
         "curriculum": prepared.curriculum.config,
         "versions": {name: version(name) for name in packages},
     }

@@ -137,6 +137,11 @@ class RunFolder:
         except ValueError as error:
             raise RunError(f"{self._config} is damaged: {error}") from error
 
+    def replace_config(self, config: Mapping[str, Any]) -> None:
+        """Write down other settings, as those of a run that is extended."""
+        with self.locked(), replacing(self._config) as part:
+            part.write_text(json.dumps(dict(config), indent=2) + "\n", encoding="utf-8")
+
     @property
     def settings(self) -> dict[str, Any]:
         """What `curro train` was told, complete.

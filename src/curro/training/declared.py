@@ -178,11 +178,29 @@ class DeclaredSettings:
         choices=WHEN_SHORT,
     )
     loss_type: str = setting("dr_grpo", "The loss, by TRL's name for it.", choices=LOSS_TYPES)
+    beta: float = setting(
+        0.0,
+        "The weight of the KL divergence from the model at the start, which is kept in memory as a second "
+        "model unless --lora-rank is given. 0: no such term.",
+        least=0,
+    )
+    num_iterations: int = setting(
+        1,
+        "How many times the rollouts of a generation are trained on, one step each. The budget counts "
+        "rollouts, so that a run has that many times more steps.",
+        least=1,
+    )
+    vllm: bool = setting(
+        False,
+        "Generate with vLLM, in the same process and on the same GPU. The package vllm has to be installed, "
+        "and the model must be a folder or on the Hugging Face Hub.",
+    )
     reward: str = setting(
         "auto",
         "How completions are scored: math, exact, code, function-calls, format, language, cosine, overlong, "
         "repetition, reasoning-gym, lab, a function of your own as MODULE:FUNCTION, or auto, which decides "
-        "by the data. NAME:OPTION=VALUE sets an option; math+0.2*format adds rewards up.",
+        "by the data. NAME:OPTION=VALUE sets an option; math+0.2*format adds rewards up, and so does "
+        "./one.py:FUNCTION+0.5*./two.py:FUNCTION.",
     )
     sandbox: str = setting(
         "auto",

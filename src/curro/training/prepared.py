@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -172,10 +173,14 @@ def prepare(settings: TrainSettings) -> Prepared:
             "`curro train` is one process: for several, train with curro.hosts.trl.CurriculumGRPOTrainer "
             "in a script of your own"
         )
+    if settings.vllm and find_spec("vllm") is None:
+        raise ConfigError("--vllm needs the package vllm: pip install vllm, or leave --vllm out")
     prompts = load_prompts(settings.data, limit=settings.limit, **settings.columns)
     settings = settings.complete(len(prompts))
     if settings.model is None:
         raise ConfigError(f"name a model for {settings.data}: --model with a folder, a hub id or lab:NAME")
+    if settings.vllm and settings.model.startswith("lab:"):
+        raise ConfigError(f"vLLM loads no model of the lab: leave --vllm out with --model {settings.model}")
     environment = resolve_environment(settings.environment, prompts)
     check_columns(prompts, environment=environment is not None)
     reward = _reward(settings, prompts)

@@ -78,6 +78,7 @@ class Recorder(TrainerCallback):
         evaluate: held-out accuracy of the model as it is, by name; None for no evaluation.
         budget: rollouts after which the run ends; rejected groups count.
         steps: steps after which it ends.
+        num_iterations: how many steps train on the rollouts of one generation.
         eval_every: rollouts between evaluations, rejected ones too; 0: at the start and the end only.
         on_step: hears every line of metrics.
         say: hears warnings, in sentences.
@@ -93,6 +94,7 @@ class Recorder(TrainerCallback):
         evaluate: Callable[[], dict[str, float]] | None,
         budget: int,
         steps: int,
+        num_iterations: int = 1,
         eval_every: int,
         on_step: Callable[[dict[str, Any]], None],
         say: Callable[[str], None] = lambda sentence: None,
@@ -101,7 +103,7 @@ class Recorder(TrainerCallback):
     ) -> None:
         self.folder, self.curriculum, self.on_step, self.say = folder, curriculum, on_step, say
         self.evaluate, self.eval_every, self.host_metrics = evaluate, eval_every, host_metrics
-        self.budget, self.steps = budget, steps
+        self.budget, self.steps, self.num_iterations = budget, steps, num_iterations
         self.stopping = self.between_steps = False
         self._process = os.getpid()
         self.step = 0
@@ -112,8 +114,9 @@ class Recorder(TrainerCallback):
 
     @property
     def spent(self) -> bool:
-        """Whether the budget is."""
-        return self.step >= self.steps or self.rollouts >= self.budget
+        """Whether the budget is, and the last generation was trained on as often as it should."""
+        is_trained_on = self.step % self.num_iterations == 0
+        return self.step >= self.steps or (self.rollouts >= self.budget and is_trained_on)
 
     def on_groups(self, record: GroupRecord) -> None:
         """Write down the groups of one generation."""

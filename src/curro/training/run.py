@@ -103,7 +103,7 @@ def _save(trainer: CurriculumGRPOTrainer, recorder: Recorder, say: Callable[[str
 
 
 def write_model(trainer: CurriculumGRPOTrainer, folder: RunFolder) -> None:
-    """Save the model; its folder appears whole, and a run that has it is complete.
+    """Save the model; its folder appears whole, in the place of an earlier one.
 
     Raises:
         CheckpointError: it cannot be written.
@@ -112,6 +112,7 @@ def write_model(trainer: CurriculumGRPOTrainer, folder: RunFolder) -> None:
     shutil.rmtree(part, ignore_errors=True)
     with checkpoints.saving(part):
         save_model(trainer, part)
+        shutil.rmtree(folder.model, ignore_errors=True)
         part.rename(folder.model)
 
 
@@ -140,7 +141,10 @@ def grpo_arguments(settings: TrainSettings, folder: RunFolder, reward_weights: l
         temperature=settings.temperature,
         loss_type=settings.loss_type,
         scale_rewards="none",
-        beta=0.0,
+        beta=settings.beta,
+        num_iterations=settings.num_iterations,
+        use_vllm=settings.vllm,
+        vllm_mode="colocate",
         seed=settings.seed,
         save_strategy="steps",
         save_steps=settings.save_every,
@@ -196,8 +200,8 @@ def _train(
 ) -> bool:
     settings = prepared.settings
     torch.set_num_threads(settings.threads)
-    if folder.model.is_dir():
-        say("the run is complete: there is nothing left to train")
+    if folder.model.is_dir() and _is_spent(folder, settings):
+        say("the run is complete: there is nothing left to train; --resume with more --rollouts extends it")
         report.write_report(folder)
         return True
     for note in prepared.reward.notes:
@@ -210,6 +214,7 @@ def _train(
         evaluate=None if prepared.held_out is None else lambda: _accuracy(prepared, trainer),
         budget=settings.rollouts,
         steps=settings.steps,
+        num_iterations=settings.num_iterations,
         eval_every=settings.eval_every * settings.rollouts_per_step,
         on_step=on_step,
         say=say,
@@ -229,6 +234,12 @@ def _train(
         write_model(trainer, folder)
     report.write_report(folder)
     return recorder.spent
+
+
+def _is_spent(folder: RunFolder, settings: TrainSettings) -> bool:
+    """Whether what was written down has the budget; a run that is extended has the model of its first end."""
+    last = folder.latest()
+    return last is None or last["rollouts"] >= settings.rollouts or last["step"] >= settings.steps
 
 
 def _find_checkpoint(folder: RunFolder, recorder: Recorder, say: Callable[[str], None]) -> Path | None:

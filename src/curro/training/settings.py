@@ -96,7 +96,7 @@ class TrainSettings(DeclaredSettings):
     @property
     def steps(self) -> int:
         """How many steps the budget pays for at most; of complete settings."""
-        return -(-self.rollouts // self.rollouts_per_step)
+        return -(-self.rollouts // self.rollouts_per_step) * self.num_iterations
 
     def complete(self, prompts: int) -> TrainSettings:
         """With every None replaced that stands for a number or the lab's own: by the recipe, or a default.
@@ -121,6 +121,18 @@ class TrainSettings(DeclaredSettings):
                 f"{done.prompts_per_step} x {done.rollouts_per_prompt} completions"
             )
         return done
+
+    def extended(self, rollouts: int, run: str) -> TrainSettings:
+        """With a larger budget, for a run that goes on.
+
+        Raises:
+            ConfigError: it is not larger.
+        """
+        if rollouts <= self.rollouts:
+            raise ConfigError(
+                f"{run} has a budget of {self.rollouts} rollouts: extend it with a larger one in --rollouts"
+            )
+        return replace(self, rollouts=rollouts)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
