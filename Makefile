@@ -19,7 +19,8 @@ PRETRAINED := runs/pretrained
 # half the time where the processor multiplies 16-bit numbers
 BFLOAT16 := $(if $(shell grep -s -m 1 -o -w -e avx512_bf16 -e amx_bf16 /proc/cpuinfo),--precision bfloat16)
 
-# what the port, the methods and the indexes are tested by; the plugin refuses an import of torch
+# what the port, the methods and the indexes are tested by; the plugin refuses an import of torch, and the checkout's own
+# conftest.py, which is for the documentation, is left out: it needs more packages
 FAST := tests/admission tests/advantage tests/index tests/storage $(filter-out %/test_shares.py,$(wildcard tests/selection/test_*.py)) \
 	tests/test_curriculum.py tests/test_groups.py tests/test_port_order.py tests/test_prompts.py \
 	tests/test_registry.py tests/test_tickets.py
@@ -44,7 +45,7 @@ pretrained: .venv/train
 		--eval-prompts 60 --eval-every 10 --save-every 10 --out $(PRETRAINED)/runs
 
 fast: .venv/core
-	$(BIN)/python -m pytest -n $(WORKERS) -q -p tests.without_torch $(FAST)
+	$(BIN)/python -m pytest -n $(WORKERS) -q --confcutdir tests -p tests.without_torch $(FAST)
 
 test: .venv/dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal

@@ -15,7 +15,6 @@ PROBLEMS = 64
 MANY = 1100
 """Enough for a subset of 1,000 problems (guru), or to hold out 1,024 (eurus)."""
 ANSWERS = ("\\boxed{1}", "\\boxed{2}")
-PROGRAMS = ("```\nprint(1)\n```", "```\nprint(2)\n```")
 DAPO_BEFORE = "Solve the following math problem step by step. The last line should be the answer."
 DAPO_AFTER = 'Remember to put your answer on its own line after "Answer:".'
 
@@ -56,7 +55,7 @@ def public_rows(kind: str) -> list[dict[str, object]]:
                 "test_cases": [{"input": "", "output": str(1 + n % 2)}],
                 "correct_submissions": solved,
             }
-            for n in numbers
+            for n in range(PROBLEMS + 200)
         ]
     return [{"problem": _messages(n)[0]["content"], "answer": str(1 + n % 2)} for n in numbers]
 

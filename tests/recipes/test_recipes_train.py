@@ -14,7 +14,7 @@ from tests.recipes.harness import PAPER, prepared_folder, train, write_model_for
 
 @pytest.mark.parametrize("path", PAPER, ids=lambda path: path.stem)
 def test_a_recipe_at_paper_size_trains(path, tmp_path, made_once):
-    model = made_once(f"model-{'code' in path.stem}", lambda folder: write_model_for(path, folder))
+    model = made_once("recipes-model", lambda folder: write_model_for(path, folder))
     with prepared_folder(path, tmp_path):
         own = train(path, model, "own")
         exact = train(path, model, "exact", bf16="false", dtype="float32")
@@ -24,6 +24,6 @@ def test_a_recipe_at_paper_size_trains(path, tmp_path, made_once):
 
 def test_weights_in_bfloat16_would_not_train(tmp_path, made_once):
     (path,) = [path for path in PAPER if path.stem == "prioritized_replay_guru"]
-    model = made_once("model-False", lambda folder: write_model_for(path, folder))
+    model = made_once("recipes-model", lambda folder: write_model_for(path, folder))
     with prepared_folder(path, Path(tmp_path)):
         assert train(path, model, "coarse", dtype="bfloat16").share < 0.05

@@ -9,6 +9,7 @@ import ray
 import torch
 import transfer_queue as tq
 from simulation import SimulatedParts
+from verl.single_controller.base.decorator import Dispatch, register
 from verl.single_controller.ray import RayClassWithInitArgs, RayResourcePool, RayWorkerGroup
 from verl.workers.engine import EngineRegistry
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
@@ -26,11 +27,38 @@ class CPUWorker(ActorRolloutRefWorker):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         torch.distributed.init_process_group("gloo")
+        torch.Tensor.pin_memory = lambda tensor: tensor  # a reference model's weights, for an accelerator
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def init_model(self) -> None:
+        super().init_model()
+        self.before = self._weights()
+
+    def _weights(self) -> torch.Tensor:
+        """This process's share of the weights, as they are trained."""
+        part = self.actor or self.ref
+        shares = [
+            getattr(weight, "to_local", lambda weight=weight: weight)()
+            for weight in part.engine.module.parameters()
+        ]
+        return torch.cat([share.detach().float().flatten() for share in shares]).clone()
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def renew(self, config: Any) -> None:
+        """Start again with another configuration: a process takes ten seconds to import all that it needs."""
+        ActorRolloutRefWorker.__init__(self, config=config, role=self.role)
+        self.init_model()
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def changed(self) -> tuple[float, float]:
+        """The share of the weights that have changed since the start, and the norm of the change."""
+        change = self._weights() - self.before
+        return (change != 0).float().mean().item(), change.norm().item()
 
 
-def start_workers(config: Any, ranks: int) -> RayWorkerGroup:
-    """The worker group of an actor."""
-    made = RayClassWithInitArgs(ray.remote(CPUWorker), config=config.actor_rollout_ref, role="actor")
+def start_workers(config: Any, ranks: int, role: str = "actor") -> RayWorkerGroup:
+    """The worker group of an actor, or of a reference model."""
+    made = RayClassWithInitArgs(ray.remote(CPUWorker), config=config.actor_rollout_ref, role=role)
     pool = RayResourcePool([ranks], use_gpu=False, max_colocate_count=1)
     environment = {"VERL_PLATFORM": "cpu", "VERL_USE_EXTERNAL_MODULES": "cpu_platform"}
     group = RayWorkerGroup(pool, made, device_name="cpu", worker_env=environment)
@@ -39,11 +67,25 @@ def start_workers(config: Any, ranks: int) -> RayWorkerGroup:
 
 
 def stop_workers(group: RayWorkerGroup) -> None:
-    """End the processes and give back their place in Ray."""
+    """End the processes and give back their share of Ray's processors."""
     for worker in group.workers:
         ray.kill(worker)
-    for place in group.resource_pool.pgs:
-        ray.util.remove_placement_group(place)
+    for placement in group.resource_pool.pgs:
+        ray.util.remove_placement_group(placement)
+
+
+_kept: dict[tuple[int, str], RayWorkerGroup] = {}
+
+
+def kept_workers(config: Any, ranks: int, role: str) -> RayWorkerGroup:
+    """As `start_workers`, in processes that later runs with as many ranks take over; they end with Ray."""
+    for other in [key for key in _kept if key[0] != ranks]:
+        stop_workers(_kept.pop(other))
+    if (ranks, role) in _kept:
+        _kept[ranks, role].renew(config.actor_rollout_ref)
+    else:
+        _kept[ranks, role] = start_workers(config, ranks, role)
+    return _kept[ranks, role]
 
 
 class CPUSync(SimulatedParts, CurriculumTrainerSync):
@@ -55,7 +97,9 @@ class CPUSync(SimulatedParts, CurriculumTrainerSync):
 
     def _setup(self) -> None:
         super()._setup()
-        self.actor_rollout_wg = start_workers(self.config, self.ranks)
+        self.actor_rollout_wg = kept_workers(self.config, self.ranks, "actor")
+        if self.use_reference_policy:
+            self.ref_policy_wg = kept_workers(self.config, self.ranks, "ref")
         self.batches: list[Any] = []
 
     def _update_actor(self, batch: Any, metrics: dict[str, Any]) -> Any:
@@ -72,17 +116,24 @@ def save_model(folder: Path) -> Path:
     return folder
 
 
-def overrides(model: Path) -> list[str]:
-    """Of verl's configuration, for a model on the CPU in 32 bits."""
-    actor, precision = "actor_rollout_ref.actor", "{param_dtype:fp32,reduce_dtype:fp32,buffer_dtype:fp32}"
+FLOAT32 = "{param_dtype:fp32,reduce_dtype:fp32,buffer_dtype:fp32}"
+
+
+def on_cpu(model: Path) -> list[str]:
+    """Overrides of verl's configuration, for a model on the CPU."""
+    parts = [f"actor_rollout_ref.{part}" for part in ("actor", "ref")]
     return [
         f"actor_rollout_ref.model.path={model}",
         "actor_rollout_ref.model.use_remove_padding=False",
         "+actor_rollout_ref.model.override_config.attn_implementation=eager",
-        f"{actor}.strategy=fsdp2",
-        f"{actor}.fsdp_config.strategy=fsdp2",
-        f"{actor}.use_torch_compile=False",
-        f"{actor}.fsdp_config.use_torch_compile=False",
-        f"+{actor}.fsdp_config.mixed_precision={precision}",
-        f"{actor}.optim.lr=1e-3",
+        *(f"{part}.strategy=fsdp2" for part in parts),
+        *(f"{part}.fsdp_config.strategy=fsdp2" for part in parts),
+        *(f"{part}.use_torch_compile=False" for part in parts),
+        *(f"{part}.fsdp_config.use_torch_compile=False" for part in parts),
     ]
+
+
+def overrides(model: Path) -> list[str]:
+    """`on_cpu`, in 32 bits with a large learning rate."""
+    actor = "actor_rollout_ref.actor"
+    return [*on_cpu(model), f"+{actor}.fsdp_config.mixed_precision={FLOAT32}", f"{actor}.optim.lr=1e-3"]

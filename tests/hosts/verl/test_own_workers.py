@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
-from cpu_workers import CPUSync, overrides, save_model, stop_workers
-from setup_run import SIZE, TRAINERS, run
+from cpu_workers import FLOAT32, CPUSync, on_cpu, overrides, save_model
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+from setup_run import SIZE, TRAINERS, Run, run, write_data
 
 from curro.lab.model import load_checkpoint
 
@@ -32,7 +37,6 @@ def test_the_workers_gradient_is_that_of_the_curriculums_credit(tmp_path, monkey
     folder = save_model(tmp_path / "model")
     settings = ["+curro.selection=uniform", "+curro.advantage=leave-one-out", *overrides(folder)]
     done = run(tmp_path / "out", *settings, steps=2, ranks=2)
-    stop_workers(done.trainer.actor_rollout_wg)
     model, _ = load_checkpoint(folder)
     first, second = done.trainer.batches
     log_probs = []
@@ -50,3 +54,57 @@ def test_the_workers_gradient_is_that_of_the_curriculums_credit(tmp_path, monkey
     assert done.history[0]["actor/grad_norm"] == pytest.approx(norm, rel=1e-3)
     (second_old_BR,) = columns(second, "old_log_probs")
     assert (second_old_BR - log_probs[1].detach()).abs().max() > 0.001  # of weights that were updated
+
+
+RECIPES = Path(__file__).parents[3] / "recipes"
+ALL = sorted(path for folder in ("verl", "small/verl") for path in (RECIPES / folder).glob("*.yaml"))
+TRAINED = [path for path in ALL if path.stem not in ("difficulty_filtering", "pspo")]
+
+
+def recipe_in_small(path: Path, model: Path, out: Path, *more: str) -> Any:
+    """A recipe as verl's command line composes it, with eight prompts a step, rollouts simulated."""
+    files, validation = write_data()
+    places = [
+        f"hydra.searchpath=[pkg://verl.trainer.config,file://{RECIPES / 'verl'}]",
+        f"data.train_files=[{','.join(files)}]",
+        f"data.val_files={validation}",
+        "data.filter_overlong_prompts=False",
+        "data.train_batch_size=8",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=4",
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4",
+        "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=4",
+        "trainer.device=cpu",
+        "trainer.n_gpus_per_node=1",
+        "trainer.logger=[]",
+        "trainer.val_before_train=False",
+        "trainer.test_freq=-1",
+        "trainer.save_freq=-1",
+        "trainer.total_training_steps=2",
+        f"trainer.default_local_dir={out}",
+        "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
+        *on_cpu(model),
+        *more,
+    ]
+    if "metis" in path.stem:
+        places += ["curro.selection.candidates=2", "curro.selection.max_tokens=128"]
+    with initialize_config_dir(str(path.parent), version_base=None):
+        config = compose(path.stem, places)
+    config.transfer_queue.enable = True
+    OmegaConf.resolve(config)
+    return config
+
+
+@pytest.mark.parametrize("path", TRAINED, ids=lambda path: path.stem)
+def test_a_recipe_trains(path, tmp_path, monkeypatch):
+    """Half of the weights move at the recipe's own rate and precision, as far as they do in float32."""
+    monkeypatch.setitem(TRAINERS, "curro_sync", CPUSync)
+    monkeypatch.syspath_prepend(RECIPES)
+    model = save_model(tmp_path / "model")
+    precision = f"++actor_rollout_ref.actor.fsdp_config.mixed_precision={FLOAT32}"
+    changes = []
+    for name, more in {"own": [], "exact": [precision]}.items():
+        done = Run(recipe_in_small(path, model, tmp_path / name, *more))
+        changes += done.trainer.actor_rollout_wg.changed()
+    (share, norm), (_, exact) = changes
+    assert share > 0.5
+    assert norm == pytest.approx(exact, rel=0.1)

@@ -261,5 +261,8 @@ def test_the_reward_of_a_recipe_by_its_parts():
     from verl.trainer.ppo.reward import get_custom_reward_fn
 
     score = get_custom_reward_fn(load("difficulty_filtering"))
-    given = {"data_source": "eurus", "ground_truth": "1/2", "extra_info": None}
-    assert score(solution_str="so \\boxed{0.5}", **given) == {"score": 2.0, "math": 1.0, "language": 1.0}
+    facts = {"completion_tokens": 5, "completion_cut": False}
+    given = {"data_source": "eurus", "ground_truth": "1/2", "extra_info": facts}
+    scored = score(solution_str="so \\boxed{0.5}", **given)
+    assert (scored["math"], scored["language"]) == (1.0, 1.0)
+    assert scored["score"] == scored["math"] + scored["language"] + scored["format"]
