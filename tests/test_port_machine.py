@@ -21,6 +21,7 @@ SELECTIONS = [
     "pspo:statistics=smoothed,priority=mean,normalize=all,anneal_steps=5",
     "pspo:replacement=true",
     "prioritized-replay",
+    "prioritized-replay-published",
     "prioritized-replay:variant=published",
     "prioritized-replay:variant=published,draw=proportional",
     "prioritized-replay:variant=published,explore_by=prompt,exploration=0.5",

@@ -16,6 +16,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "uniform": "curro.selection.uniform:Uniform",
         "scheduled": "curro.selection.scheduled:Scheduled",
         "prioritized-replay": "curro.selection.prioritized_replay:prioritized_replay",
+        "prioritized-replay-published": "curro.selection.published_replay:PublishedReplay",
         "pspo": "curro.selection.prioritized_sampling:PrioritizedSampling",
         "least-visited": "curro.selection.least_visited:LeastVisited",
         "metis": "curro.selection.predicted:metis",

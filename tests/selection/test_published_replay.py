@@ -496,3 +496,20 @@ def test_uniform_draws_are_ranks_among_those_left():
         assert len(store) == len(present) == store.inside.sum()
         store.push(out[:1], np.ones(len(out[:1])))
         assert len(store) == store.inside.sum()
+
+
+def test_the_published_variant_has_a_name_of_its_own():
+    """Both names stand for one method with the same options, so that the same seed gives the same draws."""
+    draws = []
+    for spec in (
+        "prioritized-replay-published:retest_every=2",
+        "prioritized-replay:variant=published,retest_every=2",
+    ):
+        curriculum = Curriculum(spec, prompts=40, seed=1)
+        prompts = []
+        for step in range(6):
+            draw = curriculum.select(8, step=step)
+            curriculum.observe(draw.tickets, np.arange(4) < draw.prompts[:, None] % 5)
+            prompts.append(draw.prompts.tolist())
+        draws.append(prompts)
+    assert draws[0] == draws[1]

@@ -26,7 +26,9 @@ AHEAD = 16
 
 
 class PublishedReplay(Selection):
-    """Fatemi, "Prioritized Replay for RL Post-training", sections 2 to 5.
+    """Prompts of the highest reward variance first, from a heap, with pools of solved and unsolved prompts.
+
+    Source: Fatemi, "Prioritized Replay for RL Post-training", sections 2 to 5.
 
     Priority omega = p(1-p) + bonus where p >= 1/2 (section 2 and 4.4); p is the moving average
     p <- smoothing * observed + (1 - smoothing) * p, which starts at the first observation.

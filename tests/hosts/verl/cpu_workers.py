@@ -27,7 +27,6 @@ class CPUWorker(ActorRolloutRefWorker):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         torch.distributed.init_process_group("gloo")
-        torch.Tensor.pin_memory = lambda tensor: tensor  # a reference model's weights, for an accelerator
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def init_model(self) -> None:
