@@ -22,7 +22,7 @@ def test_a_function_of_the_users_own(user_module):
 
 
 def test_a_function_of_an_installed_module():
-    assert resolve_reward("operator:eq").score(["2"], [ROW]) == [0.0]
+    assert resolve_reward("numpy:array_equal").score(["2"], [ROW]) == [0.0]
 
 
 def test_a_function_that_fails_names_the_prompt(user_module):

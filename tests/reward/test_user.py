@@ -96,16 +96,17 @@ def test_errors_of_the_function_are_errors(score, completion, why):
 def test_an_error_names_the_line_of_the_function_and_shows_the_prompt(tmp_path, monkeypatch, limits):
     """The line is the user's own, not that of the library which the user called."""
     monkeypatch.chdir(tmp_path)
+    name = f"lined_{'here' if limits is None else 'worker'}"
     source = "import json\n\ndef reward(completion, row):\n    json.loads(completion)\n"
-    (tmp_path / "lined.py").write_text(source)
-    reward = resolve_reward("./lined.py:reward", limits=limits)
+    (tmp_path / f"{name}.py").write_text(source)
+    reward = resolve_reward(f"./{name}.py:reward", limits=limits)
     for prompt in ("What is 2 + 2?", [{"role": "user", "content": "What is 2 + 2?"}]):
         with pytest.raises(RewardError) as raised:
             reward.score(["{"], [{"key": "first", "prompt": prompt}])
         assert str(raised.value) == (
-            "reward './lined.py:reward' failed for the prompt 'first' with the text 'What is 2 + 2?': "
+            f"reward './{name}.py:reward' failed for the prompt 'first' with the text 'What is 2 + 2?': "
             "JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1) "
-            f"({tmp_path}/lined.py:4, in reward)"
+            f"({tmp_path}/{name}.py:4, in reward)"
         )
 
 
