@@ -6,7 +6,7 @@ import pytest
 
 from curro.bench.plan import plan
 from curro.bench.results import Results, row_of
-from curro.bench.search import Search, found_by
+from curro.bench.search import Search, searched_methods
 from curro.bench.statistics import task_scores, totals
 from curro.bench.tables import searched_sheets, sheets, write_benchmark
 from curro.errors import RunError
@@ -107,7 +107,7 @@ def test_the_table_of_a_search_has_the_chosen_runs_alone(tmp_path):
             row = made(tmp_path / f"{i}-{seed}", "uniform", [0.1, 0.2, 0.3, ends, ends])[1]
             made_at = search.at(setting, seed)
             results.rows[made_at.identity] = row | {"method": "uniform", "seed": seed}
-    found = found_by(results, [search])
+    found = searched_methods(results, [search])
     assert found[TASK]["uniform"].setting == (2, 8, 0.5)
     pools, tuned = searched_sheets(found)
     assert pools.title == f"All hard pools ({TASK}), one seed, so without intervals"

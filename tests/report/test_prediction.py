@@ -39,7 +39,7 @@ def test_realised_variances_are_in_squared_reward_ranges(tmp_path):
         {"mean": 1, "variance": 3, "predicted_variance": 0.1, "reason": Reason.EXPLORATION},
     ]
     found = predictions_of(history_of(tmp_path / "run", rows, reward_range=(-2, 2)))
-    assert found.what == "reward variance"
+    assert found.quantity == "reward variance"
     np.testing.assert_allclose(found.predicted, [0.25, 0.1])
     np.testing.assert_allclose(found.realised, [4 / 16, 3 / 16])
     assert found.explored.tolist() == [False, True]
@@ -48,7 +48,7 @@ def test_realised_variances_are_in_squared_reward_ranges(tmp_path):
 def test_realised_rates_are_on_the_scale_of_the_reward_range(tmp_path):
     rows = [{"mean": 1, "variance": 3, "predicted_rate": 0.6}]
     found = predictions_of(history_of(tmp_path / "run", rows, reward_range=(-2, 2)))
-    assert found.what == "success rate"
+    assert found.quantity == "success rate"
     assert found.realised.tolist() == [0.75]
 
 

@@ -169,6 +169,14 @@ def test_what_ends_the_process_is_an_error(run, monkeypatch):
     assert said == f"the run stopped; curro train --resume {folder.path} goes on after step 0"
 
 
+def test_a_run_that_fails_before_its_first_line_is_not_offered_to_be_resumed(run, monkeypatch):
+    monkeypatch.setattr(CurriculumGRPOTrainer, "get_train_dataloader", lambda trainer: 1 / 0)
+    folder, error, said = run(settings(rollouts=STEP))
+    assert isinstance(error, ZeroDivisionError)
+    assert folder.latest() is None
+    assert said == "the run stopped before its training began: start it again with the same command"
+
+
 def test_a_second_process_in_a_folder_is_refused(run):
     folder, complete, _ = run(settings(rollouts=STEP))
     assert complete is True

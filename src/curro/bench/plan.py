@@ -190,8 +190,8 @@ def _text(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _named(what: str, name: str, known: Mapping[str, Known]) -> Known:
+def _named(kind: str, name: str, known: Mapping[str, Known]) -> Known:
     if name not in known:
         meant = did_you_mean(name, known)
-        raise ConfigError(f"the benchmark has no {what} {name!r}{meant}; there are: {'; '.join(known)}")
+        raise ConfigError(f"the benchmark has no {kind} {name!r}{meant}; there are: {'; '.join(known)}")
     return known[name]

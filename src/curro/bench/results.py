@@ -73,7 +73,7 @@ class Results:
 
     @classmethod
     def open(cls, path: Path) -> Results:
-        """Those of a file, none where there is no file.
+        """The results in a file; they are empty where there is no file.
 
         Raises:
             RunError: the file is damaged, or of another version.
@@ -86,8 +86,8 @@ class Results:
             raise RunError(f"{path} is damaged: {error}") from error
         if table.schema != SCHEMA:
             raise RunError(f"{path} was written by another version of curro: choose another folder")
-        found = table.to_pylist()
-        return cls(path, {_identity(row): row for row in found})
+        rows = table.to_pylist()
+        return cls(path, {_identity(row): row for row in rows})
 
     def has(self, cell: Cell, flags: str) -> bool:
         """Whether the run was made.
@@ -113,10 +113,10 @@ class Results:
     def of(self) -> dict[str, dict[str, list[dict[str, Any]]]]:
         """By task, the lab's first, and method the runs by seed."""
         order = {name: i for i, name in enumerate(TASKS)}
-        found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+        grouped: dict[str, dict[str, list[dict[str, Any]]]] = {}
         for key in sorted(self.rows, key=lambda key: (order.get(key[0], len(order)), key[0], key[2])):
-            found.setdefault(key[0], {}).setdefault(key[1], []).append(self.rows[key])
-        return found
+            grouped.setdefault(key[0], {}).setdefault(key[1], []).append(self.rows[key])
+        return grouped
 
 
 def row_of(cell: Cell, flags: str, folder: RunFolder, warm_N: np.ndarray) -> dict[str, Any]:
@@ -171,13 +171,13 @@ def _calibration(history: History, judged: bool) -> dict[str, Any]:
     A judge predicts the variance of a group of n rollouts, whose mean is (n - 1) / n p (1 - p). Others
     predict p (1 - p), so that of their groups the variance with the divisor n - 1 is taken.
     """
-    found = predictions_of(history)
-    if found is None or found.what != "reward variance":
+    predictions = predictions_of(history)
+    if predictions is None or predictions.quantity != "reward variance":
         return {"predicted_variance": [], "realised_variance": []}
-    several = found.rollouts > 1
-    n = found.rollouts[several]
-    realised_K = found.realised[several] * (1 if judged else n / (n - 1))
-    predicted, realised, _ = calibration_bins(found.predicted[several], realised_K)
+    several = predictions.rollouts > 1
+    n = predictions.rollouts[several]
+    realised_K = predictions.realised[several] * (1 if judged else n / (n - 1))
+    predicted, realised, _ = calibration_bins(predictions.predicted[several], realised_K)
     return {"predicted_variance": predicted, "realised_variance": realised}
 
 

@@ -71,7 +71,7 @@ class Search:
         )
 
     def grid(self) -> list[GridPoint]:
-        """All settings of which the budget pays for a step; a group has two rollouts or more."""
+        """All settings whose groups have two rollouts or more and whose first step the budget covers."""
         budget, prompts = self.cell.budget, self.cell.task.prompts or math.inf
         groups = [int(g) for g in self._rollouts() if g >= 2 and g.is_integer()]
         steps = [(p, g) for p in PROMPTS for g in groups if p <= prompts and p * g <= budget]
@@ -102,18 +102,18 @@ class Search:
         return [self.at(setting, len(CHOOSING) + i) for i in range(self.seeds)]
 
     def tried(self, scores: Mapping[tuple[Any, ...], float]) -> list[Cell]:
-        """The runs there are of the search itself."""
+        """The runs of the search itself that have been made."""
         cells = [self.at(setting, seed) for seed in CHOOSING for setting in self.grid()]
         return [cell for cell in cells if cell.identity in scores]
 
     def tried_settings(self, scores: Mapping[tuple[Any, ...], float]) -> dict[GridPoint, float]:
         """The settings that both seeds ran with, and the means of their scores."""
-        found = {}
+        accuracies = {}
         for setting in self.grid():
             keys = [self.at(setting, seed).identity for seed in CHOOSING]
             if all(key in scores for key in keys):
-                found[setting] = sum(scores[key] for key in keys) / len(keys)
-        return found
+                accuracies[setting] = sum(scores[key] for key in keys) / len(keys)
+        return accuracies
 
     def _wanted(self, scores: Mapping[tuple[Any, ...], float]) -> list[GridPoint]:
         """The settings that both seeds have to run with before more is known."""
@@ -122,14 +122,14 @@ class Search:
         return self._neighbours(_best(tried)) if all(setting in tried for setting in first) else first
 
     def _neighbours(self, setting: GridPoint) -> list[GridPoint]:
-        here = self._place(setting)
+        here = self._coordinates(setting)
         return [
             other
             for other in self.grid()
-            if sum(abs(i - j) for i, j in zip(self._place(other), here, strict=True)) == 1
+            if sum(abs(i - j) for i, j in zip(self._coordinates(other), here, strict=True)) == 1
         ]
 
-    def _place(self, setting: GridPoint) -> tuple[int, int, int]:
+    def _coordinates(self, setting: GridPoint) -> tuple[int, int, int]:
         return (
             PROMPTS.index(setting.prompts),
             self._rollouts().index(setting.rollouts),
@@ -147,8 +147,10 @@ def searches(cells: Iterable[Cell], seeds: int) -> list[Search]:
 
 def scores_of(results: Results, failed: Iterable[Cell] = ()) -> dict[tuple[Any, ...], float]:
     """What the search compares, by the identity of runs: mean pass@1 over the second half of the budget."""
-    found: dict[tuple[Any, ...], float] = {cell.identity: BROKEN for cell in failed}
-    return found | {key: float(curves([row])[0, POINTS // 2 :].mean()) for key, row in results.rows.items()}
+    accuracies: dict[tuple[Any, ...], float] = {cell.identity: BROKEN for cell in failed}
+    return accuracies | {
+        key: float(curves([row])[0, POINTS // 2 :].mean()) for key, row in results.rows.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -170,10 +172,12 @@ class SearchedMethod:
     seconds: float
 
 
-def found_by(results: Results, all_searches: Iterable[Search]) -> dict[str, dict[str, SearchedMethod]]:
+def searched_methods(
+    results: Results, all_searches: Iterable[Search]
+) -> dict[str, dict[str, SearchedMethod]]:
     """By task and method what has at least one reported run."""
     scores = scores_of(results)
-    found: dict[str, dict[str, SearchedMethod]] = {}
+    searched: dict[str, dict[str, SearchedMethod]] = {}
     for search in all_searches:
         setting = search.chosen(scores)
         if setting is None:
@@ -182,10 +186,10 @@ def found_by(results: Results, all_searches: Iterable[Search]) -> dict[str, dict
         runs = [results.rows[cell.identity] for cell in cells if cell.identity in results.rows]
         tried = [results.rows[cell.identity] for cell in search.tried(scores)]
         if runs:
-            found.setdefault(search.cell.task.name, {})[search.cell.method.name] = SearchedMethod(
+            searched.setdefault(search.cell.task.name, {})[search.cell.method.name] = SearchedMethod(
                 setting, cells[0].rate, runs, len(tried), sum(run["eval_seconds"][-1] for run in tried)
             )
-    return found
+    return searched
 
 
 def _best(scores: Mapping[GridPoint, float]) -> GridPoint:

@@ -219,7 +219,7 @@ def task_scores(methods: Mapping[str, ResultRows]) -> list[MethodScore]:
 def totals(tasks: Mapping[str, Mapping[str, ResultRows]]) -> list[MethodTotal]:
     """A line for each method over all tasks that have runs of it; ratios are to the baseline's of each."""
     names = dict.fromkeys(name for methods in tasks.values() for name in methods)
-    found = []
+    scores = []
     for name in names:
         on = [methods for methods in tasks.values() if name in methods and BASELINE in methods]
         if not on:
@@ -233,7 +233,7 @@ def totals(tasks: Mapping[str, Mapping[str, ResultRows]]) -> list[MethodTotal]:
             return [rollouts_to_level(at, mine, other) for at, mine, other in zip(x, a, b, strict=True)]
 
         ends = [curve[:, -1] for curve in ours]
-        found.append(
+        scores.append(
             MethodTotal(
                 method=name,
                 tasks=len(on),
@@ -243,4 +243,4 @@ def totals(tasks: Mapping[str, Mapping[str, ResultRows]]) -> list[MethodTotal]:
                 reached=int(np.isfinite(ratios(ours, theirs)).sum()),
             )
         )
-    return found
+    return scores

@@ -45,24 +45,24 @@ class BenchmarkSheet:
 def sheets(results: Results) -> list[BenchmarkSheet]:
     """All tables that there are results for: all hard pools, all easy ones, each task."""
     tasks = _complete(results.of())
-    found = _over_pools(tasks)
+    result = _over_pools(tasks)
     for name, methods in tasks.items():
-        found.append(BenchmarkSheet(name, SCORE_COLUMNS, tuple(map(score_cells, task_scores(methods)))))
-    return found
+        result.append(BenchmarkSheet(name, SCORE_COLUMNS, tuple(map(score_cells, task_scores(methods)))))
+    return result
 
 
-def searched_sheets(found: Mapping[str, Mapping[str, SearchedMethod]]) -> list[BenchmarkSheet]:
+def searched_sheets(searched: Mapping[str, Mapping[str, SearchedMethod]]) -> list[BenchmarkSheet]:
     """The same of methods with settings of their own, which each task's table has, and calibration."""
     tasks = _complete(
-        {task: {name: one.runs for name, one in methods.items()} for task, methods in found.items()}
+        {task: {name: method.runs for name, method in methods.items()} for task, methods in searched.items()}
     )
     sheets = _over_pools(tasks)
     for task, methods in tasks.items():
         rows = []
         for score in task_scores(methods):
-            one, cells = found[task][score.method], score_cells(score)
-            setting = (f"{one.setting.prompts}", f"{one.setting.rollouts}", f"x{one.rate:g}")
-            cost = (f"{one.tried}", f"{one.seconds / 60:.0f}")
+            method, cells = searched[task][score.method], score_cells(score)
+            setting = (f"{method.setting.prompts}", f"{method.setting.rollouts}", f"x{method.rate:g}")
+            cost = (f"{method.tried}", f"{method.seconds / 60:.0f}")
             rows.append((cells[0], *setting, *cells[1:], *cost))
         sheets.append(BenchmarkSheet(task, SEARCHED_COLUMNS, tuple(rows)))
     return sheets + _calibration(tasks)
@@ -97,13 +97,13 @@ def _complete(tasks: Mapping[str, Mapping[str, ResultRows]]) -> dict[str, dict[s
 
 
 def _over_pools(tasks: Mapping[str, Mapping[str, ResultRows]]) -> list[BenchmarkSheet]:
-    found = []
+    total_sheets = []
     for pool in dict.fromkeys(map(pool_of, tasks)):
         pools = {name: methods for name, methods in tasks.items() if pool_of(name) == pool}
         seeds = [len(runs) for methods in pools.values() for runs in methods.values()]
         title = f"All {pool} pools ({', '.join(pools)}), {_seeds(seeds)}"
-        found.append(BenchmarkSheet(title, TOTAL_COLUMNS, tuple(map(total_cells, totals(pools)))))
-    return found
+        total_sheets.append(BenchmarkSheet(title, TOTAL_COLUMNS, tuple(map(total_cells, totals(pools)))))
+    return total_sheets
 
 
 SCORE_COLUMNS = (
@@ -157,18 +157,18 @@ def _seeds(counts: Sequence[int]) -> str:
     return f"{most} seeds" if least == most else f"{least} to {most} seeds"
 
 
-def interval(found: Interval, digits: int = 3) -> str:
+def interval(estimate: Interval, digits: int = 3) -> str:
     """A number and its interval, if seeds differ at all."""
-    if found.low == found.high:
-        return f"{found.value:.{digits}f}"
-    return f"{found.value:.{digits}f} ({found.low:.{digits}f} to {found.high:.{digits}f})"
+    if estimate.low == estimate.high:
+        return f"{estimate.value:.{digits}f}"
+    return f"{estimate.value:.{digits}f} ({estimate.low:.{digits}f} to {estimate.high:.{digits}f})"
 
 
-def ratio(found: Interval) -> str:
+def ratio(estimate: Interval) -> str:
     """A share of uniform's rollouts; "not reached" where the budget did not suffice."""
-    if found.low == found.high or math.isnan(found.value):
-        return _share(found.value)
-    return f"{_share(found.value)} ({_share(found.low)} to {_share(found.high)})"
+    if estimate.low == estimate.high or math.isnan(estimate.value):
+        return _share(estimate.value)
+    return f"{_share(estimate.value)} ({_share(estimate.low)} to {_share(estimate.high)})"
 
 
 def _share(value: float) -> str:
@@ -203,13 +203,13 @@ def _pictures(task: str, methods: Mapping[str, ResultRows]) -> list[Picture]:
     """A picture of each kind for every panel of methods, the baseline and the ceiling in all of them."""
     always = [name for name in (BASELINE, CEILING, FLOOR) if name in methods]
     panels = dict.fromkeys(METHODS[name].panel for name in methods if METHODS[name].panel)
-    found = []
+    pictures = []
     for panel in panels or {"": None}:
         names = always + [name for name in methods if panel and METHODS[name].panel == panel]
         shown = {name: methods[name] for name in names}
         for title, caption, label, values in _KINDS:
-            found.append(_picture(task, panel, title, caption, label, shown, values))
-    return found
+            pictures.append(_picture(task, panel, title, caption, label, shown, values))
+    return pictures
 
 
 def _picture(
@@ -241,9 +241,9 @@ def _accuracy(runs: ResultRows) -> tuple[np.ndarray, np.ndarray]:
 def _windowed(column: str) -> Callable[[ResultRows], tuple[np.ndarray, np.ndarray]]:
     def values(runs: ResultRows) -> tuple[np.ndarray, np.ndarray]:
         middle = (np.arange(WINDOWS) + 0.5) / WINDOWS * runs[0]["budget"]
-        found = np.array([[np.nan if v is None else v for v in run[column]] for run in runs])
-        known = ~np.isnan(found).any(axis=0)
-        return middle[known], found[:, known]
+        values_SK = np.array([[np.nan if v is None else v for v in run[column]] for run in runs])
+        known = ~np.isnan(values_SK).any(axis=0)
+        return middle[known], values_SK[:, known]
 
     return values
 

@@ -118,13 +118,13 @@ def read_tasks(path: Path) -> dict[str, Task]:
     tables = read_toml(path)
     if not tables:
         raise ConfigError(f'{path} has no tasks: write a table ["FAMILY/POOL"] for each')
-    found = {}
+    tasks = {}
     for name, table in tables.items():
         try:
-            found[name] = _task(name, table)
+            tasks[name] = _task(name, table)
         except ConfigError as error:
             raise ConfigError(f"task {name!r} in {path}: {error}") from None
-    return found
+    return tasks
 
 
 def _task(name: str, table: Any) -> Task:
@@ -165,7 +165,7 @@ def _is(value: Any, kind: Any) -> bool:
     if isinstance(value, bool):
         return kind == str | bool
     if kind is list:
-        return isinstance(value, list) and [type(one) in (int, float) for one in value] == [True, True]
+        return isinstance(value, list) and [type(end) in (int, float) for end in value] == [True, True]
     return isinstance(value, kind) or (isinstance(value, int) and isinstance(1.0, kind))
 
 
@@ -193,16 +193,16 @@ def warm_rates(task: Task, folder: Path) -> np.ndarray:
     settings = asdict(task.settings())
     prompts = load_prompts(task.data, limit=task.prompts)
     identity = {name: settings[name] for name in MATTERS} | {"fingerprint": prompts.fingerprint}
-    told = json.dumps(identity, sort_keys=True).encode()
+    encoded_identity = json.dumps(identity, sort_keys=True).encode()
     if path.exists():
         table = pq.read_table(path)
-        if (table.schema.metadata or {}).get(b"curro.task") == told:
+        if (table.schema.metadata or {}).get(b"curro.task") == encoded_identity:
             return table["rate"].to_numpy()
     rates = _measure(task, len(prompts))
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(path) as part:
         columns: dict[str, Any] = {"prompt": np.arange(len(rates)), "rate": rates}
-        pq.write_table(pa.table(columns, metadata={"curro.task": told}), part)
+        pq.write_table(pa.table(columns, metadata={"curro.task": encoded_identity}), part)
     return rates
 
 

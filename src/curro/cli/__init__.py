@@ -82,9 +82,9 @@ def make_app(commands: Collection[str]) -> typer.Typer:
         rich_markup_mode=None,  # its markup swallows the `[default: ...]` of a help text
         add_completion=False,
     )
-    for name, (place, summary) in COMMANDS.items():
+    for name, (target, summary) in COMMANDS.items():
         if name in commands:
-            module, _, function = place.partition(":")
+            module, _, function = target.partition(":")
             app.command(name, cls=GroupedCommand)(getattr(importlib.import_module(module), function))
         else:
             app.command(name, help=summary)(_not_imported)

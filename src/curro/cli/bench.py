@@ -110,7 +110,9 @@ def bench(
     console = Console(markup=False, highlight=False)
     known = read_tasks(task_file) if task_file else TASKS
     if smoke:
-        known = {name: replace(one, prompts=SMOKE_PROMPTS) for name, one in known.items()}
+        known = {
+            name: replace(benchmark_task, prompts=SMOKE_PROMPTS) for name, benchmark_task in known.items()
+        }
     cells = plan(task, method, seeds=1 if tune else seeds, rollouts=rollouts, known=known)
     wanted = searches(cells, seeds) if tune else []
     failed: list[str] = []
@@ -120,8 +122,8 @@ def bench(
     if not results.rows:
         raise ConfigError(f"{results.path} has no results yet")
     _show(results, wanted, out, console)
-    for words in failed:
-        console.print(f"failed: {printable(words)}", style="red")
+    for reason in failed:
+        console.print(f"failed: {printable(reason)}", style="red")
     if failed:
         raise typer.Exit(1)
 
@@ -181,12 +183,14 @@ def _path(folder: Path, cell: Cell) -> Path:
 
 
 def _show(results: Results, wanted: list[Search], out: Path, console: Console) -> None:
-    from curro.bench.search import found_by
+    from curro.bench.search import searched_methods
     from curro.bench.tables import searched_sheets, sheets, write_benchmark
 
-    found = found_by(results, wanted)
-    tasks = {task: {name: one.runs for name, one in methods.items()} for task, methods in found.items()}
-    shown_sheets = searched_sheets(found) if wanted else sheets(results)
+    searched = searched_methods(results, wanted)
+    tasks = {
+        task: {name: method.runs for name, method in methods.items()} for task, methods in searched.items()
+    }
+    shown_sheets = searched_sheets(searched) if wanted else sheets(results)
     for sheet in shown_sheets:
         shown = [i for i, column in enumerate(sheet.columns) if column in IN_THE_TERMINAL]
         table = Table(title=sheet.title)

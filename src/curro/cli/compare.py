@@ -9,7 +9,7 @@ import typer
 
 from curro import registry
 from curro.cli.checks import check_start
-from curro.cli.options import Config, Jobs, all_but, given_values, with_settings
+from curro.cli.options import Config, Jobs, all_but, option_values, with_settings
 from curro.cli.side_by_side import RunFailed, TrainingRun, jobs_or_cores, run_all
 from curro.cli.terminal import folder_name, plain_console, progress_bar, quiet
 from curro.errors import ConfigError
@@ -44,7 +44,7 @@ def compare(
         "runs/compare"
     ),
     config: Config = None,
-    **given: Any,
+    **options: Any,
 ) -> None:
     """Train with several curricula on one task and compare them.
 
@@ -60,9 +60,9 @@ def compare(
     for name in names:
         for kind, spec in registry.parse_curriculum(name).items():
             registry.build(kind, spec)
-    flags = [*_from_file(config, given), *_flags(given)]
+    flags = [*_from_file(config, options), *_flags(options)]
     if config is None:
-        check_start(TrainSettings(**given_values(given)))
+        check_start(TrainSettings(**option_values(options)))
     side_by_side = jobs_or_cores(jobs)
     quiet()
     from curro.report import comparison_table, render_comparison, write_comparison
@@ -87,10 +87,14 @@ def compare(
     console = plain_console()
     with progress_bar(console) as bar:
         run_all(list(runs.values()), side_by_side, bar, ended)
-    for words in failed:
-        console.print(f"failed: {printable(words)}", style="red")
+    for reason in failed:
+        console.print(f"failed: {printable(reason)}", style="red")
     complete = {name: [run for (of, _), run in runs.items() if of == name and run.complete] for name in names}
-    folders = {name: [RunFolder.open(run.path) for run in found] for name, found in complete.items() if found}
+    folders = {
+        name: [RunFolder.open(run.path) for run in curriculum_runs]
+        for name, curriculum_runs in complete.items()
+        if curriculum_runs
+    }
     if folders:
         console.print(render_comparison(comparison_table(folders)))
         console.print(f"report: {write_comparison(folders, out / 'report.html')}")
@@ -98,13 +102,13 @@ def compare(
         raise typer.Exit(1)
 
 
-def _from_file(config: Path | None, given: dict[str, Any]) -> list[str]:
+def _from_file(config: Path | None, options: dict[str, Any]) -> list[str]:
     """The settings of a file that all runs share and the command line does not give, as flags."""
     if config is None:
         return []
     values = {name: value for name, value in read_settings(config).items() if name not in OWN}
-    TrainSettings.of({**values, **given_values(given)}, str(config))
-    return _flags({name: value for name, value in values.items() if given.get(name) is None})
+    TrainSettings.of({**values, **option_values(options)}, str(config))
+    return _flags({name: value for name, value in values.items() if options.get(name) is None})
 
 
 def _flags(values: dict[str, Any]) -> list[str]:

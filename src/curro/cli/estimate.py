@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from curro.cli.options import given_values, with_settings
+from curro.cli.options import option_values, with_settings
 from curro.cli.sampling import (
     BatchSize,
     Connections,
@@ -70,7 +70,7 @@ def estimate(
     room_learning_rate: Annotated[
         float, typer.Option(help="With --room: the learning rate of AdamW.")
     ] = 3e-5,
-    **given: Any,
+    **options: Any,
 ) -> None:
     """Measure how often a model solves each prompt of a data set.
 
@@ -83,7 +83,7 @@ def estimate(
     from curro.evaluation.estimate_folder import EstimateFolder, render
     from curro.rollout.engines.engine import SamplingSettings
 
-    asked = TrainSettings(data=data, **given_values(given))
+    asked = TrainSettings(data=data, **option_values(options))
     model = asked.model
     if model is not None and server is not None:
         raise ConfigError("name a --model or a --server, not both")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from curro.cli.options import given_values, with_settings
+from curro.cli.options import option_values, with_settings
 from curro.cli.sampling import BatchSize, Connections, ServerAddress, Timeout, reward_for, sample_all, sampler
 from curro.cli.terminal import folder_name, plain_console, quiet
 from curro.data import PromptSet, load_prompts
@@ -106,7 +106,7 @@ def pass_at_values(text: str | None, tasks: list[EvaluationTask]) -> list[int]:
     return ks
 
 
-def in_words(task: EvaluationTask) -> str:
+def sampling_summary(task: EvaluationTask) -> str:
     left_out = f" ({len(task.not_asked)} not asked)" if task.not_asked else ""
     return (
         f"{len(task.prompts)} problems{left_out} from {task.prompts.source}, {task.samples} samples of each, "
@@ -188,7 +188,7 @@ def evaluate(
     batch: BatchSize = 64,
     connections: Connections = 64,
     timeout: Timeout = 600.0,
-    **given: Any,
+    **options: Any,
 ) -> None:
     """Measure models on benchmark suites or on a data set.
 
@@ -207,7 +207,7 @@ def evaluate(
 
     if data is not None and len(suite) != 1:
         raise ConfigError("--data stands for the data of one suite: name one --suite with it")
-    asked = TrainSettings(**given_values(given))
+    asked = TrainSettings(**option_values(options))
     own: dict[str, Any] = {"samples": samples, "temperature": temperature, "top_p": top_p}
     own["max_new_tokens"] = asked.max_completion_length
     own = {name: value for name, value in own.items() if value is not None}
@@ -261,8 +261,8 @@ def evaluate(
             scored_P = table["scored"].to_numpy()
             rewards_P = np.nan_to_num(table["mean"].to_numpy(zero_copy_only=False)) * scored_P / task.samples
             results.append(Result(task.name, model, task.samples, correct_P, rewards_P, cut, task.groups))
-    found = sheets(results, ks, {task.name: task.not_asked for task in tasks})
-    for sheet in found:
+    result_sheets = sheets(results, ks, {task.name: task.not_asked for task in tasks})
+    for sheet in result_sheets:
         console.print(sheet.render())
-    settings = [(task.name, in_words(task)) for task in tasks]
-    console.print(f"page: {write_evaluation(out / 'evaluation.html', found, settings)}")
+    settings = [(task.name, sampling_summary(task)) for task in tasks]
+    console.print(f"page: {write_evaluation(out / 'evaluation.html', result_sheets, settings)}")

@@ -36,13 +36,13 @@ class Summary:
     source: str
 
 
-def summarise(place: str) -> Summary:
+def summarise(address: str) -> Summary:
     """The summary of `module:name`, a class or function of curro's.
 
     Raises:
         LookupError: it has no docstring.
     """
-    module, _, name = place.partition(":")
+    module, _, name = address.partition(":")
     text = inspect.cleandoc(_docstring(module, name))
     paragraph = " ".join(text.partition("\n\n")[0].split())
     source = re.search(r"^Source: (.*?)(?:\n\n|\Z)", text, re.DOTALL | re.MULTILINE)
@@ -57,10 +57,14 @@ def _docstring(module: str, name: str) -> str:
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
-            found = ast.get_docstring(node)
-            if found:
-                return found
-        if isinstance(node, ast.ImportFrom) and node.module and name in {one.name for one in node.names}:
+            docstring = ast.get_docstring(node)
+            if docstring:
+                return docstring
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.module
+            and name in {imported.name for imported in node.names}
+        ):
             return _docstring(node.module, name)
     raise LookupError(f"{module}:{name} has no docstring")
 
@@ -105,9 +109,9 @@ class MethodOption:
     meaning: str
 
 
-def options_of(place: str) -> list[MethodOption]:
+def options_of(address: str) -> list[MethodOption]:
     """The options of `module:name`, from its signature and its docstring."""
-    method = load_object(place, place.partition(":")[2])
+    method = load_object(address, address.partition(":")[2])
     meanings = _meanings(inspect.getdoc(method) or "")
     return [
         MethodOption(
@@ -121,9 +125,9 @@ def options_of(place: str) -> list[MethodOption]:
 def _in_full(method: Any, name: str, meaning: str) -> str:
     """What an option means, where its docstring refers to another method's option of that name."""
     other = re.fullmatch(r"(?:as )?of (?:the predictor )?`(\w+)`\.", meaning)
-    places = [place for kind in registry.BUILTIN.values() for place in kind.values()]
+    addresses = [address for kind in registry.BUILTIN.values() for address in kind.values()]
     near = getattr(inspect.getmodule(method), other[1], None) if other else None
-    far = next((place for place in places if other and place.endswith(f":{other[1]}")), None)
+    far = next((address for address in addresses if other and address.endswith(f":{other[1]}")), None)
     if near is None and far is not None and other is not None:
         near = load_object(far, other[1])
     return meaning if near is None else _meanings(inspect.getdoc(near) or "").get(name, meaning)
@@ -141,12 +145,12 @@ def _typed(default: Any) -> str:
 def _meanings(docstring: str) -> dict[str, str]:
     """What the section Args says of each name; of names that stand together the same of all."""
     _, _, section = docstring.partition("Args:\n")
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     for block in re.split(r"\n(?= {4}\S)", "\n" + section.partition("\n\n")[0]):
         names, _, meaning = block.strip().partition(": ")
         for name in names.split(", "):
-            found[name.strip("*`")] = " ".join(meaning.split())
-    return found
+            meanings[name.strip("*`")] = " ".join(meaning.split())
+    return meanings
 
 
 def methods(
@@ -169,20 +173,22 @@ def methods(
     named = [name for name in kinds if kind in registry.BUILTIN[name]]
     if kind is not None and kind not in kinds:
         if not named:
-            names = [name for one in kinds for name in registry.BUILTIN[one]]
+            names = [name for shown_kind in kinds for name in registry.BUILTIN[shown_kind]]
             raise ConfigError(
                 f"there is no method and no kind of method {kind!r}{did_you_mean(kind, [*kinds, *names])}; "
                 f"the kinds are: {', '.join(kinds)}"
             )
-        for one in named:
-            console.print(_described(one, kind))
+        for shown_kind in named:
+            console.print(_described(shown_kind, kind))
         return
-    for one in kinds if kind is None else [kind]:
-        table = Table(title=KINDS[one], title_justify="left", box=None, show_header=False, pad_edge=False)
+    for shown_kind in kinds if kind is None else [kind]:
+        table = Table(
+            title=KINDS[shown_kind], title_justify="left", box=None, show_header=False, pad_edge=False
+        )
         table.add_column(no_wrap=True)
         table.add_column()
-        for name, place in registry.BUILTIN[one].items():
-            summary = summarise(place)
+        for name, address in registry.BUILTIN[shown_kind].items():
+            summary = summarise(address)
             table.add_row(name, summary.does)
             table.add_row("", summary.source, style="dim")
         console.print(table)
@@ -191,8 +197,8 @@ def methods(
 
 def _described(kind: str, name: str) -> Group:
     """What a method does, its options with their defaults, and its page."""
-    place = registry.BUILTIN[kind][name]
-    summary, options = summarise(place), options_of(place)
+    address = registry.BUILTIN[kind][name]
+    summary, options = summarise(address), options_of(address)
     head = Text(f"{name}, a method of {kind}\n{summary.does}")
     head.append(f"\n{summary.source}" if summary.source else "", style="dim")
     table = Table(box=None, pad_edge=False)

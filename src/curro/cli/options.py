@@ -58,7 +58,7 @@ def _in_groups(names: Collection[str]) -> list[str]:
 
 
 def with_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of these settings (of all, if none is named) in place of its `**given`.
+    """Give a command the options of these settings (of all, if none is named) in place of its `**options`.
 
     What was not given on the command line is None.
     """
@@ -81,12 +81,12 @@ def all_but(*names: str) -> list[str]:
     return [name for name in known_settings() if name not in names]
 
 
-def given_values(given: dict[str, Any]) -> dict[str, Any]:
+def option_values(options: dict[str, Any]) -> dict[str, Any]:
     """What was given on the command line, as `TrainSettings.of` takes it."""
     known = known_settings()
     return {
         name: known[name][0].parse(value) if known[name][0].parse else value  # type: ignore[misc]
-        for name, value in given.items()
+        for name, value in options.items()
         if value is not None
     }
 

@@ -40,7 +40,9 @@ def _table(command: Any, shared: set[tuple[str, str]]) -> str:
     for item in command.params:
         if item.name == "help":
             continue
-        names = ", ".join(f"`{one}`" for one in item.opts) if item.opts[0][0] == "-" else f"`{item.name}`"
+        names = (
+            ", ".join(f"`{option}`" for option in item.opts) if item.opts[0][0] == "-" else f"`{item.name}`"
+        )
         if (item.name, item.help) in shared:
             as_in_train.append(names)
         else:
@@ -54,9 +56,9 @@ def _table(command: Any, shared: set[tuple[str, str]]) -> str:
 def _parted(item: Any) -> tuple[str, str]:
     """The help text without the default, and the default in words."""
     text = item.help or ""
-    found = _DEFAULT.search(text)
-    if found:
-        return text[: found.start()], found[1]
+    match = _DEFAULT.search(text)
+    if match:
+        return text[: match.start()], match[1]
     plain = item.default is None or isinstance(item.default, bool)
     return text, "" if plain else f"{item.default:g}" if isinstance(item.default, float) else str(
         item.default

@@ -37,6 +37,6 @@ def serve(
         Path(settings.folder),
         port=port,
         path=socket,
-        say=lambda words: print(words, flush=True),
+        say=lambda sentence: print(sentence, flush=True),
         run_folder=None if settings.run_folder is None else Path(settings.run_folder),
     )

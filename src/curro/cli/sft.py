@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from curro.cli.options import given_values, with_settings
+from curro.cli.options import option_values, with_settings
 from curro.cli.terminal import folder_name, plain_console, progress_bar, quiet
 from curro.errors import ConfigError
 from curro.training.settings import TrainSettings
@@ -39,7 +39,7 @@ def sft(
         Path | None,
         typer.Option("--out", "-o", help="The trained model's folder. [default: runs/DATA-sft/model]"),
     ] = None,
-    **given: Any,
+    **options: Any,
 ) -> None:
     """Train a model on worked answers.
 
@@ -49,7 +49,7 @@ def sft(
     quiet()
     from curro.training.sft import SFTSettings, train_on_answers
 
-    asked = TrainSettings(**given_values(given))
+    asked = TrainSettings(**option_values(options))
     model = asked.model or (f"lab:{asked.family}" if asked.family else None)
     if model is None:
         raise ConfigError(f"name a model for {asked.data}: --model with a folder, a hub id or lab:NAME")

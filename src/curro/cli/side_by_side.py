@@ -43,7 +43,7 @@ class TrainingRun:
 
     @property
     def log(self) -> Path:
-        """What the run said."""
+        """The file with everything that the run printed."""
         return self.path.with_name(f"{self.path.name}.log")
 
     @property
@@ -96,7 +96,7 @@ class TrainingRun:
 
 
 def jobs_or_cores(jobs: int | None) -> int:
-    """How many runs go side by side: where nothing was said as many as there are cores, one on a GPU.
+    """How many runs go side by side. The default is one for each CPU core, and one where there is a GPU.
 
     Raises:
         ConfigError: jobs below 1.

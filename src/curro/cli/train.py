@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from curro.cli.checks import check_start
-from curro.cli.options import Config, given_values, with_settings
+from curro.cli.options import Config, option_values, with_settings
 from curro.cli.terminal import (
     accuracy,
     describe,
@@ -50,22 +50,22 @@ def train(
             "only --rollouts can be given: a larger budget, which extends the run, a finished one too.",
         ),
     ] = None,
-    **given: Any,
+    **options: Any,
 ) -> None:
     """Train a model on the prompts that a curriculum chooses.
 
     The run's folder holds the metrics, the prompt table, checkpoints, the trained model and a report.
     Ctrl-C ends the run after the current step and saves it; --resume continues it.
     """
-    rollouts = given["rollouts"]
+    rollouts = options["rollouts"]
     if resume is not None:
-        _refuse_others({"config": config, "out": out, **given, "rollouts": None})
+        _refuse_others({"config": config, "out": out, **options, "rollouts": None})
         folder = RunFolder.open(resume)
         settings = TrainSettings.of(folder.settings, f"{resume}/config.json")
         if rollouts is not None:
             settings = settings.extended(rollouts, str(resume))
     else:
-        values = given_values(given)
+        values = option_values(options)
         settings = TrainSettings(**values) if config is None else _settings(config, values)
         folder = RunFolder(out or Path("runs") / _name(settings))
         folder.check_unused()
@@ -99,8 +99,8 @@ def train(
 
         with _leaving_nothing(folder) if resume is None else nullcontext():
             is_complete = run(prepared, folder, resume=resume is not None, on_step=on_step, say=say)
-    for one in advise(read_history(folder)):
-        console.print(printable(f"{one.problem} {one.advice}"), style="yellow")
+    for finding in advise(read_history(folder)):
+        console.print(printable(f"{finding.problem} {finding.advice}"), style="yellow")
     if is_complete:
         console.print(f"done: model, table and report are in {folder.path}")
     else:
@@ -110,18 +110,18 @@ def train(
 
 @contextmanager
 def _leaving_nothing(folder: RunFolder) -> Iterator[None]:
-    """Where the run fails before its first line, remove its folder: the same command can start again."""
+    """Remove the folder of a run that fails before its first line, so that its command can start again."""
     try:
         yield
     except BaseException:
-        if folder.latest() is None and not any(folder.checkpoints.glob("checkpoint-*")):
+        if not folder.has_progress():
             shutil.rmtree(folder.path, ignore_errors=True)
         raise
 
 
-def _settings(config: Path, given: dict[str, Any]) -> TrainSettings:
-    """Those of the file, where the command line says nothing else."""
-    return TrainSettings.of({**read_settings(config), **given}, str(config))
+def _settings(config: Path, options: dict[str, Any]) -> TrainSettings:
+    """The settings in the file, overridden by those on the command line."""
+    return TrainSettings.of({**read_settings(config), **options}, str(config))
 
 
 def _name(settings: TrainSettings) -> str:
@@ -130,9 +130,9 @@ def _name(settings: TrainSettings) -> str:
     return f"{folder_name(data)}-{folder_name(settings.curriculum)}-seed{settings.seed}"
 
 
-def _refuse_others(given: dict[str, Any]) -> None:
+def _refuse_others(options: dict[str, Any]) -> None:
     """Raises ConfigError where options stand beside --resume, which takes a run as it was started."""
-    others = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
+    others = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
     if others:
         raise ConfigError(
             "--resume goes on with the settings that the run was started with: leave out "

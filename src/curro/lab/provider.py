@@ -34,8 +34,8 @@ class Lab:
         return verify_with(lab.family(name.partition("/")[0]))
 
     def environment(self, name: str) -> EpisodeFamily | None:
-        found = lab.family(name.partition("/")[0])
-        return found if isinstance(found, EpisodeFamily) else None
+        family = lab.family(name.partition("/")[0])
+        return family if isinstance(family, EpisodeFamily) else None
 
     def model(self, name: str) -> tuple[Any, Any]:
         return lab.load(name)

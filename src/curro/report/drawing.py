@@ -458,9 +458,9 @@ def _paint(axes: Axes, shape: Shape, down: float, plot: np.ndarray | None = None
 
     move = np.array([0.0, down])
     if isinstance(shape, Label):
-        place = {"start": "left", "middle": "center", "end": "right"}[shape.anchor]
+        alignment = {"start": "left", "middle": "center", "end": "right"}[shape.anchor]
         text, colour = readable(shape.text, 60), _HEX[shape.colour]
-        axes.text(shape.x, shape.y + down, text, color=colour, ha=place, va="baseline")
+        axes.text(shape.x, shape.y + down, text, color=colour, ha=alignment, va="baseline")
         return
     drawn: LineCollection | PolyCollection
     if isinstance(shape, Area):
@@ -503,14 +503,14 @@ def _tips(chart: Chart, drawing: Drawing) -> Iterator[dict[str, Any]]:
         shown = [series for series in chart.series if series.style != "faint" and series.x is not None]
         curves = [(series, *thin(series.x, series.y)) for series in shown if series.x is not None]
         own = [x for series, x, _ in curves if series.style != "rule" or len(x) > 2]
-        places = np.unique(np.concatenate(own or [np.empty(0)]))
-        places = places[:: max(1, -(-len(places) // _TIPS))]
+        positions = np.unique(np.concatenate(own or [np.empty(0)]))
+        positions = positions[:: max(1, -(-len(positions) // _TIPS))]
         columns = [
-            (series.colour, readable(series.name or chart.title, 60), _nearest(places, x, y).tolist())
+            (series.colour, readable(series.name or chart.title, 60), _nearest(positions, x, y).tolist())
             for series, x, y in curves
             if len(x)
         ]
-        for i, value in enumerate(places.tolist()):
+        for i, value in enumerate(positions.tolist()):
             rows = [
                 (colour, name, short(near[i])) for colour, name, near in columns if math.isfinite(near[i])
             ]
@@ -539,12 +539,12 @@ def _tips(chart: Chart, drawing: Drawing) -> Iterator[dict[str, Any]]:
         yield tip(value, head, rows)
 
 
-def _nearest(places: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _nearest(positions: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The values of a line at its points that are nearest to some places."""
-    after = np.clip(np.searchsorted(x, places), 1, max(len(x) - 1, 1))
+    after = np.clip(np.searchsorted(x, positions), 1, max(len(x) - 1, 1))
     before = after - 1
     after = np.minimum(after, len(x) - 1)
-    return y[np.where(places - x[before] <= x[after] - places, before, after)]
+    return y[np.where(positions - x[before] <= x[after] - positions, before, after)]
 
 
 def _tick(ticks: list[str | None] | None, i: int) -> str:

@@ -330,14 +330,14 @@ def _sizes(history: History) -> np.ndarray | None:
     return np.where(np.isnan(groups.rollouts), size or 0, groups.rollouts)
 
 
-def _wasted(history: History, sizes: np.ndarray, name: str, title: str, what: str) -> Chart:
+def _wasted(history: History, sizes: np.ndarray, name: str, title: str, unit: str) -> Chart:
     groups = history.groups
     edges, bins = time_bins(groups.step, 300)
     spent = np.bincount(bins, sizes, len(edges) - 1)
     flat = np.bincount(bins, np.where(groups.state == LEARNABLE, 0, sizes), len(edges) - 1)
     x, wasted = edges[1:] - 0.5, np.cumsum(flat)
     series = [Series("this curriculum", wasted, x, 1)]
-    caption = f"{wasted[-1] / max(spent.sum(), 1):.0%} of all {what} so far."
+    caption = f"{wasted[-1] / max(spent.sum(), 1):.0%} of all {unit} so far."
     at, share = history.series("signal/uniform_share")
     if len(at):
         # before the first estimate, that one

@@ -211,20 +211,20 @@ def inspect_prompt(folder: RunFolder, prompt: str, n: int, console: Console) -> 
     while kept.advance():
         pass
     number = find_prompt(groups, prompt)
-    found = None if number is None else PromptHistory.of(groups, number, kept)
-    if found is None:
+    history = None if number is None else PromptHistory.of(groups, number, kept)
+    if history is None:
         raise RunError(
             f"the run in {folder.path} has not drawn the prompt {readable(prompt, 60)!r}: give its key or "
             "its number, as `curro inspect` shows them"
         )
-    source = f", from {printable(found.source)}" if found.source else ""
-    console.print(Text(f"{readable(found.title, 400)} (prompt {found.number}{source})", style="bold"))
-    if found.title != found.key:
-        console.print(Text(f"key {readable(found.key, 400)}", style="dim"))
-    if found.text:
-        console.print(written(found.text))
-    console.print(_visits(found, n))
-    latest = next((visit for visit in found.visits if visit.rollouts), None)
+    source = f", from {printable(history.source)}" if history.source else ""
+    console.print(Text(f"{readable(history.title, 400)} (prompt {history.number}{source})", style="bold"))
+    if history.title != history.key:
+        console.print(Text(f"key {readable(history.key, 400)}", style="dim"))
+    if history.text:
+        console.print(written(history.text))
+    console.print(_visits(history, n))
+    latest = next((visit for visit in history.visits if visit.rollouts), None)
     if latest is None:
         console.print("No rollouts of it were kept: curro train --keep-rollouts N keeps N of every group.")
         return
@@ -250,11 +250,11 @@ def written(text: str) -> Text:
     return Text("\n".join(f"  {line}" for line in lines) + cut)
 
 
-def _visits(found: PromptHistory, n: int) -> Table:
-    table = Table(title=Text(f"{found.count} visits, the latest first"), title_justify="left")
+def _visits(history: PromptHistory, n: int) -> Table:
+    table = Table(title=Text(f"{history.count} visits, the latest first"), title_justify="left")
     for name in ("step", "success", "", "chosen for", "trained on", "predicted"):
         table.add_column(name, justify="right" if name in ("step", "success") else "left")
-    for visit in found.visits[:n]:
+    for visit in history.visits[:n]:
         predicted = ", ".join(f"{name[10:]} {value:.2f}" for name, value in visit.predicted.items())
         table.add_row(
             f"{visit.step}",

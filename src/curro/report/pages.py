@@ -78,7 +78,7 @@ def write_report(run: RunFolder | str | os.PathLike[str], out: str | os.PathLike
         headlines=headlines(history),
         verdict=verdict(history),
         advice=advise(history),
-        sections=[(title, [picture(one) for one in charts]) for title, charts in sections(history)],
+        sections=[(title, [picture(chart) for chart in charts]) for title, charts in sections(history)],
         rankings=rankings(history.groups, _ROWS),
         config=list(_flat(history.config)),
     )
@@ -130,13 +130,13 @@ def write_comparison(runs: RunsByName, out: str | os.PathLike[str]) -> Path:
 
 def comparison_charts(histories: dict[str, list[History]]) -> list[Chart]:
     """The curves of several curricula, of which the first is what the others are measured against."""
-    found = [
+    charts = [
         _chart(histories, METRIC, "rollouts", "Held-out pass@1 against rollouts"),
         _chart(histories, METRIC, "step", "Held-out pass@1 against updates"),
         _chart(histories, "signal_share", "rollouts", "Share of groups with signal", smooth=True),
         _chart(histories, "reward", "rollouts", "Mean reward of the training rollouts", smooth=True),
     ]
-    return [chart for chart in found if chart]
+    return [chart for chart in charts if chart]
 
 
 def _chart(

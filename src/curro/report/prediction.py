@@ -23,14 +23,14 @@ class Predictions:
     """The groups of a run that were predicted, in order; arrays of shape (K,).
 
     Attributes:
-        what: "reward variance" in squared reward ranges, or "success rate".
+        quantity: "reward variance" in squared reward ranges, or "success rate".
         predicted, realised: float64.
         step: int64, the training step.
         explored: bool, whether the prompt was taken at random and not for its prediction.
         rollouts: float64, how many the group had; NaN where the run did not write it down.
     """
 
-    what: str
+    quantity: str
     predicted: np.ndarray
     realised: np.ndarray
     step: np.ndarray
@@ -60,10 +60,10 @@ def predictions_of(history: History) -> Predictions | None:
 
 def calibration(history: History) -> Chart | None:
     """Mean realised against mean predicted values, in bins of about equally many groups."""
-    found = predictions_of(history)
-    if found is None or len(found.predicted) < WINDOW:
+    predictions = predictions_of(history)
+    if predictions is None or len(predictions.predicted) < WINDOW:
         return None
-    mean, realised, error = calibration_bins(found.predicted, found.realised)
+    mean, realised, error = calibration_bins(predictions.predicted, predictions.realised)
     ends = np.array([min(mean.min(), realised.min()), max(mean.max(), realised.max())])
     series = [
         Series("as predicted", ends, ends, GREY, "rule"),
@@ -73,13 +73,14 @@ def calibration(history: History) -> Chart | None:
         "Means of a tenth of the predicted groups each, over the whole run, with two standard errors to both "
         "sides."
     )
-    if found.what == "reward variance":
+    if predictions.quantity == "reward variance":
         caption += (
             " What is best of many by its prediction is on average not as good as predicted, and the "
             "variance of n rollouts is (n-1)/n p(1-p) on average."
         )
     return Chart(
-        "calibration", "Calibration of the predictions", "lines", series, f"predicted {found.what}",
+        "calibration", "Calibration of the predictions", "lines", series,
+        f"predicted {predictions.quantity}",
         "what came of it", caption,
     )  # fmt: skip
 
@@ -103,11 +104,13 @@ def calibration_bins(
 
 def rank_correlations(history: History) -> Chart | None:
     """Spearman's rank correlation over training: of what was chosen by prediction, and of what at random."""
-    found = predictions_of(history)
-    if found is None:
+    predictions = predictions_of(history)
+    if predictions is None:
         return None
-    parts = {"chosen by prediction": ~found.explored, "chosen at random": found.explored}
-    curves = [(name, *over_training(found, rows)) for name, rows in parts.items() if rows.sum() >= WINDOW]
+    parts = {"chosen by prediction": ~predictions.explored, "chosen at random": predictions.explored}
+    curves = [
+        (name, *over_training(predictions, rows)) for name, rows in parts.items() if rows.sum() >= WINDOW
+    ]
     curves = [curve for curve in curves if len(curve[1])]
     if not curves:
         return None
@@ -115,26 +118,26 @@ def rank_correlations(history: History) -> Chart | None:
     series = [Series("", np.zeros(2), ends, GREY, "rule")]
     series += [Series(name, rho, step, list(parts).index(name), "points") for name, step, rho in curves]
     title = "Rank correlation of predicted and realised"
-    return Chart("rank-correlation", title, "lines", series, STEP, caption=_caption(history, found))
+    return Chart("rank-correlation", title, "lines", series, STEP, caption=_caption(history, predictions))
 
 
-def over_training(found: Predictions, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def over_training(predictions: Predictions, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean step and rank correlation of windows of equally many groups (K,) bool; constant ones left out."""
     chosen = np.flatnonzero(rows)
     windows = np.array_split(chosen, np.clip(len(chosen) // WINDOW, 1, MOST_WINDOWS))
-    step = np.array([found.step[window].mean() for window in windows])
-    rho = np.array([rank_correlation(found.predicted[w], found.realised[w]) for w in windows])
+    step = np.array([predictions.step[window].mean() for window in windows])
+    rho = np.array([rank_correlation(predictions.predicted[w], predictions.realised[w]) for w in windows])
     return step[~np.isnan(rho)], rho[~np.isnan(rho)]
 
 
-def _caption(history: History, found: Predictions) -> str:
+def _caption(history: History, predictions: Predictions) -> str:
     kept = history.series("prediction/spread_kept")[1]
     narrow = f": their predictions spread {kept.mean():.0%} as wide as the candidates'" if len(kept) else ""
     caption = (
-        f"Of predicted and realised {found.what}, in windows of {WINDOW} groups or more. Prompts chosen by "
-        f"prediction are the candidates of the highest promise{narrow}, and within a narrow range a "
-        "correlation is lower than over all prompts."
+        f"Of predicted and realised {predictions.quantity}, in windows of {WINDOW} groups or more. "
+        f"Prompts chosen by prediction are the candidates of the highest promise{narrow}, and within a "
+        "narrow range a correlation is lower than over all prompts."
     )
-    if found.explored.any():
+    if predictions.explored.any():
         return f"{caption} Those chosen at random show the predictor as it is, but for the best candidates."
     return f"{caption} A share of exploration would show the predictor as it is."

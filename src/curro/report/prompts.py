@@ -224,7 +224,7 @@ class RolloutsReader:
         if not len(self._lines):
             return {}
         rows = np.flatnonzero(self._lines["prompt"] == prompt)[-KEPT:]
-        found = {}
+        lines = {}
         with self._file.path.open("rb") as file:
             for row in rows.tolist():
                 file.seek(int(self._lines["line"][row]))
@@ -233,8 +233,8 @@ class RolloutsReader:
                 except ValueError:  # the file was written anew meanwhile
                     continue
                 if isinstance(line, dict):
-                    found[int(self._lines["step"][row])] = line
-        return found
+                    lines[int(self._lines["step"][row])] = line
+        return lines
 
 
 def _visit(groups: GroupColumns, row: int, lines: dict[int, dict[str, Any]]) -> Visit:
@@ -248,7 +248,7 @@ def _visit(groups: GroupColumns, row: int, lines: dict[int, dict[str, Any]]) -> 
         reason_name(int(groups.reason[row])),
         bool(groups.admitted[row]),
         {name: value for name, value in predicted.items() if value == value},
-        [_rollout(one) for one in kept if isinstance(one, dict)],
+        [_rollout(rollout) for rollout in kept if isinstance(rollout, dict)],
     )
 
 

@@ -71,17 +71,17 @@ def reward_streaks(history: History) -> Chart | None:
 
 def streaks(happened: np.ndarray) -> np.ndarray:
     """Of each place of a bool array how many in a row, it included, are true: int64 of its shape."""
-    place = np.arange(len(happened))
-    return place - np.maximum.accumulate(np.where(happened, -1, place))
+    position = np.arange(len(happened))
+    return position - np.maximum.accumulate(np.where(happened, -1, position))
 
 
 def _by_source(groups: GroupColumns) -> list[tuple[str, np.ndarray]]:
     """Of each source its name and its groups, bool (F,), the most drawn first; the rest together."""
     count = np.bincount(groups.source[groups.source >= 0], minlength=len(groups.sources))
     order = np.argsort(-count, kind="stable")
-    found = [(groups.sources[i], groups.source == i) for i in order[:MOST_SOURCES]]
+    parts = [(groups.sources[i], groups.source == i) for i in order[:MOST_SOURCES]]
     rest = ~np.isin(groups.source, order[:MOST_SOURCES])
-    return [*found, ("others", rest)] if rest.any() else found
+    return [*parts, ("others", rest)] if rest.any() else parts
 
 
 BETA = 1.0
@@ -123,7 +123,7 @@ def learnability(history: History) -> Chart | None:
 
 def sections(history: History) -> list[tuple[str, list[Chart]]]:
     """The title and the pictures of each section that has any."""
-    found = {
+    charts_by_section = {
         "Learning": [
             figures.outcomes(history),
             figures.held_out(history, "rollouts"),
@@ -166,7 +166,7 @@ def sections(history: History) -> list[tuple[str, list[Chart]]]:
         ],
         "How well it was predicted": [calibration(history), rank_correlations(history)],
     }
-    shown = [(title, [chart for chart in charts if chart]) for title, charts in found.items()]
+    shown = [(title, [chart for chart in charts if chart]) for title, charts in charts_by_section.items()]
     return [section for section in shown if section[1]]
 
 

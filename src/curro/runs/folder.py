@@ -174,6 +174,10 @@ class RunFolder:
         """
         return list(read_rows(self._metrics, columns))
 
+    def has_progress(self) -> bool:
+        """Whether the run wrote a line of metrics or began a checkpoint; else there is nothing to resume."""
+        return self.latest() is not None or any(self.checkpoints.glob("checkpoint-*"))
+
     def latest(self) -> dict[str, Any] | None:
         """The last training step, found without reading those before it; None before the first."""
         if not self._metrics.exists():

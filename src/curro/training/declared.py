@@ -66,7 +66,7 @@ def setting_of(item: Field[Any]) -> SettingSpec:
 def plain_type(annotation: Any) -> Any:
     """The type without `| None`."""
     if isinstance(annotation, types.UnionType):
-        return next(one for one in get_args(annotation) if one is not type(None))
+        return next(member for member in get_args(annotation) if member is not type(None))
     return annotation
 
 

@@ -15,7 +15,7 @@ from curro.runs.folder import RunFolder
 from curro.runs.writer import KeepRollouts, RunWriter
 
 FIRST_WARNING = 20
-"""Steps; the next warnings come after twice as many each."""
+"""Steps until the first warning; each further warning comes after twice as many steps."""
 
 RATE = 0.01
 """Of a task that is hard but can be learnt: how often a rollout gets another reward than the constant."""
@@ -55,12 +55,12 @@ class ConstantRewards:
         if self.value is None:
             return f"no rollout of the first {step} steps has a reward: check the reward; training goes on"
         advice = "check the reward and the answers, or start from easier prompts; training goes on"
-        found = f"all {self.rewards} rewards of the first {step} steps are {self.value:g}"
+        sentence = f"all {self.rewards} rewards of the first {step} steps are {self.value:g}"
         if self.value not in (self.low, self.high):
-            return f"{found}: {advice}"
+            return f"{sentence}: {advice}"
         rate = "the pass rate" if self.value == self.low else "the rate of failures"
         chance = (1 - RATE) ** self.rewards
-        return f"{found}; if {rate} were {RATE:.0%}, the chance of that would be {chance:.2g}: {advice}"
+        return f"{sentence}; if {rate} were {RATE:.0%}, the chance of that would be {chance:.2g}: {advice}"
 
 
 class Recorder(TrainerCallback):
@@ -114,7 +114,7 @@ class Recorder(TrainerCallback):
 
     @property
     def spent(self) -> bool:
-        """Whether the budget is, and the last generation was trained on as often as it should."""
+        """Whether the budget is spent and the last generation was trained on as often as it should be."""
         is_trained_on = self.step % self.num_iterations == 0
         return self.step >= self.steps or (self.rollouts >= self.budget and is_trained_on)
 
@@ -134,7 +134,7 @@ class Recorder(TrainerCallback):
 
     @property
     def rollouts(self) -> int:
-        """How many there were, rejected groups included."""
+        """How many rollouts there were, with those of rejected groups."""
         return self.writer.rollouts
 
     def resume(self, step: int) -> None:

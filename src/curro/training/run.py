@@ -69,7 +69,7 @@ def stopping_cleanly(recorder: Recorder, say: Callable[[str], None]) -> Iterator
 def saving_on_error(
     trainer: CurriculumGRPOTrainer, recorder: Recorder, say: Callable[[str], None]
 ) -> Iterator[None]:
-    """An error saves the last finished step, and what ends the run too early says where it can go on.
+    """Save the last finished step on an error, and tell the user how a run that ended too early goes on.
 
     Raises:
         CurroError: something, a reward of the user's for instance, tried to end the process.
@@ -79,9 +79,12 @@ def saving_on_error(
     except BaseException as error:
         if not isinstance(error, KeyboardInterrupt):
             _save(trainer, recorder, say)
-        last = checkpoints.newest(recorder.folder.checkpoints)
-        step = 0 if last is None else checkpoints.step_of(last)
-        say(f"the run stopped; curro train --resume {recorder.folder.path} goes on after step {step}")
+        if recorder.folder.has_progress():
+            last = checkpoints.newest(recorder.folder.checkpoints)
+            step = 0 if last is None else checkpoints.step_of(last)
+            say(f"the run stopped; curro train --resume {recorder.folder.path} goes on after step {step}")
+        else:
+            say("the run stopped before its training began: start it again with the same command")
         if isinstance(error, SystemExit):
             raise CurroError(
                 f"something in the run, such as a reward or an environment, called sys.exit({error.code!r}): "
@@ -91,7 +94,7 @@ def saving_on_error(
 
 
 def _save(trainer: CurriculumGRPOTrainer, recorder: Recorder, say: Callable[[str], None]) -> None:
-    """The prompt table, and a checkpoint if nothing was observed since the last finished step."""
+    """Save the prompt table, and a checkpoint if nothing was observed since the last finished step."""
     folder = recorder.folder
     try:
         folder.write_table(recorder.curriculum.table)
@@ -155,7 +158,7 @@ def grpo_arguments(settings: TrainSettings, folder: RunFolder, reward_weights: l
         use_cpu=not torch.cuda.is_available(),
         bf16=torch.cuda.is_available() if settings.precision is None else settings.precision == "bfloat16",
         dataloader_pin_memory=torch.cuda.is_available(),
-        # it saves a GPU memory for a second forward pass; the numbers are the same
+        # on a GPU memory is saved at the cost of a second forward pass; the numbers are the same
         activation_checkpointing=torch.cuda.is_available(),
     )
 
@@ -170,7 +173,8 @@ def train(
 ) -> bool:
     """Run until the budget is spent, or until an interrupt or an error, which save a checkpoint first.
 
-    After an error that is one of the last finished step where the failed one had observed nothing yet.
+    After an error, the last finished step is saved, but only where the failed step had observed nothing yet:
+    otherwise the curriculum would already know outcomes that the weights have not been trained on.
 
     Args:
         prepared: from `prepare`.
@@ -237,13 +241,16 @@ def _train(
 
 
 def _is_spent(folder: RunFolder, settings: TrainSettings) -> bool:
-    """Whether what was written down has the budget; a run that is extended has the model of its first end."""
+    """Whether the lines in the folder reach the budget.
+
+    A saved model alone does not show it: a run that is extended still has the model of its first end.
+    """
     last = folder.latest()
     return last is None or last["rollouts"] >= settings.rollouts or last["step"] >= settings.steps
 
 
 def _find_checkpoint(folder: RunFolder, recorder: Recorder, say: Callable[[str], None]) -> Path | None:
-    """The checkpoint to go on from, None for the start; what was written later is forgotten."""
+    """The checkpoint to go on from, None for the start; drops the lines that were written after it."""
 
     def remove(path: Path) -> None:
         say(f"{path} was cut off while it was saved, and is removed")
@@ -288,7 +295,7 @@ def _trainer(prepared: Prepared, recorder: Recorder) -> CurriculumGRPOTrainer:
 
 def _accuracy(prepared: Prepared, trainer: CurriculumGRPOTrainer) -> dict[str, float]:
     settings = prepared.settings
-    with trainer.accelerator.autocast():  # weights are rounded once, not once a token
+    with trainer.accelerator.autocast():  # it rounds the weights once, and not again for every token
         return evaluate(
             trainer.accelerator.unwrap_model(trainer.model),
             prepared.tokenizer,
@@ -329,20 +336,22 @@ class LoggedPictures(TrainerCallback):
             return
         while self._reader.advance():
             pass
-        charts = [chart for _, found in sections(self._reader.history()) for chart in found]
+        charts = [chart for _, section_charts in sections(self._reader.history()) for chart in section_charts]
         self._send([(chart, pixels(chart)) for chart in charts], state.global_step)
         now = time.perf_counter()
         self._not_before = now + (now - begun) / SHARE
 
     def _send(self, pictures: list[tuple[Chart, np.ndarray]], step: int) -> None:
         if self._log == "tensorboard":
-            (board,) = [one for one in self._handler.callbacks if isinstance(one, TensorBoardCallback)]
+            (board,) = [
+                callback for callback in self._handler.callbacks if isinstance(callback, TensorBoardCallback)
+            ]
             for chart, image in pictures:
                 board.tb_writer.add_image(_name(chart), image, step, dataformats="HWC")
             return
         logger = importlib.import_module(self._log)
-        found = {_name(chart): logger.Image(image, caption=chart.caption) for chart, image in pictures}
-        logger.log({**found, "train/global_step": step})
+        images = {_name(chart): logger.Image(image, caption=chart.caption) for chart, image in pictures}
+        logger.log({**images, "train/global_step": step})
 
 
 def _name(chart: Chart) -> str:

@@ -75,9 +75,9 @@ def worked_answers(settings: SFTSettings) -> PromptSet:
     """
     prompts = load_prompts(settings.data, limit=settings.limit, **settings.columns)
     if "answer_column" not in settings.columns:
-        found = next((name for name in _WORKED if any(row.get(name) for row in prompts)), None)
-        if found is not None:
-            columns = {**settings.columns, "answer_column": found}
+        column = next((name for name in _WORKED if any(row.get(name) for row in prompts)), None)
+        if column is not None:
+            columns = {**settings.columns, "answer_column": column}
             prompts = load_prompts(settings.data, limit=settings.limit, **columns)
     for i, row in enumerate(prompts):
         if not row["answer"]:

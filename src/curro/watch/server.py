@@ -31,7 +31,7 @@ from curro.storage.json_lines import BLOCK
 from curro.text import printable, slug
 
 PROMPTS = 12
-"""Of each ranking."""
+"""The number of prompts that each ranking shows."""
 
 FIRST = BLOCK // 8
 """Bytes that are read before the first picture."""
@@ -58,7 +58,7 @@ class WatchedRun:
         self._answering = threading.Lock()
 
     def advance(self) -> bool:
-        """Read a block more; whether there is more to read now."""
+        """Read one more block of the files, and return whether there is more to read now."""
         with self._lock:
             try:
                 if self._reader is None:
@@ -88,7 +88,7 @@ class WatchedRun:
 
     def summary(self) -> dict[str, Any]:
         """A line of the list of runs."""
-        left = sum(one.left for one in (self._reader, self._rollouts) if one is not None)
+        left = sum(reader.left for reader in (self._reader, self._rollouts) if reader is not None)
         return {"name": self.name, "error": self.error, "version": self.version, "left": left}
 
     def content(self) -> dict[str, Any]:
@@ -114,13 +114,13 @@ class WatchedRun:
             "step": history.last("step"),
             "steps": history.config.get("steps"),
             "verdict": asdict(verdict(history)),
-            "advice": [asdict(one) for one in advise(history)],
-            "headlines": [asdict(one) for one in headlines(history)],
+            "advice": [asdict(finding) for finding in advise(history)],
+            "headlines": [asdict(headline) for headline in headlines(history)],
             "sections": [
                 {"title": title, "charts": [live_picture(chart) for chart in charts]}
                 for title, charts in sections(history)
             ],
-            "rankings": [_ranking(one) for one in rankings(history.groups, PROMPTS)],
+            "rankings": [_ranking(ranking) for ranking in rankings(history.groups, PROMPTS)],
             "kept": self._rollouts is not None and len(self._rollouts) > 0,
         }
         seconds = time.thread_time() - begun
@@ -151,10 +151,10 @@ def _visit_rates(visited: PromptHistory) -> dict[str, Any]:
 
 
 def _ranking(ranking: Any) -> dict[str, Any]:
-    found = asdict(ranking)
-    for prompt in found["prompts"]:
+    plain = asdict(ranking)
+    for prompt in plain["prompts"]:
         prompt |= {name: printable(prompt[name][:KEY]) for name in ("key", "text")}
-    return found
+    return plain
 
 
 _PICTURES = (
@@ -165,7 +165,7 @@ _PICTURES = (
 
 
 def side_by_side(runs: Sequence[WatchedRun]) -> dict[str, Any]:
-    """The curves of all runs that have begun, against rollouts; and a version that grows with them."""
+    """The curves of all runs that have begun, against rollouts, and a version number that grows with them."""
     begun = [(run.name, history) for run in runs if (history := run.history()) is not None]
     charts = [_chart(begun, *picture) for picture in _PICTURES]
     return {
@@ -362,11 +362,11 @@ class _Handler(BaseHTTPRequestHandler):
             name, kind = _STATIC[asked.path]
             self._send(200, (files("curro.watch") / "page" / name).read_bytes(), kind)
             return
-        found = self.server.answer(asked.path, parse_qs(asked.query))
-        if found is None:
+        reply = self.server.answer(asked.path, parse_qs(asked.query))
+        if reply is None:
             self._send(404, b"null", "application/json")
         else:
-            self._send(200, json.dumps(found, separators=(",", ":")).encode(), "application/json")
+            self._send(200, json.dumps(reply, separators=(",", ":")).encode(), "application/json")
 
     def _send(self, status: int, body: bytes, kind: str) -> None:
         self.send_response(status)
@@ -376,4 +376,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: a page that asks every other second is no news."""
+        """Log nothing, because the page sends a request every other second."""

@@ -71,14 +71,16 @@ class KeptGroup:
     def __len__(self) -> int:
         return len(self.rewards)
 
-    def take(self, places: np.ndarray) -> KeptGroup:
+    def take(self, columns: np.ndarray) -> KeptGroup:
         """The group with these rows alone; its verdict's arrays are of these rows."""
-        logs = {name: [values[at] for at in places if at < len(values)] for name, values in self.logs.items()}
-        rows = [part for place in places for part in cut(self.rows, int(place), int(place) + 1)]
+        logs = {
+            name: [values[at] for at in columns if at < len(values)] for name, values in self.logs.items()
+        }
+        rows = [part for column in columns for part in cut(self.rows, int(column), int(column) + 1)]
         verdict = replace(
-            self.verdict, advantages=self.verdict.advantages[:, places], kept=self.verdict.kept[:, places]
+            self.verdict, advantages=self.verdict.advantages[:, columns], kept=self.verdict.kept[:, columns]
         )
-        return KeptGroup(rows, self.rewards[torch.as_tensor(places)], logs, verdict)
+        return KeptGroup(rows, self.rewards[torch.as_tensor(columns)], logs, verdict)
 
     def first(self, size: int) -> KeptGroup:
         """The group with its first rows alone; its advantages stay those of the whole group."""
@@ -113,14 +115,14 @@ def rows_of(output: Mapping[str, Any], lengths: Sequence[int]) -> OutputRows:
 
 def cut(parts: Sequence[OutputRows], start: int, stop: int) -> list[OutputRows]:
     """The rows from `start` to `stop`, counted over all parts."""
-    found, before = [], 0
+    pieces, before = [], 0
     for part in parts:
         size = len(next(iter(part.values())))
         first, last = max(start - before, 0), min(stop - before, size)
         if first < last:
-            found.append({name: value[first:last] for name, value in part.items()})
+            pieces.append({name: value[first:last] for name, value in part.items()})
         before += size
-    return found
+    return pieces
 
 
 def fitted(groups: Sequence[KeptGroup], rows: int) -> list[KeptGroup]:
@@ -175,12 +177,12 @@ def captured_logs(
         metrics, logs: TRL's `_metrics` and `_logs`.
     """
     usual, usual_logs = metrics["train"], dict(logs)
-    found: TRLMetrics = defaultdict(list)
+    group_metrics: TRLMetrics = defaultdict(list)
     columns: GroupLogs = {}
-    metrics["train"] = found
+    metrics["train"] = group_metrics
     logs.update({name: defaultdict(list) if isinstance(old, dict) else [] for name, old in logs.items()})
     try:
-        yield found, columns
+        yield group_metrics, columns
         for name, values in logs.items():
             if isinstance(values, dict):
                 columns.update({(name, inner): column for inner, column in values.items()})
@@ -253,15 +255,15 @@ def describe_rewards(
         names, weights: of the functions.
         is_flat: bool (P,), which groups have no variance.
     """
-    found: dict[str, float] = {}
+    reward_metrics: dict[str, float] = {}
     for i, name in enumerate(names):
         column = rewards[:, i][~rewards[:, i].isnan()]
-        found[f"rewards/{name}/mean"] = float(column.mean()) if len(column) else np.nan
-        found[f"rewards/{name}/std"] = float(column.std()) if len(column) > 1 else np.nan
+        reward_metrics[f"rewards/{name}/mean"] = float(column.mean()) if len(column) else np.nan
+        reward_metrics[f"rewards/{name}/std"] = float(column.std()) if len(column) > 1 else np.nan
     summed = (rewards * weights).nansum(dim=1)[~rewards.isnan().all(dim=1)]
-    found["reward"], found["reward_std"] = float(summed.mean()), float(summed.std())
-    found["frac_reward_zero_std"] = float(np.mean(is_flat))
-    return found
+    reward_metrics["reward"], reward_metrics["reward_std"] = float(summed.mean()), float(summed.std())
+    reward_metrics["frac_reward_zero_std"] = float(np.mean(is_flat))
+    return reward_metrics
 
 
 def describe_completions(
@@ -277,15 +279,17 @@ def describe_completions(
     observed = torch.cat([_observed(part) for part in rows])
     lengths = torch.cat([part[LENGTHS] for part in rows]).double() - observed
     finished = lengths[ended] if ended.any() else torch.zeros(1)
-    found = {"completions/clipped_ratio": float(1 - ended.double().mean())}
+    length_metrics = {"completions/clipped_ratio": float(1 - ended.double().mean())}
     statistics: dict[str, Callable[[torch.Tensor], Any]] = {
         "mean": torch.mean,
         "min": torch.min,
         "max": torch.max,
     }
     for name, values in (("", lengths), ("_terminated", finished)):
-        found |= {f"completions/{kind}{name}_length": float(of(values)) for kind, of in statistics.items()}
-    return found
+        length_metrics |= {
+            f"completions/{kind}{name}_length": float(of(values)) for kind, of in statistics.items()
+        }
+    return length_metrics
 
 
 def _observed(rows: OutputRows) -> torch.Tensor:

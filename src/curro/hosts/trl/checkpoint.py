@@ -35,10 +35,10 @@ def newest(folder: Path, *, cut_off: Callable[[Path], None] = lambda path: None)
     Args:
         cut_off: hears of later ones whose saving did not come to its end.
     """
-    found = [
+    folders = [
         path for path in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*") if path.name.split("-")[1].isdecimal()
     ]
-    for path in sorted(found, key=step_of, reverse=True):
+    for path in sorted(folders, key=step_of, reverse=True):
         if (path / TRAINER_STATE_NAME).is_file() and (path / FOLDER / CURRICULUM).is_file():
             return path
         cut_off(path)
@@ -52,10 +52,10 @@ def step_of(checkpoint: Path) -> int:
 
 @contextmanager
 def saving(folder: Path) -> Iterator[None]:
-    """What goes wrong while a folder is written, by whichever library, is one sentence, and the folder goes.
+    """Turn any library's error while a folder is written into one sentence, and remove the folder then.
 
     Raises:
-        CheckpointError: as the writing raised something else.
+        CheckpointError: in place of the error of the writing.
     """
     try:
         yield
@@ -68,10 +68,10 @@ def saving(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def reading(checkpoint: Path) -> Iterator[None]:
-    """What goes wrong while a checkpoint is read, by whichever library, is one sentence.
+    """Turn any library's error while a checkpoint is read into one sentence.
 
     Raises:
-        CheckpointError: as the reading raised something else.
+        CheckpointError: in place of the error of the reading.
     """
     try:
         yield
@@ -136,13 +136,13 @@ def load(
     path = _rollouts(folder, accelerator)
     if not path.exists():
         return None
-    found: list[dict[str, torch.Tensor]] = [{} for _ in range(parts)]
+    waiting: list[dict[str, torch.Tensor]] = [{} for _ in range(parts)]
     with safe_open(path, framework="pt", device=str(accelerator.device)) as file:
         step = int(file.metadata()["step"])
         for key in file.keys():  # noqa: SIM118 - a safetensors file is no mapping
             part, name = key.split("/")
-            found[int(part)][name] = file.get_tensor(key)
-    return WaitingRollouts(step, found)
+            waiting[int(part)][name] = file.get_tensor(key)
+    return WaitingRollouts(step, waiting)
 
 
 def _rollouts(folder: Path, accelerator: Accelerator) -> Path:

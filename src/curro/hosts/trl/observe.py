@@ -67,9 +67,9 @@ def weighted_sums(rewards: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
 
 def by_group(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """One value a rollout as float64 (P, G), with NaN beyond the end of groups that are smaller than G."""
-    found = np.full((len(sizes), sizes.max()), np.nan)
-    found[np.arange(sizes.max()) < sizes[:, None]] = values
-    return found
+    values_PG = np.full((len(sizes), sizes.max()), np.nan)
+    values_PG[np.arange(sizes.max()) < sizes[:, None]] = values
+    return values_PG
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class ChainSum(GymFamily):
 @cache
 def _easy() -> list[dict[str, Any]]:
     right = {str(skill): 1 - rate for skill, (rate, _) in _mistakes().items()}
-    found, longest = [], [(str(first), first, 1.0) for first in range(10)]
+    sums, longest = [], [(str(first), first, 1.0) for first in range(10)]
     for _ in range(3):
         longest = [
             (f"{sum_} {term[0]} {term[1]}", total + int(term), share * right[term])
@@ -79,8 +79,8 @@ def _easy() -> list[dict[str, Any]]:
             for term in right
             if share * right[term] >= EASY and total + int(term) >= 0
         ]
-        found += [{"expression": sum_} for sum_, _, _ in longest]
-    return found
+        sums += [{"expression": sum_} for sum_, _, _ in longest]
+    return sums
 
 
 @cache

@@ -114,6 +114,6 @@ class ChainsShare(Chains):
     checkpoint = "chains"
 
     def score(self, completion: str, row: Problem) -> float:
-        given, answer = completion.strip(), row["answer"]
-        right = sum(a == b for a, b in zip(given, answer, strict=False))
-        return right / max(len(given), len(answer))
+        response, answer = completion.strip(), row["answer"]
+        right = sum(a == b for a, b in zip(response, answer, strict=False))
+        return right / max(len(response), len(answer))

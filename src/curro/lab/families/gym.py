@@ -78,10 +78,10 @@ class GymFamily(Family):
         return "".join(written)
 
     def score(self, completion: str, row: Problem) -> float:
-        words = completion.split()
-        if not words:
+        tokens = completion.split()
+        if not tokens:
             return 0.0
-        last = words[-1].lstrip("0") or "0"
+        last = tokens[-1].lstrip("0") or "0"
         return float(_create(self.data_set).score_answer(last, {"answer": row["answer"]}) == 1.0)
 
 

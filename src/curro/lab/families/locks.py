@@ -103,8 +103,8 @@ class Locks(EpisodeFamily):
         }
 
     def start(self, row: Problem, seed: int) -> Lock:
-        told, letter = row["prompt"].split(":")
-        return Lock(int(told[-1]), letter, row["metadata"]["panels"])
+        dial, letter = row["prompt"].split(":")
+        return Lock(int(dial[-1]), letter, row["metadata"]["panels"])
 
     def dialogue(self, row: Problem, rng: random.Random | None = None) -> list[str]:
         lock = self.start(row, 0)
@@ -123,7 +123,7 @@ class Locks(EpisodeFamily):
 @cache
 def _easy() -> list[list[str]]:
     """The letters, in order, of all easy locks, by their number: 2 to 5."""
-    found: list[list[str]] = []
+    paths_by_length: list[list[str]] = []
     paths = [("", 1.0)]
     for _ in range(5):
         paths = [
@@ -132,5 +132,5 @@ def _easy() -> list[list[str]]:
             for letter in LETTERS
             if right * (1 - ERROR_RATES[letter]) >= EASY
         ]
-        found.append([path for path, _ in paths])
-    return found[SHORTEST - 1 :]
+        paths_by_length.append([path for path, _ in paths])
+    return paths_by_length[SHORTEST - 1 :]
