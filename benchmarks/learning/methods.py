@@ -24,7 +24,7 @@ from benchmarks.common import DOCS, RESULTS, write_page, write_rows
 
 from curro.bench.plan import BASELINE, plan
 from curro.bench.results import Results
-from curro.bench.search import Search, found_by, scores_of, searches
+from curro.bench.search import Search, scores_of, searched_methods, searches
 from curro.bench.tables import BenchmarkSheet, chosen_by, searched_sheets, sheets
 
 PAGES = {
@@ -119,7 +119,7 @@ def tables(found: list[BenchmarkSheet]) -> str:
 def of_the_search(results: Results, seeds: int) -> str:
     """For search.md: all tables of the search, and what it has cost so far."""
     wanted = searches(plan(None, None, seeds=1), seeds)
-    found = found_by(results, wanted)
+    found = searched_methods(results, wanted)
     minutes = sum(row["eval_seconds"][-1] for row in results.rows.values()) / 60
     parts = [f"{len(results.rows)} runs so far, {minutes:.0f} minutes of one core.\n"]
     parts += [f"## {sheet.title}\n\n{sheet.markdown()}" for sheet in searched_sheets(found)]

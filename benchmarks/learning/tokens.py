@@ -27,7 +27,7 @@ from benchmarks.papers.variants import Results, Variant
 
 from curro.bench.plan import BASELINE, METHODS, plan
 from curro.bench.results import Results as Searched
-from curro.bench.search import found_by, searches
+from curro.bench.search import searched_methods, searches
 from curro.bench.statistics import Interval, bootstrap, geometric_mean, iqm, rollouts_to_level
 from curro.bench.tasks import TASKS
 from curro.runs.folder import RunFolder
@@ -82,7 +82,7 @@ def at_their_own_settings() -> Table:
     results = Searched.open(RESULTS / "search.parquet")
     cells = plan(POOLS, list(TUNED), seeds=1)
     found: Table = {name: {} for name in TUNED}
-    for pool, methods in found_by(results, searches(cells, SEEDS)).items():
+    for pool, methods in searched_methods(results, searches(cells, SEEDS)).items():
         for name, one in methods.items():
             own = {
                 "prompts_per_step": one.setting.prompts,
