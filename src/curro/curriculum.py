@@ -215,7 +215,8 @@ class Curriculum:
         """Choose n prompts to roll out.
 
         Args:
-            n: how many; several small calls in a step draw what one large call would.
+            n: how many. Several small calls in a step draw what one large call would, except with methods
+                that compare candidates (`frontier`, `posterior`, `pcl`, `metis`): each call compares its own.
             step: the host's training step; never smaller than in an earlier call.
             rollouts: the budget that the allocation divides between the n prompts. A prompt that gets nothing
                 of it is not drawn, so that the draw may have fewer than n. None: the host decides how many
@@ -289,6 +290,8 @@ class Curriculum:
         scored: ArrayLike | None = None,
     ) -> Verdict:
         """Settle tickets with the rewards of their groups. On an error nothing is settled or learnt.
+
+        What is observed changes the next `select`: predictors take it in at the start of that call.
 
         Args:
             tickets: (P,), of one or several draws, in any order.

@@ -130,3 +130,17 @@ def test_a_resumed_run_knows_the_groups_in_the_queue():
     assert not set(later.prompts.tolist()) & set(draw.prompts.tolist())
     with pytest.raises(FillError, match="all 8 prompts were tried or are in flight, and 2 of 4"):
         fill.draw(1, step=4)
+
+
+def test_a_group_without_any_reward_has_failed_and_was_not_rejected():
+    """No gate has seen it, so that the advice to widen the gate, which follows rejections, would be wrong."""
+    curriculum = curro.Curriculum("uniform", 8, admission="signal", seed=0)
+    fill = PolledFill(curriculum, 10.0, size=8, may_repeat=False)
+    fill.begin(3, 0, [])
+    draw = fill.draw(3, step=0)
+    rewards_PG = np.array([[1.0, 0.0], [np.nan, np.nan], [1.0, 1.0]])
+    verdict = curriculum.observe(draw.tickets, rewards_PG)
+    fill.observed(draw.tickets.tolist(), verdict, np.array([0.5, np.nan, 1.0]), filtered=())
+    metrics = fill.metrics()
+    assert metrics["fill/admitted"] == metrics["fill/rejected"] == metrics["fill/failed"] == 1
+    assert metrics["fill/rejected_reward"] == 1.0

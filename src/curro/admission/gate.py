@@ -18,7 +18,11 @@ class Gate:
         self.table = table
 
     def __call__(self, groups: Groups) -> np.ndarray:
-        """Which groups are trained on, bool (P,). Groups without a scored rollout never are."""
+        """Which groups are trained on, bool (P,).
+
+        The port rejects groups without a scored rollout. A gate that decides by a part of the reward has to
+        reject those in which no rollout has that part.
+        """
         raise NotImplementedError
 
 

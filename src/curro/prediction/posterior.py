@@ -297,9 +297,9 @@ def mixture(mu, t, k, n, m, s):  # type: ignore[no-untyped-def]
 
 @kernel
 def mix(prior, count, mean, variance, prompts, age, half_life, mixed):  # type: ignore[no-untyped-def]
-    """`mixture` of each prompt, the first three columns of `mixed`, for evidence that has faded for `age`.
+    """`mixture` of each prompt, the first three rows of `mixed`, for evidence that has faded for `age`.
 
-    The rows of `prior` are mu, t and k, in one column for all prompts or one for each. The fourth column of
+    The rows of `prior` are mu, t and k, in one column for all prompts or one for each. The fourth row of
     `mixed` is the share of the evidence that is left, 0 where there was none.
     """
     # the waits for memory overlap where nothing is computed between them

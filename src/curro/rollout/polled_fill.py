@@ -98,10 +98,15 @@ class PolledFill:
 
         Args:
             tickets, verdict: of P groups.
-            rewards: float64 (P,), their mean rewards.
+            rewards: float64 (P,), their mean rewards; NaN for a group without a reward, which has failed.
             filtered: tickets of groups that the trainer's own filter throws away.
         """
         for row, ticket in enumerate(tickets):
+            if np.isnan(rewards[row]):
+                self.fill.lose(
+                    ticket, "failed"
+                )  # no gate has seen it: "widen the gate" would be wrong advice
+                continue
             if not verdict.admitted[row]:
                 variance = float(verdict.informativeness[row])
                 self.fill.reject(ticket, ticket, informativeness=variance, reward=float(rewards[row]))

@@ -187,7 +187,7 @@ class ReportingBuffer(Host):
         named: the numbers of verl's `reward_extra_info` that the gate and the signal read.
         longest: the length in tokens at which a response is cut.
         decode: makes the text of a response's tokens; None where no rollouts are kept.
-        has_admission, has_advantage: whether the curriculum decides what is trained on, and credits it.
+        has_advantage: whether the curriculum credits what is trained on.
         settled: the uids of groups in the queue whose tickets are settled.
         auxiliary_samples: what the policy is trained on besides the rollouts in this step.
     """
@@ -198,7 +198,6 @@ class ReportingBuffer(Host):
     named: tuple[NamedReward, ...] = ()
     longest: int
     decode: Callable[[Any], str] | None = None
-    has_admission: bool
     has_advantage: bool
     settled: set[str]
     auxiliary_samples: list[AuxiliarySamples]
@@ -274,7 +273,8 @@ class ReportingBuffer(Host):
             )
             self._use_verdict(groups, verdict)
             counts_P = np.isfinite(groups.rewards).sum(axis=1)
-            means_P = np.nansum(groups.rewards, axis=1) / np.maximum(counts_P, 1)
+            means_P = np.full(len(names), np.nan)
+            np.divide(np.nansum(groups.rewards, axis=1), counts_P, out=means_P, where=counts_P > 0)
             self.fill.observed(tickets, verdict, means_P, filtered={ticket_of(uid) for uid in flat})
             for uid, prompt in zip(names, verdict.prompts.tolist(), strict=True):
                 tags[uid][PROMPT] = prompt
@@ -320,8 +320,8 @@ class ReportingBuffer(Host):
         """Keep what a verdict asks for: auxiliary samples, rejections and credit."""
         if verdict.auxiliary_samples is not None:
             self.auxiliary_samples.append(verdict.auxiliary_samples)
-        if self.has_admission:
-            self.rejected = {groups.names[row] for row in np.flatnonzero(~verdict.admitted)}
+        # without a gate only groups without any reward are not admitted: verl would train on their NaN
+        self.rejected = {groups.names[row] for row in np.flatnonzero(~verdict.admitted)}
         if self.has_advantage:
             self._tag_credit(groups, verdict)
 

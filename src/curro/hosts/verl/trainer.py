@@ -142,7 +142,6 @@ class CurriculumTrainer(Host):
     def _build_replay_buffer(self) -> Any:
         buffer = self.buffer.like(super()._build_replay_buffer())
         buffer.group_size = self.config.actor_rollout_ref.rollout.n
-        buffer.has_admission = self.settings.admission is not None
         buffer.has_advantage = self.settings.advantage is not None
         buffer.longest = self.config.data.max_response_length
         return buffer
