@@ -81,8 +81,8 @@ def test_the_example_is_short():
 def test_other_data_and_allocations_are_refused(tmp_path, vllm):
     with served(tmp_path, selection="uniform", allocation="knapsack") as service:
         for data, words in (
-            (dataset().select(range(9)), "the service has 64 prompts, and train_dataset 9"),
-            (dataset().select(range(63, -1, -1)), "another data set"),
+            (dataset().select(range(9)), "the curriculum is over 64 prompts, train_dataset has 9"),
+            (dataset().select(range(63, -1, -1)), "another data set than train_dataset"),
             (dataset(), "an allocation needs groups of several sizes"),
         ):
             with pytest.raises(ConfigError, match=words):
