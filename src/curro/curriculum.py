@@ -319,7 +319,8 @@ class Curriculum:
         weights_P = self.ledger.weights[rows]
         lost = np.flatnonzero(judged.count == 0)
         if len(lost):
-            admitted_P[lost], seen = False, np.flatnonzero(judged.count)
+            admitted_P[lost] = False
+            seen = np.flatnonzero(judged.count)
             rows, outcome = rows[seen], outcome.take(seen)
         settled = self.ledger.tickets[rows]
         self.ledger.settle(rows, observed=True)

@@ -83,6 +83,14 @@ OWN_PAGES = (
     *("uniform", "prioritized-replay", "pspo", "least-visited", "metis", "pcl", "posterior", "frontier"),
     *("sec", "adcl"),
 )
+SHARED_PAGES = {
+    "smoothed": "pspo",
+    "best": "other-methods",
+    "scheduled": "offline",
+    "prioritized-replay-published": "prioritized-replay",
+    "estimates": "adcl",
+}
+"""The pages of methods that stand on the page of another one."""
 PAGES = {
     "selection": "other-methods",
     "allocation": "allocation",
@@ -95,9 +103,7 @@ PAGES = {
 
 def page_of(kind: str, name: str) -> str:
     """The page of the documentation that describes a method."""
-    if name == "smoothed":
-        return "docs/pspo.md"
-    return f"docs/{name if name in OWN_PAGES else PAGES[kind]}.md"
+    return f"docs/{SHARED_PAGES.get(name) or (name if name in OWN_PAGES else PAGES[kind])}.md"
 
 
 @dataclass(frozen=True)

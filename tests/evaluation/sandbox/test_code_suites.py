@@ -105,7 +105,11 @@ def test_a_check_that_returns_is_one_test(tmp_path):
 
 
 def test_a_function_of_human_eval_that_is_named_as_python_s(tmp_path):
-    row = HUMAN_EVAL | {"entry_point": "sum", "prompt": "def sum(values):\n", "test": HUMAN_EVAL["test"]}
+    row = HUMAN_EVAL | {
+        "entry_point": "sum",
+        "prompt": 'def sum(values):\n    """Twice."""\n',
+        "test": HUMAN_EVAL["test"],
+    }
     row["test"] = row["test"].replace("double(3)", "-3")
     program = "def sum(values):\n    return -values[0] - values[1] if values else 0"
     assert scores(tmp_path, "HumanEval", row, program, "x = 1")[1] == [1.0, 0.0]
