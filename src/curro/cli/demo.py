@@ -26,7 +26,7 @@ def demo(
     """Train a small model with and without a curriculum, and compare.
 
     It needs no data, no GPU and no network. Four runs, two seeds of uniform sampling and two of frontier,
-    take two and a half minutes on two cores. After Ctrl-C, the same command continues.
+    take about two minutes on two cores. After Ctrl-C, the same command continues.
     """
     from curro.cli.compare import compare
 
