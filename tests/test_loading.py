@@ -54,10 +54,17 @@ def test_a_name_that_is_not_there(user_module):
     )
     with pytest.raises(ConfigError, match=message):
         load_object(f"{name}:scoreit", "reward")
-    with pytest.raises(ConfigError, match=r"has no ''; it has: none$"):
-        load_object(f"{user_module('')}:", "reward")
+    with pytest.raises(ConfigError, match=r"has no 'f'; it has: none$"):
+        load_object(f"{user_module('')}:f", "reward")
     with pytest.raises(ConfigError, match=rf"^reward '{name}:n' is 3, neither a function nor a class$"):
         load_callable(f"{name}:n", "reward")
+
+
+@pytest.mark.parametrize("end", ["", ":"])
+def test_a_module_alone_is_not_imported(user_module, end):
+    name = user_module("raise SystemExit('EXECUTED')")
+    with pytest.raises(ConfigError, match=rf"^strip '{name}{end}' names nothing in a module"):
+        load_object(f"{name}{end}", "strip")
 
 
 def test_a_module_that_is_not_there(user_module):

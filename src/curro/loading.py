@@ -26,6 +26,8 @@ def load_object(spec: str, what: str) -> Any:
     path, _, name = spec.partition(":")
     folder, file = os.path.split(path)
     label = f"{what} {spec!r}"
+    if not name:
+        raise ConfigError(f"{label} names nothing in a module: write module:name")
     module_name = file.removesuffix(".py")
     if not folder and module_name.partition(".")[0] in sys.stdlib_module_names:
         raise ConfigError(

@@ -9,13 +9,21 @@ import typer
 
 from curro import registry
 from curro.cli.checks import check_start
-from curro.cli.options import Config, Jobs, all_but, option_values, with_settings
+from curro.cli.options import (
+    Config,
+    Jobs,
+    Trust,
+    all_but,
+    option_values,
+    values_of_file,
+    with_settings,
+)
 from curro.cli.side_by_side import RunFailed, TrainingRun, jobs_or_cores, run_all
 from curro.cli.terminal import folder_name, plain_console, progress_bar, quiet
 from curro.errors import ConfigError
 from curro.runs.folder import RunFolder
 from curro.text import printable
-from curro.training.settings import TrainSettings, read_settings
+from curro.training.settings import TrainSettings
 
 OWN = ("curriculum", "allocation", "advantage", "admission", "signal", "seed")
 """Settings in which the runs differ."""
@@ -44,6 +52,7 @@ def compare(
         "runs/compare"
     ),
     config: Config = None,
+    trust: Trust = False,
     **options: Any,
 ) -> None:
     """Train with several curricula on one task and compare them.
@@ -60,7 +69,7 @@ def compare(
     for name in names:
         for kind, spec in registry.parse_curriculum(name).items():
             registry.build(kind, spec)
-    flags = [*_from_file(config, options), *_flags(options)]
+    flags = [*_from_file(config, options, trust), *_flags(options)]
     if config is None:
         check_start(TrainSettings(**option_values(options)))
     side_by_side = jobs_or_cores(jobs)
@@ -102,11 +111,11 @@ def compare(
         raise typer.Exit(1)
 
 
-def _from_file(config: Path | None, options: dict[str, Any]) -> list[str]:
+def _from_file(config: Path | None, options: dict[str, Any], trust: bool) -> list[str]:
     """The settings of a file that all runs share and the command line does not give, as flags."""
     if config is None:
         return []
-    values = {name: value for name, value in read_settings(config).items() if name not in OWN}
+    values = {name: value for name, value in values_of_file(config, trust).items() if name not in OWN}
     TrainSettings.of({**values, **option_values(options)}, str(config))
     return _flags({name: value for name, value in values.items() if options.get(name) is None})
 

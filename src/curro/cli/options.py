@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from curro.training.declared import SettingSpec, known_settings, plain_type
-from curro.training.settings import TrainSettings
+from curro.training.settings import TrainSettings, read_settings
 
 Config = Annotated[
     Path | None,
@@ -18,6 +18,15 @@ Config = Annotated[
         rich_help_panel="Output",
         help="Take settings from this TOML file, which has the options' names as keys, or from a run "
         "folder. Options on the command line win.",
+    ),
+]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        rich_help_panel="Output",
+        help="Run the code that the folder of --resume or --config names, although you have not started a "
+        "run with it on this machine.",
     ),
 ]
 Jobs = Annotated[
@@ -89,6 +98,20 @@ def option_values(options: dict[str, Any]) -> dict[str, Any]:
         for name, value in options.items()
         if value is not None
     }
+
+
+def values_of_file(config: Path, trust: bool) -> dict[str, Any]:
+    """The settings in a file or a run folder by name; those of a folder may name code that is foreign.
+
+    Raises:
+        ConfigError, RunError: as `read_settings`; or a folder names code that is not trusted.
+    """
+    values = read_settings(config)
+    if not trust and (config.is_dir() or config.name == "config.json"):
+        from curro.training.trust import check
+
+        check(TrainSettings.of(values, str(config)), str(config))
+    return values
 
 
 def default_of(name: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from curro.cli.checks import check_start
-from curro.cli.options import Config, option_values, with_settings
+from curro.cli.options import Config, Trust, option_values, values_of_file, with_settings
 from curro.cli.terminal import (
     accuracy,
     describe,
@@ -26,7 +26,7 @@ from curro.cli.terminal import (
 from curro.errors import ConfigError
 from curro.runs.folder import RunFolder
 from curro.text import printable
-from curro.training.settings import TrainSettings, read_settings
+from curro.training.settings import TrainSettings
 
 if TYPE_CHECKING:
     from curro.training.prepared import Prepared
@@ -50,6 +50,7 @@ def train(
             "only --rollouts can be given: a larger budget, which extends the run, a finished one too.",
         ),
     ] = None,
+    trust: Trust = False,
     **options: Any,
 ) -> None:
     """Train a model on the prompts that a curriculum chooses.
@@ -57,6 +58,8 @@ def train(
     The run's folder holds the metrics, the prompt table, checkpoints, the trained model and a report.
     Ctrl-C ends the run after the current step and saves it; --resume continues it.
     """
+    from curro.training.trust import check, note
+
     rollouts = options["rollouts"]
     if resume is not None:
         _refuse_others({"config": config, "out": out, **options, "rollouts": None})
@@ -64,12 +67,15 @@ def train(
         settings = TrainSettings.of(folder.settings, f"{resume}/config.json")
         if rollouts is not None:
             settings = settings.extended(rollouts, str(resume))
+        if not trust:
+            check(settings, f"{resume}/config.json")
     else:
         values = option_values(options)
-        settings = TrainSettings(**values) if config is None else _settings(config, values)
+        settings = TrainSettings(**values) if config is None else _settings(config, values, trust)
         folder = RunFolder(out or Path("runs") / _name(settings))
         folder.check_unused()
     check_start(settings)
+    note(settings)
     quiet()
     from curro.report.advice import advise
     from curro.runs.reader import read_history
@@ -119,9 +125,9 @@ def _leaving_nothing(folder: RunFolder) -> Iterator[None]:
         raise
 
 
-def _settings(config: Path, options: dict[str, Any]) -> TrainSettings:
+def _settings(config: Path, options: dict[str, Any], trust: bool) -> TrainSettings:
     """The settings in the file, overridden by those on the command line."""
-    return TrainSettings.of({**read_settings(config), **options}, str(config))
+    return TrainSettings.of({**values_of_file(config, trust), **options}, str(config))
 
 
 def _name(settings: TrainSettings) -> str:

@@ -185,6 +185,25 @@ def resolve_reward(
     return WeightedReward(spec, [_weighted(term.strip(), spec, prompts, limits, sandbox) for term in terms])
 
 
+def named_code(spec: str) -> tuple[list[str], bool]:
+    """The functions of the user's own that a reward consists of, as `module:function`.
+
+    Returns:
+        them, and whether another part of it is `code:sandbox=none`, which runs a model's programs unconfined.
+    """
+    functions, unconfined = [], False
+    for term in spec.split("+"):
+        match = _TERM.fullmatch(term.strip())
+        part = term if match is None else match["spec"].strip()
+        name, colon, rest = part.partition(":")
+        if name in BUILTIN:
+            options = parse_options(rest, spec)
+            unconfined |= name == "code" and None in (*options.pop("", []), *options.values())
+        elif colon and provider(part) is None:
+            functions.append(f"{name}:{rest.partition(':')[0]}")
+    return functions, unconfined
+
+
 def _weighted(
     term: str, spec: str, prompts: PromptSet | None, limits: WorkerLimits | None, sandbox: str
 ) -> tuple[float, Reward]:
