@@ -88,6 +88,11 @@ def load(*lines: str, **options: str) -> PromptSet:
         (['{"prompt": "a \\ud83d b"}'], {}, r"^row 0 .* holds half a character \('\\ud83d'\)"),
         (['{"prompt": "a", "answer": "\\udc00"}'], {}, r"^row 0 .* holds half a character \('\\udc00'\)"),
         (
+            ['{"prompt": "a", "b\\u0000c": 1}'],
+            {},
+            r"^row 0 .* has a column with a zero character in its name",
+        ),
+        (
             [GOOD, '{"prompt": "other"}', GOOD],
             {},
             r"^row 0 \(data.jsonl:1\) and row 2 \(data.jsonl:3\) are the same prompt and answer: remove one",

@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -82,6 +84,18 @@ def test_to_hf_keeps_nested_columns_of_any_shape():
     shapes = [{"a": 1}, {"b": [1, "two", None]}, None, {}, {"a": {"c": 0.5}}]
     table = PromptSet([row(str(i), metadata=shape) for i, shape in enumerate(shapes)]).to_hf()
     assert list(table["metadata"]) == shapes
+
+
+@pytest.mark.parametrize("value", [{"\0": 1}, {"a\0b": "x"}, [{"a\0": 1, "a": 2}], {"a": {"b\0c": None}}])
+def test_to_hf_keeps_names_with_a_zero_character(value):
+    """`datasets` cuts such a name of a nested column, and then no longer finds what it names."""
+    assert list(PromptSet([row("k", x=value)]).to_hf()["x"]) == [value]
+
+
+def test_names_with_a_zero_character_survive_a_parquet_file(tmp_path):
+    values = [{"a\0b": 1}, {"a\0b": 2}]
+    pq.write_table(pa.table({"prompt": ["p", "q"], "x": values}), tmp_path / "data.parquet")
+    assert list(load_prompts(str(tmp_path / "data.parquet")).to_hf()["x"]) == values
 
 
 def test_to_hf_keeps_messages():

@@ -91,6 +91,12 @@ class ArrowRows(Sequence[Row]):
         return pa.table(own | made)
 
 
+def has_cut_names(kind: pa.DataType) -> bool:
+    """Whether a name inside an Arrow type holds a zero character, where other libraries take it to end."""
+    inner = [kind.field(i) for i in range(kind.num_fields)]
+    return any("\0" in field.name or has_cut_names(field.type) for field in inner)
+
+
 def arrow_rows(
     table: pa.Table, *, prompt: str | None, answer: str | None, key: str | None
 ) -> ArrowRows | None:
@@ -100,8 +106,11 @@ def arrow_rows(
         table: N rows.
         prompt, answer, key: the columns to take, by name; None for the conventions of `curro.data.columns`.
     """
+    import pyarrow as pa
     import pyarrow.compute as pc
 
+    if has_cut_names(pa.struct(list(table.schema))):
+        return None
     prompt = prompt or _first(table, PROMPT)
     texts = None if prompt is None else column_of(table, prompt)
     if prompt is None or texts is None or not len(texts) or not _is_text(texts.type) or texts.null_count:

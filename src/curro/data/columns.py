@@ -31,7 +31,8 @@ def normalise(
 
     Raises:
         DataError: a named column is missing, no convention has a prompt, a prompt is empty or neither text
-            nor messages or of another kind than the first row's, a text is no Unicode, two rows have one key.
+            nor messages or of another kind than the first row's, a text is no Unicode, a column's name holds a zero
+            character, two rows have one key.
     """
     prompt_column = _named(raw, prompt, "prompt") or _first(raw, PROMPT)
     if prompt_column is None:
@@ -46,6 +47,8 @@ def normalise(
     answers = [answer_of(row, answer_column) for _, _, row in raw]
     for i, (_, _, row) in enumerate(raw):
         _refuse_surrogates(row, _at(raw, i))
+        if any("\0" in name for name in row):
+            raise DataError(f"{_at(raw, i)} has a column with a zero character in its name: rename it")
     keys = _keys(raw, key_column, prompts, answers)
     for i, name in enumerate(keys):
         _refuse_surrogates(name, _at(raw, i))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curro.data.arrow_rows import ArrowRows, Row
+from curro.data.arrow_rows import ArrowRows, Row, has_cut_names
 from curro.data.identity import fingerprint
 from curro.data.raw import DataError
 
@@ -89,7 +89,8 @@ class PromptSet(Sequence[Row]):
     def to_hf(self) -> datasets.Dataset:
         """The rows as a `datasets.Dataset` with a column `prompt_id`, 0..N-1, in place of any of that name.
 
-        Nested columns whose rows differ in shape are kept as JSON, for Arrow would fill them up with nulls.
+        Nested columns whose rows differ in shape are kept as JSON, for Arrow would fill them up with nulls;
+        and so are those with a zero character in a name, which `datasets` would cut there.
         """
         import datasets
 
@@ -134,6 +135,8 @@ def _schema(name: str, values: list[Any]) -> Any:
         array = pa.array(values)
     except (pa.ArrowException, ValueError, OverflowError) as error:
         raise TypeError(f"mixed types in {name}") from error
+    if has_cut_names(array.type):
+        raise TypeError(f"a name with a zero character in {name}")
     if pa.types.is_nested(array.type) and _json(array.to_pylist()) != _json(values):
         raise TypeError(f"rows of different shape in {name}")
     return pa.schema([pa.field(name, array.type)])
