@@ -115,7 +115,8 @@ def test_a_record_is_a_file_of_the_state_folder(tmp_path, forged):
 
 def test_a_record_of_another_user_is_none(tmp_path, monkeypatch):
     trust.note(settings(reward="mine:score"))
-    monkeypatch.setattr(os, "geteuid", lambda owner=os.geteuid(): owner + 1)
+    somebody = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: somebody)
     with pytest.raises(ConfigError, match="add --trust"):
         trust.check(settings(reward="mine:score"), "run")
 

@@ -1,10 +1,11 @@
 """Whether the code that a run folder names is this user's: a folder from elsewhere may name any.
 
-The settings in a run folder's `config.json` can name code (`module:name`, or a file), and can run programs that
-a model writes without a sandbox. Whoever starts a run with such settings is noted in the user's own state
-folder, not in the run's: `$XDG_STATE_HOME/curro/code`, by default `~/.local/state/curro/code`. A run is resumed,
-or its settings are taken for another one, only where the same texts name the same files as in a run that was
-noted; else the user has to say so. What the folder holds, who owns it and where it lies make no difference.
+The settings in a run folder's `config.json` can name code (`module:name`, or a file), and can run
+programs that a model writes without a sandbox. When a user starts a run with such settings, that is noted
+in the user's own state folder: `$XDG_STATE_HOME/curro/code`, by default `~/.local/state/curro/code`. A
+run is resumed, or its settings are taken for another one, only where the same texts name the same files
+as in a run that was noted; else the user has to say so. What the run folder holds, who owns it and where
+it lies make no difference.
 """
 
 from __future__ import annotations
@@ -77,8 +78,8 @@ def check(settings: TrainSettings, source: str) -> None:
         does = [f"names code of its own, {named}"] if named else []
         does += ["runs programs that the model writes without a sandbox"] if UNCONFINED in code else []
         raise ConfigError(
-            f"{source} {' and '.join(does)}, and you have started no run with these settings and files on this "
-            "machine: add --trust if you know what they do"
+            f"{source} {' and '.join(does)}, and you have started no run with these settings and files on "
+            "this machine: add --trust if you know what they do"
         )
 
 
