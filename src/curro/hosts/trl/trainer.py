@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from accelerate.utils import gather_object
 from datasets import Dataset
-from transformers import TrainerCallback
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOConfig, GRPOTrainer
 
@@ -49,6 +48,12 @@ from curro.hosts.trl.checks import (
     check_batch,
 )
 from curro.hosts.trl.episodes import EpisodeRollouts
+from curro.hosts.trl.flat_groups import (
+    EmptySteps,
+    join_rows,
+    only_advantages_teach,
+    rows_with_gradient,
+)
 from curro.hosts.trl.observe import GroupObserver, GroupRecord, WrittenRun
 from curro.hosts.trl.owner import on_owner, own_share
 from curro.hosts.trl.policy import ModelAccess, TrainedPolicy
@@ -139,6 +144,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
     _rewards: torch.Tensor
     _completions: list[Completion]
     _trained_log_probs: torch.Tensor
+    _rows_with_gradient: torch.Tensor | None = None
 
     # ------------------------------ construction ------------------------------
 
@@ -222,7 +228,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         if skip_empty_steps:
             if self.is_deepspeed_enabled:
                 raise ConfigError("DeepSpeed makes its updates itself: leave out skip_empty_steps")
-            self.add_callback(_EmptySteps(self))
+            self.add_callback(EmptySteps(self))
         self.policy = TrainedPolicy(self._model_access())
         if self.accelerator.is_main_process:
             curriculum.attach(self.policy)
@@ -503,7 +509,12 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         METIS (9) has no ratio that would correct for an older policy, so with `num_iterations` > 1 they are
         trained on once. "judge/loss" in the log is (9) itself.
         """
-        loss = super()._compute_loss(model, inputs)
+        if self._is_training and only_advantages_teach(self):
+            self._rows_with_gradient = rows_with_gradient(inputs)
+        try:
+            loss = super()._compute_loss(model, inputs)
+        finally:
+            self._rows_with_gradient = None
         if self._is_training:
             self._log_ratio(inputs)
         parts = cast(int, self.args.steps_per_generation)
@@ -530,30 +541,34 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         compute_aux_loss: bool = False,
         **images: Any,
     ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
-        """TRL's, with each prompt computed once for the rows that share it."""
-        shared = None
+        """TRL's, with each prompt computed once for the rows that share it; flat groups get no graph."""
         has_images = any(value is not None for value in images.values())
-        if self._shared_prompts is not None and not (has_images or compute_aux_loss):
-            shared = self._shared_prompts.log_probs(
-                model,
-                backbone_of(self.accelerator.unwrap_model(model)),
-                input_ids,
-                attention_mask,
-                logits_to_keep,
-                batch_size=batch_size,
-                autocast=self.accelerator.autocast,
-                with_entropy=compute_entropy,
+        shared_prompts = None if has_images or compute_aux_loss else self._shared_prompts
+        whole = self.accelerator.unwrap_model(model)
+
+        def compute(rows: torch.Tensor | slice, has_graph: bool) -> tuple[torch.Tensor | None, ...]:
+            run, ids, mask = model if has_graph else whole, input_ids[rows], attention_mask[rows]
+            shared = None
+            if shared_prompts is not None:
+                shared = shared_prompts.log_probs(
+                    run, backbone_of(whole), ids, mask, logits_to_keep, batch_size=batch_size,
+                    autocast=self.accelerator.autocast, with_entropy=compute_entropy,
+                )  # fmt: skip
+            if shared is not None:
+                return (*shared, None)
+            return super(CurriculumGRPOTrainer, self)._get_per_token_logps_and_entropies(
+                run, ids, mask, logits_to_keep, batch_size, compute_entropy, compute_aux_loss, **images
             )
-        if shared is not None:
-            computed = (*shared, None)
+
+        rows = self._rows_with_gradient if compute_entropy and not has_images else None  # of the loss
+        if rows is None:
+            computed = compute(slice(None), True)
         else:
-            computed = super()._get_per_token_logps_and_entropies(
-                model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy,
-                compute_aux_loss, **images,
-            )  # fmt: skip
+            with self.accelerator.autocast():
+                computed = join_rows(rows, compute)
         if compute_entropy:  # of the loss
-            self._trained_log_probs = computed[0].detach()
-        return computed
+            self._trained_log_probs = cast(torch.Tensor, computed[0]).detach()
+        return cast(Any, computed)
 
     def _log_ratio(self, inputs: Mapping[str, Any]) -> None:
         """Log the ratio of training's probabilities to sampling's before an update, as TRL with vLLM."""
@@ -659,24 +674,3 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         sizes_P = np.full(len(self._rewards) // size, size)
         self._held_out.append(self._observer.report(self._rewards, sizes_P).rewards)
         return output
-
-
-class _EmptySteps(TrainerCallback):
-    """Takes the gradients away where all are zero: AdamW then leaves weights and moments as they are."""
-
-    def __init__(self, trainer: CurriculumGRPOTrainer) -> None:
-        self._trainer = trainer
-
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        optimizer, accelerator = kwargs["optimizer"], self._trainer.accelerator
-        gradients = (
-            weight.grad
-            for group in optimizer.param_groups
-            for weight in group["params"]
-            if weight.grad is not None
-        )
-        has_signal = torch.tensor(float(any(bool(gradient.any()) for gradient in gradients)))
-        is_empty = not accelerator.gather(has_signal.to(accelerator.device)).any()
-        if is_empty:
-            optimizer.zero_grad(set_to_none=True)
-        self._trainer._metrics["train"]["empty_steps"].append(float(is_empty))

@@ -1,0 +1,109 @@
+"""What groups without signal cost a step of TRL: no backward pass and, on request, no update.
+
+The rollouts of a flat group have equal rewards, so their advantages are 0, and in all of TRL's losses the
+policy's term of a rollout is a multiple of its advantage. Where the loss has no other term, such a rollout
+has no gradient, and its forward pass serves the metrics alone. It then runs without a graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from accelerate.utils import DistributedType
+from transformers import TrainerCallback
+
+LOSS_TYPES = {"grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"}
+"""TRL's losses whose policy term is a multiple of the advantage, whatever corrects the ratio in it."""
+
+WHOLE_MODEL = {DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU}
+"""Where every process has all weights, so that processes need not run equally many forward passes."""
+
+
+def only_advantages_teach(trainer: Any) -> bool:
+    """Whether a rollout with advantage 0 has no gradient in this trainer's loss.
+
+    A KL term, an entropy bonus and a router's loss have gradients of their own.
+
+    Args:
+        trainer: a GRPOTrainer.
+    """
+    return (
+        trainer.loss_type in LOSS_TYPES
+        and trainer.beta == 0
+        and not trainer._entropy_bonus_enabled
+        and not trainer.aux_loss_enabled
+        and trainer.accelerator.distributed_type in WHOLE_MODEL
+    )
+
+
+def rows_with_gradient(inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """The rows, bool (B,), of prompts of which some rollout has an advantage other than 0.
+
+    A prompt's rows stay together, because they share their prompt. If no prompt has such a rollout, it is
+    the shortest row that has a token: its gradient of 0 reaches every weight, so that the optimizer steps as
+    it would have, and other processes are not left waiting for this one's gradients.
+
+    Args:
+        inputs: a micro-batch of TRL's trainer.
+    """
+    advantages = inputs["advantages"]
+    has_signal = (advantages != 0).view(len(advantages), -1).any(1)
+    prompts = inputs["prompt_ids"].masked_fill(inputs["prompt_mask"] == 0, -1)
+    _, prompt_of_row = prompts.unique(dim=0, return_inverse=True)
+    rows = torch.isin(prompt_of_row, prompt_of_row[has_signal])
+    if not rows.any():
+        completions = inputs["completion_mask"].sum(1)
+        length = inputs["prompt_mask"].sum(1) + completions
+        rows[length.masked_fill(completions == 0, torch.iinfo(length.dtype).max).argmin()] = True
+    return rows
+
+
+def join_rows(
+    rows: torch.Tensor, compute: Callable[[torch.Tensor, bool], tuple[torch.Tensor | None, ...]]
+) -> tuple[torch.Tensor | None, ...]:
+    """What `compute` gives for these rows with a graph and for the others without, as one batch.
+
+    The rows with a graph come first: an autocast that surrounds both keeps the weights that it has rounded,
+    and those which were rounded without a graph would pass no gradient on.
+
+    Args:
+        rows: bool (B,).
+        compute: takes numbers of rows, (b,), and whether they get a graph; returns tensors (b, C), or None.
+    """
+    learnt, others = rows.nonzero()[:, 0], (~rows).nonzero()[:, 0]
+    parts = [compute(learnt, True)]
+    if len(others):
+        with torch.no_grad():
+            parts.append(compute(others, False))
+    back = torch.cat([learnt, others]).argsort()
+    return tuple(
+        None if values[0] is None else torch.cat(values)[back]  # type: ignore[arg-type]
+        for values in zip(*parts, strict=True)
+    )
+
+
+class EmptySteps(TrainerCallback):
+    """Takes the gradients away where all are zero: AdamW then leaves weights and moments as they are.
+
+    Args:
+        trainer: whose log gets `empty_steps`.
+    """
+
+    def __init__(self, trainer: Any) -> None:
+        self._trainer = trainer
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        optimizer, accelerator = kwargs["optimizer"], self._trainer.accelerator
+        gradients = (
+            weight.grad
+            for group in optimizer.param_groups
+            for weight in group["params"]
+            if weight.grad is not None
+        )
+        has_signal = torch.tensor(float(any(bool(gradient.any()) for gradient in gradients)))
+        is_empty = not accelerator.gather(has_signal.to(accelerator.device)).any()
+        if is_empty:
+            optimizer.zero_grad(set_to_none=True)
+        self._trainer._metrics["train"]["empty_steps"].append(float(is_empty))
