@@ -81,7 +81,7 @@ SEVERAL = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2}
         {"loss_type": "dapo", "steps_per_generation": 2, "per_device_train_batch_size": 8},
         {"loss_type": "dapo", "share_prompts": False},
         {"loss_type": "dapo", "lora": 4},
-        {"loss_type": "dapo", "allocation": "knapsack", "reward_range": (0, 1)},
+        {"allocation": "knapsack", "advantage": "leave-one-out", "reward_range": (0, 1)},
         {"loss_type": "dapo", "gradient_checkpointing": True},
     ],
     ids=str,
@@ -93,7 +93,7 @@ def test_a_flat_group_has_no_graph_and_changes_nothing(tmp_path, monkeypatch, op
     assert_same_training(found, expected)
 
 
-@pytest.mark.parametrize("options", [{"beta": 0.1}, {"entropy_coef": 0.01}], ids=str)
+@pytest.mark.parametrize("options", [{"beta": 0.1, "lora": 4}, {"entropy_coef": 0.01}], ids=str)
 def test_where_a_flat_group_has_a_gradient_of_its_own_it_keeps_its_graph(tmp_path, monkeypatch, options):
     expected, all_tokens = trained(tmp_path / "whole", monkeypatch, whole=True, **options)
     found, tokens = trained(tmp_path / "flat", monkeypatch, whole=False, **options)

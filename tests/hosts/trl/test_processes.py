@@ -31,6 +31,12 @@ def test_weights_are_equal(ranks):
     assert owner["weights"] == other["weights"]
 
 
+def test_groups_without_signal_need_no_graph_where_the_other_process_has_some(ranks):
+    owner, other = ranks
+    assert owner["flat_weights"] == other["flat_weights"]
+    assert owner["flat_difference"] == other["flat_difference"] <= 1e-6
+
+
 def test_an_error_of_the_owner_stops_both(ranks):
     owner, other = ranks
     assert owner["error"] == other["error"]

@@ -8,6 +8,7 @@ import torch
 from tests.hosts.trl.setup import Diary, trainer
 
 import curro
+from curro.hosts.trl import trainer as trainer_module
 
 torch.set_num_threads(1)
 folder = Path(sys.argv[1])
@@ -83,6 +84,31 @@ try:
     error = ""
 except Exception as caught:
     error = f"{type(caught).__name__}: {caught}"
+
+
+def signal_in_the_first_half(row, completion_ids, **_):
+    return [float(number >= 12 or ids[0] % 2 == 0) for number, ids in zip(row, completion_ids, strict=True)]
+
+
+def flat_weights(name):
+    """The weights after three steps: both processes have signal, then the first has, then neither."""
+    made = trainer(
+        folder / name,
+        per_device_train_batch_size=8,
+        gradient_accumulation_steps=2,
+        curriculum="scheduled",
+        reward_funcs=signal_in_the_first_half,
+        optim="sgd",
+        learning_rate=0.1,
+        ddp_backend="gloo",
+    )
+    made.train()
+    return torch.cat([p.detach().flatten() for p in made.model.parameters()])
+
+
+flat = flat_weights("flat")
+trainer_module.only_advantages_teach = lambda trainer: False
+difference = float((flat - flat_weights("whole")).abs().max())
 rank = host.accelerator.process_index
 weights = sum(float(p.double().abs().sum()) for p in host.model.parameters())
 report = {
@@ -91,6 +117,8 @@ report = {
     "observed": host.curriculum.metrics()["observed"],
     "weights": weights,
     "error": error,
+    "flat_weights": float(flat.double().abs().sum()),
+    "flat_difference": difference,
     "seeing_weights": sum(float(p.double().abs().sum()) for p in seeing.model.parameters()),
     "seeing": seeing.curriculum.metrics().get("posterior/strength"),
     "filled_weights": sum(float(p.double().abs().sum()) for p in filled.model.parameters()),
