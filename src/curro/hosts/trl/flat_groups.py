@@ -79,8 +79,7 @@ def join_rows(
             parts.append(compute(others, False))
     back = torch.cat([learnt, others]).argsort()
     return tuple(
-        None if values[0] is None else torch.cat(values)[back]  # type: ignore[arg-type]
-        for values in zip(*parts, strict=True)
+        None if values[0] is None else torch.cat(values)[back] for values in zip(*parts, strict=True)
     )
 
 
