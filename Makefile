@@ -25,7 +25,7 @@ FAST := tests/admission tests/advantage tests/index tests/storage $(filter-out %
 	tests/test_curriculum.py tests/test_groups.py tests/test_port_order.py tests/test_prompts.py \
 	tests/test_registry.py tests/test_tickets.py
 
-.PHONY: check demo fast pretrained test sandbox lint docs docs-blocks browser loggers trl-async verl tinker skyrl bfcl wheel lock
+.PHONY: check demo fast pretrained test sandbox lint docs docs-blocks browser loggers trl-async verl tinker skyrl trinity bfcl wheel lock
 
 check:
 	@targets=$$($(PYTHON) .ci/targets.py) && echo "make $$targets" && { test -z "$$targets" || $(MAKE) $$targets; }
@@ -64,7 +64,7 @@ docs: .venv/dev
 	$(BIN)/zensical build --clean --strict
 
 docs-blocks: .venv/dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile README.md CONTRIBUTING.md docs tests/docs
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile README.md CONTRIBUTING.md docs src/curro/skill tests/docs
 
 browser: .venv/dev
 	$(BIN)/python -m pytest tests/browser
@@ -94,16 +94,21 @@ tinker: .venv-tinker/tinker
 skyrl: .venv-skyrl/skyrl
 	.venv-skyrl/bin/python -m pytest -c tests/hosts/skyrl/pytest.ini tests/hosts/skyrl
 
+# Trinity-RFT's reader of tasksets, with the packages of verl, on which it is built
+trinity: .venv-trinity/trinity
+	.venv-trinity/bin/python -m pytest -c tests/hosts/trinity/pytest.ini tests/hosts/trinity
+
 # bfcl-eval asks for old versions of packages that its data and simulated APIs do not need: it gets none of them
 bfcl: .venv-bfcl/bfcl
 	.venv-bfcl/bin/python -m pytest -c tests/environments/bfcl/pytest.ini tests/environments/bfcl
 
-# the wheel in a clean environment, away from the checkout: its commands, its import, one run on the lab
+# the wheel, built from the source distribution, in a clean environment away from the checkout: its commands, its import,
+# one run on the lab
 wheel: build/torch
 	rm -rf build/wheel && mkdir -p build/wheel/elsewhere
-	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
 	$(PYTHON) -m venv build/wheel/venv
 	$(call TORCH,build/wheel/venv,constraints/main.txt)
+	build/wheel/venv/bin/uv build --quiet --out-dir build/wheel .
 	$(call UV,build/wheel/venv) --constraint constraints/main.txt \
 		"curro[train] @ file://$$(echo $(CURDIR)/build/wheel/curro-*.whl)"
 	cd build/wheel/elsewhere && ../venv/bin/python -c "import curro; print(curro.__file__)" && \
@@ -126,8 +131,9 @@ UV = $(1)/bin/python -m pip install --quiet uv && $(1)/bin/uv pip install --quie
 TORCH = $(1)/bin/python -m pip show --quiet torch 2> /dev/null || \
 	{ $(call UV,$(1)) --constraint $(2) build/torch/torch-*.whl; }
 
-# an environment that sees the packages of .venv and has its own ones first
-LAYER = $(BIN)/python -m venv --clear --without-pip $(1) && $(BIN)/python -c 'import sysconfig; print("import site; \
+# an environment that sees the packages of another, by default those of .venv, and has its own ones first
+BASE = $(or $(2),.venv)/bin/python
+LAYER = $(BASE) -m venv --clear --without-pip $(1) && $(BASE) -c 'import sysconfig; print("import site; \
 	site.addsitedir(" + repr(sysconfig.get_path("purelib")) + ")")' > $$($(1)/bin/python -c \
 	'import sysconfig; print(sysconfig.get_path("purelib"))')/venv.pth
 
@@ -190,4 +196,9 @@ build/torch: constraints/main.txt
 .venv-bfcl/bfcl: .venv/dev constraints/bfcl.txt
 	$(call LAYER,.venv-bfcl)
 	.venv-bfcl/bin/python -m pip install --quiet --no-deps --requirement constraints/bfcl.txt
+	touch $@
+
+.venv-trinity/trinity: .venv-verl/verl constraints/trinity.txt
+	$(call LAYER,.venv-trinity,.venv-verl)
+	.venv-trinity/bin/python -m pip install --quiet --no-deps --requirement constraints/trinity.txt
 	touch $@

@@ -9,7 +9,12 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 PAGES = sorted(
-    [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *(REPOSITORY / "docs").glob("*.md")]
+    [
+        REPOSITORY / "README.md",
+        REPOSITORY / "CONTRIBUTING.md",
+        REPOSITORY / "src" / "curro" / "skill" / "SKILL.md",
+        *(REPOSITORY / "docs").glob("*.md"),
+    ]
 )
 
 

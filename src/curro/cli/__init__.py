@@ -50,6 +50,7 @@ COMMANDS = {
         "curro.cli.curate:curate",
         "Write a data file of the prompts whose pass rate lies in a band.",
     ),
+    "skill": ("curro.cli.skill:skill", "Print or install the instructions for coding agents."),
 }
 """Of each command: its function, and the first line of its help."""
 
