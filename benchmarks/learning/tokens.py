@@ -28,7 +28,7 @@ from benchmarks.papers.variants import Results, Variant
 from curro.bench.plan import BASELINE, METHODS, plan
 from curro.bench.results import Results as Searched
 from curro.bench.search import searched_methods, searches
-from curro.bench.statistics import Interval, bootstrap, geometric_mean, iqm, rollouts_to_level
+from curro.bench.statistics import Estimate, bootstrap, geometric_mean, iqm, rollouts_to_level
 from curro.bench.tasks import TASKS
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
@@ -119,7 +119,7 @@ def shares(*pairs_SE: Any) -> np.ndarray:
     return geometric_mean([rollouts_to_level(grid_E, *pair) for pair in zip(*pairs_SE, strict=True)])
 
 
-def shown(found: Interval) -> str:
+def shown(found: Estimate) -> str:
     one = [f"{x:.2f}" if np.isfinite(x) else "not reached" for x in (found.value, found.low, found.high)]
     return one[0] if one[0] == "not reached" else f"{one[0]} ({one[1]} to {one[2]})"
 

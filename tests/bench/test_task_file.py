@@ -43,7 +43,7 @@ def written(folder, text):
 def test_a_task_by_hand(tmp_path):
     easy = '["sums/easy"]\ndata = "lab:chains"\nlearning_rate = 1\nrollouts = 32\njudge = false\n'
     tasks = read_tasks(written(tmp_path, TASK + 'judge = "exemplars=3"\n' + easy))
-    cells = plan(None, ["METIS"], seeds=1, known=tasks)
+    cells = plan(None, ["METIS"], seeds=1, available=tasks)
     assert [(cell.task.name, cell.method.name) for cell in cells] == [
         ("sums/hard", "uniform"),
         ("sums/hard", "METIS"),
@@ -54,7 +54,8 @@ def test_a_task_by_hand(tmp_path):
         "--eval-prompts=9", "--save-every=1", "--seed=0", "--model=model", "--eval-data=held_out.jsonl",
         "--reward=exact", "--reward-range=0,1", "--max-completion-length=8",
     ]  # fmt: skip
-    assert [cell.method.name for cell in plan(["sums/easy"], None, seeds=1, known=tasks)].count("METIS") == 0
+    names = [cell.method.name for cell in plan(["sums/easy"], None, seeds=1, available=tasks)]
+    assert names.count("METIS") == 0
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def run(environment: Any, *scripts: list[str], max_tokens: int = 100, chat: bool
 def test_actions_and_observations_follow_each_other_and_only_actions_are_the_models():
     (played,) = run(Echo(), ["ab<eos>", "c<eos>", "d<eos>"])
     assert TOKENIZER.decode(played.ids) == "ab<eos>2c<eos>1d<eos>"
-    assert played.own == [1, 1, 1, 0, 1, 1, 0, 1, 1]
+    assert played.action_mask == [1, 1, 1, 0, 1, 1, 0, 1, 1]
     assert played.reward == 3
     assert played.logprobs == []
 
@@ -100,7 +100,7 @@ def test_the_turn_limit_ends_an_episode_with_an_action():
     (played,) = run(environment, ["a<eos>"] * 5)
     assert environment.actions == [["a"] * 3]
     assert played.ids[-1] == EOS
-    assert played.own[-1] == 1
+    assert played.action_mask[-1] == 1
 
 
 @pytest.mark.parametrize("script", [["a<eos>", "abcdefgh"], ["a<eos>", "abcd<eos>"]])
@@ -136,7 +136,7 @@ def test_in_a_conversation_an_observation_is_the_users_message():
         chat[:1], tokenize=True, return_dict=True, add_generation_prompt=True
     )
     assert asked["input_ids"] + played.ids == whole
-    assert sum(played.own) == 7
+    assert sum(played.action_mask) == 7
 
 
 def test_a_template_that_ends_a_turn_with_more_than_its_end_of_sequence():

@@ -137,7 +137,7 @@ def test_the_warm_model_has_every_letter_as_often_as_the_demonstrations() -> Non
         strict=True,
     ):
         lock = LOCKS.start(row, 0)
-        own = [token for token, mine in zip(played.ids, played.own, strict=True) if mine]
+        own = [token for token, mine in zip(played.ids, played.action_mask, strict=True) if mine]
         for action in tokenizer.decode(own).split("<eos>")[:-1]:
             letter, dial = lock.letter, lock.dial
             lock.step(action)

@@ -10,7 +10,7 @@ from curro.bench.tasks import TASKS, Task
 from curro.errors import ConfigError
 from curro.text import did_you_mean
 
-Known = TypeVar("Known")
+Named = TypeVar("Named")
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ class Cell:
 
     @property
     def title(self) -> str:
-        step, own = (self.prompts_per_step, self.rollouts_per_prompt), self.task
-        usual = self.rate == 1 and step == (own.prompts_per_step, own.rollouts_per_prompt)
+        step, task = (self.prompts_per_step, self.rollouts_per_prompt), self.task
+        usual = self.rate == 1 and step == (task.prompts_per_step, task.rollouts_per_prompt)
         setting = "" if usual else f" P {step[0]} G {step[1]} rate x{self.rate:g}"
         return f"{self.task.name} {self.method.name}{setting} seed {self.seed}"
 
@@ -139,7 +139,7 @@ def plan(
     *,
     seeds: int,
     rollouts: int | None = None,
-    known: Mapping[str, Task] = TASKS,
+    available: Mapping[str, Task] = TASKS,
 ) -> list[Cell]:
     """All runs, seed by seed, so that an unfinished benchmark has something of everything.
 
@@ -150,13 +150,13 @@ def plan(
         tasks, methods: names; all of them by default, without the inverted curriculum.
         seeds: 0, 1, ... up to this many.
         rollouts: a budget instead of each task's own.
-        known: the tasks that there are; by default the lab's.
+        available: the tasks that there are; by default the lab's.
 
     Raises:
         ConfigError: an unknown name; no seeds; a budget of less than a step;
             nothing to run.
     """
-    chosen_tasks = [_named("task", name, known) for name in tasks or known]
+    chosen_tasks = [_named("task", name, available) for name in tasks or available]
     chosen = [_named("method", name, METHODS) for name in methods or METHODS if name != FLOOR or methods]
     if seeds < 1:
         raise ConfigError(f"seeds is a number from 1, not {seeds}")
@@ -190,8 +190,8 @@ def _text(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _named(kind: str, name: str, known: Mapping[str, Known]) -> Known:
-    if name not in known:
-        meant = did_you_mean(name, known)
-        raise ConfigError(f"the benchmark has no {kind} {name!r}{meant}; there are: {'; '.join(known)}")
-    return known[name]
+def _named(kind: str, name: str, choices: Mapping[str, Named]) -> Named:
+    if name not in choices:
+        hint = did_you_mean(name, choices)
+        raise ConfigError(f"the benchmark has no {kind} {name!r}{hint}; there are: {'; '.join(choices)}")
+    return choices[name]

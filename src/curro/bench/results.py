@@ -129,8 +129,8 @@ def row_of(cell: Cell, flags: str, folder: RunFolder, warm_N: np.ndarray) -> dic
         RunError: the run was never evaluated, or its folder is damaged.
     """
     history = read_history(folder)
-    asked = history.metrics.get("judge/judgments", np.zeros(len(history.metrics["step"])))
-    spent_S = history.metrics["rollouts"] + np.nan_to_num(asked)
+    judgments = history.metrics.get("judge/judgments", np.zeros(len(history.metrics["step"])))
+    spent_S = history.metrics["rollouts"] + np.nan_to_num(judgments)
     evaluated = ~np.isnan(history.metrics.get("eval/pass@1", np.full(len(spent_S), np.nan)))
     if not evaluated.any():
         raise RunError(f"the run in {folder.path} has no held-out accuracy")
@@ -161,8 +161,8 @@ def row_of(cell: Cell, flags: str, folder: RunFolder, warm_N: np.ndarray) -> dic
 
 
 def _identity(row: dict[str, Any]) -> tuple[str, str, int, float, int, int]:
-    own = row["task"], row["method"], row["seed"]
-    return *own, row["rate"], row["prompts_per_step"], row["rollouts_per_prompt"]
+    run = row["task"], row["method"], row["seed"]
+    return *run, row["rate"], row["prompts_per_step"], row["rollouts_per_prompt"]
 
 
 def _calibration(history: History, judged: bool) -> dict[str, Any]:
@@ -191,14 +191,14 @@ def _choices(history: History, window_S: np.ndarray, warm_N: np.ndarray) -> dict
         name: [] for name in ("train_reward", "signal", "warm_rate", "selected_warm", "selected_now")
     }
     for i in range(WINDOWS):
-        here = window == i
-        columns["train_reward"].append(_mean(groups.rate[here]))
-        columns["signal"].append(_mean(groups.state[here] == 1))
-        columns["warm_rate"].append(_mean(warm[here]))
-        columns["selected_warm"].append(np.histogram(warm[here], EDGES)[0])
-        columns["selected_now"].append(np.histogram(groups.rate[here], EDGES)[0])
-    known = history.metrics.get("prediction/rank_correlation", np.full(len(window_S), np.nan))
-    columns["rank_correlation"] = [_mean(known[window_S == i]) for i in range(WINDOWS)]
+        in_window = window == i
+        columns["train_reward"].append(_mean(groups.rate[in_window]))
+        columns["signal"].append(_mean(groups.state[in_window] == 1))
+        columns["warm_rate"].append(_mean(warm[in_window]))
+        columns["selected_warm"].append(np.histogram(warm[in_window], EDGES)[0])
+        columns["selected_now"].append(np.histogram(groups.rate[in_window], EDGES)[0])
+    correlations = history.metrics.get("prediction/rank_correlation", np.full(len(window_S), np.nan))
+    columns["rank_correlation"] = [_mean(correlations[window_S == i]) for i in range(WINDOWS)]
     return columns
 
 

@@ -83,10 +83,10 @@ class Search:
         Args:
             scores: of the runs there are, by identity.
         """
-        wanted = self._wanted(scores)
+        settings = self._wanted(scores)
         chosen = self.chosen(scores)
         cells = (
-            [self.at(setting, seed) for setting in wanted for seed in CHOOSING]
+            [self.at(setting, seed) for setting in settings for seed in CHOOSING]
             if chosen is None
             else self.reported(chosen)
         )
@@ -117,16 +117,16 @@ class Search:
 
     def _wanted(self, scores: Mapping[tuple[Any, ...], float]) -> list[GridPoint]:
         """The settings that both seeds have to run with before more is known."""
-        tried, own = self.tried_settings(scores), self.cell.task.rollouts_per_prompt
-        first = [setting for setting in self.grid() if setting.rollouts == own and setting.factor == 1]
-        return self._neighbours(_best(tried)) if all(setting in tried for setting in first) else first
+        tried, rollouts = self.tried_settings(scores), self.cell.task.rollouts_per_prompt
+        start = [setting for setting in self.grid() if setting.rollouts == rollouts and setting.factor == 1]
+        return self._neighbours(_best(tried)) if all(setting in tried for setting in start) else start
 
     def _neighbours(self, setting: GridPoint) -> list[GridPoint]:
-        here = self._coordinates(setting)
+        coordinates = self._coordinates(setting)
         return [
-            other
-            for other in self.grid()
-            if sum(abs(i - j) for i, j in zip(self._coordinates(other), here, strict=True)) == 1
+            neighbour
+            for neighbour in self.grid()
+            if sum(abs(i - j) for i, j in zip(self._coordinates(neighbour), coordinates, strict=True)) == 1
         ]
 
     def _coordinates(self, setting: GridPoint) -> tuple[int, int, int]:

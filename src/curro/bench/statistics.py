@@ -22,7 +22,7 @@ LEVEL = 0.95
 
 
 @dataclass(frozen=True)
-class Interval:
+class Estimate:
     """A number with the percentile interval of its resamples; infinite where a level was not reached."""
 
     value: float
@@ -56,7 +56,7 @@ def bootstrap(
     *groups: Sequence[np.ndarray],
     resamples: int = RESAMPLES,
     seed: int = 0,
-) -> Interval:
+) -> Estimate:
     """The statistic of the groups, and its interval when seeds are drawn again within every task.
 
     Resamples in which the statistic is NaN are left out: of rollouts to a level, those in which the runs that
@@ -71,9 +71,9 @@ def bootstrap(
     # of infinite values no interpolation is a number
     quantiles = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
     values = statistic(*again)
-    known = values[~np.isnan(values)] if not np.isnan(values).all() else values
-    low, high = np.quantile(known, quantiles, method="closest_observation")
-    return Interval(float(statistic(*groups)), float(low), float(high))
+    defined = values[~np.isnan(values)] if not np.isnan(values).all() else values
+    low, high = np.quantile(defined, quantiles, method="closest_observation")
+    return Estimate(float(statistic(*groups)), float(low), float(high))
 
 
 def rollouts_to_level(x: np.ndarray, ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
@@ -86,9 +86,9 @@ def rollouts_to_level(x: np.ndarray, ours: np.ndarray, theirs: np.ndarray) -> np
         x: rollouts (E,) of the evaluations.
         ours, theirs: accuracies (..., S, E), of any numbers of seeds.
     """
-    mine, other = ours.mean(axis=-2), theirs.mean(axis=-2)
-    pairs = zip(mine.reshape(-1, len(x)), other.reshape(-1, len(x)), strict=True)
-    return np.array([_share(x, a, b) for a, b in pairs]).reshape(mine.shape[:-1])
+    our_means, their_means = ours.mean(axis=-2), theirs.mean(axis=-2)
+    pairs = zip(our_means.reshape(-1, len(x)), their_means.reshape(-1, len(x)), strict=True)
+    return np.array([_share(x, a, b) for a, b in pairs]).reshape(our_means.shape[:-1])
 
 
 def _share(x: np.ndarray, ours: np.ndarray, theirs: np.ndarray) -> float:
@@ -102,9 +102,9 @@ def _share(x: np.ndarray, ours: np.ndarray, theirs: np.ndarray) -> float:
 def geometric_mean(ratios: Sequence[np.ndarray]) -> np.ndarray:
     """Over tasks (...); infinite where a ratio is. NaN is left out, and the mean of nothing else."""
     logs = np.log(np.maximum(ratios, 1e-12))
-    known = ~np.isnan(logs)
+    is_defined = ~np.isnan(logs)
     with np.errstate(invalid="ignore"):
-        return np.exp(np.where(known, logs, 0).sum(axis=0) / known.sum(axis=0))
+        return np.exp(np.where(is_defined, logs, 0).sum(axis=0) / is_defined.sum(axis=0))
 
 
 POINTS = 21
@@ -132,9 +132,9 @@ class MethodScore:
 
     method: str
     seeds: int
-    pass_1: Interval
-    pass_4: Interval
-    ratio: Interval
+    pass_1: Estimate
+    pass_4: Estimate
+    ratio: Estimate
     regret: float
     updates: float
     at_updates: float
@@ -157,9 +157,9 @@ class MethodTotal:
 
     method: str
     tasks: int
-    pass_1: Interval
-    better: Interval
-    ratio: Interval
+    pass_1: Estimate
+    better: Estimate
+    ratio: Estimate
     reached: int
 
 
@@ -191,9 +191,9 @@ def task_scores(methods: Mapping[str, ResultRows]) -> list[MethodScore]:
         }
         for name, runs in methods.items()
     }
-    free = [name for name in methods if name != CEILING]  # its uncounted rollouts take time
-    updates = min(spent[name]["eval_step"] for name in free)
-    seconds = min(spent[name]["eval_seconds"] for name in free)
+    practical = [name for name in methods if name != CEILING]  # its uncounted rollouts take time
+    updates = min(spent[name]["eval_step"] for name in practical)
+    seconds = min(spent[name]["eval_seconds"] for name in practical)
     return [
         MethodScore(
             method=name,
@@ -230,15 +230,15 @@ def totals(tasks: Mapping[str, Mapping[str, ResultRows]]) -> list[MethodTotal]:
         def ratios(
             a: Sequence[np.ndarray], b: Sequence[np.ndarray], x: Sequence[np.ndarray] = x
         ) -> list[np.ndarray]:
-            return [rollouts_to_level(at, mine, other) for at, mine, other in zip(x, a, b, strict=True)]
+            return [rollouts_to_level(at, mine, baseline) for at, mine, baseline in zip(x, a, b, strict=True)]
 
-        ends = [curve[:, -1] for curve in ours]
+        final = [curve[:, -1] for curve in ours]
         scores.append(
             MethodTotal(
                 method=name,
                 tasks=len(on),
-                pass_1=bootstrap(iqm, ends),
-                better=bootstrap(probability_of_improvement, ends, [curve[:, -1] for curve in theirs]),
+                pass_1=bootstrap(iqm, final),
+                better=bootstrap(probability_of_improvement, final, [curve[:, -1] for curve in theirs]),
                 ratio=bootstrap(lambda a, b, ratios=ratios: geometric_mean(ratios(a, b)), ours, theirs),
                 reached=int(np.isfinite(ratios(ours, theirs)).sum()),
             )

@@ -14,7 +14,7 @@ from curro.bench.results import WINDOWS, Results
 from curro.bench.search import SearchedMethod
 from curro.bench.statistics import (
     POINTS,
-    Interval,
+    Estimate,
     MethodScore,
     MethodTotal,
     ResultRows,
@@ -157,14 +157,14 @@ def _seeds(counts: Sequence[int]) -> str:
     return f"{most} seeds" if least == most else f"{least} to {most} seeds"
 
 
-def interval(estimate: Interval, digits: int = 3) -> str:
+def interval(estimate: Estimate, digits: int = 3) -> str:
     """A number and its interval, if seeds differ at all."""
     if estimate.low == estimate.high:
         return f"{estimate.value:.{digits}f}"
     return f"{estimate.value:.{digits}f} ({estimate.low:.{digits}f} to {estimate.high:.{digits}f})"
 
 
-def ratio(estimate: Interval) -> str:
+def ratio(estimate: Estimate) -> str:
     """A share of uniform's rollouts; "not reached" where the budget did not suffice."""
     if estimate.low == estimate.high or math.isnan(estimate.value):
         return _share(estimate.value)
@@ -206,9 +206,9 @@ def _pictures(task: str, methods: Mapping[str, ResultRows]) -> list[Picture]:
     pictures = []
     for panel in panels or {"": None}:
         names = always + [name for name in methods if panel and METHODS[name].panel == panel]
-        shown = {name: methods[name] for name in names}
+        drawn = {name: methods[name] for name in names}
         for title, caption, label, values in _KINDS:
-            pictures.append(_picture(task, panel, title, caption, label, shown, values))
+            pictures.append(_picture(task, panel, title, caption, label, drawn, values))
     return pictures
 
 
@@ -242,8 +242,8 @@ def _windowed(column: str) -> Callable[[ResultRows], tuple[np.ndarray, np.ndarra
     def values(runs: ResultRows) -> tuple[np.ndarray, np.ndarray]:
         middle = (np.arange(WINDOWS) + 0.5) / WINDOWS * runs[0]["budget"]
         values_SK = np.array([[np.nan if v is None else v for v in run[column]] for run in runs])
-        known = ~np.isnan(values_SK).any(axis=0)
-        return middle[known], values_SK[:, known]
+        is_complete = ~np.isnan(values_SK).any(axis=0)
+        return middle[is_complete], values_SK[:, is_complete]
 
     return values
 
@@ -252,8 +252,8 @@ def _out_of_reach(runs: ResultRows) -> tuple[np.ndarray, np.ndarray]:
     middle = (np.arange(WINDOWS) + 0.5) / WINDOWS * runs[0]["budget"]
     counts = np.array([run["selected_warm"] for run in runs], np.float64)
     total = counts.sum(axis=2)
-    known = (total > 0).all(axis=0)
-    return middle[known], counts[:, known, 0] / total[:, known]
+    is_complete = (total > 0).all(axis=0)
+    return middle[is_complete], counts[:, is_complete, 0] / total[:, is_complete]
 
 
 _KINDS = (

@@ -133,8 +133,8 @@ def _task(name: str, table: Any) -> Task:
     kinds = _kinds()
     for key, value in table.items():
         if key not in kinds:
-            meant = did_you_mean(key, kinds)
-            raise ConfigError(f"there is no setting {key!r}{meant}; there are: {', '.join(kinds)}")
+            hint = did_you_mean(key, kinds)
+            raise ConfigError(f"there is no setting {key!r}{hint}; there are: {', '.join(kinds)}")
         if not _is(value, kinds[key]):
             raise ConfigError(f"{key} is not {value!r}")
     needed = NEEDED if str(table.get("data")).startswith("lab:") else (*NEEDED, *NEEDED_OUTSIDE_THE_LAB)
@@ -143,8 +143,8 @@ def _task(name: str, table: Any) -> Task:
         raise ConfigError(f"it lacks {', '.join(missing)}")
     train = tuple((key, _setting(table[key])) for key in OF_TRAIN if key in table)
     judge = {False: None, True: ""}.get(table.get("judge", True), table.get("judge"))
-    own = {key: value for key, value in table.items() if key not in (*OF_TRAIN, "judge")}
-    task = Task(name, **own, train=train, judge=judge)
+    options = {key: value for key, value in table.items() if key not in (*OF_TRAIN, "judge")}
+    task = Task(name, **options, train=train, judge=judge)
     task.settings().complete(task.prompts or task.prompts_per_step)
     if task.rollouts < task.step:
         raise ConfigError(f"{task.rollouts} rollouts do not pay for a step of {task.step}")
@@ -156,8 +156,8 @@ def _kinds() -> dict[str, Any]:
     from curro.training.settings import TrainSettings
 
     task, train = get_type_hints(Task), get_type_hints(TrainSettings)
-    own = [item.name for item in fields(Task) if item.name not in ("name", "train", "chosen_by")]
-    kinds = {name: task[name] for name in own} | {name: train[name] for name in OF_TRAIN}
+    names = [item.name for item in fields(Task) if item.name not in ("name", "train", "chosen_by")]
+    kinds = {name: task[name] for name in names} | {name: train[name] for name in OF_TRAIN}
     return kinds | {"judge": str | bool, "reward_range": list}
 
 

@@ -113,7 +113,7 @@ def bench(
         known = {
             name: replace(benchmark_task, prompts=SMOKE_PROMPTS) for name, benchmark_task in known.items()
         }
-    cells = plan(task, method, seeds=1 if tune else seeds, rollouts=rollouts, known=known)
+    cells = plan(task, method, seeds=1 if tune else seeds, rollouts=rollouts, available=known)
     wanted = searches(cells, seeds) if tune else []
     failed: list[str] = []
     if not summary:

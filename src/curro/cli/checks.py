@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from curro import registry
-from curro.data.load import READERS, found
+from curro.data.load import READERS, source_files
 from curro.errors import ConfigError
 from curro.loading import PROVIDERS
 from curro.text import did_you_mean
@@ -39,7 +39,7 @@ def check_start(settings: TrainSettings) -> None:
 def check_data(source: str, split: str) -> None:
     """Raises ConfigError where a file or a folder does not exist; neither the hub nor the lab is asked."""
     if source.partition(":")[0] not in PROVIDERS and _is_local(source):
-        for _ in found(source, split):
+        for _ in source_files(source, split):
             pass
 
 

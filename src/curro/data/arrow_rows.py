@@ -15,12 +15,11 @@ import numpy as np
 
 from curro.data.columns import ANSWER, PROMPT, answer_of, value_at
 from curro.data.identity import ColumnKeys, HashKeys, UniqueKeys, fingerprint_line
+from curro.data.raw import Row
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
-Row = dict[str, Any]
 
 BATCH = 8192
 """Rows that are Python objects at a time while a table is read through."""
@@ -49,19 +48,19 @@ class ArrowRows(Sequence[Row]):
     @overload
     def __getitem__(self, index: slice) -> list[Row]: ...
     def __getitem__(self, index: int | slice) -> Row | list[Row]:
-        places = range(len(self))[index]
-        if isinstance(places, range):
-            return [self._row(place, self.table.slice(place, 1).to_pylist()[0]) for place in places]
-        return self._row(places, self.table.slice(places, 1).to_pylist()[0])
+        numbers = range(len(self))[index]
+        if isinstance(numbers, range):
+            return [self._row(number, self.table.slice(number, 1).to_pylist()[0]) for number in numbers]
+        return self._row(numbers, self.table.slice(numbers, 1).to_pylist()[0])
 
     def __iter__(self) -> Iterator[Row]:
         for start in range(0, len(self), BATCH):
-            for place, row in enumerate(self.table.slice(start, BATCH).to_pylist(), start):
-                yield self._row(place, row)
+            for number, row in enumerate(self.table.slice(start, BATCH).to_pylist(), start):
+                yield self._row(number, row)
 
-    def _row(self, place: int, row: Row) -> Row:
-        found = {"prompt": value_at(row, self._prompt), "answer": answer_of(row, self._answer)}
-        return {**row, **found, "key": self.keys[place]}
+    def _row(self, number: int, row: Row) -> Row:
+        columns = {"prompt": value_at(row, self._prompt), "answer": answer_of(row, self._answer)}
+        return {**row, **columns, "key": self.keys[number]}
 
     @property
     def columns(self) -> list[str]:
@@ -70,8 +69,8 @@ class ArrowRows(Sequence[Row]):
 
     def values(self, column: str) -> list[Any]:
         """The N values of a column of the table's own; None where there is no such column."""
-        found = column_of(self.table, column)
-        return [None] * len(self) if found is None else found.to_pylist()
+        values = column_of(self.table, column)
+        return [None] * len(self) if values is None else values.to_pylist()
 
     def with_column(self, name: str, values: Sequence[Any]) -> ArrowRows:
         """The rows with this column, in place of any of that name."""
@@ -86,9 +85,9 @@ class ArrowRows(Sequence[Row]):
         import pyarrow as pa
 
         prompts, answers = column_of(self.table, self._prompt), _answers(self.table, self._answer)
-        made = {"prompt": prompts, "answer": answers, "key": self.keys.to_arrow()}
-        own = {name: self.table.column(name) for name in self.table.column_names}
-        return pa.table(own | made)
+        added = {"prompt": prompts, "answer": answers, "key": self.keys.to_arrow()}
+        columns = {name: self.table.column(name) for name in self.table.column_names}
+        return pa.table(columns | added)
 
 
 def has_cut_names(kind: pa.DataType) -> bool:
@@ -150,8 +149,8 @@ def _read_through(
         lines = [fingerprint_line(text, answer) for text, answer in pairs]
         digest.update(b"".join(lines))
         if with_hashes:
-            found = b"".join(hashlib.sha256(line[:-1]).digest()[:16] for line in lines)
-            hashes[start : start + len(lines)] = np.frombuffer(found, np.uint8).reshape(-1, 16)
+            digests = b"".join(hashlib.sha256(line[:-1]).digest()[:16] for line in lines)
+            hashes[start : start + len(lines)] = np.frombuffer(digests, np.uint8).reshape(-1, 16)
     return digest.hexdigest(), hashes
 
 

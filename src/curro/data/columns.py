@@ -103,19 +103,19 @@ def _refuse_surrogates(value: Any, at: str) -> None:
 def _keys(raw: list[RawRow], column: str | None, prompts: list[Any], answers: list[str | None]) -> list[str]:
     if column is None:
         keys = _verl_keys(raw) or [content_hash(p, a) for p, a in zip(prompts, answers, strict=True)]
-        what = "are the same prompt and answer: remove one of them, or name a column of keys with key_column"
+        problem = "are the same prompt and answer: remove one of them, or name a column of keys (key_column)"
     else:
         values = [value_at(row, column) for _, _, row in raw]
         for i, value in enumerate(values):
             if value is None or value == "":
                 raise DataError(f"{_at(raw, i)} has no key in {column!r}: give every row one")
         keys = [value if isinstance(value, str) else json.dumps(value, default=str) for value in values]
-        what = f"have the same key in {column!r}: make it unique, or name another column with key_column"
-    seen: dict[str, int] = {}
+        problem = f"have the same key in {column!r}: make it unique, or name another column with key_column"
+    first_rows: dict[str, int] = {}
     for i, key in enumerate(keys):
-        first = seen.setdefault(key, i)
-        if first != i:
-            raise DataError(f"{_at(raw, first)} and {_at(raw, i)} {what} (key {key!r})")
+        earlier = first_rows.setdefault(key, i)
+        if earlier != i:
+            raise DataError(f"{_at(raw, earlier)} and {_at(raw, i)} {problem} (key {key!r})")
     return keys
 
 
@@ -153,9 +153,9 @@ def first_column(rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...]) ->
     return next((c for c in columns if any(value_at(row, c) is not None for row in rows)), None)
 
 
-def _named(raw: list[RawRow], column: str | None, what: str) -> str | None:
+def _named(raw: list[RawRow], column: str | None, role: str) -> str | None:
     if column is not None and not any(_has(row, column) for _, _, row in raw):
-        raise DataError(f"there is no {what} column {column!r}; the columns are {_columns(raw)}")
+        raise DataError(f"there is no {role} column {column!r}; the columns are {_columns(raw)}")
     return column
 
 

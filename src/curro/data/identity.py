@@ -48,8 +48,8 @@ def fingerprint_of_rows(rows: Iterable[Mapping[str, Any]], prompt_column: str = 
     columns = getattr(rows, "column_names", None)
     if columns is not None:
         answers = tuple(name for name in ANSWER if name.partition(".")[0] in columns)
-        wanted = {prompt_column, "raw_prompt", *(name.partition(".")[0] for name in answers)}
-        rows = _InBatches(rows.select_columns([name for name in columns if name in wanted]))  # type: ignore[attr-defined]
+        needed = {prompt_column, "raw_prompt", *(name.partition(".")[0] for name in answers)}
+        rows = _InBatches(rows.select_columns([name for name in columns if name in needed]))  # type: ignore[attr-defined]
     answer = first_column(rows, answers)
     prompts = (row.get(prompt_column, row.get("raw_prompt")) for row in rows)
     return fingerprint(prompts, (answer_of(row, answer) for row in rows))
@@ -141,10 +141,10 @@ class UniqueKeys(Sequence[str]):
     @overload
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
-        places = range(self._count)[index]
-        return [self._key(place) for place in places] if isinstance(places, range) else self._key(places)
+        numbers = range(self._count)[index]
+        return [self._key(number) for number in numbers] if isinstance(numbers, range) else self._key(numbers)
 
-    def _key(self, place: int) -> str:
+    def _key(self, number: int) -> str:
         raise NotImplementedError
 
     def to_arrow(self) -> pa.Array | pa.ChunkedArray:
@@ -155,8 +155,8 @@ class UniqueKeys(Sequence[str]):
 class RowNumbers(UniqueKeys):
     """The numbers of the rows, of a data set without keys."""
 
-    def _key(self, place: int) -> str:
-        return str(place)
+    def _key(self, number: int) -> str:
+        return str(number)
 
     def to_arrow(self) -> pa.Array:
         import pyarrow as pa
@@ -175,14 +175,14 @@ class HashKeys(UniqueKeys):
         super().__init__(len(hashes))
         self._hashes = hashes
 
-    def _key(self, place: int) -> str:
-        return self._hashes[place].tobytes().hex()
+    def _key(self, number: int) -> str:
+        return self._hashes[number].tobytes().hex()
 
     def to_arrow(self) -> pa.Array:
         import pyarrow as pa
 
-        digits, ends = self._hashes.tobytes().hex().encode(), np.arange(0, 32 * len(self) + 1, 32)
-        return pa.LargeStringArray.from_buffers(len(self), pa.py_buffer(ends), pa.py_buffer(digits))
+        digits, offsets = self._hashes.tobytes().hex().encode(), np.arange(0, 32 * len(self) + 1, 32)
+        return pa.LargeStringArray.from_buffers(len(self), pa.py_buffer(offsets), pa.py_buffer(digits))
 
     def are_distinct(self) -> bool:
         """Whether no two rows have the same hash."""
@@ -201,8 +201,8 @@ class ColumnKeys(UniqueKeys):
         super().__init__(len(column))
         self._column = column
 
-    def _key(self, place: int) -> str:
-        return self._column[place].as_py()
+    def _key(self, number: int) -> str:
+        return self._column[number].as_py()
 
     def to_arrow(self) -> pa.ChunkedArray:
         return self._column

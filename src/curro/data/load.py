@@ -32,13 +32,13 @@ def read(source: str, split: str) -> Rows:
         DataError: a file is missing (names similar files), is of an unknown kind, does not parse
             (names the line), or has a row that is no object; the folder has nothing of this split.
     """
-    for file in found(source, split):
+    for file in source_files(source, split):
         if file.suffix not in READERS:
             raise DataError(f"{file} is none of {', '.join(READERS)}: convert it to one of them")
         yield from READERS[file.suffix](file)
 
 
-def found(source: str, split: str) -> Iterator[Path]:
+def source_files(source: str, split: str) -> Iterator[Path]:
     """The files of a source, in order; raises DataError as `read` does."""
     names = [source] if Path(source).exists() else [name.strip() for name in source.split(",")]
     for name in names:
@@ -57,19 +57,19 @@ def _near(path: Path) -> str:
         return f": the folder {str(path.parent)!r} does not exist either"
     readable = [p.name for p in path.parent.iterdir() if p.is_dir() or p.suffix in READERS]
     close = difflib.get_close_matches(path.name, readable, 3) or sorted(readable)[:5]
-    there = "the working directory" if path.parent == Path() else str(path.parent)
-    return f": in {there} there is {', '.join(close) or 'nothing to read'}"
+    folder = "the working directory" if path.parent == Path() else str(path.parent)
+    return f": in {folder} there is {', '.join(close) or 'nothing to read'}"
 
 
 def _files(folder: Path, split: str) -> list[Path]:
     """The folder's data files; those of one split where their names begin with splits (`test-0.jsonl`)."""
-    found = sorted(p for p in folder.iterdir() if p.suffix in READERS)
-    if not found:
+    files = sorted(p for p in folder.iterdir() if p.suffix in READERS)
+    if not files:
         raise DataError(f"the folder {folder} has no files that end in {', '.join(READERS)}")
     by_split: dict[str, list[Path]] = {}
-    for path in found:
-        first = re.split(r"[-_.]", path.name.lower())[0]
-        by_split.setdefault(first if first in _SPLITS else "train", []).append(path)
+    for path in files:
+        prefix = re.split(r"[-_.]", path.name.lower())[0]
+        by_split.setdefault(prefix if prefix in _SPLITS else "train", []).append(path)
     if split not in by_split:
         raise DataError(f"the folder {folder} has no split {split!r}; it has {', '.join(sorted(by_split))}")
     return by_split[split]
@@ -103,13 +103,13 @@ def _json(text: bytes, path: Path, line: int) -> Any:
         raise DataError(f"{path}:{line} cannot be read as JSON: {error}") from None
 
 
-def _row(row: Any, path: Path, place: str) -> RawRow:
+def _row(row: Any, path: Path, position: str) -> RawRow:
     if not isinstance(row, dict):
         kind = type(row).__name__
         raise DataError(
-            f'{path}{place} is not an object but {kind}: a row is {{"prompt": ..., "answer": ...}}'
+            f'{path}{position} is not an object but {kind}: a row is {{"prompt": ..., "answer": ...}}'
         )
-    return RawRow(path.name, place, row)
+    return RawRow(path.name, position, row)
 
 
 def _parquet(path: Path) -> Rows:
@@ -224,7 +224,7 @@ def _opened(source: str, split: str) -> tuple[pa.Table | None, Rows]:
     if hub_id and not Path(source).exists() and not is_file_name:
         dataset = load(hub_id["name"], hub_id["config"], split)
         return dataset_table(dataset), read_hub(hub_id["name"], dataset)
-    return parquet_table(list(found(source, split))), read(source, split)
+    return parquet_table(list(source_files(source, split))), read(source, split)
 
 
 def _read(rows: Rows, limit: int | None, columns: dict[str, str | None], source: str) -> PromptSet:

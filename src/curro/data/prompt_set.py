@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curro.data.arrow_rows import ArrowRows, Row, has_cut_names
+from curro.data.arrow_rows import ArrowRows, has_cut_names
 from curro.data.identity import fingerprint
-from curro.data.raw import DataError
+from curro.data.raw import DataError, Row
 
 if TYPE_CHECKING:
     import datasets
@@ -197,6 +197,6 @@ def _edges(rates: np.ndarray, bins: int | Sequence[float]) -> np.ndarray:
 
 def _largest_remainder(counts: np.ndarray, n: int) -> np.ndarray:
     """Share `n` places in proportion to `counts`, exactly: whole numbers throughout."""
-    places, remainders = np.divmod(counts * n, counts.sum())
-    places[np.argsort(-remainders, kind="stable")[: n - places.sum()]] += 1
-    return places
+    sizes, remainders = np.divmod(counts * n, counts.sum())
+    sizes[np.argsort(-remainders, kind="stable")[: n - sizes.sum()]] += 1
+    return sizes

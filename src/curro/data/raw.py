@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 from curro.errors import ConfigError, CurroError
 from curro.loading import Provider
 
+Row = dict[str, Any]
+"""A row of a data set: its columns by name, among them `prompt`, `answer` and `key`."""
+
 
 class RawRow(NamedTuple):
     """One row of a source.
@@ -17,13 +20,13 @@ class RawRow(NamedTuple):
     """
 
     file: str
-    place: str
-    row: dict[str, Any]
+    position: str
+    row: Row
 
     @property
     def where(self) -> str:
         """For messages: `train.jsonl:7`, or `train.parquet, row 7`."""
-        return f"{self.file}{self.place}"
+        return f"{self.file}{self.position}"
 
 
 Rows = Iterator[RawRow]

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from curro.data.prompt_set import PromptSet
+from curro.data.raw import Row
 from curro.errors import ConfigError, EnvironmentFailure
 from curro.loading import load_callable, load_object, provider
 from curro.registry import construct, parse_options
-from curro.reward.reward import Reward, Row, Score, key
+from curro.reward.reward import Reward, Score, key
 from curro.text import did_you_mean
 
 EPISODE_REWARD = "episode_reward"
@@ -80,17 +81,17 @@ class Watched:
         except Exception as error:
             raise self._failure(method, f"failed with {type(error).__name__}: {error}") from error
 
-    def _failure(self, method: str, what: str) -> EnvironmentFailure:
+    def _failure(self, method: str, problem: str) -> EnvironmentFailure:
         return EnvironmentFailure(
-            f"environment {self.name}: {method} {what}, for the prompt {key(self.row)}: "
+            f"environment {self.name}: {method} {problem}, for the prompt {key(self.row)}: "
             "an environment answers whatever a model writes"
         )
 
 
 def episode_seed(row: Row, *labels: Any) -> int:
     """The seed of the episodes of a prompt: the same labels (a run's seed, the step) give the same."""
-    told = json.dumps([row.get("key"), row["prompt"], *labels], default=str)
-    return int.from_bytes(hashlib.blake2b(told.encode(), digest_size=4).digest())
+    identity = json.dumps([row.get("key"), row["prompt"], *labels], default=str)
+    return int.from_bytes(hashlib.blake2b(identity.encode(), digest_size=4).digest())
 
 
 def episode_reward(name: str) -> Reward:
@@ -153,31 +154,31 @@ def resolve_environment(spec: str | None, prompts: PromptSet) -> Environment | N
     """
     if spec is not None:
         return _checked(_made(spec), spec)
-    found = provider(prompts.source)
-    return None if found is None else found[0].environment(found[1])
+    provided = provider(prompts.source)
+    return None if provided is None else provided[0].environment(provided[1])
 
 
 def _made(spec: str) -> Environment:
-    name, _, rest = spec.partition(":")
+    name, _, arguments = spec.partition(":")
     if name in BUILTIN:
         factory = load_object(BUILTIN[name], "environment")
-    elif rest:
-        function, _, rest = rest.partition(":")
+    elif arguments:
+        function, _, arguments = arguments.partition(":")
         factory = load_callable(f"{name}:{function}", "environment")
     else:
         raise ConfigError(
             f"no environment is called {spec!r}{did_you_mean(spec, BUILTIN)}; "
             f"there is: {', '.join(BUILTIN)}; your own is module:function"
         )
-    options = parse_options(rest, spec)
+    options = parse_options(arguments, spec)
     return construct(f"environment {name!r}", factory, options, options.pop("", []))
 
 
-def _checked(made: Environment, spec: str) -> Environment:
+def _checked(environment: Environment, spec: str) -> Environment:
     for name in ("turns", "turn_tokens"):
-        value = getattr(made, name, None)
+        value = getattr(environment, name, None)
         if not isinstance(value, int) or value < 1:
             raise ConfigError(f"environment {spec!r}: its {name} is a number from 1, not {value!r}")
-    if not callable(getattr(made, "start", None)):
+    if not callable(getattr(environment, "start", None)):
         raise ConfigError(f"environment {spec!r} has no method start(row, seed)")
-    return made
+    return environment

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from curro.data.raw import Row
 from curro.environments.environment import Environment, ObservationTokens, Watched
-from curro.reward.reward import Row, Score
+from curro.reward.reward import Score
 
 Tokens = list[int]
 Generate = Callable[[list[Tokens]], tuple[list[Tokens], list[list[float]] | None]]
@@ -20,19 +21,19 @@ class Trajectory:
 
     Attributes:
         ids: actions and observations as they follow the prompt, (T,); the last token is the model's.
-        own: 1 for a token of the model's, 0 for one of an observation, (T,).
+        action_mask: 1 for a token of the model's, 0 for one of an observation, (T,).
         logprobs: the model's at sampling, 0 for an observation's token, (T,); empty if they are not known.
         reward: of the whole; None if it is not scored.
     """
 
     ids: Tokens = field(default_factory=list)
-    own: list[int] = field(default_factory=list)
+    action_mask: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     reward: Score = None
 
-    def add(self, ids: Tokens, *, own: bool, logprobs: Sequence[float] | None) -> None:
+    def add(self, ids: Tokens, *, is_action: bool, logprobs: Sequence[float] | None) -> None:
         self.ids += ids
-        self.own += [int(own)] * len(ids)
+        self.action_mask += [int(is_action)] * len(ids)
         if logprobs is not None:
             self.logprobs += logprobs
 
@@ -84,16 +85,16 @@ class Playing:
         """Take an action, cut at `limit`; whether the model is asked for another."""
         action, logprobs = action[: self.limit], logprobs[: self.limit] if logprobs else None
         self.actions += 1
-        self.trajectory.add(action, own=True, logprobs=logprobs)
+        self.trajectory.add(action, is_action=True, logprobs=logprobs)
         if action[-1] not in self.ends:
             return False
-        seen = self.episode.step(self.tokenizer.decode(action, skip_special_tokens=True))
-        if seen is None or self.actions == self.environment.turns:
+        observation = self.episode.step(self.tokenizer.decode(action, skip_special_tokens=True))
+        if observation is None or self.actions == self.environment.turns:
             return False
-        answer = self.observations(seen, conversation=isinstance(self.row["prompt"], list))
+        answer = self.observations(observation, conversation=isinstance(self.row["prompt"], list))
         if len(self.trajectory.ids) + len(answer) >= self.max_tokens:
             return False
-        self.trajectory.add(answer, own=False, logprobs=[0.0] * len(answer) if logprobs else None)
+        self.trajectory.add(answer, is_action=False, logprobs=[0.0] * len(answer) if logprobs else None)
         return True
 
     def end(self) -> Trajectory:
@@ -110,7 +111,7 @@ def play(
     *,
     generate: Generate,
     anyone: Callable[[bool], bool] = bool,
-    **places: Any,
+    **options: Any,
 ) -> list[Trajectory]:
     """Play an episode of each of B rows.
 
@@ -119,23 +120,23 @@ def play(
         generate: the model.
         anyone: whether any process still plays, told whether this one does; processes whose episodes are
             over take part in the others' turns.
-        places: `tokenizer`, `ends`, `observations` and `max_tokens` of `Playing`.
+        options: `tokenizer`, `ends`, `observations` and `max_tokens` of `Playing`.
 
     Raises:
         EnvironmentFailure: the environment raised.
     """
     each = zip(rows, prompts, seeds, strict=True)
-    episodes = [Playing(environment, row, prompt, seed, **places) for row, prompt, seed in each]
+    episodes = [Playing(environment, row, prompt, seed, **options) for row, prompt, seed in each]
     playing = episodes
     for _ in range(environment.turns):
         if not anyone(bool(playing)):
             break
         contexts = [episode.context for episode in playing]
-        written, logprobs = generate(contexts or [prompts[0]])
-        told: Sequence[list[float] | None] = logprobs or [None] * len(playing)
+        actions, logprobs = generate(contexts or [prompts[0]])
+        rows_of_logprobs: Sequence[list[float] | None] = logprobs or [None] * len(playing)
         playing = [
             episode
-            for episode, action, its in zip(playing, written, told, strict=False)
-            if episode.act(action, its)
+            for episode, action, row in zip(playing, actions, rows_of_logprobs, strict=False)
+            if episode.act(action, row)
         ]
     return [episode.end() for episode in episodes]

@@ -19,8 +19,9 @@ from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any
 
+from curro.data.raw import Row
 from curro.reward.code import program_of
-from curro.reward.reward import Reward, Row, Score
+from curro.reward.reward import Reward, Score
 
 _LARGEST_TESTS = 1 << 30
 """Bytes of a problem's private tests when they are unpacked."""
@@ -35,8 +36,8 @@ def human_eval(row: Row) -> Row:
     problem = f"Complete this Python function. Write the whole function.\n\n```python\n{row['prompt']}```"
     function = row["entry_point"]
     setup, tests = _checks(row["test"], function)
-    read = {"problem": problem, "tests": tests, "setup": setup, "fn_name": function}
-    return {**read, "before": row["prompt"]}
+    fields = {"problem": problem, "tests": tests, "setup": setup, "fn_name": function}
+    return {**fields, "before": row["prompt"]}
 
 
 def _checks(source: str, function: str) -> tuple[str, list[str]]:
@@ -125,13 +126,13 @@ def big_code_bench(row: Row, *, prompt: str = "complete_prompt") -> Row:
 
 def _imported(source: str) -> set[str]:
     """The packages that a program imports at its top level or below."""
-    found = set()
+    packages = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
+            packages |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.add(node.module.partition(".")[0])
-    return found
+            packages.add(node.module.partition(".")[0])
+    return packages
 
 
 @cache

@@ -54,13 +54,13 @@ def curate(
     DifficultyBand(low, high, closed)
     if order not in ORDERS:
         raise ConfigError(f"order is one of {', '.join(ORDERS)}, not {order!r}")
-    known = rates[~np.isnan(rates)]
-    if (known < 0).any() or (known > 1).any():
+    measured = rates[~np.isnan(rates)]
+    if (measured < 0).any() or (measured > 1).any():
         raise ConfigError("the rewards are not from 0 to 1, so no band of pass rates can be kept")
-    kept = np.flatnonzero(between(rates, low, high, closed))
+    ids = np.flatnonzero(between(rates, low, high, closed))
     if order == "data":
-        return kept
-    return kept[np.argsort(-rates[kept] if order == "easy-first" else rates[kept], kind="stable")]
+        return ids
+    return ids[np.argsort(-rates[ids] if order == "easy-first" else rates[ids], kind="stable")]
 
 
 def write_prompts(path: Path, prompts: PromptSet, ids: np.ndarray, rates: np.ndarray) -> None:

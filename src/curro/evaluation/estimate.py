@@ -142,6 +142,6 @@ def estimate_episodes(
         played = episodes(model, tokenizer, rows, environment, settings=settings, batch=len(rows))
         for j, i in enumerate(chunk):
             group = played[j * k : (j + 1) * k]
-            truncated = sum(len(one.ids) >= settings.max_new_tokens for one in group)
-            found = moments([one.reward for one in group], truncated)
-            on_group({"prompt": i, "key": prompts.keys[i]} | found)
+            truncated = sum(len(trajectory.ids) >= settings.max_new_tokens for trajectory in group)
+            row = moments([trajectory.reward for trajectory in group], truncated)
+            on_group({"prompt": i, "key": prompts.keys[i]} | row)

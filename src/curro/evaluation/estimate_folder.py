@@ -53,11 +53,11 @@ class EstimateFolder:
         """
         folder = cls(Path(path))
         if folder._settings.is_file():
-            there = folder.settings
-            names = dict.fromkeys([*there, *settings])
-            other = [name for name in names if there.get(name) != settings.get(name)]
-            if other:
-                differ = ", ".join(f"{n} was {there.get(n)!r}, is {settings.get(n)!r}" for n in other)
+            saved = folder.settings
+            names = dict.fromkeys([*saved, *settings])
+            changed = [name for name in names if saved.get(name) != settings.get(name)]
+            if changed:
+                differ = ", ".join(f"{n} was {saved.get(n)!r}, is {settings.get(n)!r}" for n in changed)
                 raise EstimateError(
                     f"{path} holds another estimate ({differ}): choose another folder with --out"
                 )
@@ -141,34 +141,35 @@ def shares(rates: np.ndarray) -> list[tuple[str, float]]:
     Args:
         rates: pass rates (N,) in [0, 1]; NaN where a prompt has none, and is in no share.
     """
-    known = rates[~np.isnan(rates)]
-    never, always = between(known, 0, 0, "both"), between(known, 1, 1, "both")
-    tenth = np.clip(np.floor(known * 10 + 1e-9), 0, 9)
+    measured = rates[~np.isnan(rates)]
+    never, always = between(measured, 0, 0, "both"), between(measured, 1, 1, "both")
+    tenth = np.clip(np.floor(measured * 10 + 1e-9), 0, 9)
     counts = [("0", never.sum())]
     counts += [
         (f".{i} to {'1' if i == 9 else f'.{i + 1}'}", ((tenth == i) & ~never & ~always).sum())
         for i in range(10)
     ]
     counts.append(("1", always.sum()))
-    return [(name, float(count) / max(1, len(known))) for name, count in counts]
+    return [(name, float(count) / max(1, len(measured))) for name, count in counts]
 
 
 def bands(rates: np.ndarray, k: int) -> list[tuple[float, float, float, float]]:
     """For each of `BANDS`: low, high, the share of prompts inside, and rollouts an admitted group."""
-    known = rates[~np.isnan(rates)]
+    measured = rates[~np.isnan(rates)]
     costs = [
-        cost_of_share(int(between(known, low, high, "neither").sum()), len(known), k) for low, high in BANDS
+        cost_of_share(int(between(measured, low, high, "neither").sum()), len(measured), k)
+        for low, high in BANDS
     ]
     return [(*band, cost.share, cost.rollouts) for band, cost in zip(BANDS, costs, strict=True)]
 
 
 def render(rates: np.ndarray, k: int) -> RenderableType:
     """The summary for the terminal; without the bands where rewards are not from 0 to 1."""
-    known = rates[~np.isnan(rates)]
-    if not len(known):
+    measured = rates[~np.isnan(rates)]
+    if not len(measured):
         return f"none of the completions of {len(rates)} prompts was scored"
-    title = f"{len(known)} prompts, {k} rollouts each: mean reward {known.mean():.3f}"
-    if known.min() < 0 or known.max() > 1:
+    title = f"{len(measured)} prompts, {k} rollouts each: mean reward {measured.mean():.3f}"
+    if measured.min() < 0 or measured.max() > 1:
         return f"{title}; the rewards are not from 0 to 1, so there are no pass rates"
     rows = shares(rates)
     widest = max(share for _, share in rows)

@@ -148,7 +148,7 @@ def sheets(
     columns = ("suite", "model", "problems", "samples", *(f"pass@{k}" for k in ks), "mean reward", "cut off")
     overview = Sheet("Accuracy", columns, [_row(result, ks) for result in results])
     parts = [[result for result in results if result.suite == suite and result.groups] for suite in suites]
-    groups = [_groups(found) for found in parts if found]
+    groups = [_groups(suite_results) for suite_results in parts if suite_results]
     return [overview, *groups, *(_not_asked(*item) for item in not_asked.items() if item[1])]
 
 
@@ -164,10 +164,10 @@ def _groups(results: Sequence[Result]) -> Sheet:
     sizes = {name: len(counts) for result in results for name, counts in result.by_group().items()}
     rows: list[list[Any]] = []
     for name in names:
-        found = [result.by_group().get(name) for result in results]
+        counts_of_models = [result.by_group().get(name) for result in results]
         cells = [
             "" if counts is None else accuracy(counts, result.samples, 1)
-            for counts, result in zip(found, results, strict=True)
+            for counts, result in zip(counts_of_models, results, strict=True)
         ]
         rows.append([name, str(sizes[name]), *cells])
     models = [result.model for result in results]

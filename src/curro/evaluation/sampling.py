@@ -11,11 +11,12 @@ import numpy as np
 import torch
 
 from curro.data.prompt_set import PromptSet
+from curro.data.raw import Row
 from curro.environments.environment import EPISODE_REWARD, Environment, ObservationTokens, episode_seed
 from curro.environments.play import Trajectory, play
 from curro.evaluation.results import held_out_scores
 from curro.reward.completion import with_facts
-from curro.reward.reward import Reward, Row
+from curro.reward.reward import Reward
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.plain_generation import (
     end_ids,
@@ -61,12 +62,14 @@ def attempts(
     if environment is None:
         ids = sample(model, tokenizer, [row["prompt"] for row in rows], n=n, **options)
         ends = set(end_ids(model, tokenizer))
-        flat = [one for group in ids for one in group]
-        repeated = [with_facts(row, one, ends) for row, one in zip(repeated, flat, strict=True)]
+        flat = [completion_ids for group in ids for completion_ids in group]
+        repeated = [
+            with_facts(row, completion_ids, ends) for row, completion_ids in zip(repeated, flat, strict=True)
+        ]
         return tokenizer.batch_decode(flat, skip_special_tokens=True), repeated
     played = episodes(model, tokenizer, repeated, environment, **options)
-    told = tokenizer.batch_decode([trajectory.ids for trajectory in played], skip_special_tokens=True)
-    return told, [
+    texts = tokenizer.batch_decode([trajectory.ids for trajectory in played], skip_special_tokens=True)
+    return texts, [
         {**row, EPISODE_REWARD: trajectory.reward} for row, trajectory in zip(repeated, played, strict=True)
     ]
 
@@ -130,7 +133,9 @@ def sample(
         chunk = order[start : start + size]
         output = _generate(model, tokenizer, [ids[i] for i in chunk], settings, n).tolist()
         for j, i in enumerate(chunk):
-            completions[i] = [_up_to_end(one, ends) for one in output[j * n : (j + 1) * n]]
+            completions[i] = [
+                _up_to_end(completion_ids, ends) for completion_ids in output[j * n : (j + 1) * n]
+            ]
     return completions
 
 
@@ -138,13 +143,13 @@ def _generate(
     model: Any, tokenizer: Any, contexts: list[list[int]], settings: SamplingSettings, n: int = 1
 ) -> torch.Tensor:
     """What the model writes, n times after each context: tokens (contexts x n, T), padded on the right."""
-    drawn = {"do_sample": True, "temperature": settings.temperature, "top_p": settings.top_p}
-    drawn |= {"top_k": 0, "min_p": 0.0, "num_return_sequences": n}  # None would become the model's own
+    options = {"do_sample": True, "temperature": settings.temperature, "top_p": settings.top_p}
+    options |= {"top_k": 0, "min_p": 0.0, "num_return_sequences": n}  # None would become the model's own
     config = generation_config(
         model,
         tokenizer,
         settings.max_new_tokens,
-        **{} if settings.is_greedy else drawn,
+        **{} if settings.is_greedy else options,
     )
     inputs = padded(contexts, config.pad_token_id, model.device)
     with torch.inference_mode(), shared_prefill(model):

@@ -208,23 +208,23 @@ def suite_prompts(
     """
     source = data or suite.data
     packaged = _packaged(suite) if data is None else None
-    raw = list(islice(packaged or raw_rows(source, suite.split, limit), limit))
-    if not raw:
+    raw_problems = list(islice(packaged or raw_rows(source, suite.split, limit), limit))
+    if not raw_problems:
         raise DataError(f"{source} is empty: the suite {suite.name} has no problem")
     rows = []
-    for number, found in enumerate(raw):
-        problem, answer = (value_at(found.row, column) for column in (suite.prompt, suite.answer))
+    for number, raw_row in enumerate(raw_problems):
+        problem, answer = (value_at(raw_row.row, column) for column in (suite.prompt, suite.answer))
         for column, value in ((suite.prompt, problem), (suite.answer, answer)):
             if value is None or value == "" or value == []:
                 raise DataError(
-                    f"row {number} ({found.where}) has no {column!r}: the suite {suite.name} needs one; the "
-                    f"columns are {', '.join(found.row)}"
+                    f"row {number} ({raw_row.where}) has no {column!r}: the suite {suite.name} needs one; "
+                    f"the columns are {', '.join(raw_row.row)}"
                 )
-        more = _read(suite, found) if suite.reader else {"answer": _answer(answer), "problem": problem}
+        more = _read(suite, raw_row) if suite.reader else {"answer": _answer(answer), "problem": problem}
         text = suite.instruction.format(problem=more.pop("problem"))
         rows.append(
             {
-                **found.row,
+                **raw_row.row,
                 "answer": None,
                 "tests": None,
                 **more,
@@ -245,14 +245,14 @@ def _packaged(suite: Suite) -> Rows | None:
         return iter([RawRow(path.name, f":{i}", json.loads(line)) for i, line in enumerate(lines, 1)])
 
 
-def _read(suite: Suite, found: RawRow) -> dict[str, Any]:
+def _read(suite: Suite, raw_row: RawRow) -> dict[str, Any]:
     try:
-        return READERS[suite.reader or ""](found.row)
+        return READERS[suite.reader or ""](raw_row.row)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        what = f"{type(error).__name__}: {error}"
-        raise DataError(f"{found.where} is no problem of the suite {suite.name}: {what:.200}") from None
+        reason = f"{type(error).__name__}: {error}"
+        raise DataError(f"{raw_row.where} is no problem of the suite {suite.name}: {reason:.200}") from None
 
 
 def _answer(value: Any) -> str:
     """Text; several answers are one list, as math-verify reads it."""
-    return ", ".join(str(one) for one in value) if isinstance(value, list) else str(value)
+    return ", ".join(str(part) for part in value) if isinstance(value, list) else str(value)

@@ -49,25 +49,27 @@ def check_ids(ids: ArrayLike, size: int) -> Ids:
     return flat
 
 
-def flat_values(values: ArrayLike, ids: Ids | None, what: str) -> Floats:
+def flat_values(values: ArrayLike, ids: Ids | None, quantity: str) -> Floats:
     """`values` as a flat float64 array, one for each id; a single number serves all."""
     flat = np.ascontiguousarray(values, dtype=np.float64)
     if ids is not None:
         if flat.shape != ids.shape and np.ndim(values) == 0:
             flat = np.full(ids.size, flat[0])
         if flat.shape != ids.shape:
-            raise ValueError(f"{ids.size} ids but {what} of shape {flat.shape}")
+            raise ValueError(f"{ids.size} ids but {quantity} of shape {flat.shape}")
     elif flat.ndim != 1:
-        raise ValueError(f"{what} must be one-dimensional, not of shape {flat.shape}")
+        raise ValueError(f"{quantity} must be one-dimensional, not of shape {flat.shape}")
     return flat
 
 
-def check_values(values: ArrayLike, ids: Ids | None, low: float, high: float, what: str, rule: str) -> Floats:
+def check_values(
+    values: ArrayLike, ids: Ids | None, low: float, high: float, quantity: str, rule: str
+) -> Floats:
     """As `flat_values`, each in [low, high]."""
-    flat = flat_values(values, ids, what)
+    flat = flat_values(values, ids, quantity)
     bad = _first_outside(flat, low, high)
     if bad >= 0:
-        raise ValueError(f"{what} of id {bad if ids is None else ids[bad]} is {flat[bad]}; {rule}")
+        raise ValueError(f"{quantity} of id {bad if ids is None else ids[bad]} is {flat[bad]}; {rule}")
     return flat
 
 

@@ -36,13 +36,13 @@ def kernel(function: Callable[..., Any]) -> Any:
         return numba.njit(nogil=True)(function)
 
 
-_said = False
+_has_warned = False
 
 
 def _say_once_that_nothing_is_kept() -> None:
-    global _said
-    if not _said:
-        _said = True
+    global _has_warned
+    if not _has_warned:
+        _has_warned = True
         warnings.warn(
             "curro.index cannot keep its compiled kernels: no cache folder is writable. Every process will "
             "compile them anew, a few seconds each. Set NUMBA_CACHE_DIR to a folder that can be written.",

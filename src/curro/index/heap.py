@@ -74,7 +74,7 @@ class MaxHeap:
         if k:
             edge, slot = np.zeros(2 * (k + 8), dtype=np.uint64), np.empty(k + 8, dtype=np.int64)
             sinking, filled = np.empty((2, k), dtype=np.uint64), np.empty(k, dtype=np.int64)
-            first = np.empty(18, dtype=np.int64)
+            starts = np.empty(18, dtype=np.int64)
             bits = keys.view(np.uint64)
             self._end = int(
                 kernels.pop(
@@ -88,7 +88,7 @@ class MaxHeap:
                     slot,
                     *sinking,
                     filled,
-                    first,
+                    starts,
                 )
             )
         return ids, keys
@@ -100,19 +100,19 @@ class MaxHeap:
         is hashed into a row of random ids, of which the first one present is taken. Where 256 find none
         (few ids are left) it stands for a rank among those present, which costs O(size) once a call.
         """
-        drawn = check_uniforms(uniforms)[: len(self)]
-        out = np.empty(drawn.size, dtype=np.int64)
+        uniforms_P = check_uniforms(uniforms)[: len(self)]
+        ids = np.empty(uniforms_P.size, dtype=np.int64)
         slots = self._by_id[:, 0]
         present: Ids | None = None
-        done = kernels.pick(self._by_id, len(self), drawn, 0, out)
-        while done < drawn.size:
+        done = kernels.pick(self._by_id, len(self), uniforms_P, 0, ids)
+        while done < uniforms_P.size:
             present = self.ids() if present is None else present
             present = present[slots[present] < kernels.TAKEN]
-            out[done] = present[out[done]]
-            slots[out[done]] |= kernels.TAKEN
-            done = kernels.pick(self._by_id, len(self), drawn, done + 1, out)
-        self.discard(out)
-        return out
+            ids[done] = present[ids[done]]
+            slots[ids[done]] |= kernels.TAKEN
+            done = kernels.pick(self._by_id, len(self), uniforms_P, done + 1, ids)
+        self.discard(ids)
+        return ids
 
     def discard(self, ids: ArrayLike) -> None:
         """Take ids out wherever they are; those absent are ignored."""

@@ -87,7 +87,7 @@ def _sink_round(record, by_id, end, hole, keys, items, filled, count):  # type: 
     scratch.
     """
     flat = by_id.reshape(-1)
-    left = 0
+    open_holes = 0
     for a in range(count):
         s = hole[a]
         filled[a] = s
@@ -98,14 +98,14 @@ def _sink_round(record, by_id, end, hole, keys, items, filled, count):  # type: 
             best_key, best_item = record[2 * best], record[2 * best + 1]
             if _above(best_key, best_item, key, item):
                 prefetch(record, 2 * (4 * best - 8))
-                hole[left], keys[left], items[left] = best, key, item
-                left += 1
+                hole[open_holes], keys[open_holes], items[open_holes] = best, key, item
+                open_holes += 1
                 key, item = best_key, best_item
         record[2 * s], record[2 * s + 1] = key, item
         prefetch(flat, 2 * _id(item))
     for a in range(count):
         by_id[_id(record[2 * filled[a] + 1]), 0] = filled[a]
-    return left
+    return open_holes
 
 
 @kernel
@@ -186,7 +186,7 @@ def pick(by_id, present, uniforms, first, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def pop(record, by_id, end, ids, bits, slots, edge, slot, keys, items, filled, first):  # type: ignore[no-untyped-def]
+def pop(record, by_id, end, ids, bits, slots, edge, slot, keys, items, filled, starts):  # type: ignore[no-untyped-def]
     """Take out as many of the highest as `ids` holds, the highest first; returns the new end.
 
     `edge` is a heap of slots, laid out like the heap itself and zero at first: of each family of four that
@@ -209,9 +209,9 @@ def pop(record, by_id, end, ids, bits, slots, edge, slot, keys, items, filled, f
         y = sibling + child - x
         x_key, x_item = record[2 * x], record[2 * x + 1]
         y_key, y_item = record[2 * y], record[2 * y + 1]
-        for new in (x, y):
-            prefetch(record, 2 * (4 * new - 8))
-            prefetch(flat, 2 * _id(record[2 * new + 1]))
+        for parent in (x, y):
+            prefetch(record, 2 * (4 * parent - 8))
+            prefetch(flat, 2 * _id(record[2 * parent + 1]))
         if x_key == _ZERO:
             edge_end -= 1
             x, x_key, x_item = slot[edge_end], edge[2 * edge_end], edge[2 * edge_end + 1]
@@ -234,12 +234,12 @@ def pop(record, by_id, end, ids, bits, slots, edge, slot, keys, items, filled, f
                 edge[2 * f], edge[2 * f + 1], slot[f] = edge[2 * g], edge[2 * g + 1], slot[g]
                 f = g
             edge[2 * f], edge[2 * f + 1], slot[f] = y_key, y_item, y
-    _close(record, by_id, end, slots, edge, slot, keys, items, filled, first)
+    _close(record, by_id, end, slots, edge, slot, keys, items, filled, starts)
     return end - k
 
 
 @part
-def _close(record, by_id, end, slots, spare, hole, keys, items, filled, first):  # type: ignore[no-untyped-def]
+def _close(record, by_id, end, slots, spare, hole, keys, items, filled, starts):  # type: ignore[no-untyped-def]
     """Close the empty `slots`, a tree at the root, with the records from the end.
 
     From the deepest level up: when the holes of a level begin to sink, those from the level below it are
@@ -252,18 +252,18 @@ def _close(record, by_id, end, slots, spare, hole, keys, items, filled, first): 
             spare[2 * spares], spare[2 * spares + 1] = record[2 * s], record[2 * s + 1]
             record[2 * s] = _ZERO
             spares += 1
-    first[0] = ROOT
+    starts[0] = ROOT
     level = 0
-    while first[level] < after:
-        first[level + 1] = 4 * first[level] - 8
+    while starts[level] < after:
+        starts[level + 1] = 4 * starts[level] - 8
         level += 1
     count = np.int64(0)  # a literal would have `_sink_round` compiled twice
     while level > 0 or count > 0:
         if level > 0:
             level -= 1
-            last = min(first[level + 1], after)
+            end_of_level = min(starts[level + 1], after)
             for a in range(slots.size):
-                if first[level] <= slots[a] < last:
+                if starts[level] <= slots[a] < end_of_level:
                     spares -= 1
                     hole[count], keys[count], items[count] = (
                         slots[a],

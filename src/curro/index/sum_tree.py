@@ -73,13 +73,13 @@ class SumTree:
 
         A probability is weight / total. An id of weight 0 never comes. ValueError where the total is 0.
         """
-        drawn = np.ascontiguousarray(uniforms, dtype=np.float64)
-        drawn = drawn if drawn.ndim == 1 else drawn.reshape(-1)
+        uniforms_P = np.ascontiguousarray(uniforms, dtype=np.float64)
+        uniforms_P = uniforms_P if uniforms_P.ndim == 1 else uniforms_P.reshape(-1)
         if not self._positive:
             raise ValueError("nothing to sample: every weight is 0")
-        ids, probabilities = np.empty(drawn.size, dtype=np.int64), np.empty(drawn.size)
-        if not kernels.sample(self._tree, self._start, drawn, ids, probabilities):
-            check_uniforms(drawn)
+        ids, probabilities = np.empty(uniforms_P.size, dtype=np.int64), np.empty(uniforms_P.size)
+        if not kernels.sample(self._tree, self._start, uniforms_P, ids, probabilities):
+            check_uniforms(uniforms_P)
         return ids, probabilities
 
     def sample_free(
@@ -93,14 +93,19 @@ class SumTree:
 
         A probability is weight / total as the call began. ValueError where the total is 0.
         """
-        first, second, gone = check_uniforms(uniforms), check_uniforms(again), flat_ids(taken_ids)
+        uniforms_P, redraws_P, taken_P = check_uniforms(uniforms), check_uniforms(again), flat_ids(taken_ids)
         if not self._positive:
             raise ValueError("nothing to sample: every weight is 0")
-        ids, probabilities = np.empty(first.size, dtype=np.int64), np.empty(first.size)
-        kernels.sample(self._tree, self._start, first, ids, probabilities)
+        ids, probabilities = np.empty(uniforms_P.size, dtype=np.int64), np.empty(uniforms_P.size)
+        kernels.sample(self._tree, self._start, uniforms_P, ids, probabilities)
         if not kernels.are_free(taken, ids):
-            node, held = np.empty(first.size + gone.size, np.int64), np.empty(first.size + gone.size)
-            kernels.draw_anew(self._tree, self._start, taken, gone, second, ids, probabilities, node, held)
+            node, held = (
+                np.empty(uniforms_P.size + taken_P.size, np.int64),
+                np.empty(uniforms_P.size + taken_P.size),
+            )
+            kernels.draw_anew(
+                self._tree, self._start, taken, taken_P, redraws_P, ids, probabilities, node, held
+            )
         return ids, probabilities
 
     def sample_distinct(self, uniforms: ArrayLike) -> tuple[Ids, Floats]:
@@ -109,11 +114,11 @@ class SumTree:
         At most as many ids as have a positive weight, in the order drawn; the tree does not change. A
         probability is the weight over the total at the start of the call.
         """
-        drawn = check_uniforms(uniforms)[: self._positive]
-        ids, node = np.empty((2, drawn.size), dtype=np.int64)
-        weights, mass = np.empty((2, drawn.size))
-        if drawn.size:
-            kernels.sample_distinct(self._tree, self._start, drawn, ids, weights, node, mass)
+        uniforms_P = check_uniforms(uniforms)[: self._positive]
+        ids, node = np.empty((2, uniforms_P.size), dtype=np.int64)
+        weights, mass = np.empty((2, uniforms_P.size))
+        if uniforms_P.size:
+            kernels.sample_distinct(self._tree, self._start, uniforms_P, ids, weights, node, mass)
         return ids, weights / self.total
 
     @property

@@ -30,16 +30,16 @@ def _sum8(tree, c):  # type: ignore[no-untyped-def]
 def sum_above(tree, start, node, count):  # type: ignore[no-untyped-def]
     """The ancestors of the first `count` leaves in `node`, which is overwritten; narrow levels as a whole."""
     for level in range(1, start.size):
-        below, here = start[level - 1], start[level]
-        width = (here - below) >> 3
+        below, start_here = start[level - 1], start[level]
+        width = (start_here - below) >> 3
         if width <= count:
             for x in range(width):
-                tree[here + x] = _sum8(tree, below + 8 * x)
+                tree[start_here + x] = _sum8(tree, below + 8 * x)
         else:
             for a in range(count):
                 x = node[a] >> 3
                 node[a] = x
-                tree[here + x] = _sum8(tree, below + 8 * x)
+                tree[start_here + x] = _sum8(tree, below + 8 * x)
 
 
 @kernel
@@ -195,9 +195,9 @@ def sample_distinct(tree, start, uniforms, ids, weights, walk, mass):  # type: i
     taken, turn = 0, 0
     while True:
         count, before = ids.size - taken, taken
-        rest = tree[start[-1]]
+        total = tree[start[-1]]
         for a in range(count):
-            mass[a] = (another(uniforms[a], turn) if turn else uniforms[a]) * rest
+            mass[a] = (another(uniforms[a], turn) if turn else uniforms[a]) * total
         _walk(tree, start, walk, mass, count)
         for a in range(count):
             i = walk[a]

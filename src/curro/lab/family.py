@@ -102,12 +102,12 @@ class Family(ABC):
         Raises:
             ConfigError: an unknown difficulty or split, or more problems than the family has.
         """
-        for field, value, right in (
+        for field, value, allowed in (
             ("difficulty", difficulty, self.difficulties),
             ("split", split, ("train", "test")),
         ):
-            if value not in right:
-                raise ConfigError(f"{field} {value!r} is not one of {', '.join(right)}")
+            if value not in allowed:
+                raise ConfigError(f"{field} {value!r} is not one of {', '.join(allowed)}")
         rng = random.Random(f"{self.name}/{difficulty}/{split}/{seed}")
         rows: dict[str, Problem] = {}
         for _ in range(50 * n + 1000):

@@ -61,12 +61,12 @@ class JudgingFamily(Family):
         """A conversation that asks for a judgment of a training problem, and its answer."""
         skills = self.warm.skills
         skill = rng.choice(skills) if len(skills) > 1 else skills[0]
-        shown = [self.practice(rng) for _ in range(rng.choice(self.warm.shown))]
-        exemplars = [(row["prompt"], self.realised_variance(row, rng, skill)) for row in shown]
-        asked = self.practice(rng)
-        stated = asked if rng.random() < self.warm.calibrated else self.practice(rng)
+        problems = [self.practice(rng) for _ in range(rng.choice(self.warm.shown))]
+        exemplars = [(row["prompt"], self.realised_variance(row, rng, skill)) for row in problems]
+        problem = self.practice(rng)
+        stated = problem if rng.random() < self.warm.calibrated else self.practice(rng)
         answer = f"\\boxed{{{self.expected_variance(stated, skill):.2f}}}"
-        return _template(self.warm.template).messages(exemplars, asked["prompt"]), answer
+        return _template(self.warm.template).messages(exemplars, problem["prompt"]), answer
 
 
 @cache

@@ -57,9 +57,9 @@ def load(name: str) -> tuple[Any, PreTrainedTokenizerFast]:
     Raises:
         ConfigError: no checkpoint of that name; the message lists those there are.
     """
-    there = sorted(path.parent.name for path in CHECKPOINTS.glob("*/config.json"))
-    if name not in there:
-        raise ConfigError(f"the lab has no model {name!r}; there are: {', '.join(there)}")
+    shipped = sorted(path.parent.name for path in CHECKPOINTS.glob("*/config.json"))
+    if name not in shipped:
+        raise ConfigError(f"the lab has no model {name!r}; there are: {', '.join(shipped)}")
     return load_checkpoint(CHECKPOINTS / name)
 
 

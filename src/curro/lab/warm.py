@@ -72,37 +72,37 @@ def warm_start(
 def _optimizers(model: Any, learning_rate: float) -> list[torch.optim.Optimizer]:
     """Muon for the matrices, AdamW for embedding and gains: half the steps that AdamW alone takes."""
     matrices: list[torch.nn.Parameter] = []
-    others: list[torch.nn.Parameter] = []
+    vectors: list[torch.nn.Parameter] = []
     for name, parameter in model.named_parameters():
-        (matrices if parameter.ndim == 2 and "embed" not in name else others).append(parameter)
+        (matrices if parameter.ndim == 2 and "embed" not in name else vectors).append(parameter)
     return [
         torch.optim.Muon(
             matrices, lr=2 * learning_rate, weight_decay=0.01, momentum=0.95, adjust_lr_fn="match_rms_adamw"
         ),
-        torch.optim.AdamW(others, lr=learning_rate, weight_decay=0.01),
+        torch.optim.AdamW(vectors, lr=learning_rate, weight_decay=0.01),
     ]
 
 
 def _batch(family: Family, tokenizer: Any, rng: random.Random) -> dict[str, torch.Tensor]:
     texts = []
     for _ in range(family.warm.batch):
-        prompt, *said = family.demonstration(rng)
+        prompt, *turns = family.demonstration(rng)
         style = rng.random() / family.warm.chat_share
         if style < 1:
             system = SYSTEM if style < 0.5 else ""
             prompt = f"{'<|system|>' if system else ''}{system}<|user|>{prompt}<|assistant|>"
-            said[1::2] = [f"<|user|>{observation}<|assistant|>" for observation in said[1::2]]
-        said[::2] = [f"{action}<eos>" for action in said[::2]]
-        texts.append([f"<bos>{prompt}", *said])
+            turns[1::2] = [f"<|user|>{observation}<|assistant|>" for observation in turns[1::2]]
+        turns[::2] = [f"{action}<eos>" for action in turns[::2]]
+        texts.append([f"<bos>{prompt}", *turns])
     return _inputs(tokenizer, texts)
 
 
 def _judgments(family: JudgingFamily, tokenizer: Any, rng: random.Random) -> dict[str, torch.Tensor]:
-    made = [family.judgment(rng) for _ in range(family.warm.judgments)]
+    judgments = [family.judgment(rng) for _ in range(family.warm.judgments)]
     prompts = tokenizer.apply_chat_template(
-        [messages for messages, _ in made], add_generation_prompt=True, tokenize=False
+        [messages for messages, _ in judgments], add_generation_prompt=True, tokenize=False
     )
-    answers = [f"{answer}<eos>" for _, answer in made]
+    answers = [f"{answer}<eos>" for _, answer in judgments]
     return _inputs(tokenizer, [[prompt, answer] for prompt, answer in zip(prompts, answers, strict=True)])
 
 
@@ -116,11 +116,11 @@ def _inputs(tokenizer: Any, texts: list[list[str]]) -> dict[str, torch.Tensor]:
     for i, row in enumerate(parts):
         start = 0
         for turn, part in enumerate(row):
-            here = slice(start, start := start + len(part))
-            ids[i, here] = torch.tensor(part)
-            mask[i, here] = 1
+            span = slice(start, start := start + len(part))
+            ids[i, span] = torch.tensor(part)
+            mask[i, span] = 1
             if turn % 2:
-                labels[i, here] = ids[i, here]
+                labels[i, span] = ids[i, span]
     return {"input_ids": ids, "attention_mask": mask, "labels": labels}
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, Protocol
 
+from curro.data.raw import Row
 from curro.errors import RewardError
 from curro.reward.completion import CUT, TOKENS, with_facts
-from curro.reward.reward import Reward, Row, Score
+from curro.reward.reward import Reward, Score
 
 _NOT_COLUMNS = {"completion_ids", "trainer_state", "log_extra", "log_metric", "environments"}
 
@@ -50,7 +51,7 @@ def facts(rows: list[Row], ids: Sequence[Sequence[int]] | None, ends: Collection
     """The rows with what TRL tells of their completions, where it tells and `ends` are known."""
     if ids is None or not ends:
         return rows
-    return [with_facts(row, one, ends) for row, one in zip(rows, ids, strict=True)]
+    return [with_facts(row, completion_ids, ends) for row, completion_ids in zip(rows, ids, strict=True)]
 
 
 def completion_text(completion: str | list[dict[str, Any]]) -> str:

@@ -11,8 +11,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from curro.data.raw import Row
 from curro.errors import ConfigError, RewardError
-from curro.reward.reward import Row, Score, key
+from curro.reward.reward import Score, key
 from curro.reward.sandbox import Limits, find_confinement, run
 from curro.reward.sandbox.program_tests import run_asserts, run_unittests
 
@@ -52,13 +53,13 @@ def read_tests(row: Row) -> Tests | None:
     Raises:
         RewardError: the tests have none of these shapes, or there are none; the message has the prompt's key.
     """
-    told = row.get("tests")
-    if told is None:
-        told = row.get("answer")
-    if told is None:
+    raw_tests = row.get("tests")
+    if raw_tests is None:
+        raw_tests = row.get("answer")
+    if raw_tests is None:
         return None
     try:
-        tests = _read(_from_json(told), str(row.get("setup") or ""), str(row.get("fn_name") or ""))
+        tests = _read(_from_json(raw_tests), str(row.get("setup") or ""), str(row.get("fn_name") or ""))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise RewardError(f"the tests of the prompt {key(row)} cannot be read: {error!r:.200}") from None
     if not (tests.runs or tests.asserts or tests.unittests):
@@ -66,30 +67,30 @@ def read_tests(row: Row) -> Tests | None:
     return tests
 
 
-def _from_json(told: Any) -> Any:
-    if not isinstance(told, str):
-        return told
+def _from_json(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
     try:
-        return json.loads(told)
+        return json.loads(value)
     except ValueError:
-        return [told]
+        return [value]
 
 
-def _read(told: Any, setup: str, tested: str) -> Tests:
-    if isinstance(told, dict) and "unittest" in told:
-        return Tests(unittests=_text(told["unittest"]))
-    if isinstance(told, dict):
-        function = told.get("fn_name")
-        pairs = list(zip(told["inputs"], told["outputs"], strict=True))
-    elif told and all(isinstance(one, str) for one in told):
-        return Tests(asserts=tuple(told), setup=setup, function=tested)
+def _read(tests: Any, setup: str, tested: str) -> Tests:
+    if isinstance(tests, dict) and "unittest" in tests:
+        return Tests(unittests=_text(tests["unittest"]))
+    if isinstance(tests, dict):
+        function = tests.get("fn_name")
+        pairs = list(zip(tests["inputs"], tests["outputs"], strict=True))
+    elif tests and all(isinstance(test, str) for test in tests):
+        return Tests(asserts=tuple(tests), setup=setup, function=tested)
     else:
-        function = next((one["fn_name"] for one in told if one.get("fn_name")), None)
-        pairs = [(one["input"], one["output"]) for one in told]
+        function = next((test["fn_name"] for test in tests if test.get("fn_name")), None)
+        pairs = [(test["input"], test["output"]) for test in tests]
     if function:
         calls = tuple(_call(function, *pair) for pair in pairs)
         return Tests(asserts=calls, setup=_CALLS + setup, function="_function")
-    return Tests(runs=tuple((_text(given), _text(expected)) for given, expected in pairs))
+    return Tests(runs=tuple((_text(stdin), _text(expected)) for stdin, expected in pairs))
 
 
 _CALLS = """
@@ -103,24 +104,24 @@ def _same(got, expected):
 """Of results of functions by name: JSON has no tuples, and some data sets wrap results in a list."""
 
 
-def _call(function: str, given: Any, expected: Any) -> str:
+def _call(function: str, inputs: Any, expected: Any) -> str:
     """An assert for a call: a list of arguments, or a line of JSON for each; one result, or its JSON.
 
     It takes the function from `_function`, so that its name is the program's whatever it is.
     """
     if not str(function).isidentifier():
         raise ValueError(f"fn_name {function!r} is no name of a function")
-    arguments = given if isinstance(given, list) else [json.loads(line) for line in given.splitlines()]
-    result = json.loads(expected) if isinstance(expected, str) and isinstance(given, str) else expected
+    arguments = inputs if isinstance(inputs, list) else [json.loads(line) for line in inputs.splitlines()]
+    result = json.loads(expected) if isinstance(expected, str) and isinstance(inputs, str) else expected
     return f"assert _same(_function({function!r})(*{arguments!r}), {result!r})"
 
 
-def _text(told: Any) -> str:
-    if isinstance(told, list):
-        return "\n".join(map(_text, told))
-    if not isinstance(told, str):
-        raise TypeError(f"an input or output is a text, not {told!r:.60}")
-    return told
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return "\n".join(map(_text, value))
+    if not isinstance(value, str):
+        raise TypeError(f"an input or output is a text, not {value!r:.60}")
+    return value
 
 
 def same_output(output: bytes, expected: str) -> bool:
@@ -196,18 +197,18 @@ class Code:
         Raises:
             RewardError: a row's tests cannot be read.
         """
-        return [None if one is None else one.result() for one in self._begin(completions, rows)]
+        return [None if future is None else future.result() for future in self._begin(completions, rows)]
 
     async def verify_async(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
         """As a call, while the event loop goes on."""
         begun = self._begin(completions, rows)
-        waiting = [asyncio.wrap_future(one) for one in begun if one is not None]
-        scores = iter(await asyncio.gather(*waiting))
-        return [None if one is None else next(scores) for one in begun]
+        futures = [asyncio.wrap_future(future) for future in begun if future is not None]
+        scores = iter(await asyncio.gather(*futures))
+        return [None if future is None else next(scores) for future in begun]
 
     def _begin(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Future[float] | None]:
         """A future for every completion that has tests; equal programs of a prompt share one."""
-        known: dict[tuple[str, Tests], Future[float]] = {}
+        futures: dict[tuple[str, Tests], Future[float]] = {}
         begun: list[Future[float] | None] = []
         for completion, row in zip(completions, rows, strict=True):
             tests = read_tests(row)
@@ -220,9 +221,9 @@ class Code:
                     f"the tests of the prompt {key(row)} are of the module unittest, which needs a folder to "
                     "write to, and Landlock leaves none: install bubblewrap (apt install bubblewrap)"
                 )
-            if job not in known:
-                known[job] = self._threads.submit(self._score, *job)
-            begun.append(known[job])
+            if job not in futures:
+                futures[job] = self._threads.submit(self._score, *job)
+            begun.append(futures[job])
         return begun
 
     def _score(self, program: str, tests: Tests) -> float:
@@ -260,8 +261,8 @@ class Code:
 
     def _runs(self, program: str, tests: Tests, slot: int) -> list[bool]:
         passed = []
-        for given, expected in tests.runs:
-            stdin = given.encode("utf-8", "replace")
+        for text, expected in tests.runs:
+            stdin = text.encode("utf-8", "replace")
             done = run(
                 program, self.confinement, self.limits, stdin=stdin, slot=2 * slot, packages=self.packages
             )
@@ -275,13 +276,13 @@ def program_of(completion: str) -> str:
     """The last block of code between fences, without the thought; all of a text that has no fence."""
     text = completion.rpartition("</think>")[2]
     block: list[str] = []
-    found: str | None = None
+    program: str | None = None
     inside = False
     for line in text.splitlines():
         if line.lstrip().startswith("```"):
             if inside:
-                found = "\n".join(block)
+                program = "\n".join(block)
             inside, block = not inside, []
         elif inside:
             block.append(line)
-    return text if found is None else found
+    return text if program is None else program

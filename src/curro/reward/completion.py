@@ -6,8 +6,9 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from curro.data.raw import Row
 from curro.errors import RewardError
-from curro.reward.reward import Row, key
+from curro.reward.reward import key
 
 TOKENS = "completion_tokens"
 """How many tokens the completion has, its end of sequence among them."""
@@ -44,10 +45,10 @@ def is_cut(reward: str, row: Row) -> bool:
     return _fact(reward, row, CUT, "whether its completion was cut")
 
 
-def _fact(reward: str, row: Row, column: str, what: str) -> Any:
+def _fact(reward: str, row: Row, column: str, fact: str) -> Any:
     if column not in row:
         raise RewardError(
-            f"the reward {reward!r} must know {what}, and the row of the prompt {key(row)} "
+            f"the reward {reward!r} must know {fact}, and the row of the prompt {key(row)} "
             f"has no {column!r}: whoever calls the reward adds it to the row"
         )
     return row[column]
@@ -77,8 +78,8 @@ def last_boxed(text: str) -> str | None:
 
 def after_hashes(text: str) -> str | None:
     """The line after the last `####`, as GSM8K ends its answers, stripped."""
-    _, mark, rest = text[-_TAIL:].rpartition("####")
-    return rest.strip().split("\n", 1)[0].strip() if mark else None
+    _, mark, tail = text[-_TAIL:].rpartition("####")
+    return tail.strip().split("\n", 1)[0].strip() if mark else None
 
 
 def in_answer_tags(text: str) -> str | None:

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from curro.data.raw import Row
 from curro.errors import RewardError
-from curro.reward.reward import Row, Score, key
+from curro.reward.reward import Score, key
 
 _LONGEST = 20_000
 """Characters of a text that is read."""
@@ -126,14 +127,14 @@ def all_match(
     Args:
         kinds: the declared parameters of each function, by its name.
     """
-    left = list(calls)
-    for one in expected:
-        ((name, allowed),) = one.items()
-        fits = next((call for call in left if _fits(call, name, allowed, kinds.get(name))), None)
+    unmatched = list(calls)
+    for expected_call in expected:
+        ((name, allowed),) = expected_call.items()
+        fits = next((call for call in unmatched if _fits(call, name, allowed, kinds.get(name))), None)
         if fits is None:
             return False
-        left = [call for call in left if call is not fits]
-    return not left
+        unmatched = [call for call in unmatched if call is not fits]
+    return not unmatched
 
 
 def _fits(
@@ -159,34 +160,39 @@ def _is_allowed(value: Any, allowed: Sequence[Any], declared: Mapping[str, Any] 
         value = float(value)
     if type(value) is tuple and (declared is None or declared["type"] == "tuple"):
         value = list(value)
-    first = next((type(one) for one in allowed if one != ""), None)
-    is_plain = kind is not None and first is not None and first is not kind  # a variable's name, as BFCL says
+    example_type = next((type(choice) for choice in allowed if choice != ""), None)
+    # where the examples are of another type than the declared one, they are names of variables
+    is_variable = kind is not None and example_type is not None and example_type is not kind
     if kind is None:
-        if not any(type(value) is type(one) or {type(value), type(one)} == {int, float} for one in allowed):
+        if not any(
+            type(value) is type(choice) or {type(value), type(choice)} == {int, float} for choice in allowed
+        ):
             return False
-    elif (type(value) is not kind and type(value) is not first) or (
+    elif (type(value) is not kind and type(value) is not example_type) or (
         type(value) is kind is list and not _items_fit(value, allowed, declared)
     ):
         return False
-    if is_plain or (kind is not None and type(value) is not kind):
+    if is_variable or (kind is not None and type(value) is not kind):
         return value in allowed
     if value == []:
         return value in allowed or "" in allowed
     if type(value) is dict:
-        return any(_dict_fits(value, one) for one in allowed if isinstance(one, dict))
+        return any(_dict_fits(value, choice) for choice in allowed if isinstance(choice, dict))
     if type(value) is list and value and all(type(item) is dict for item in value):
         return any(
-            isinstance(one, list) and len(one) == len(value) and all(map(_dict_fits, value, one))
-            for one in allowed
+            isinstance(choice, list) and len(choice) == len(value) and all(map(_dict_fits, value, choice))
+            for choice in allowed
         )
-    return _plain(value) in [_plain(one) for one in allowed if type(value) is not str or type(one) is str]
+    return _plain(value) in [
+        _plain(choice) for choice in allowed if type(value) is not str or type(choice) is str
+    ]
 
 
 def _items_fit(value: list[Any], allowed: Sequence[Any], declared: Mapping[str, Any] | None) -> bool:
     """Whether the items of a list have the type that is declared for them."""
     kind = _KINDS.get((declared or {}).get("items", {}).get("type", ""))
     return kind is None or all(
-        type(item) is kind or any(type(item) is type(other) for one in allowed for other in one[:1])
+        type(item) is kind or any(type(item) is type(example) for choice in allowed for example in choice[:1])
         for item in value
     )
 
@@ -196,7 +202,7 @@ def _dict_fits(value: Mapping[str, Any], allowed: Any) -> bool:
     if not isinstance(allowed, dict) or not set(value) <= set(allowed):
         return False
     return all("" in allowed[name] for name in set(allowed) - set(value)) and all(
-        _plain(item) in [_plain(one) for one in allowed[name]] for name, item in value.items()
+        _plain(item) in [_plain(choice) for choice in allowed[name]] for name, item in value.items()
     )
 
 
@@ -216,13 +222,13 @@ def _read(row: Row) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     try:
         expected = _from_json(row["answer"])
         functions = _from_json(row.get("function") or [])
-        kinds = {one["name"]: one["parameters"] for one in functions}
-        if not all(len(one) == 1 and isinstance(next(iter(one.values())), dict) for one in expected):
+        kinds = {description["name"]: description["parameters"] for description in functions}
+        if not all(len(call) == 1 and isinstance(next(iter(call.values())), dict) for call in expected):
             raise ValueError("each is {NAME: {PARAMETER: [ALLOWED, ...]}}")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise RewardError(f"the expected calls of the prompt {key(row)} cannot be read: {error}") from None
     return expected, kinds
 
 
-def _from_json(told: Any) -> Any:
-    return json.loads(told) if isinstance(told, str) else told
+def _from_json(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) else value

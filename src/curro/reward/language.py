@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
+from curro.data.raw import Row
 from curro.errors import ConfigError, RewardError
-from curro.reward.reward import Row, Score
+from curro.reward.reward import Score
 
 SHORTEST = 20
 """Letters that a piece of text must have to be given to the detector."""
@@ -82,14 +83,14 @@ class Language:
 
 def consistency(text: str, target: str) -> float:
     """The share of the letters of the text's prose that are in the target language."""
-    own = _SCRIPTS.get(target, "LATIN")
-    kept = letters = 0
+    target_script = _SCRIPTS.get(target, "LATIN")
+    in_target = letters = 0
     for sentence in _ENDS.split(_prose(text)):
         for script, piece in _by_script(sentence):
             number = sum(map(str.isalpha, piece))
-            is_target = _detected(piece) == target if number >= SHORTEST else script == own
-            kept, letters = kept + is_target * number, letters + number
-    return kept / letters if letters else 1.0
+            is_target = _detected(piece) == target if number >= SHORTEST else script == target_script
+            in_target, letters = in_target + is_target * number, letters + number
+    return in_target / letters if letters else 1.0
 
 
 def _by_script(sentence: str) -> list[tuple[str, str]]:

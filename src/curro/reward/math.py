@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from curro.data.raw import Row
 from curro.reward.checks import checks
 from curro.reward.completion import final_answer, last_boxed
-from curro.reward.reward import Row, Score
+from curro.reward.reward import Score
 
 _LONGEST_ANSWER = 1000
 
@@ -37,8 +38,8 @@ def verify(completions: Sequence[str], rows: Sequence[Row], *, boxed: bool = Fal
         if boxed and row["answer"] is not None:
             content = last_boxed(completion)
             completion = "" if content is None else f"\\boxed{{{content}}}"
-        known, job = _without_asking(completion, row["answer"])
-        scores.append(known)
+        score, job = _without_asking(completion, row["answer"])
+        scores.append(score)
         jobs.append(job)
     checked = iter(checks("curro.reward.math_check").scores([job for job in jobs if job is not None]))
     return [score if job is None else next(checked) for score, job in zip(scores, jobs, strict=True)]
@@ -60,7 +61,7 @@ def _without_asking(completion: str, gold: str | None) -> tuple[Score, tuple[str
 
 def _gold(answer: str) -> str:
     if last_boxed(answer) is None:
-        found = final_answer(answer)
-        if found is not None or "$" not in answer:
-            return f"\\boxed{{{(found or answer).strip()}}}"
+        final = final_answer(answer)
+        if final is not None or "$" not in answer:
+            return f"\\boxed{{{(final or answer).strip()}}}"
     return answer

@@ -11,10 +11,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from curro.data.raw import Row
 from curro.errors import RewardError
 from curro.reward.checks import checks
 from curro.reward.completion import final_answer, in_answer_tags
-from curro.reward.reward import Row, Score, key
+from curro.reward.reward import Score, key
 
 
 def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
@@ -67,7 +68,7 @@ def _metadata(row: Row) -> dict[str, Any]:
 
 
 def _answer(text: str) -> str:
-    found = in_answer_tags(text)
-    if found is None:
-        found = final_answer(text)
-    return text.strip() if found is None else found
+    answer = in_answer_tags(text)
+    if answer is None:
+        answer = final_answer(text)
+    return text.strip() if answer is None else answer

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from curro.data.prompt_set import PromptSet
+from curro.data.raw import Row
 from curro.errors import ConfigError
 from curro.loading import provider
 from curro.registry import construct, parse_options
@@ -19,7 +20,7 @@ from curro.reward import math as math_reward
 from curro.reward import text as exact_reward
 from curro.reward.code import Code
 from curro.reward.language import Language
-from curro.reward.reward import Reward, Row, Score
+from curro.reward.reward import Reward, Score
 from curro.reward.text import Cosine, Format, Overlong, Repetition, closed_thought
 from curro.text import did_you_mean
 from curro.workers.pool import WorkerLimits
@@ -73,23 +74,20 @@ BUILTIN: dict[str, Builtin] = {
 }
 
 
-def check_columns(name: str, first: Row, rows: Any) -> None:
-    """Raises ConfigError where the prompts lack what the reward `name` needs; `first` is the first row."""
-    needs = BUILTIN[name].needs
-    if needs == "metadata" and reasoning_gym.source_data_set(first) is None:
+def check_columns(name: str, prompts: PromptSet) -> None:
+    """Raises ConfigError where the prompts lack what the reward `name` needs."""
+    needs, columns = BUILTIN[name].needs, f"the columns are {', '.join(prompts[0])}"
+    if needs == "metadata" and reasoning_gym.source_data_set(prompts[0]) is None:
         raise ConfigError(
             f"the reward {name!r} needs rows with metadata that name their source_dataset, as "
-            f"reasoning-gym writes them; the columns are {', '.join(first)}"
+            f"reasoning-gym writes them; {columns}"
         )
-    if needs == "tests" and all(row.get("tests") is None and row["answer"] is None for row in rows):
-        raise ConfigError(
-            f"the reward {name!r} needs a column `tests`, or tests as the answers; the columns are "
-            f"{', '.join(first)}"
-        )
-    if needs == "answer" and all(row["answer"] is None for row in rows):
+    if needs == "tests" and all(row.get("tests") is None and row["answer"] is None for row in prompts):
+        raise ConfigError(f"the reward {name!r} needs a column `tests`, or tests as the answers; {columns}")
+    if needs == "answer" and all(row["answer"] is None for row in prompts):
         raise ConfigError(
             f"the reward {name!r} compares with an answer and no row has one: name its column with "
-            f"answer_column; the columns are {', '.join(first)}"
+            f"answer_column; {columns}"
         )
 
 
@@ -226,24 +224,24 @@ def _single(spec: str, prompts: PromptSet | None, limits: WorkerLimits | None, s
         spec = _automatic(prompts)
     if spec == "lab" and prompts is not None and prompts.source.startswith("lab:"):
         spec = prompts.source.partition("/")[0]
-    found = provider(spec)
-    if found is not None:
-        return Reward(spec, found[0].verify(found[1]))
+    provided = provider(spec)
+    if provided is not None:
+        return Reward(spec, provided[0].verify(provided[1]))
     if spec == "lab":
         raise ConfigError(
             "the reward 'lab' scores the lab's prompts: use data lab:FAMILY, or reward lab:FAMILY"
         )
-    name, _, rest = spec.partition(":")
+    name, _, arguments = spec.partition(":")
     if name in BUILTIN:
         if prompts is not None:
-            check_columns(name, prompts[0], prompts)
-        options = parse_options(rest, spec)
+            check_columns(name, prompts)
+        options = parse_options(arguments, spec)
         if name == "code":
             options.setdefault("sandbox", sandbox)
         verify = construct(f"reward {name!r}", BUILTIN[name].make, options, options.pop("", []))
         return Reward(spec, verify, getattr(verify, "verify_async", None))
     if ":" in spec:
-        function, _, more = rest.partition(":")
+        function, _, more = arguments.partition(":")
         return Reward(spec, user.load(f"{name}:{function}", parse_options(more, spec), limits))
     raise ConfigError(
         f"no reward is called {spec!r}{did_you_mean(spec, _NAMES)}; there are: {', '.join(_NAMES)}; "

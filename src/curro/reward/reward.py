@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from curro.data.raw import Row
 from curro.errors import RewardError
 from curro.groups import one_reward
 
-Row = dict[str, Any]
 Score = float | None
 
 

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from curro.data.raw import Row
 from curro.errors import ConfigError
 from curro.reward.completion import final_answer, is_cut, token_count
-from curro.reward.reward import Row, Score
+from curro.reward.reward import Score
 
 
 def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
@@ -24,8 +25,8 @@ def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
 
 
 def _answer(text: str) -> str:
-    found = final_answer(text)
-    return text.strip() if found is None else found
+    final = final_answer(text)
+    return text.strip() if final is None else final
 
 
 OPEN, CLOSE = "<think>", "</think>"
@@ -161,9 +162,11 @@ class Cosine:
     def _length(self, text: str, row: Row) -> int:
         return len(text) if self.by == "characters" else token_count("cosine", row)
 
-    def _scaled(self, right: bool, length: int) -> float:
+    def _scaled(self, is_right: bool, length: int) -> float:
         shortest, longest = (
-            (self.right_shortest, self.right_longest) if right else (self.wrong_shortest, self.wrong_longest)
+            (self.right_shortest, self.right_longest)
+            if is_right
+            else (self.wrong_shortest, self.wrong_longest)
         )
         progress = min(length, self.limit) / self.limit
         return longest + (shortest - longest) * (1 + math.cos(math.pi * progress)) / 2

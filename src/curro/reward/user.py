@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from curro.data.raw import Row
 from curro.errors import ConfigError, RewardError
 from curro.loading import load_callable
-from curro.reward.reward import Row, Score, key
-from curro.workers.child import describe, place_of
+from curro.reward.reward import Score, key
+from curro.workers.child import describe, location_of
 from curro.workers.pool import CallFailed, StartFailed, WorkerLimits, WorkerLost, WorkerPool
 
 _MOST_TEXT = 80
@@ -48,20 +49,20 @@ def load(
 
 
 def _call(function: Callable[..., Any], spec: str, completion: str, row: Row) -> Score:
-    own = os.getpid()
+    trainer = os.getpid()
     try:
         return function(completion, row)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit too
-        raise _failure(spec, row, describe(error), place_of(error)) from error
+        raise _failure(spec, row, describe(error), location_of(error)) from error
     finally:
-        if os.getpid() != own:
+        if os.getpid() != trainer:
             os._exit(0)  # a child that the function forked must not go on as a second trainer
 
 
-def _failure(spec: str, row: Row, raised: str, place: str) -> RewardError:
-    where = f" ({place})" if place else ""
+def _failure(spec: str, row: Row, raised: str, location: str) -> RewardError:
+    where = f" ({location})" if location else ""
     return RewardError(f"reward {spec!r} failed for the prompt {key(row)}{_text(row)}: {raised}{where}")
 
 
@@ -72,8 +73,8 @@ def _text(row: Row) -> str:
         prompt = prompt[-1].get("content")
     if not isinstance(prompt, str):
         return ""
-    shown = prompt if len(prompt) <= _MOST_TEXT else prompt[:_MOST_TEXT] + "..."
-    return f" with the text {shown!r}"
+    excerpt = prompt if len(prompt) <= _MOST_TEXT else prompt[:_MOST_TEXT] + "..."
+    return f" with the text {excerpt!r}"
 
 
 class _InWorkers:
@@ -94,25 +95,25 @@ class _InWorkers:
         """
         calls = [self._pool.submit(c, row) for c, row in zip(completions, rows, strict=True)]
         scores: list[Score] = []
-        lost: list[str] = []
+        losses: list[str] = []
         try:
             for call, row in zip(calls, rows, strict=True):
                 try:
                     scores.append(call.result())
                 except WorkerLost as error:
                     scores.append(None)
-                    lost.append(f"reward {self._spec!r} was ended for the prompt {key(row)}: {error}")
+                    losses.append(f"reward {self._spec!r} was ended for the prompt {key(row)}: {error}")
                 except CallFailed as error:
-                    raise _failure(self._spec, row, str(error), error.place) from None
+                    raise _failure(self._spec, row, str(error), error.location) from None
                 except StartFailed as error:
                     raise self._config_error(error) from None
         finally:
             for call in calls:
                 call.cancel()
-        if lost and len(lost) == len(rows):
-            raise RewardError(f"{lost[0]}; so it was for all {len(rows)} completions of the batch")
-        if lost and not self._has_warned:
-            warnings.warn(f"{lost[0]}; such completions are not scored", RuntimeWarning, stacklevel=2)
+        if losses and len(losses) == len(rows):
+            raise RewardError(f"{losses[0]}; so it was for all {len(rows)} completions of the batch")
+        if losses and not self._has_warned:
+            warnings.warn(f"{losses[0]}; such completions are not scored", RuntimeWarning, stacklevel=2)
             self._has_warned = True
         return scores
 
@@ -121,5 +122,5 @@ class _InWorkers:
             return ConfigError(f"the process of the reward {self._spec!r} {error}")
         if error.cause.is_a(ConfigError):
             return ConfigError(error.cause.message)
-        where = f" (at {error.cause.place})" if error.cause.place else ""
+        where = f" (at {error.cause.location})" if error.cause.location else ""
         return ConfigError(f"reward {self._spec!r}: importing its module failed: {error}{where}")

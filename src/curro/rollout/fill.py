@@ -320,15 +320,15 @@ class Fill(Generic[GroupT]):
         Raises:
             FillError: the batch is short. The admitted groups stay for the next one.
         """
-        taken, size = self._until_full(self.admitted.values(), 0)
+        batch, size = self._until_full(self.admitted.values(), 0)
         best, size = self._until_full(self._rejected.best(), size)
         if size < self.n and self.settings.when_short != "finish":
             raise FillError(self.explain(reason))
-        for ticket in list(self.admitted)[: len(taken)]:
+        for ticket in list(self.admitted)[: len(batch)]:
             del self.admitted[ticket]
         self._recount()
         self.counts.topped_up += len(best)
-        return taken + best
+        return batch + best
 
     def explain(self, reason: str = "") -> str:
         """The sentence that says why the batch is short and what to do."""
@@ -427,13 +427,13 @@ class Fill(Generic[GroupT]):
 
     def _until_full(self, groups: Iterable[GroupT], size: int) -> tuple[list[GroupT], int]:
         """The first groups that, with `size`, fill the batch; and the size then."""
-        taken: list[GroupT] = []
+        chosen: list[GroupT] = []
         for group in groups:
             if size >= self.n:
                 break
-            taken.append(group)
+            chosen.append(group)
             size += self.weigh(group)
-        return taken, size
+        return chosen, size
 
     def _set_given_out(self, prompts: dict[int, int]) -> None:
         self.prompts_given_out, self._unique_prompts = prompts, set(prompts.values())
@@ -470,9 +470,9 @@ def draw_fresh(port: Port, fill: Fill[Any], n: int, *, step: int, rollouts: int 
         try:
             draw = port.select(missing, step=step, **({} if budget is None else {"rollouts": budget}))
         except BaseException as error:
-            taken = [ticket for part in parts for ticket in part.tickets.tolist()]
-            if taken:
-                port.drop(taken)
+            tickets = [ticket for part in parts for ticket in part.tickets.tolist()]
+            if tickets:
+                port.drop(tickets)
             fill.exhausted = isinstance(error, ExhaustedError)
             raise
         again_P = fill.has_had(draw.prompts.tolist())

@@ -49,9 +49,9 @@ class DrawnGroups:
 
     def take_rest(self) -> list[Group]:
         """The groups that were drawn and not asked for; the caller drops them."""
-        rest = list(self._queued)
+        groups = list(self._queued)
         self._queued.clear()
-        return rest
+        return groups
 
     async def _draw(self) -> None:
         if not self.curriculum.selection.needs_policy:
@@ -264,8 +264,10 @@ class Filler:
 
     def metrics(self) -> dict[str, float]:
         """The counts of the latest fill, and what the filler holds now, a flat dict."""
-        now = {"in_flight": self.in_flight, "waiting": self.waiting, "kept": self.kept}
-        return self._batch_counts.metrics() | {f"fill/{name}": float(number) for name, number in now.items()}
+        sizes = {"in_flight": self.in_flight, "waiting": self.waiting, "kept": self.kept}
+        return self._batch_counts.metrics() | {
+            f"fill/{name}": float(number) for name, number in sizes.items()
+        }
 
     @property
     def _batch_counts(self) -> Counts:
@@ -308,9 +310,9 @@ class Filler:
 
     def _more(self, group: Group) -> int:
         """How many further rollouts a group gets: what the allocation wants, within the limit of the fill."""
-        wanted = self._settler.more(group)
+        further = self._settler.more(group)
         limit = self._fill.settings.limit * max(self._fill.n, 1) * self.rollouts_per_prompt
-        return int(max(0, min(wanted, limit - self._batch_counts.rollouts)))
+        return int(max(0, min(further, limit - self._batch_counts.rollouts)))
 
     def _batch(self, reason: str) -> Batch:
         try:
@@ -322,8 +324,8 @@ class Filler:
         return Batch.of(groups, samples, self.rollouts_per_prompt, self._batch_counts, self.curriculum.credit)
 
     async def _drop_stale(self) -> None:
-        old = set(self._fill.older_than(self.max_staleness))
-        await self._cancel([group for group in self._all() if group.ticket in old], "stale")
+        stale = set(self._fill.older_than(self.max_staleness))
+        await self._cancel([group for group in self._all() if group.ticket in stale], "stale")
 
     def _all(self) -> list[Group]:
         return [*self._tasks.running, *self._tasks.ended]

@@ -23,7 +23,7 @@ class Group:
     Attributes:
         prompt, ticket, step: as `Curriculum.select` gave them.
         size: G of this group; it grows where the allocation lets the group go on.
-        asked: how many rollouts the engine was asked for, retries included.
+        requested: how many rollouts the engine was asked for, retries included.
         rollouts: the G rollouts once they are generated, failed ones included.
         rewards: float64 (G,), NaN for failed rollouts and for those that the scorer gave None.
         named: the parts of the reward, float64 (G,) each, NaN where a rollout has no such part.
@@ -36,7 +36,7 @@ class Group:
     ticket: int
     step: int
     size: int
-    asked: int = 0
+    requested: int = 0
     rollouts: list[Rollout] = field(default_factory=list)
     rewards: np.ndarray = field(default_factory=lambda: np.empty(0))
     named: dict[str, np.ndarray] = field(default_factory=dict)

@@ -59,7 +59,7 @@ class GroupTasks:
     def start(self, group: Group, prompt: Prompt, key: str) -> None:
         """Start a group's task; the group is appended to `ended` when the task has ended."""
         self._count_seconds()
-        self._count_asked(group, group.size)
+        self._count_requested(group, group.size)
         task = asyncio.get_running_loop().create_task(self._run(group, prompt, key))
         self.running[group] = task
         task.add_done_callback(lambda task: self._end(group, task))
@@ -113,10 +113,10 @@ class GroupTasks:
     async def _run(self, group: Group, prompt: Prompt, key: str) -> None:
         try:
             await self._extend(group, group.size, prompt, key)
-            while wanted := self.more(group):
-                self._count_asked(group, wanted)
+            while further := self.more(group):
+                self._count_requested(group, further)
                 try:
-                    await self._extend(group, wanted, prompt, key)
+                    await self._extend(group, further, prompt, key)
                 except GroupFailed:
                     break  # the rollouts that it has are a whole group without these
         except Exception as error:
@@ -148,7 +148,7 @@ class GroupTasks:
         for attempt in range(1 + self.retries):
             if attempt:
                 self.counts.retried += 1
-                self._count_asked(group, len(missing))
+                self._count_requested(group, len(missing))
             for i, rollout in zip(missing, await self._ask(prompt, len(missing)), strict=True):
                 rollouts[i] = rollout
             missing = [i for i in missing if rollouts[i].error is not None]
@@ -161,9 +161,9 @@ class GroupTasks:
             f"the engine's last error: {rollouts[missing[-1]].error}"
         )
 
-    def _count_asked(self, group: Group, n: int) -> None:
+    def _count_requested(self, group: Group, n: int) -> None:
         self.counts.rollouts += n
-        group.asked += n
+        group.requested += n
 
     async def _ask(self, prompt: Prompt, n: int) -> list[Rollout]:
         """n rollouts of a prompt: what the engine does not deliver is a failed rollout that says why.
@@ -244,25 +244,25 @@ class Settler:
             FillError: too many groups in a row failed.
         """
         error = group.error
-        kept = f"{len(self.fill.admitted)} admitted groups are kept for the next fill"
+        note = f"{len(self.fill.admitted)} admitted groups are kept for the next fill"
         if error is None:
             self._observe(group)
             return
         self.drop(group, "failed")
         if isinstance(error, EngineError | RewardError | ConfigError):
-            error.add_note(kept)
+            error.add_note(note)
             raise error
         if self.fill.failures >= self.max_failures:
             key = self.curriculum.table.key(group.prompt)
             raise FillError(
                 f"step {self.fill.step} cannot be filled: {self.fill.failures} groups in a row failed; the "
-                f"last, prompt {key!r}: {error}. {kept}"
+                f"last, prompt {key!r}: {error}. {note}"
             ) from error
 
     def drop(self, group: Group, why: str) -> None:
         """Give a group up and drop its ticket; `why` is "failed", "stale" or "cancelled"."""
         self.fill.lose(group.ticket, why)
-        self.counts.wasted_rollouts += group.asked
+        self.counts.wasted_rollouts += group.requested
         release(self.curriculum, [group.ticket])
 
     def take_auxiliary(self) -> tuple[AuxiliarySamples, ...]:
@@ -281,7 +281,7 @@ class Settler:
         group.verdict = verdict
         group.informativeness = float(verdict.informativeness[0])
         answered = sum(rollout.error is None for rollout in group.rollouts)
-        self.counts.wasted_rollouts += group.asked - answered
+        self.counts.wasted_rollouts += group.requested - answered
         if group.admitted:
             self.fill.admit(group.ticket, group)
         else:

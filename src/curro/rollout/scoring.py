@@ -94,7 +94,7 @@ class Scorer:
             for kind in (RewardError, EngineError):
                 if error.is_a(kind):
                     raise kind(error.message) from error
-            raise Raised(f"{error} ({error.place})" if error.place else str(error)) from error
+            raise Raised(f"{error} ({error.location})" if error.location else str(error)) from error
         except StartFailed as error:
             raise ConfigError(
                 f"the scorer's processes ended as they started ({error}): the scorer must import without "
@@ -187,18 +187,18 @@ def _read(scores: Any, good_G: np.ndarray, name: str, prompt: str) -> np.ndarray
     """Scores of the rollouts where `good_G` is True as (G,), NaN where there is none."""
     count = int(good_G.sum())
     try:
-        given = f"{len(scores)} scores"
+        received = f"{len(scores)} scores"
     except TypeError:
-        given = f"{scores!r:.80}"
-    if given != f"{count} scores" or isinstance(scores, str):
+        received = f"{scores!r:.80}"
+    if received != f"{count} scores" or isinstance(scores, str):
         raise RewardError(
-            f"the scorer gave {given} as reward{name} of prompt {prompt!r}: "
+            f"the scorer gave {received} as reward{name} of prompt {prompt!r}: "
             f"give a number or None for each of the {count} rollouts"
         )
     part_G = np.full(len(good_G), np.nan)
     for rollout, score in zip(np.flatnonzero(good_G), scores, strict=True):
-        told = f"the scorer gave rollout {rollout} of prompt {prompt!r} the reward{name} {score!r:.80}"
-        number = one_reward(score, told)
+        description = f"the scorer gave rollout {rollout} of prompt {prompt!r} the reward{name} {score!r:.80}"
+        number = one_reward(score, description)
         if number is not None:
             part_G[rollout] = number
     return part_G

@@ -50,11 +50,11 @@ def read_fields(question: str, body: Mapping[str, Any]) -> dict[str, Any]:
         ConfigError: a field is missing or unknown, or tickets are no whole numbers.
         RewardError: rewards, or their parts, are not numbers.
     """
-    known = FIELDS[question]
+    is_needed = FIELDS[question]
     for name in body:
-        if name not in known:
-            raise ConfigError(f"{question} has no field {name!r:.50}; it has: {', '.join(known)}")
-    for name, needed in known.items():
+        if name not in is_needed:
+            raise ConfigError(f"{question} has no field {name!r:.50}; it has: {', '.join(is_needed)}")
+    for name, needed in is_needed.items():
         if needed and name not in body:
             raise ConfigError(f"{question} needs the field {name!r}")
     fields = dict(body)
@@ -112,13 +112,13 @@ def _numbers(name: str, rows: Sequence[Any]) -> np.ndarray:
         raise RewardError(f"{name:.50} are a list for each ticket, with a number for each rollout")
     array = np.full((len(rows), max(map(len, rows), default=0)), np.nan)
     for row, values in zip(array, rows, strict=True):
-        for place, value in enumerate(values):
+        for column, value in enumerate(values):
             if value is not None:
                 if type(value) not in (int, float) or not -_LARGEST_NUMBER < value < _LARGEST_NUMBER:
                     raise RewardError(
                         f"{name:.50} are finite numbers, or null for not scored, not {value!r:.50}"
                     )
-                row[place] = value
+                row[column] = value
     return array
 
 
@@ -162,26 +162,26 @@ class ServedRun:
     def state_dict(self) -> dict[str, Any]:
         return {"step": self.step, "writer": self.writer.state_dict()}
 
-    def record(self, question: str, given: Mapping[str, Any], answer: Any) -> None:
+    def record(self, question: str, arguments: Mapping[str, Any], answer: Any) -> None:
         """A call was carried out: its arguments as the port takes them, and what the port returned."""
         if isinstance(answer, tuple):
             verdict, draw = answer
-            self.record("observe", given, verdict)
+            self.record("observe", arguments, verdict)
             if draw is not None:
-                self.record("select", given, draw)
+                self.record("select", arguments, draw)
         elif isinstance(answer, Draw):
             if answer.step + 1 > self.step:
                 self.end_step()
                 self.step = answer.step + 1
             self.writer.drawn(answer)
         elif isinstance(answer, Verdict) and len(answer.prompts):
-            rewards_PG = np.asarray(given["rewards"], np.float64)
-            if given.get("scored") is not None:
-                rewards_PG = mark_missing(rewards_PG, given["scored"])
+            rewards_PG = np.asarray(arguments["rewards"], np.float64)
+            if arguments.get("scored") is not None:
+                rewards_PG = mark_missing(rewards_PG, arguments["scored"])
             sizes_P = np.isfinite(rewards_PG).sum(axis=1)
-            self.writer.observed(self.step, given["tickets"], rewards_PG, answer, sizes_P)
+            self.writer.observed(self.step, arguments["tickets"], rewards_PG, answer, sizes_P)
         else:
-            self.writer.dropped(given["tickets"])
+            self.writer.dropped(arguments["tickets"])
 
     def resume(self) -> None:
         """The curriculum was loaded from a checkpoint: forget what came after it."""
@@ -222,8 +222,8 @@ class Credits:
 class Refused(Exception):
     """A request that never reaches the curriculum: an HTTP status and a sentence."""
 
-    def __init__(self, status: int, words: str) -> None:
-        super().__init__(words)
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
         self.status = status
 
 
@@ -262,8 +262,8 @@ class Service:
         except Refused as refusal:
             status, body = refusal.status, _written({"error": _words(refusal)}, form)
         except OSError as error:
-            words = f"the service cannot write or read its files: {error.strerror or error}"
-            status, body = 500, _written({"error": {"kind": "Refused", "words": words}}, form)
+            sentence = f"the service cannot write or read its files: {error.strerror or error}"
+            status, body = 500, _written({"error": {"kind": "Refused", "words": sentence}}, form)
         except CurroError as error:
             status, body = _STATUS.get(type(error), 400), _written(pack(error), form)
         kind = FRAME if form == FRAME else JSON
@@ -279,24 +279,24 @@ class Service:
             raise Refused(404, f"there is no {path!r:.50}; there are: /{', /'.join((*FIELDS, 'metrics'))}")
         if method != "POST":
             raise Refused(405, f"{path} takes POST")
-        asked = _read(body, form)
+        fields = _read(body, form)
         if question in CALLS:
-            return self._call(question, asked, form)
-        fields = read_fields(question, asked)
+            return self._call(question, fields, form)
+        fields = read_fields(question, fields)
         return 200, _written(getattr(self, f"_{question}")(**fields), form)
 
-    def _call(self, question: str, asked: dict[str, Any], form: str) -> tuple[int, bytes]:
+    def _call(self, question: str, fields: dict[str, Any], form: str) -> tuple[int, bytes]:
         """A call that changes the curriculum: carried out once, however often it is repeated."""
-        client, number = asked.pop("client", None), asked.pop("call", None)
+        client, number = fields.pop("client", None), fields.pop("call", None)
         if not isinstance(client, str) or not 0 < len(client) <= 100:
             raise ConfigError("`client` is the caller's own name, of 1 to 100 characters")
         if type(number) is not int or not 0 <= number < 2**53:
             raise ConfigError("`call` is the number of the client's call, which it counts up")
-        reply = self.durable.call(client, number, question, read_fields(question, asked))
+        reply = self.durable.call(client, number, question, read_fields(question, fields))
         status = 200
         if is_error(reply):
             kind = decode(reply)["error"]["kind"]
-            status = next((code for known, code in _STATUS.items() if known.__name__ == kind), 400)
+            status = next((code for error_type, code in _STATUS.items() if error_type.__name__ == kind), 400)
         return status, reply if form == FRAME else _written(_flat(decode(reply)), form)
 
     def _about(self) -> dict[str, Any]:
@@ -312,8 +312,8 @@ class Service:
     def _metrics(self) -> dict[str, Any]:
         return self.durable.curriculum.metrics()
 
-    def _more(self, **given: Any) -> dict[str, Any]:
-        return {"rollouts": self.durable.curriculum.more(**given)}
+    def _more(self, **fields: Any) -> dict[str, Any]:
+        return {"rollouts": self.durable.curriculum.more(**fields)}
 
     def _credit(self, advantages: np.ndarray, weights: np.ndarray) -> dict[str, Any]:
         if advantages.ndim != 2 or weights.shape != advantages.shape[:1]:
@@ -361,12 +361,12 @@ async def _whole_body(receive: Callable[[], Awaitable[Message]]) -> bytes:
 
 def _read(body: bytes, form: str) -> dict[str, Any]:
     try:
-        asked = decode(body) if form == FRAME else json.loads(body)
+        fields = decode(body) if form == FRAME else json.loads(body)
     except (ValueError, RecursionError) as error:  # CheckpointError is one
         raise Refused(400, f"the body is no {form}: {error}") from None
-    if not isinstance(asked, dict):
+    if not isinstance(fields, dict):
         raise Refused(400, "the body is not an object")
-    return asked
+    return fields
 
 
 def _written(reply: Mapping[str, Any], form: str) -> bytes:

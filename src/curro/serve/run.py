@@ -152,14 +152,14 @@ def _is_free(path: Path) -> bool:
 @contextmanager
 def _listening(port: int, path: Path | None) -> Iterator[socket.socket]:
     """A socket that listens; at the end it is closed, and the file of a socket in the file system removed."""
-    made = _listen(port, path)
-    own = os.stat(path) if path is not None else None
+    listener = _listen(port, path)
+    identity = os.stat(path) if path is not None else None
     try:
-        with made:
-            yield made
+        with listener:
+            yield listener
     finally:
         # another service may have taken the place
-        if path and own and os.path.lexists(path) and os.path.samestat(path.lstat(), own):
+        if path and identity and os.path.lexists(path) and os.path.samestat(path.lstat(), identity):
             path.unlink()
 
 
@@ -169,22 +169,22 @@ def _listen(port: int, path: Path | None) -> socket.socket:
         path.unlink()
     # asyncio sends small replies at once (TCP_NODELAY) where a socket says that it is of TCP
     family, protocol = (socket.AF_INET, socket.IPPROTO_TCP) if path is None else (socket.AF_UNIX, 0)
-    made = socket.socket(family, socket.SOCK_STREAM, protocol)
+    listener = socket.socket(family, socket.SOCK_STREAM, protocol)
     try:
         if path is None:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind(("127.0.0.1", port))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(("127.0.0.1", port))
         else:
             before = os.umask(0o177)
             try:
-                made.bind(str(path))
+                listener.bind(str(path))
             finally:
                 os.umask(before)
-        made.listen(128)
+        listener.listen(128)
     except OSError as error:
-        made.close()
+        listener.close()
         raise ConfigError(f"the service cannot listen at {path or port}: {error.strerror}") from error
-    return made
+    return listener
 
 
 @dataclass(frozen=True)
@@ -219,16 +219,16 @@ class ServeSettings:
             ConfigError: no such file, no TOML, a key that is unknown or missing.
         """
         table = read_toml(path)
-        known = [item.name for item in fields(cls)]
+        names = [item.name for item in fields(cls)]
         for name in table:
-            if name not in known:
-                raise ConfigError(f"{path} has {name!r}, which is none of {', '.join(known)}")
+            if name not in names:
+                raise ConfigError(f"{path} has {name!r}, which is none of {', '.join(names)}")
         if not isinstance(table.get("run_folder", ""), str):
             raise ConfigError(f"{path}: `run_folder` is a path, not {table['run_folder']!r}")
         for name, kind in (("folder", str), ("curriculum", dict)):
             if not isinstance(table.get(name), kind):
-                what = "the table [curriculum]" if kind is dict else "`folder`, the service's folder"
-                raise ConfigError(f"{path} lacks {what}")
+                missing = "the table [curriculum]" if kind is dict else "`folder`, the service's folder"
+                raise ConfigError(f"{path} lacks {missing}")
         if (table.get("data") is None) == (table.get("prompts") is None):
             raise ConfigError(f"{path} has to say either `data` or `prompts`, the number of prompts")
         return cls(**table)

@@ -101,7 +101,7 @@ def load_check(module: str) -> Callable[..., Any]:
 def _reply(
     function: Callable[..., Any], arguments: Any, cpu_seconds: float | None, memory_is_limited: bool
 ) -> str:
-    own = os.getpid()
+    worker = os.getpid()
     try:
         reply = json.dumps({"value": _timed(function, arguments, cpu_seconds)}, default=_plain)
     except MemoryError as error:
@@ -110,7 +110,7 @@ def _reply(
         reply = '{"lost": "processor time"}'
     except BaseException as error:
         reply = _raised(error)
-    if os.getpid() != own:
+    if os.getpid() != worker:
         os._exit(0)  # a child that the function forked answers nothing
     return reply
 
@@ -149,7 +149,7 @@ def _raised(error: BaseException) -> str:
         "raised": describe(error),
         "message": str(error),
         "classes": [f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__],
-        "place": place_of(error),
+        "location": location_of(error),
     }
     return json.dumps(reply)
 
@@ -159,7 +159,7 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def place_of(error: BaseException) -> str:
+def location_of(error: BaseException) -> str:
     """File, line and function where an error arose in the user's own code; "" where that is not known.
 
     It is the innermost line outside of installed packages, else the first one outside of curro.
@@ -171,10 +171,10 @@ def place_of(error: BaseException) -> str:
         for frame in traceback.extract_tb(error.__traceback__)
         if not frame.filename.startswith((curro, "<"))
     ]
-    own = [frame for frame in frames if not frame.filename.startswith(installed)]
+    user_frames = [frame for frame in frames if not frame.filename.startswith(installed)]
     if not frames:
         return ""
-    frame = own[-1] if own else frames[0]
+    frame = user_frames[-1] if user_frames else frames[0]
     return f"{frame.filename}:{frame.lineno}, in {frame.name}"
 
 

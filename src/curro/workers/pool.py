@@ -60,12 +60,12 @@ class CallFailed(Exception):
     Args:
         classes: the full names of the error's type and of its bases.
         message: the error's own text.
-        place: file, line and function in the user's own code; "" where unknown.
+        location: file, line and function in the user's own code; "" where unknown.
     """
 
-    def __init__(self, raised: str, classes: Sequence[str], message: str, place: str) -> None:
+    def __init__(self, raised: str, classes: Sequence[str], message: str, location: str) -> None:
         super().__init__(raised)
-        self.classes, self.message, self.place = classes, message, place
+        self.classes, self.message, self.location = classes, message, location
 
     def is_a(self, kind: type) -> bool:
         """Whether the error was of this type."""

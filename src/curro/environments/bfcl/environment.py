@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
+from curro.data.raw import Row
 from curro.errors import ConfigError
 from curro.reward.function_calls import Call, parse_calls
-from curro.reward.reward import Row, key
+from curro.reward.reward import key
 
 MISSING = (
     "BFCL's environment needs bfcl-eval, which asks for old versions of packages that are not needed "

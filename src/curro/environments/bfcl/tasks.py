@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from curro.data.raw import Row
 from curro.environments.bfcl.environment import MISSING, MODULES, Bfcl
 from curro.environments.environment import EPISODE_REWARD
 from curro.errors import ConfigError
-from curro.reward.reward import Row, Score
+from curro.reward.reward import Score
 
 CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
 
@@ -45,16 +46,16 @@ def rows(category: str, split: str, limit: int | None) -> list[dict[str, Any]]:
         raise ConfigError(f"BFCL has no multi-turn category {category!r}; there are: {', '.join(CATEGORIES)}")
     if split not in ("train", "test"):
         raise ConfigError(f"split {split!r} is not one of train, test")
-    answers = {one["id"]: one["ground_truth"] for one in _lines(f"possible_answer/{_file(category)}")}
-    wanted = [one for one in _lines(_file(category)) if _split(one["id"]) == split]
-    return [_row(entry, answers[entry["id"]]) for entry in wanted[:limit]]
+    answers = {entry["id"]: entry["ground_truth"] for entry in _lines(f"possible_answer/{_file(category)}")}
+    entries = [entry for entry in _lines(_file(category)) if _split(entry["id"]) == split]
+    return [_row(entry, answers[entry["id"]]) for entry in entries[:limit]]
 
 
 def _row(entry: Mapping[str, Any], answer: list[list[str]]) -> dict[str, Any]:
     functions = [function for name in entry["involved_classes"] for function in _lines(_doc_file(name))]
     later = {int(turn): names for turn, names in entry.get("missed_function", {}).items()}
     held_back = {name for names in later.values() for name in names}
-    told = [function for function in functions if function["name"] not in held_back]
+    offered = [function for function in functions if function["name"] not in held_back]
     requests = [
         MORE_FUNCTIONS.format(functions=_json([f for f in functions if f["name"] in later[turn]]))
         if turn in later
@@ -69,7 +70,7 @@ def _row(entry: Mapping[str, Any], answer: list[list[str]]) -> dict[str, Any]:
         "long_context": "long_context" in entry["id"],
     }
     prompt = [
-        {"role": "system", "content": SYSTEM.format(functions=_json(told))},
+        {"role": "system", "content": SYSTEM.format(functions=_json(offered))},
         {"role": "user", "content": requests[0]},
     ]
     return {"prompt": prompt, "answer": _json(answer), "key": entry["id"], "task": _json(task)}
@@ -89,10 +90,10 @@ def _doc_file(name: str) -> str:
 
 
 def _lines(name: str) -> Iterator[Any]:
-    found = importlib.util.find_spec("bfcl_eval")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("bfcl_eval")
+    if spec is None or spec.origin is None:
         raise ConfigError(MISSING)
-    with (Path(found.origin).parent / "data" / name).open(encoding="utf-8") as file:
+    with (Path(spec.origin).parent / "data" / name).open(encoding="utf-8") as file:
         for line in file:
             yield json.loads(line)
 

@@ -58,7 +58,7 @@ class EpisodeRollouts:
             "prompt_ids": prompt_ids,
             "completion_ids": [trajectory.ids for trajectory in played],
             "logprobs": logprobs if any(logprobs) else None,
-            "env_mask": [trajectory.own for trajectory in played],
+            "env_mask": [trajectory.action_mask for trajectory in played],
             EPISODE_REWARD: [trajectory.reward for trajectory in played],
         }
 

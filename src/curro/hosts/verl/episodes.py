@@ -20,11 +20,11 @@ from uuid import uuid4
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
 from curro.data import PromptSet
+from curro.data.raw import Row
 from curro.environments import resolve_environment
 from curro.environments.environment import ObservationTokens, episode_seed
 from curro.environments.play import Playing
 from curro.errors import ConfigError
-from curro.reward.reward import Row
 
 
 class EpisodeLoop(AgentLoopBase):
@@ -88,7 +88,7 @@ class EpisodeLoop(AgentLoopBase):
         return AgentLoopOutput(
             prompt_ids=prompt,
             response_ids=trajectory.ids,
-            response_mask=trajectory.own,
+            response_mask=trajectory.action_mask,
             response_logprobs=trajectory.logprobs or None,
             reward_score=math.nan if trajectory.reward is None else float(trajectory.reward),
             num_turns=2 * playing.actions,

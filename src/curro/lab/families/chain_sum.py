@@ -28,7 +28,7 @@ class ChainSum(GymFamily):
         "hard": {"min_terms": 2, "max_terms": 16, "min_digits": 1, "max_digits": 1},
         "short": {"min_terms": 2, "max_terms": 3, "min_digits": 1, "max_digits": 1},
     }
-    kept = ("expression",)
+    metadata_names = ("expression",)
     digits = 2
     recipe = Recipe(
         learning_rate=3e-4,
@@ -52,8 +52,8 @@ class ChainSum(GymFamily):
                 return row
 
     def start(self, metadata: dict[str, Any]) -> tuple[int, list[Any]]:
-        first, *rest = metadata["expression"].split()
-        return int(first), [sign + digit for sign, digit in zip(rest[::2], rest[1::2], strict=True)]
+        start, *terms = metadata["expression"].split()
+        return int(start), [sign + digit for sign, digit in zip(terms[::2], terms[1::2], strict=True)]
 
     def step(self, total: int, step: Any) -> tuple[int, Hashable]:
         return int(step), step
@@ -70,14 +70,14 @@ class ChainSum(GymFamily):
 
 @cache
 def _easy() -> list[dict[str, Any]]:
-    right = {str(skill): 1 - rate for skill, (rate, _) in _mistakes().items()}
+    success_rates = {str(skill): 1 - rate for skill, (rate, _) in _mistakes().items()}
     sums, longest = [], [(str(first), first, 1.0) for first in range(10)]
     for _ in range(3):
         longest = [
-            (f"{sum_} {term[0]} {term[1]}", total + int(term), share * right[term])
+            (f"{sum_} {term[0]} {term[1]}", total + int(term), share * success_rates[term])
             for sum_, total, share in longest
-            for term in right
-            if share * right[term] >= EASY and total + int(term) >= 0
+            for term in success_rates
+            if share * success_rates[term] >= EASY and total + int(term) >= 0
         ]
         sums += [{"expression": sum_} for sum_, _, _ in longest]
     return sums

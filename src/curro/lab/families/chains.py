@@ -59,10 +59,10 @@ def _easy() -> list[str]:
     chains, longest = [], [("", 1.0)]
     while longest:
         longest = [
-            (chain + letter, right * (1 - ERROR_RATES[letter]))
-            for chain, right in longest
+            (chain + letter, share * (1 - ERROR_RATES[letter]))
+            for chain, share in longest
             for letter in LETTERS
-            if right * (1 - ERROR_RATES[letter]) >= EASY
+            if share * (1 - ERROR_RATES[letter]) >= EASY
         ]
         chains += [chain for chain, _ in longest]
     return chains
@@ -115,5 +115,5 @@ class ChainsShare(Chains):
 
     def score(self, completion: str, row: Problem) -> float:
         response, answer = completion.strip(), row["answer"]
-        right = sum(a == b for a, b in zip(response, answer, strict=False))
-        return right / max(len(response), len(answer))
+        matches = sum(a == b for a, b in zip(response, answer, strict=False))
+        return matches / max(len(response), len(answer))

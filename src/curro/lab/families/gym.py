@@ -20,13 +20,13 @@ class GymFamily(Family):
     Attributes:
         data_set: its name in reasoning-gym.
         settings: of the data set, by the kind of problem.
-        kept: the entries of its metadata that the worked answer needs.
+        metadata_names: the entries of its metadata that the worked answer needs.
         digits: how many a total is written with; totals of one length make the next step easy to find.
     """
 
     data_set: ClassVar[str]
     settings: ClassVar[dict[Kind, dict[str, Any]]]
-    kept: ClassVar[tuple[str, ...]]
+    metadata_names: ClassVar[tuple[str, ...]]
     digits: ClassVar[int]
 
     @abstractmethod
@@ -53,36 +53,36 @@ class GymFamily(Family):
         # The data set seeds its problem i with seed + i, so its size is no bound.
         settings = self.settings["short" if kind == "easy" else kind]
         entry = _create(self.data_set, **settings)[rng.randrange(2**48)]
-        kept = {name: entry["metadata"][name] for name in ("source_dataset", *self.kept)}
-        row = {"prompt": entry["question"], "answer": entry["answer"], "metadata": kept}
+        metadata = {name: entry["metadata"][name] for name in ("source_dataset", *self.metadata_names)}
+        row = {"prompt": entry["question"], "answer": entry["answer"], "metadata": metadata}
         return self._with(row, rng.choice(self.easy())) if kind == "easy" else row
 
-    def _with(self, row: Problem, other: dict[str, Any]) -> Problem:
+    def _with(self, row: Problem, metadata: dict[str, Any]) -> Problem:
         """The problem with other steps: reasoning-gym has no setting that keeps to some skills."""
-        total, steps = self.start(other)
+        total, steps = self.start(metadata)
         for step in steps:
             total += self.step(total, step)[0]
-        prompt = row["prompt"].replace(self.phrase(row["metadata"]), self.phrase(other))
-        return {"prompt": prompt, "answer": str(total), "metadata": row["metadata"] | other}
+        prompt = row["prompt"].replace(self.phrase(row["metadata"]), self.phrase(metadata))
+        return {"prompt": prompt, "answer": str(total), "metadata": row["metadata"] | metadata}
 
     def worked(self, row: Problem, rng: random.Random | None = None) -> str:
         total, steps = self.start(row["metadata"])
-        written = []
+        totals = []
         for step in steps:
             amount, skill = self.step(total, step)
             total += amount
             rate, slip = self.mistakes()[skill]
             if rng is not None and rng.random() < rate:
                 total += slip
-            written.append(f" {total:0{self.digits}}")
-        return "".join(written)
+            totals.append(f" {total:0{self.digits}}")
+        return "".join(totals)
 
     def score(self, completion: str, row: Problem) -> float:
         tokens = completion.split()
         if not tokens:
             return 0.0
-        last = tokens[-1].lstrip("0") or "0"
-        return float(_create(self.data_set).score_answer(last, {"answer": row["answer"]}) == 1.0)
+        total = tokens[-1].lstrip("0") or "0"
+        return float(_create(self.data_set).score_answer(total, {"answer": row["answer"]}) == 1.0)
 
 
 def unreliable(skills: Sequence[Hashable], seed: int) -> dict[Hashable, tuple[float, int]]:

@@ -26,7 +26,7 @@ class LegCounting(GymFamily):
         "hard": {"min_animals": 1, "max_animals": 12, "min_instances": 1, "max_instances": MOST},
         "short": {"min_animals": 1, "max_animals": 2, "min_instances": 1, "max_instances": MOST},
     }
-    kept = ("animals",)
+    metadata_names = ("animals",)
     digits = 3
     recipe = Recipe(
         learning_rate=3e-4,
@@ -65,12 +65,12 @@ def _legs() -> dict[str, int]:
 
 @cache
 def _easy() -> list[dict[str, Any]]:
-    right = {animal: 1 - rate for animal, (rate, _) in _mistakes().items()}
+    success_rates = {animal: 1 - rate for animal, (rate, _) in _mistakes().items()}
     return [
         {"animals": dict(zip(animals, numbers, strict=True))}
         for kinds in (1, 2)
-        for animals in permutations(right, kinds)
-        if math.prod(right[animal] for animal in animals) >= EASY
+        for animals in permutations(success_rates, kinds)
+        if math.prod(success_rates[animal] for animal in animals) >= EASY
         for numbers in product(range(1, MOST + 1), repeat=kinds)
     ]
 

@@ -17,11 +17,11 @@ UNKNOWN = "dkr"
 
 _rng = random.Random(17)
 MAPS = {letter: [_rng.randrange(10) for _ in range(10)] for letter in LETTERS}
-_known = _rng.sample([letter for letter in LETTERS if letter not in UNKNOWN], 17)
+_learnable = _rng.sample([letter for letter in LETTERS if letter not in UNKNOWN], 17)
 ERROR_RATES = {
     **dict.fromkeys(UNKNOWN, 1.0),
-    **{letter: _rng.uniform(0.0, 0.1) for letter in _known[:8]},
-    **{letter: _rng.uniform(0.3, 0.8) for letter in _known[8:]},
+    **{letter: _rng.uniform(0.0, 0.1) for letter in _learnable[:8]},
+    **{letter: _rng.uniform(0.3, 0.8) for letter in _learnable[8:]},
 }
 SHORTEST, LONGEST = 2, 6
 EASY = 0.55
@@ -93,9 +93,9 @@ class Locks(EpisodeFamily):
         panels = []
         for letter, after in pairwise(path):
             dial = MAPS[letter][dial]
-            shown = [rng.choice(LETTERS) for _ in range(10)]
-            shown[dial] = after
-            panels.append("".join(shown))
+            panel = [rng.choice(LETTERS) for _ in range(10)]
+            panel[dial] = after
+            panels.append("".join(panel))
         return {
             "prompt": prompt,
             "answer": str(MAPS[path[-1]][dial]),
@@ -108,16 +108,16 @@ class Locks(EpisodeFamily):
 
     def dialogue(self, row: Problem, rng: random.Random | None = None) -> list[str]:
         lock = self.start(row, 0)
-        said = []
+        turns = []
         letter: str | None = lock.letter
         while letter is not None:
             to = MAPS[letter][lock.dial]
             if rng is not None and rng.random() < ERROR_RATES[letter]:
                 to = (to + 1) % 10
-            said.append(f" turn {to}")
-            letter = lock.step(said[-1])
-            said += letter or ""
-        return said
+            turns.append(f" turn {to}")
+            letter = lock.step(turns[-1])
+            turns += letter or ""
+        return turns
 
 
 @cache
@@ -127,10 +127,10 @@ def _easy() -> list[list[str]]:
     paths = [("", 1.0)]
     for _ in range(5):
         paths = [
-            (path + letter, right * (1 - ERROR_RATES[letter]))
-            for path, right in paths
+            (path + letter, share * (1 - ERROR_RATES[letter]))
+            for path, share in paths
             for letter in LETTERS
-            if right * (1 - ERROR_RATES[letter]) >= EASY
+            if share * (1 - ERROR_RATES[letter]) >= EASY
         ]
         paths_by_length.append([path for path, _ in paths])
     return paths_by_length[SHORTEST - 1 :]

@@ -79,9 +79,11 @@ class SpellBackward(Family):
 @cache
 def _easy() -> Any:
     data_set = copy.copy(_data_set(*LENGTHS["hard"]))
-    right = {letter: 1 - rate for letter, rate in ERROR_RATES.items()}
+    success_rates = {letter: 1 - rate for letter, rate in ERROR_RATES.items()}
     data_set.words = [
-        word for word in data_set.words if math.prod(right.get(letter, 1.0) for letter in word) >= EASY
+        word
+        for word in data_set.words
+        if math.prod(success_rates.get(letter, 1.0) for letter in word) >= EASY
     ]
     return data_set
 

@@ -23,10 +23,10 @@ def readable(packages: bool) -> list[str]:
 
 def package_folders() -> list[str]:
     """Where other packages lie within what is readable: they may hold data sets and their answers."""
-    found = [sysconfig.get_path("purelib", vars={"base": sys.base_prefix, "platbase": sys.base_prefix})]
+    folders = [sysconfig.get_path("purelib", vars={"base": sys.base_prefix, "platbase": sys.base_prefix})]
     for base in ("/usr", "/usr/local", sys.base_prefix):
-        found += [str(folder) for kind in ("site", "dist") for folder in _glob(base, f"{kind}-packages")]
-    return [*dict.fromkeys(folder for folder in found if Path(folder).is_dir())]
+        folders += [str(folder) for kind in ("site", "dist") for folder in _glob(base, f"{kind}-packages")]
+    return [*dict.fromkeys(folder for folder in folders if Path(folder).is_dir())]
 
 
 def _glob(base: str, name: str) -> list[Path]:
@@ -58,7 +58,7 @@ def why_not() -> str:
 def arguments(limits: Limits, packages: bool) -> list[str]:
     """What stands before the command that is to be confined; the environment is that of the caller."""
     size = ["--size", str(limits.files_mib * MIB)]
-    read = [folder for folder in readable(packages) if os.path.exists(folder)]
+    readable_folders = [folder for folder in readable(packages) if os.path.exists(folder)]
     links = [name for name in ("/bin", "/lib", "/lib64", "/sbin") if os.path.islink(name)]
     folders = [name for name in ("/lib", "/lib64") if os.path.isdir(name) and name not in links]
     command = [shutil.which("bwrap") or "bwrap", "--die-with-parent", "--new-session"]
@@ -66,9 +66,11 @@ def arguments(limits: Limits, packages: bool) -> list[str]:
     command += ["--proc", "/proc", "--dev", "/dev", *size, "--tmpfs", "/dev/shm", *size, "--tmpfs", "/tmp"]
     command += ["--chmod", "1777", "/tmp", "--chmod", "1777", "/dev/shm"]
     # after /tmp, for Python may be installed below it
-    for parent in sorted({parent for folder in read for parent in Path(folder).parents} - {Path("/tmp")}):
+    for parent in sorted(
+        {parent for folder in readable_folders for parent in Path(folder).parents} - {Path("/tmp")}
+    ):
         command += ["--perms", "0755", "--dir", str(parent)]  # which another user than root may enter
-    for folder in [*folders, *read]:
+    for folder in [*folders, *readable_folders]:
         command += ["--ro-bind", folder, folder]
     for link in links:
         command += ["--symlink", os.readlink(link), link]

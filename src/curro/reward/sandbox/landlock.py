@@ -35,9 +35,9 @@ def why_not() -> str:
     """What the machine lacks; "" where there may be a trial."""
     if sys.platform != "linux" or filter_program() is None:
         return "its system calls are not known here"
-    known = version()
-    if known < _LEAST:
-        return f"the kernel has version {known} of Landlock, not {_LEAST} (Linux 6.2)"
+    kernel_version = version()
+    if kernel_version < _LEAST:
+        return f"the kernel has version {kernel_version} of Landlock, not {_LEAST} (Linux 6.2)"
     return ""
 
 
@@ -46,25 +46,25 @@ def rules_inside(packages: bool) -> dict[str, Any]:
     """What the program's process applies to itself, by inside/confine.py."""
     rules: list[tuple[str, int]] = []
     hidden = set() if packages else {os.path.realpath(folder) for folder in package_folders()}
-    places = [*readable(packages), "/lib", "/lib64"]
-    for place in dict.fromkeys(map(os.path.realpath, filter(os.path.exists, places))):
-        if os.path.isdir(place):
-            rules.append((place, _NAMES))
-        rules += [(path, _FILES) for path in _without(place, hidden)]
+    roots = [*readable(packages), "/lib", "/lib64"]
+    for root in dict.fromkeys(map(os.path.realpath, filter(os.path.exists, roots))):
+        if os.path.isdir(root):
+            rules.append((root, _NAMES))
+        rules += [(path, _FILES) for path in _without(root, hidden)]
     rules += [("/dev/null", _FILES | _WRITE), ("/dev/zero", _FILES), ("/dev/urandom", _FILES)]
     # where other users cannot enter the interpreter's folder, root's program keeps the right to read
     enter = all(os.stat(folder).st_mode & 1 for folder in Path(os.path.realpath(sys.executable)).parents)
     return {"rules": rules, "version": version(), "keep": not enter}
 
 
-def _without(place: str, hidden: set[str]) -> Iterator[str]:
+def _without(path: str, hidden: set[str]) -> Iterator[str]:
     """The place, or where something in it is hidden, all else in it."""
-    if place in hidden:
+    if path in hidden:
         return
-    if not any(one.startswith(place + "/") for one in hidden):
-        yield place
+    if not any(folder.startswith(path + "/") for folder in hidden):
+        yield path
         return
-    with os.scandir(place) as entries:
+    with os.scandir(path) as entries:
         for entry in entries:
             if not entry.is_symlink():  # what it leads to has a rule of its own, if it may be read
                 yield from _without(entry.path, hidden)

@@ -29,10 +29,10 @@ class Limits:
     output_kib: int = 1024
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            value = getattr(self, one.name)
+        for limit in fields(self):
+            value = getattr(self, limit.name)
             if not 0 < value < math.inf:
-                raise ConfigError(f"{one.name} is a number above 0, not {value}")
+                raise ConfigError(f"{limit.name} is a number above 0, not {value}")
 
     def rlimits(self, *, count_by_user: bool) -> dict[str, int]:
         """By the names of the module `resource`.

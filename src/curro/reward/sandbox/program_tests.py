@@ -46,25 +46,30 @@ def run_asserts(
             `_function(NAME)` is the program's function of that name in tests too.
         slot: programs that run at the same time have different ones; two are used, from twice this one on.
     """
-    ask, asked = os.pipe()
-    answer, answered = os.pipe()
-    theirs: dict[str, Any] = {"SIDE": "program", "SOURCE": program, "REQUESTS": ask, "REPLIES": answered}
-    ours: dict[str, Any] = {
+    request_reader, request_writer = os.pipe()
+    reply_reader, reply_writer = os.pipe()
+    program_names: dict[str, Any] = {
+        "SIDE": "program",
+        "SOURCE": program,
+        "REQUESTS": request_reader,
+        "REPLIES": reply_writer,
+    }
+    test_names: dict[str, Any] = {
         "SIDE": "tests",
         "SETUP": setup,
         "TESTS": list(tests),
         "MODULES": _MODULES,
         "FUNCTION": function,
     }
-    ours |= {"REQUESTS": asked, "REPLIES": answer}
+    test_names |= {"REQUESTS": request_writer, "REPLIES": reply_reader}
     shared: dict[str, Any] = {"confinement": confinement, "limits": limits, "packages": packages}
     processes: list[Started] = []
     with memory_file() as nothing, memory_file() as verdicts:
         deadline = time.monotonic() + limits.seconds
         try:
             for slots, names, files in (
-                (2 * slot, theirs, (ask, answered)),
-                (2 * slot + 1, ours | {"VERDICTS": verdicts}, (asked, answer, verdicts)),
+                (2 * slot, program_names, (request_reader, reply_writer)),
+                (2 * slot + 1, test_names | {"VERDICTS": verdicts}, (request_writer, reply_reader, verdicts)),
             ):
                 started = start(
                     _CALLS,
@@ -78,13 +83,13 @@ def run_asserts(
                 )
                 processes.append(started)
         finally:
-            for number in (ask, asked, answer, answered):
+            for number in (request_reader, request_writer, reply_reader, reply_writer):
                 os.close(number)
             if processes:
                 finish(processes, deadline if len(processes) == 2 else 0.0)
         os.lseek(verdicts, 0, os.SEEK_SET)
-        written = os.read(verdicts, 2 * len(tests)).split()
-    return [i < len(written) and written[i] == b"1" for i in range(len(tests))]
+        digits = os.read(verdicts, 2 * len(tests)).split()
+    return [i < len(digits) and digits[i] == b"1" for i in range(len(tests))]
 
 
 def run_unittests(

@@ -102,11 +102,13 @@ def run(
         slot: programs that run at the same time have different ones.
         packages: whether the packages of this environment can be imported; they may hold data sets.
     """
-    with memory_file(stdin) as given, memory_file() as written:
-        one = start(code, confinement, limits, stdin=given, stdout=written, slot=slot, packages=packages)
-        status = finish([one], time.monotonic() + limits.seconds)
-        os.lseek(written, 0, os.SEEK_SET)
-        return ProgramRun(status, os.read(written, limits.output_kib * 1024))
+    with memory_file(stdin) as stdin_file, memory_file() as stdout_file:
+        program = start(
+            code, confinement, limits, stdin=stdin_file, stdout=stdout_file, slot=slot, packages=packages
+        )
+        status = finish([program], time.monotonic() + limits.seconds)
+        os.lseek(stdout_file, 0, os.SEEK_SET)
+        return ProgramRun(status, os.read(stdout_file, limits.output_kib * 1024))
 
 
 def start(
@@ -136,16 +138,16 @@ def start(
         "code": code,
     }
     ended, held = os.pipe()
-    with memory_file(marshal.dumps(job)) as told, memory_file(confinement.filter() or b"") as allowed:
-        interpreter = [os.path.realpath(sys.executable), "-I", "-S", "-c", _INSIDE, str(told)]
-        command = [*confinement.command(limits, packages, allowed), *interpreter]
+    with memory_file(marshal.dumps(job)) as job_file, memory_file(confinement.filter() or b"") as filter_file:
+        interpreter = [os.path.realpath(sys.executable), "-I", "-S", "-c", _INSIDE, str(job_file)]
+        command = [*confinement.command(limits, packages, filter_file), *interpreter]
         try:
             process = subprocess.Popen(
                 command,
                 stdin=stdin,
                 stdout=stdout,
                 stderr=subprocess.DEVNULL,
-                pass_fds=(told, allowed, held, *files),
+                pass_fds=(job_file, filter_file, held, *files),
                 start_new_session=True,
                 env=ENVIRONMENT,
                 cwd="/",
@@ -172,17 +174,17 @@ def finish(started: Sequence[Started], deadline: float) -> int | None:
         try:
             while not in_time and (now := time.monotonic()) < deadline:
                 in_time = _is_readable(number, min(deadline, now + MEMORY_SECONDS))
-                if not in_time and any(_holds_too_much(one) for one in started):
+                if not in_time and any(_holds_too_much(program) for program in started):
                     break
         finally:
             os.close(number)
     finally:
-        for one in started:  # none is reaped before, so that its number is still its own
-            one.end()
+        for program in started:  # none is reaped before, so that its number is still its own
+            program.end()
         over = time.monotonic() + END_SECONDS
-        for one in started:  # the next program of this user must not find its places taken
-            _is_readable(one.ended, over)
-            os.close(one.ended)
+        for program in started:  # the next program of this user must not find its places taken
+            _is_readable(program.ended, over)
+            os.close(program.ended)
     return started[-1].process.returncode if in_time else None
 
 
@@ -200,8 +202,8 @@ def _entries(processes: Sequence[int]) -> int:
     count = 0
     for folder in ("tmp", "dev/shm"):
         with contextlib.suppress(OSError):
-            there = os.statvfs(f"/proc/{processes[-1]}/root/{folder}")
-            count += there.f_files - there.f_ffree
+            usage = os.statvfs(f"/proc/{processes[-1]}/root/{folder}")
+            count += usage.f_files - usage.f_ffree
     return count
 
 

@@ -214,7 +214,7 @@ class LocalEngine:
         if batch < 1 or seed < 0:
             raise ConfigError(f"batch is a number from 1 and seed from 0, not {batch} and {seed}")
         self.model, self.tokenizer, self.batch, self.seed = model, tokenizer, batch, seed
-        self._asked: Counter[int] = Counter()
+        self._requests_of: Counter[int] = Counter()
         self._counts = dict.fromkeys(("batches", "rollouts", "tokens", "cancelled"), 0)
         self._rows: deque[tuple[_Request, int]] = deque()
         self._ready = threading.Condition()
@@ -222,7 +222,7 @@ class LocalEngine:
         self._thread: threading.Thread | None = None
         self._inside: set[_Request] = set()
         """Of the latest batch."""
-        self._left: Future[None] = Future()
+        self._batch_left: Future[None] = Future()
         """Done when the thread has left that batch."""
         positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         self._positions = positions if positions is not None and positions > 0 else math.inf
@@ -254,9 +254,9 @@ class LocalEngine:
             with self._ready:
                 self._rows = deque(row for row in self._rows if row[0] is not request)
                 self._counts["cancelled"] += 1
-                left = self._left if request in self._inside else None
-            if left is not None:
-                await _outlast(asyncio.wrap_future(left))
+                batch_left = self._batch_left if request in self._inside else None
+            if batch_left is not None:
+                await _outlast(asyncio.wrap_future(batch_left))
             raise
 
     async def close(self) -> None:
@@ -274,8 +274,8 @@ class LocalEngine:
     def _uniforms(self, prompt: Prompt, n: int) -> np.ndarray:
         text = json.dumps(prompt if isinstance(prompt, str) else list(prompt), sort_keys=True, default=str)
         name = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
-        self._asked[name] += 1
-        return np.random.default_rng([self.seed, name, self._asked[name]]).random(
+        self._requests_of[name] += 1
+        return np.random.default_rng([self.seed, name, self._requests_of[name]]).random(
             (n, self.settings.max_new_tokens)
         )
 
@@ -291,14 +291,14 @@ class LocalEngine:
                 self._ready.wait_for(lambda: (self._rows and self._due) or self._closed)
                 rows = [self._rows.popleft() for _ in range(min(self.batch, len(self._rows)))]
                 self._due = bool(self._rows)
-                self._inside, self._left = {request for request, _ in rows}, Future()
+                self._inside, self._batch_left = {request for request, _ in rows}, Future()
             try:
                 self._generate(self._tokenized(rows))
             except Exception as error:
-                what = f"{type(error).__name__}: {error}"
-                self._fail(rows, EngineError(f"generating {len(rows)} rollouts at once failed: {what}"))
+                reason = f"{type(error).__name__}: {error}"
+                self._fail(rows, EngineError(f"generating {len(rows)} rollouts at once failed: {reason}"))
             finally:
-                self._left.set_result(None)
+                self._batch_left.set_result(None)
         self._fail([*rows, *self._rows], EngineError("the local engine was closed while it generated"))
 
     def _tokenized(self, rows: list[tuple[_Request, int]]) -> list[tuple[_Request, int, list[int]]]:
@@ -317,8 +317,8 @@ class LocalEngine:
         try:
             ids = prompt_ids(self.tokenizer, prompt)
         except Exception as error:
-            what = f"{type(error).__name__}: {error}"
-            raise PromptError(f"the tokenizer cannot read the prompt {prompt!r:.80}: {what}") from error
+            reason = f"{type(error).__name__}: {error}"
+            raise PromptError(f"the tokenizer cannot read the prompt {prompt!r:.80}: {reason}") from error
         if not ids:
             raise PromptError(f"the tokenizer gives no token for the prompt {prompt!r:.80}")
         most = self.settings.max_new_tokens

@@ -41,9 +41,9 @@ def load_model(name: str, *, dtype: str = "float32") -> tuple[Any, Any]:
         tokenizer = AutoTokenizer.from_pretrained(folder, **options)
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **options)
     except (OSError, ValueError, KeyError, NotImplementedError, struct.error) as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ConfigError(
-            f"no model at {name!r}: a folder, a GGUF file, a hub id or lab:NAME is needed ({first})"
+            f"no model at {name!r}: a folder, a GGUF file, a hub id or lab:NAME is needed ({first_line})"
         ) from error
     if "gguf_file" in options:
         model = _plain(model)

@@ -273,13 +273,13 @@ class Server:
             await self._client.close()
 
     async def ask(
-        self, body: dict[str, Any], wanted: int, n: int
+        self, body: dict[str, Any], needed: int, n: int
     ) -> tuple[list[StreamedChoice], Failure | None]:
-        """At most n finished choices; if they are fewer than `wanted`, the failure says why.
+        """At most n finished choices; if they are fewer than `needed`, the failure says why.
 
         Args:
             body: the fields of the request; unless `stream` is among them, a stream is asked for.
-            wanted: the request is repeated until there are so many.
+            needed: the request is repeated until so many choices are finished.
             n: how many the server is asked for.
 
         Raises:
@@ -295,7 +295,7 @@ class Server:
             choices: dict[int, StreamedChoice] = {}
             failure = await self._request({"stream": True} | body | {"n": n - len(finished)}, choices)
             finished += [choices[i] for i in sorted(choices) if choices[i].finish is not None]
-            if len(finished) >= wanted:
+            if len(finished) >= needed:
                 return finished[:n], None
             failure = failure or Failure("the server's answer stopped before its end")
             if failure.refused:

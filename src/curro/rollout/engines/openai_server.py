@@ -185,14 +185,14 @@ class OpenAIEngine:
                 model), or the engine is closed.
             PromptError: the server refuses this prompt.
         """
-        given = await self.capabilities(chat=not isinstance(prompt, str))
-        body = self._body(prompt, given.fields)
-        sizes = [n] if given.several else [1] * n
+        capabilities = await self.capabilities(chat=not isinstance(prompt, str))
+        body = self._body(prompt, capabilities.fields)
+        sizes = [n] if capabilities.several else [1] * n
         answers = await _together([self.server.ask(body, size, size) for size in sizes if size])
         rollouts: list[Rollout] = []
         for size, (choices, failure) in zip(sizes, answers, strict=True):
-            lost = Rollout("", error=failure.reason if failure else "")
-            rollouts += [self._rollout(choice) for choice in choices] + [lost] * (size - len(choices))
+            failed = Rollout("", error=failure.reason if failure else "")
+            rollouts += [self._rollout(choice) for choice in choices] + [failed] * (size - len(choices))
         self._counts["rollouts"] += len(rollouts)
         self._counts["failed"] += sum(rollout.error is not None for rollout in rollouts)
         refused = [failure.reason for _, failure in answers if failure and failure.refused]
@@ -222,8 +222,8 @@ class OpenAIEngine:
         return {f"engine/{name}": float(count) for name, count in counts.items()}
 
     def _body(self, prompt: Prompt, fields: Mapping[str, Any]) -> dict[str, Any]:
-        what = {"prompt": prompt} if isinstance(prompt, str) else {"messages": list(prompt)}
-        return {**what, **self.sampling, "model": self.model, **fields, **self.extra}
+        prompt_field = {"prompt": prompt} if isinstance(prompt, str) else {"messages": list(prompt)}
+        return {**prompt_field, **self.sampling, "model": self.model, **fields, **self.extra}
 
     async def _probe(self, chat: bool) -> Capabilities:
         if self.model is None:
@@ -235,7 +235,7 @@ class OpenAIEngine:
         while remaining:
             fields = remaining[0] | without_stream
             choices, failure = await self.server.ask(
-                self._body(prompt, fields) | {"max_tokens": 1}, wanted=1, n=1 if is_greedy else 2
+                self._body(prompt, fields) | {"max_tokens": 1}, needed=1, n=1 if is_greedy else 2
             )
             if choices and _PROBE in choices[0].text:
                 raise EngineError(

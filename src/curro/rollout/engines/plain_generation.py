@@ -24,8 +24,8 @@ def prompt_ids(tokenizer: Any, prompt: Prompt) -> list[int]:
 
 def end_ids(model: Any, tokenizer: Any) -> list[int]:
     """The tokens that end a sequence: those of the model's generation config, and the tokenizer's own."""
-    found = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
-    ends = {found} if isinstance(found, int) else set(found or ())
+    configured = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    ends = {configured} if isinstance(configured, int) else set(configured or ())
     return sorted(ends | {tokenizer.eos_token_id} - {None})
 
 
@@ -100,12 +100,14 @@ def shared_prefill(model: Any) -> Iterator[None]:
         if len(different) == len(keys):
             return prefill(input_ids, generation_config, model_kwargs, **options)
         rows = torch.arange(len(keys), device=keys.device)
-        first = torch.full_like(rows[: len(different)], len(keys)).scatter_reduce(0, copy_of, rows, "amin")
+        first_rows = torch.full_like(rows[: len(different)], len(keys)).scatter_reduce(
+            0, copy_of, rows, "amin"
+        )
         short = {
-            name: value[first] if isinstance(value, torch.Tensor) and name in _ROWS else value
+            name: value[first_rows] if isinstance(value, torch.Tensor) and name in _ROWS else value
             for name, value in model_kwargs.items()
         }
-        outputs = prefill(input_ids[first], generation_config, short, **options)
+        outputs = prefill(input_ids[first_rows], generation_config, short, **options)
         outputs.past_key_values.batch_select_indices(copy_of)
         outputs.logits = outputs.logits[copy_of]
         return outputs
@@ -124,14 +126,16 @@ _ROWS = ("attention_mask", "position_ids")
 def _is_shareable(config: GenerationConfig, model_kwargs: Mapping[str, Any]) -> bool:
     """Whether a prefill with these arguments can be copied from row to row."""
     cache, mask = model_kwargs.get("past_key_values"), model_kwargs.get("attention_mask")
-    others = {name for name, value in model_kwargs.items() if isinstance(value, torch.Tensor)} - {*_ROWS}
+    other_tensors = {name for name, value in model_kwargs.items() if isinstance(value, torch.Tensor)} - {
+        *_ROWS
+    }
     return (
         type(cache) is DynamicCache
         and all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in cache.layers)
         and cache.get_seq_length() == 0
         and isinstance(mask, torch.Tensor)
         and mask.ndim == 2
-        and not others - {"cache_position"}
+        and not other_tensors - {"cache_position"}
         and config.prefill_chunk_size is None
         and not (config.output_attentions or config.output_hidden_states)
     )
@@ -176,7 +180,7 @@ class SampledLogProbs(LogitsProcessor):
             return [[] for _ in completions]
         length = len(self._columns) + 1
         # the latest token was never seen; a completion that ended before has none there
-        last = [ids[-1] if len(ids) == length else 0 for ids in completions]
-        tokens_B1 = torch.tensor(last, device=self._latest.device)[:, None]
+        last_tokens = [ids[-1] if len(ids) == length else 0 for ids in completions]
+        tokens_B1 = torch.tensor(last_tokens, device=self._latest.device)[:, None]
         rows = torch.cat([*self._columns, self._latest.gather(1, tokens_B1)], dim=1).tolist()
         return [row[: len(ids)] for row, ids in zip(rows, completions, strict=True)]

@@ -60,8 +60,8 @@ class Wire:
             letter = "n" if kind == "collections.Counter" else "d"
             pairs = [[self.encode(key, path), self.encode(item, path)] for key, item in value.items()]
             return {letter: pairs}
-        for known, letter in ((list, "l"), (tuple, "t"), (frozenset, "z"), (set, "s")):
-            if isinstance(value, known):
+        for container_type, letter in ((list, "l"), (tuple, "t"), (frozenset, "z"), (set, "s")):
+            if isinstance(value, container_type):
                 return {letter: [self.encode(item, path) for item in value]}
         if type(value).__module__ == "numpy":
             return self.encode(value.tolist())
@@ -79,17 +79,17 @@ class Wire:
     def far(self, number: int) -> Any:
         return self.objects[number]
 
-    def decode(self, told: Any) -> Any:
-        if not isinstance(told, dict):
-            return told
-        letter = next(iter(told))
-        content = told[letter]
+    def decode(self, encoded: Any) -> Any:
+        if not isinstance(encoded, dict):
+            return encoded
+        letter = next(iter(encoded))
+        content = encoded[letter]
         if letter == "i":
             return int(content, 16)
         if letter == "f":
             return float(content)
         if letter == "b":
-            return (bytearray if told.get("changes") else bytes).fromhex(content)
+            return (bytearray if encoded.get("changes") else bytes).fromhex(content)
         if letter == "c":
             return complex(*map(self.decode, content))
         if letter == "r":
@@ -100,7 +100,7 @@ class Wire:
             pairs = {self.decode(key): self.decode(item) for key, item in content}
             return pairs if letter == "d" else imported("collections.Counter")(pairs)
         if letter == "q":
-            return imported("collections.deque")(map(self.decode, content), told.get("most"))
+            return imported("collections.deque")(map(self.decode, content), encoded.get("most"))
         if letter == "o":
             kind, parts = content
             if kind not in BY_PARTS:
@@ -117,10 +117,10 @@ def imported(name: str) -> Any:
 
 def date_parts(value: Any) -> list[Any]:
     parts = ("year", "month", "day", "hour", "minute", "second", "microsecond", "tzinfo")
-    found = [getattr(value, part) for part in parts if hasattr(value, part)]
-    if len(found) > 3 and found[-1] is not None:
+    values = [getattr(value, part) for part in parts if hasattr(value, part)]
+    if len(values) > 3 and values[-1] is not None:
         raise ValueError("a time zone is not sent by value")
-    return found[:7]
+    return values[:7]
 
 
 BY_PARTS: dict[str, Callable[[Any], list[Any]]] = {
@@ -145,21 +145,21 @@ class ProgramSide(Wire):
         return self.encode([name for name in vars(self.module) if isinstance(name, str)])
 
     def answer(self, request: Any) -> Any:
-        what, *rest = request
-        if what == "name":
-            return self.encode(getattr(self.module, rest[0]))
-        value = self.far(rest[0])
-        if what == "get":
-            return self.encode(getattr(value, rest[1]))
-        if what == "set":
-            return setattr(value, rest[1], self.decode(rest[2]))
-        arguments = [self.decode(argument) for argument in rest[1]]
-        if what == "call":
-            named = {name: self.decode(argument) for name, argument in rest[2].items()}
+        operation, *operands = request
+        if operation == "name":
+            return self.encode(getattr(self.module, operands[0]))
+        value = self.far(operands[0])
+        if operation == "get":
+            return self.encode(getattr(value, operands[1]))
+        if operation == "set":
+            return setattr(value, operands[1], self.decode(operands[2]))
+        arguments = [self.decode(argument) for argument in operands[1]]
+        if operation == "call":
+            named = {name: self.decode(argument) for name, argument in operands[2].items()}
             return self.encode(value(*arguments, **named))
         specials: dict[str, Any] = {"iter": iter, "next": next, "len": len, "bool": bool, "str": str}
         specials["item"] = lambda value, key: value[key]
-        return self.encode(specials[what](value, *arguments))
+        return self.encode(specials[operation](value, *arguments))
 
     def serve(self) -> None:
         requests, replies = os.fdopen(REQUESTS, "r"), os.fdopen(REPLIES, "w")
@@ -192,8 +192,8 @@ class Far:
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         encode = self._tests.encode
-        told = {name: encode(value) for name, value in named.items()}
-        return self._tests.ask("call", self._number, [encode(value) for value in arguments], told)
+        encoded = {name: encode(value) for name, value in named.items()}
+        return self._tests.ask("call", self._number, [encode(value) for value in arguments], encoded)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -272,19 +272,19 @@ class TestSide(Wire):
     def run(self) -> None:
         """Execute the tests, and write 1 or 0 for each."""
         with os.fdopen(VERDICTS, "w", buffering=1) as verdicts:
-            own, wanted = program_names()
-            names: dict[str, Any] = {name: importlib.import_module(name) for name in {*MODULES} - own}
+            overridden, used_names = program_names()
+            names: dict[str, Any] = {name: importlib.import_module(name) for name in {*MODULES} - overridden}
             offered = {name for name in self.decode(self.reply()) if is_name(name)}
             # a test takes these for Python's own: they are the program's only where they are what is tested
-            offered -= {*vars(importlib.import_module("builtins")), *MODULES} - own
-            names |= {name: Missing(name) for name in own - offered}
+            offered -= {*vars(importlib.import_module("builtins")), *MODULES} - overridden
+            names |= {name: Missing(name) for name in overridden - offered}
             names |= {"__name__": "tests", "_function": lambda name: self.function(name)}
-            given: dict[str, Any] = {}
+            fetched: dict[str, Any] = {}
             for number, source in enumerate([SETUP, *TESTS]):
                 try:
-                    for name in wanted[number] & offered:
-                        if name not in names or names[name] is given.get(name):  # no test has bound it
-                            names[name] = given[name] = self.ask("name", name)
+                    for name in used_names[number] & offered:
+                        if name not in names or names[name] is fetched.get(name):  # no test has bound it
+                            names[name] = fetched[name] = self.ask("name", name)
                     exec(compile(source, "test.py", "exec"), names)
                     verdict = "1"
                 except Exception:

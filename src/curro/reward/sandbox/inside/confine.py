@@ -27,7 +27,7 @@ def _call(number: int, *arguments: "Any") -> int:
     return result
 
 
-def supervise(told: "dict[str, Any]") -> None:
+def supervise(settings: "dict[str, Any]") -> None:
     """Go on in a child, with a group of its own that it cannot leave; this process ends what is left of it.
 
     A process whose parent is gone becomes this one's child, so that it is not left to the system's first
@@ -37,25 +37,25 @@ def supervise(told: "dict[str, Any]") -> None:
     _libc.prctl(_PARENT_DEATH, signal.SIGTERM, 0, 0, 0)
     awaited = {signal.SIGTERM, signal.SIGCHLD}
     signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
-    if told["processes"]:
-        told["from_supervisor"], to_program = os.pipe()
-        from_program, told["to_supervisor"] = os.pipe()
+    if settings["processes"]:
+        settings["from_supervisor"], to_program = os.pipe()
+        from_program, settings["to_supervisor"] = os.pipe()
     child = os.fork()
     if child == 0:
         os.setpgid(0, 0)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, awaited)
-        if told["processes"]:
+        if settings["processes"]:
             os.close(to_program)
             os.close(from_program)
         return
     try:
         os.setpgid(child, child)
         listener = None
-        if told["processes"]:
-            os.close(told["from_supervisor"])
-            os.close(told["to_supervisor"])
+        if settings["processes"]:
+            os.close(settings["from_supervisor"])
+            os.close(settings["to_supervisor"])
             listener = _take_listener(child, from_program, to_program)
-        _wait(child, awaited, listener, told["processes"])
+        _wait(child, awaited, listener, settings["processes"])
     finally:
         os.killpg(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
@@ -136,15 +136,15 @@ def _tasks(process: int) -> int:
     return count
 
 
-def before(told: "dict[str, Any]") -> int:
+def before(settings: "dict[str, Any]") -> int:
     """The rules of Landlock, as an open file; -1 without them."""
-    if "rules" not in told:
+    if "rules" not in settings:
         return -1
-    version = told["version"]
+    version = settings["version"]
     files = (1 << (16 if version >= 5 else 15)) - 1
     handled = struct.pack("=QQQ", files, 3, 3)[: 24 if version >= 6 else 16 if version >= 4 else 8]
     rules = _call(_CREATE, handled, ctypes.c_size_t(len(handled)), 0)
-    for path, rights in told["rules"]:
+    for path, rights in settings["rules"]:
         try:
             file = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -153,15 +153,15 @@ def before(told: "dict[str, Any]") -> int:
             rights &= ~(1 << 3)
         _call(_ADD, rules, 1, struct.pack("=Qi", rights, file), 0)
         os.close(file)
-    if told["keep"]:
+    if settings["keep"]:
         _libc.prctl(_KEEP_CAPS, 1, 0, 0, 0)
     return rules
 
 
-def after(told: "dict[str, Any]", rules: int) -> None:
-    if told.get("keep"):
-        for right in _READ_ANYTHING:
-            rights = struct.pack("=6I", 1 << right, 1 << right, 0, 0, 0, 0)
+def after(settings: "dict[str, Any]", rules: int) -> None:
+    if settings.get("keep"):
+        for capability in _READ_ANYTHING:
+            rights = struct.pack("=6I", 1 << capability, 1 << capability, 0, 0, 0, 0)
             if _libc.capset(struct.pack("=Ii", 0x20080522, 0), rights) == 0:
                 break
     if _libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0):
@@ -169,19 +169,19 @@ def after(told: "dict[str, Any]", rules: int) -> None:
     if rules >= 0:
         _call(_RESTRICT, rules, 0)
         os.close(rules)
-    if told["filter"] is not None:
-        _filter(told)
-    if told["hidden"]:
+    if settings["filter"] is not None:
+        _filter(settings)
+    if settings["hidden"]:
         _libc.prctl(_DUMPABLE, 0, 0, 0, 0)
 
 
-def _filter(told: "dict[str, Any]") -> None:
-    instructions = ctypes.create_string_buffer(told["filter"], len(told["filter"]))
-    program = struct.pack("HxxxxxxP", len(told["filter"]) // 8, ctypes.addressof(instructions))
-    flags = _NEW_LISTENER if told["processes"] else 0
+def _filter(settings: "dict[str, Any]") -> None:
+    instructions = ctypes.create_string_buffer(settings["filter"], len(settings["filter"]))
+    program = struct.pack("HxxxxxxP", len(settings["filter"]) // 8, ctypes.addressof(instructions))
+    flags = _NEW_LISTENER if settings["processes"] else 0
     listener = _call(_SECCOMP[os.uname().machine], _SET_FILTER, flags, program)
-    if told["processes"]:
-        os.write(told["to_supervisor"], struct.pack("i", listener))
-        os.read(told["from_supervisor"], 1)
-        for number in (listener, told["to_supervisor"], told["from_supervisor"]):
+    if settings["processes"]:
+        os.write(settings["to_supervisor"], struct.pack("i", listener))
+        os.read(settings["from_supervisor"], 1)
+        for number in (listener, settings["to_supervisor"], settings["from_supervisor"]):
             os.close(number)

@@ -25,8 +25,8 @@ class Verdicts(unittest.TestResult):
 
     def __str__(self) -> str:
         """A digit for each test, and a 0 for each error of a fixture that several tests share."""
-        told = [test for test, _ in (*self.errors, *self.failures)]
-        wrong = {getattr(test, "test_case", test) for test in told} | {*self.unexpectedSuccesses}
+        failed = [test for test, _ in (*self.errors, *self.failures)]
+        wrong = {getattr(test, "test_case", test) for test in failed} | {*self.unexpectedSuccesses}
         shared = wrong - {*self.started}
         return "".join("0" if test in wrong else "1" for test in self.started) + "0" * len(shared)
 
