@@ -25,7 +25,8 @@ from benchmarks.common import DOCS, RESULTS, write_page, write_rows
 from curro.bench.plan import BASELINE, plan
 from curro.bench.results import Results
 from curro.bench.search import Search, scores_of, searched_methods, searches
-from curro.bench.tables import BenchmarkSheet, chosen_by, searched_sheets, sheets
+from curro.bench.tables import chosen_by, searched_sheets, sheets
+from curro.evaluation.results import Sheet
 
 PAGES = {
     "least-visited.md": ("least visited",),
@@ -44,10 +45,10 @@ HARD, EASY = "All hard pools", "All easy pools"
 
 
 def markdown(columns: list[str], rows: list[list[str]]) -> str:
-    return BenchmarkSheet("", tuple(columns), tuple(map(tuple, rows))).markdown()
+    return Sheet("", tuple(columns), tuple(map(tuple, rows))).markdown()
 
 
-def cells(found: list[BenchmarkSheet], title: str) -> dict[str, dict[str, str]]:
+def cells(found: list[Sheet], title: str) -> dict[str, dict[str, str]]:
     """By method, the cells by their column, of the first sheet whose title begins so; none without one."""
     sheet = next((one for one in found if one.title.startswith(title)), None)
     if sheet is None:
@@ -55,7 +56,7 @@ def cells(found: list[BenchmarkSheet], title: str) -> dict[str, dict[str, str]]:
     return {row[0]: dict(zip(sheet.columns, row, strict=True)) for row in sheet.rows}
 
 
-def summary(found: list[BenchmarkSheet], results: Results) -> str:
+def summary(found: list[Sheet], results: Results) -> str:
     """For methods.md: every method that ran on hard and easy pools, and what it did in each hard one."""
     hard, easy = cells(found, HARD), cells(found, EASY)
     columns = ["method", "hard: pass@1", "better than uniform", "rollouts to uniform's level", "easy: pass@1"]
@@ -78,7 +79,7 @@ def summary(found: list[BenchmarkSheet], results: Results) -> str:
     )
 
 
-def by_pool(found: list[BenchmarkSheet]) -> str:
+def by_pool(found: list[Sheet]) -> str:
     """A column for each hard pool: pass@1 without its interval, and the share of groups with signal."""
     pools = [one.title for one in found if one.title.endswith("/hard")]
     scores = {pool: cells(found, pool) for pool in pools}
@@ -94,7 +95,7 @@ def two_numbers(row: dict[str, str] | None) -> str:
     return "-" if row is None else f"{row['pass@1'].split()[0].removeprefix('0')}, {row['signal']}"
 
 
-def rows_of(found: list[BenchmarkSheet], methods: tuple[str, ...]) -> str:
+def rows_of(found: list[Sheet], methods: tuple[str, ...]) -> str:
     """The rows of a method's page: it and the baseline, on the pools on which the method ran."""
     hard, easy, words = cells(found, HARD), cells(found, EASY), "mean of five pools"
     if any(where(hard[name], hard) for name in methods):
@@ -109,7 +110,7 @@ def where(row: dict[str, str], rows: dict[str, dict[str, str]]) -> str:
     return "" if row["tasks"] == rows[BASELINE]["tasks"] else " (`chains` alone)"
 
 
-def tables(found: list[BenchmarkSheet]) -> str:
+def tables(found: list[Sheet]) -> str:
     """Everything, for tables.md."""
     rates = "".join(f"* {task}: {words}\n" for task, words in chosen_by())
     parts = [f"## {sheet.title}\n\n{sheet.markdown().rstrip()}" for sheet in found]

@@ -79,7 +79,7 @@ def test_a_completion_that_ends_the_process_is_not_scored(score, completion, why
     with pytest.warns(RuntimeWarning, match=f"reward 'mine:reward' was ended for the prompt 'first': {why}"):
         assert scores("a", completion, "b") == [0.5, None, 0.5]
     assert scores("a", completion) == [0.5, None]  # it is said once
-    with pytest.raises(RewardError, match=f"{why}; so it was for all 2 completions"):
+    with pytest.raises(RewardError, match=f"{why}; the same happened to all 2 completions"):
         scores(completion, completion)
 
 

@@ -1,4 +1,4 @@
-"""The ceiling and the floor of every choice of prompts: the policy's true pass rates, asked for no cost."""
+"""The best and the worst choice of prompts: by the policy's true pass rates, measured at no cost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Oracle(Predictor):
         return -variance_P if self.inverted else variance_P
 
     def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
-        """What the uncounted rollouts said of prompts that were candidates of the latest choice."""
+        """A beta distribution of each prompt's pass rate, from uncounted rollouts of the latest choice."""
         order = np.argsort(self.tried_P)
         rate_P = self.rate_P[order[np.searchsorted(self.tried_P, prompts, sorter=order)]]
         return self.samples * rate_P + 0.5, self.samples * (1 - rate_P) + 0.5

@@ -19,9 +19,9 @@ class Method:
 
     Attributes:
         name: for tables.
-        curriculum: as `curro compare` takes it; of a method that asks, the task has the options.
-        panel: the picture it is drawn in.
-        asks: whether it needs a model that can judge.
+        curriculum: as `curro compare` takes it. The options of a method that asks come from the task.
+        panel: the picture that it is drawn in.
+        asks: whether it asks the policy for judgments, and so needs a model that can judge.
     """
 
     name: str
@@ -109,7 +109,7 @@ class Cell:
         return f"{self.task.name} {self.method.name}{setting} seed {self.seed}"
 
     def flags(self, *, evaluations: int, eval_prompts: int) -> list[str]:
-        """Of `curro train`, with `evaluations` on the way."""
+        """The options of `curro train` for this run, which is evaluated `evaluations` times on the way."""
         task = self.task
         steps = self.budget // (self.prompts_per_step * self.rollouts_per_prompt)
         save_every = max(1, steps // 10) if task.train else 10 * steps  # the lab's runs take seconds

@@ -66,7 +66,7 @@ are means of a tenth of the groups each, by what was predicted; empty where the 
 
 @dataclass(frozen=True)
 class Results:
-    """The rows so far, by the identity of their runs."""
+    """The rows of the runs made so far, by the identity of their runs."""
 
     path: Path
     rows: dict[tuple[str, str, int, float, int, int], dict[str, Any]]
@@ -168,8 +168,8 @@ def _identity(row: dict[str, Any]) -> tuple[str, str, int, float, int, int]:
 def _calibration(history: History, judged: bool) -> dict[str, Any]:
     """What was predicted of the groups and what came of it, in tenths.
 
-    A judge predicts the variance of a group of n rollouts, whose mean is (n - 1) / n p (1 - p). Others
-    predict p (1 - p), so that of their groups the variance with the divisor n - 1 is taken.
+    A judge predicts the variance of a group of n rollouts, whose mean is (n - 1) / n p (1 - p). Other methods
+    predict p (1 - p), which is compared with the variance with the divisor n - 1.
     """
     predictions = predictions_of(history)
     if predictions is None or predictions.quantity != "reward variance":

@@ -162,7 +162,7 @@ class SearchedMethod:
         rate: its multiple of the task's learning rate.
         runs: those that are reported.
         tried: how many runs the search took.
-        seconds: what those took, of one core on the CPU.
+        seconds: how long those took, on one core of the CPU.
     """
 
     setting: GridPoint

@@ -42,7 +42,9 @@ def iqm(scores: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def probability_of_improvement(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> np.ndarray:
-    """How probable a run of ours scores more than one of theirs, ties half; (...), the mean over tasks.
+    """The probability that a run of ours scores more than one of theirs, (...), the mean over tasks.
+
+    A tie counts half.
 
     Args:
         ours, theirs: an array (..., S) of the seeds' scores for each of the same tasks.
@@ -59,16 +61,16 @@ def bootstrap(
 ) -> Estimate:
     """The statistic of the groups, and its interval when seeds are drawn again within every task.
 
-    Resamples in which the statistic is NaN are left out: of rollouts to a level, those in which the runs that
-    set the level learnt nothing.
+    Resamples in which the statistic is NaN are left out. For rollouts to a level they are those in which the
+    runs that set the level learnt nothing.
 
     Args:
-        statistic: of as many arguments as there are groups, of any leading axes.
-        groups: each an array (S, ...) for every task, whose first axis is the seed.
+        statistic: takes one argument for each group, with further leading axes for the resamples.
+        groups: each has an array (S, ...) for every task, whose first axis is the seed.
     """
     rng = np.random.default_rng(seed)
     again = [[runs[rng.integers(len(runs), size=(resamples, len(runs)))] for runs in g] for g in groups]
-    # of infinite values no interpolation is a number
+    # to interpolate between infinite values would give NaN
     quantiles = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
     values = statistic(*again)
     defined = values[~np.isnan(values)] if not np.isnan(values).all() else values
@@ -100,7 +102,7 @@ def _share(x: np.ndarray, ours: np.ndarray, theirs: np.ndarray) -> float:
 
 
 def geometric_mean(ratios: Sequence[np.ndarray]) -> np.ndarray:
-    """Over tasks (...); infinite where a ratio is. NaN is left out, and the mean of nothing else."""
+    """The geometric mean over tasks, (...): infinite where a ratio is; NaN is left out unless all are NaN."""
     logs = np.log(np.maximum(ratios, 1e-12))
     is_defined = ~np.isnan(logs)
     with np.errstate(invalid="ignore"):
@@ -108,7 +110,7 @@ def geometric_mean(ratios: Sequence[np.ndarray]) -> np.ndarray:
 
 
 POINTS = 21
-"""Evaluations of all runs of a task are read off at so many equal parts of the budget."""
+"""Learning curves are read off at so many points, from 0 to the whole budget at equal distances."""
 
 ResultRows = Sequence[Mapping[str, Any]]
 
@@ -121,13 +123,13 @@ class MethodScore:
         method: its name.
         seeds: how many runs.
         pass_1, pass_4: held-out, when the budget of rollouts is spent; interquartile means.
-        ratio: rollouts to the baseline's final level, as a share of the baseline's.
-        regret: how far the ceiling's pass@1 is above, on average over the budget; NaN without it.
+        ratio: rollouts to the baseline's final level, as a share of those that the baseline took.
+        regret: how much higher the ceiling's pass@1 is on average over the budget; NaN without the ceiling.
         updates: of one run within the budget, the mean over seeds.
         at_updates: pass@1 after as many updates as the method with the fewest makes.
         at_seconds: pass@1 after as many seconds as the fastest method takes.
         seconds: of one run within the budget, the mean over seeds.
-        signal: share of the groups rolled out that had signal.
+        signal: the share of groups rolled out that had signal.
     """
 
     method: str
@@ -164,7 +166,7 @@ class MethodTotal:
 
 
 def curves(runs: ResultRows, against: str = "eval_rollouts", end: float | None = None) -> np.ndarray:
-    """pass@1 (S, E) at equal parts of the budget, or of `end`, by straight lines between evaluations."""
+    """pass@1 (S, E) at E = `POINTS` points from 0 to the budget or `end`, linear between evaluations."""
     x = np.linspace(0, runs[0]["budget"] if end is None else end, POINTS)
     return np.stack([np.interp(x, run[against], run["pass_1"]) for run in runs])
 

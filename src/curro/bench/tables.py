@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,35 +22,23 @@ from curro.bench.statistics import (
     totals,
 )
 from curro.bench.tasks import TASKS, pool_of
+from curro.evaluation.results import Sheet
 from curro.report.charts import Chart, Series
 from curro.report.drawing import COLOURS, Picture, picture
 from curro.report.pages import write_page
 from curro.text import slug
 
 
-@dataclass(frozen=True)
-class BenchmarkSheet:
-    """A table of texts; the first column is the method's name."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-    def markdown(self) -> str:
-        head = f"| {' | '.join(self.columns)} |\n|---|{'--:|' * (len(self.columns) - 1)}\n"
-        return head + "".join(f"| {' | '.join(row)} |\n" for row in self.rows)
-
-
-def sheets(results: Results) -> list[BenchmarkSheet]:
+def sheets(results: Results) -> list[Sheet]:
     """All tables that there are results for: all hard pools, all easy ones, each task."""
     tasks = _complete(results.of())
     result = _over_pools(tasks)
     for name, methods in tasks.items():
-        result.append(BenchmarkSheet(name, SCORE_COLUMNS, tuple(map(score_cells, task_scores(methods)))))
+        result.append(Sheet(name, SCORE_COLUMNS, tuple(map(score_cells, task_scores(methods)))))
     return result
 
 
-def searched_sheets(searched: Mapping[str, Mapping[str, SearchedMethod]]) -> list[BenchmarkSheet]:
+def searched_sheets(searched: Mapping[str, Mapping[str, SearchedMethod]]) -> list[Sheet]:
     """The same of methods with settings of their own, which each task's table has, and calibration."""
     tasks = _complete(
         {task: {name: method.runs for name, method in methods.items()} for task, methods in searched.items()}
@@ -64,11 +51,11 @@ def searched_sheets(searched: Mapping[str, Mapping[str, SearchedMethod]]) -> lis
             setting = (f"{method.setting.prompts}", f"{method.setting.rollouts}", f"x{method.rate:g}")
             cost = (f"{method.tried}", f"{method.seconds / 60:.0f}")
             rows.append((cells[0], *setting, *cells[1:], *cost))
-        sheets.append(BenchmarkSheet(task, SEARCHED_COLUMNS, tuple(rows)))
+        sheets.append(Sheet(task, SEARCHED_COLUMNS, tuple(rows)))
     return sheets + _calibration(tasks)
 
 
-def _calibration(tasks: Mapping[str, Mapping[str, ResultRows]]) -> list[BenchmarkSheet]:
+def _calibration(tasks: Mapping[str, Mapping[str, ResultRows]]) -> list[Sheet]:
     """Realised over predicted p(1-p) in each tenth of the predictions, by task and method."""
     rows = []
     for task, methods in tasks.items():
@@ -84,7 +71,7 @@ def _calibration(tasks: Mapping[str, Mapping[str, ResultRows]]) -> list[Benchmar
                 (f"{name}, {task}", *(f"{r / p:.2f}" for p, r in zip(predicted, realised, strict=True)))
             )
     columns = ("realised over predicted p(1-p)", *(f"{i + 1}" for i in range(TENTHS)))
-    return [BenchmarkSheet("Calibration, in tenths by prediction", columns, tuple(rows))] if rows else []
+    return [Sheet("Calibration, in tenths by prediction", columns, tuple(rows))] if rows else []
 
 
 def _complete(tasks: Mapping[str, Mapping[str, ResultRows]]) -> dict[str, dict[str, ResultRows]]:
@@ -96,13 +83,13 @@ def _complete(tasks: Mapping[str, Mapping[str, ResultRows]]) -> dict[str, dict[s
     }
 
 
-def _over_pools(tasks: Mapping[str, Mapping[str, ResultRows]]) -> list[BenchmarkSheet]:
+def _over_pools(tasks: Mapping[str, Mapping[str, ResultRows]]) -> list[Sheet]:
     total_sheets = []
     for pool in dict.fromkeys(map(pool_of, tasks)):
         pools = {name: methods for name, methods in tasks.items() if pool_of(name) == pool}
         seeds = [len(runs) for methods in pools.values() for runs in methods.values()]
         title = f"All {pool} pools ({', '.join(pools)}), {_seeds(seeds)}"
-        total_sheets.append(BenchmarkSheet(title, TOTAL_COLUMNS, tuple(map(total_cells, totals(pools)))))
+        total_sheets.append(Sheet(title, TOTAL_COLUMNS, tuple(map(total_cells, totals(pools)))))
     return total_sheets
 
 
@@ -183,7 +170,7 @@ def chosen_by() -> Sequence[tuple[str, str]]:
 
 
 def write_benchmark(
-    tasks: Mapping[str, Mapping[str, ResultRows]], sheets: Sequence[BenchmarkSheet], out: Path
+    tasks: Mapping[str, Mapping[str, ResultRows]], sheets: Sequence[Sheet], out: Path
 ) -> Path:
     """Write the page of the runs by task and method, with these tables; returns its path."""
     sections = [{"title": task, "pictures": _pictures(task, methods)} for task, methods in tasks.items()]

@@ -1,4 +1,4 @@
-"""Every column convention as one: rows with a prompt, an answer and a key.
+"""One form for the column conventions of several frameworks: rows with a prompt, an answer and a key.
 
 | | prompt | answer | key |
 |---|---|---|---|

@@ -1,4 +1,4 @@
-"""What an environment is to the rest, and an episode whose mistakes are told with the prompt's name."""
+"""The interface of environments, and a wrapper whose errors name the environment and the prompt."""
 
 from __future__ import annotations
 
@@ -25,10 +25,14 @@ class Episode(Protocol):
     """One rollout of a prompt, with a state of its own."""
 
     def step(self, action: str) -> str | None:
-        """Execute what the model wrote, any text at all; the observation, or None where the episode ends."""
+        """Execute what the model wrote, which may be any text.
+
+        Returns:
+            the observation, or None where the episode ends.
+        """
 
     def reward(self) -> float | None:
-        """Of the whole trajectory, asked for once after it; None for one that is not scored."""
+        """The reward of the whole trajectory, asked for once at its end; None if it is not scored."""
 
 
 class Environment(Protocol):
@@ -59,7 +63,7 @@ class Watched:
     """An episode that fails with an error which names the environment and the prompt.
 
     Raises:
-        EnvironmentFailure: from any method whose own one raises, or gives what it must not.
+        EnvironmentFailure: from any method, where the environment's raises or returns what it must not.
     """
 
     def __init__(self, environment: Environment, row: Row, seed: int) -> None:
@@ -84,7 +88,7 @@ class Watched:
     def _failure(self, method: str, problem: str) -> EnvironmentFailure:
         return EnvironmentFailure(
             f"environment {self.name}: {method} {problem}, for the prompt {key(self.row)}: "
-            "an environment answers whatever a model writes"
+            "an environment must answer any text that a model writes"
         )
 
 
@@ -95,7 +99,7 @@ def episode_seed(row: Row, *labels: Any) -> int:
 
 
 def episode_reward(name: str) -> Reward:
-    """The reward of the rows of played episodes: what their environment gave."""
+    """The reward that reads what the environment of a played episode gave from its row."""
 
     def verify(completions: Any, rows: Any) -> list[Score]:
         return [row[EPISODE_REWARD] for row in rows]
@@ -110,8 +114,8 @@ class ObservationTokens:
     message with all that the chat template writes between two turns of the assistant.
 
     Args:
-        template: of chats, if it is another than the tokenizer's.
-        options: for the template.
+        template: the chat template, if it is another than the tokenizer's.
+        options: further arguments of `apply_chat_template`.
     """
 
     def __init__(self, tokenizer: Any, *, template: str | None = None, options: Any = None) -> None:

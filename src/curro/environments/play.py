@@ -39,7 +39,7 @@ class Trajectory:
 
 
 class Playing:
-    """An episode under way: the model is asked for an action after `context`, until `act` says no.
+    """An episode under way: the model is asked for an action after `context`, until `act` returns False.
 
     The tokens that the model wrote are kept as they are, never decoded and encoded again. An episode ends
     where the environment ends it, after `turns` actions, with an action that is cut off, or where no token
@@ -82,7 +82,7 @@ class Playing:
         return min(self.environment.turn_tokens, self.max_tokens - len(self.trajectory.ids))
 
     def act(self, action: Tokens, logprobs: Sequence[float] | None) -> bool:
-        """Take an action, cut at `limit`; whether the model is asked for another."""
+        """Take an action, cut at `limit`; returns whether the model is asked for another."""
         action, logprobs = action[: self.limit], logprobs[: self.limit] if logprobs else None
         self.actions += 1
         self.trajectory.add(action, is_action=True, logprobs=logprobs)
@@ -118,8 +118,8 @@ def play(
     Args:
         prompts, seeds: of the rows.
         generate: the model.
-        anyone: whether any process still plays, told whether this one does; processes whose episodes are
-            over take part in the others' turns.
+        anyone: takes whether this process still plays, and returns whether any process does. A process
+            whose episodes are over still generates in the turns of the others.
         options: `tokenizer`, `ends`, `observations` and `max_tokens` of `Playing`.
 
     Raises:

@@ -18,7 +18,7 @@ from curro.reward.adapters import rollout_row
 from curro.rollout.engines.engine import Engine, Rollout, SamplingSettings
 
 PATIENCE = 20
-"""So many prompts in a row without any rollout, and the engine is given up."""
+"""After so many prompts in a row without any rollout the engine is given up."""
 
 SUCCESS = 1 - 1e-6
 """A completion is right from this reward on."""
@@ -39,11 +39,11 @@ async def estimate(
     Args:
         todo: the numbers of the prompts to do, begun in this order.
         in_flight: how many prompts are under way at once.
-        on_group: hears of every prompt as it is done, with the columns of
+        on_group: called with the row of every prompt as it is finished, in the columns of
             `curro.evaluation.estimate_folder`; prompts without any rollout are left out.
 
     Returns:
-        how many prompts were left out, for all their rollouts failed.
+        how many prompts were left out because all their rollouts failed.
 
     Raises:
         EngineError: the engine is dead, or failed for 20 prompts one after the other.
@@ -69,7 +69,7 @@ async def estimate(
                     )
                 continue
             in_a_row = 0
-            async with scoring:  # a function of the user's own need not stand two threads
+            async with scoring:  # a function of the user's own need not be safe in two threads
                 texts = [rollout.text for rollout in good]
                 rows = [rollout_row(prompts[i], rollout) for rollout in good]
                 scores = await asyncio.to_thread(reward.score, texts, rows)
@@ -125,9 +125,9 @@ def estimate_episodes(
     Args:
         settings: `max_new_tokens` are an episode's, with its observations.
         todo: the numbers of the prompts to do, in this order.
-        batch: episodes that are played at once; those of a prompt are never parted.
+        batch: how many episodes are played at once; those of a prompt are always played together.
         seed: of torch's generator, which is set anew for every batch from its first prompt.
-        on_group: hears of every prompt as it is done, with the columns of
+        on_group: called with the row of every prompt as it is finished, in the columns of
             `curro.evaluation.estimate_folder`. Episodes that reached `max_new_tokens` count as truncated.
 
     Raises:

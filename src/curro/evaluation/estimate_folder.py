@@ -46,10 +46,11 @@ class EstimateFolder:
 
     @classmethod
     def begin(cls, path: str | os.PathLike[str], settings: Mapping[str, Any]) -> EstimateFolder:
-        """A new estimate in a new or empty folder, or the one there to be gone on with.
+        """A new estimate in a new or empty folder, or the unfinished one that is there.
 
         Raises:
-            EstimateError: the folder is of other settings (they are named), or in other use.
+            EstimateError: the folder holds an estimate with other settings (the message names them), or
+                something else.
         """
         folder = cls(Path(path))
         if folder._settings.is_file():

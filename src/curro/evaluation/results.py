@@ -1,4 +1,4 @@
-"""What an evaluation found, as tables for the terminal and the page."""
+"""The results of an evaluation, their intervals, and their tables for the terminal and the page."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def interval_over_problems(values_P: np.ndarray, samples: int) -> tuple[float, f
 
 
 ROUNDING = 1e-6
-"""Of the reward range: so far below complete success an attempt still counts as right."""
+"""Share of the reward range by which a right attempt may lie below complete success."""
 
 
 def held_out_scores(rewards_PG: np.ndarray, reward_range: tuple[float, float]) -> dict[str, float]:
-    """What run folders have of an evaluation.
+    """The metrics of an evaluation that run folders hold.
 
     Args:
         rewards_PG: of G samples of each prompt; NaN, which is as wrong as 0, where there is none.
@@ -134,15 +134,20 @@ class Sheet:
             table.add_row(*(printable(cell) for cell in row))
         return table
 
+    def markdown(self) -> str:
+        """For the documentation, without the title; all columns but the first are aligned to the right."""
+        head = f"| {' | '.join(self.columns)} |\n|---|{'--:|' * (len(self.columns) - 1)}\n"
+        return head + "".join(f"| {' | '.join(row)} |\n" for row in self.rows)
+
 
 def sheets(
     results: Sequence[Result], ks: Sequence[int], not_asked: Mapping[str, Sequence[Sequence[str]]]
 ) -> list[Sheet]:
-    """The overview of all suites, then of each suite its groups, where it has any, and what was not asked.
+    """The overview of all suites, then a table of each suite's groups, then of the problems not asked.
 
     Args:
         ks: the k of pass@k; of a suite with fewer samples the larger ones are left out.
-        not_asked: by suite, the packages that each problem lacks which was not asked for want of them.
+        not_asked: by suite, for each problem that was not asked the packages that it lacked.
     """
     suites = list(dict.fromkeys(result.suite for result in results))
     columns = ("suite", "model", "problems", "samples", *(f"pass@{k}" for k in ks), "mean reward", "cut off")

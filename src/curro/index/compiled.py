@@ -1,4 +1,4 @@
-"""How a kernel is compiled: once per machine, silently, with a plain word where that cannot be."""
+"""How a kernel is compiled: once per machine and silently, or with a warning for every process."""
 
 import warnings
 from collections.abc import Callable

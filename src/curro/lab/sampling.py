@@ -20,7 +20,7 @@ VerifyProblems = Callable[[Sequence[str], Sequence[Problem]], list[float | None]
 
 
 def verify_with(family: Family) -> VerifyProblems:
-    """The family's scores of texts; of episodes, those that its environment gave."""
+    """A verifier that gives texts the family's score, and episodes the reward of its environment."""
 
     def verify(completions: Sequence[str], rows: Sequence[Problem]) -> list[float | None]:
         return [

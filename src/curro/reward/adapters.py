@@ -48,14 +48,14 @@ def trl_reward(reward: Reward, ends: Collection[int] = ()) -> Callable[..., list
 
 
 def facts(rows: list[Row], ids: Sequence[Sequence[int]] | None, ends: Collection[int]) -> list[Row]:
-    """The rows with what TRL tells of their completions, where it tells and `ends` are known."""
+    """The rows with the columns of `with_facts`; unchanged where TRL gives no tokens or `ends` is empty."""
     if ids is None or not ends:
         return rows
     return [with_facts(row, completion_ids, ends) for row, completion_ids in zip(rows, ids, strict=True)]
 
 
 def completion_text(completion: str | list[dict[str, Any]]) -> str:
-    """What TRL generated, as text: of messages the last one's."""
+    """The text that TRL generated; of a list of messages, that of the last one."""
     if isinstance(completion, str):
         return completion
     return (completion[-1].get("content") or "") if completion else ""
@@ -75,7 +75,7 @@ class GeneratedText(Protocol):
 def group_scorer(
     reward: Reward, prompts: Sequence[Row]
 ) -> Callable[[int, Sequence[Any]], Awaitable[dict[str, list[Score]]]]:
-    """The `score` of a `Filler`, whose event loop goes on while completions are scored.
+    """A `score` function for a `Filler`, whose event loop goes on while completions are scored.
 
     It gives the reward's parts by name: give the filler `weights=reward.weights` too.
 
@@ -91,6 +91,6 @@ def group_scorer(
 
 
 def rollout_row(row: Row, rollout: GeneratedText) -> Row:
-    """The row with what an engine tells of a completion besides its text."""
+    """The row with the columns `CUT` and, where the engine knows the tokens, `TOKENS` of its completion."""
     facts = {} if rollout.token_ids is None else {TOKENS: len(rollout.token_ids)}
     return {**row, **facts, CUT: rollout.finish == "length"}

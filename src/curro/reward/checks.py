@@ -19,13 +19,13 @@ from curro.workers import child
 from curro.workers.pool import CallFailed, NotBegun, StartFailed, WorkerLimits, WorkerLost, WorkerPool
 
 CHECK_LIMITS = WorkerLimits(min(4, os.cpu_count() or 1), seconds=5.0, gigabytes=4.0, cpu_seconds=2.0)
-"""Of every check; one that exhausts them ends with its process, or is interrupted in it."""
+"""Limits of every check. One that exhausts them is interrupted, or ends with its process."""
 
 BATCH_SECONDS = 60.0
 """Seconds on the clock after which no check of a batch is begun."""
 
 MOST_RESULTS = 8192
-"""Results that are kept, those of the latest jobs."""
+"""How many results are kept: those of the latest jobs."""
 
 
 @cache
@@ -53,7 +53,7 @@ class Checks:
 
         Args:
             jobs: what JSON can hold: texts, or tuples of texts.
-            seconds: after which the jobs that are not begun get None: they are neither right nor wrong.
+            seconds: jobs that have not begun by then get None: they are neither right nor wrong.
 
         Raises:
             RewardError: the check cannot be loaded, or it raised this error for a mistake of the user's.

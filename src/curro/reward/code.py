@@ -101,7 +101,7 @@ def _same(got, expected):
     got, expected = _plain(got), _plain(expected)
     return got == expected or (isinstance(expected, list) and [got] == expected)
 """
-"""Of results of functions by name: JSON has no tuples, and some data sets wrap results in a list."""
+"""How results of functions are compared: JSON has no tuples, and some data sets wrap results in a list."""
 
 
 def _call(function: str, inputs: Any, expected: Any) -> str:
@@ -188,7 +188,7 @@ class Code:
 
     @property
     def note(self) -> str:
-        """For people: how programs are confined."""
+        """A sentence for the user: how programs are confined."""
         return self.confinement.sentence
 
     def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:

@@ -1,4 +1,4 @@
-"""What a reward can be told of a completion besides its text, in columns added to its prompt's row."""
+"""Columns that tell a reward a completion's length and whether it was cut, and answers found in its text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CUT = "completion_cut"
 
 
 def with_facts(row: Row, ids: Sequence[int], ends: Collection[int]) -> dict[str, Any]:
-    """The row with what the completion's tokens tell.
+    """The row with the columns `TOKENS` and `CUT` of its completion.
 
     Args:
         ids: the completion's tokens without padding.
@@ -31,7 +31,7 @@ def token_count(reward: str, row: Row) -> int:
     """The completion's number of tokens.
 
     Raises:
-        RewardError: the row does not tell.
+        RewardError: the row has no such column.
     """
     return _fact(reward, row, TOKENS, "how many tokens its completion has")
 
@@ -40,7 +40,7 @@ def is_cut(reward: str, row: Row) -> bool:
     """Whether the completion was cut at the limit of length.
 
     Raises:
-        RewardError: the row does not tell.
+        RewardError: the row has no such column.
     """
     return _fact(reward, row, CUT, "whether its completion was cut")
 

@@ -51,7 +51,7 @@ def parse_calls(text: str) -> list[Call] | None:
     text = ("" if text.startswith("[") else "[") + text + ("" if text.endswith("]") else "]")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd escapes in the model's strings
+            warnings.simplefilter("ignore")  # Python warns of odd escapes in the model's strings
             tree = ast.parse(text, mode="eval").body
             return [_call(item) for item in tree.elts] if isinstance(tree, ast.List) else None
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
@@ -122,7 +122,7 @@ def all_match(
     expected: Sequence[Mapping[str, Mapping[str, Sequence[Any]]]],
     kinds: Mapping[str, Mapping[str, Any]],
 ) -> bool:
-    """Whether the calls can be paired with the expected ones, in their order the first that fits each.
+    """Whether each expected call, in order, takes the first remaining call that fits it, and none remains.
 
     Args:
         kinds: the declared parameters of each function, by its name.

@@ -31,10 +31,10 @@ _SCRIPTS = {
     "ko": "HANGUL", "el": "GREEK", "he": "HEBREW", "th": "THAI", "ka": "GEORGIAN", "hy": "ARMENIAN",
     "bn": "BENGALI", "ta": "TAMIL", "te": "TELUGU", "gu": "GUJARATI", "kn": "KANNADA", "ml": "MALAYALAM",
 }  # fmt: skip
-"""Of languages that are not written in Latin letters."""
+"""The scripts of languages that are not written in Latin letters."""
 
 _LONGEST = 100_000
-"""Characters of a text that are read."""
+"""How many characters of a text are read."""
 
 _ENDS = re.compile(r"[.!?;:\n\u3002\uff01\uff1f]+")
 
@@ -115,7 +115,7 @@ def _script(letter: str) -> str:
 
 _GREEK = re.compile(r"[\u0370-\u03ff]+")
 _ALPHABETS = ("MATHEMATICAL", "DOUBLE-STRUCK", "SCRIPT", "BLACK-LETTER")
-"""What the names of letters begin with that are symbols."""
+"""How Unicode's names of letters begin that count as symbols."""
 
 
 def _latin_share(text: str) -> float:

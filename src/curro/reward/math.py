@@ -19,7 +19,7 @@ _LONGEST_ANSWER = 1000
 
 
 def verify(completions: Sequence[str], rows: Sequence[Row], *, boxed: bool = False) -> list[Score]:
-    r"""1.0 where the answers are equal, 0.0 where not, None where the row has no answer or the time was over.
+    r"""1.0 where the answers are equal, 0.0 where not, None where the row has no answer or the time ran out.
 
     The completion's answer is its last `\boxed{}`, else what follows its last `####`, else the final
     expression that math-verify finds in its last 1,000 characters. An answer of more than 1,000 characters is
@@ -46,7 +46,7 @@ def verify(completions: Sequence[str], rows: Sequence[Row], *, boxed: bool = Fal
 
 
 def _without_asking(completion: str, gold: str | None) -> tuple[Score, tuple[str, str] | None]:
-    """The score where it is plain, and what to ask math-verify where it is not."""
+    """The score where the texts decide it; elsewhere the job for math-verify too."""
     if gold is None:
         return None, None
     answer = final_answer(completion)

@@ -97,8 +97,8 @@ class WeightedReward(Reward):
     A completion is scored where every part gives a number; elsewhere no part has one.
 
     Args:
-        name: of the whole.
-        parts: the rewards and their weights; their names are those of the parts.
+        name: of the sum.
+        parts: a weight and a reward each; the reward's name is the part's.
 
     Raises:
         ConfigError: two parts have one name.
@@ -108,7 +108,7 @@ class WeightedReward(Reward):
         super().__init__(name, self._sum)
         names = [part.name for _, part in parts]
         if len(set(names)) < len(names):
-            raise ConfigError(f"reward {name!r}: each part stands once, and a part's name is one part's")
+            raise ConfigError(f"reward {name!r}: two parts have the same name: name each part once")
         object.__setattr__(self, "parts", tuple(parts))
 
     parts: tuple[tuple[float, Reward], ...]
@@ -170,9 +170,9 @@ def resolve_reward(
             reasoning-gym's metadata `reasoning-gym`, all others `math`. Several with a plus between are a
             weighted sum: `math+0.2*format`.
         prompts: what will be scored; checked for the columns that the reward needs.
-        sandbox: where the reward `code` runs programs, if its own option does not say:
-            `curro.reward.sandbox.find_confinement`'s.
-        limits: of processes in which a function of your own runs; without them it runs in this process.
+        limits: of the worker processes in which a function of your own runs; None runs it in this process.
+        sandbox: how the reward `code` confines programs, unless its own option says otherwise; as
+            `curro.reward.sandbox.find_confinement` takes it.
 
     Raises:
         ConfigError: no such reward, option, module, function or family, or the prompts lack what it needs.

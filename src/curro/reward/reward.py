@@ -1,4 +1,4 @@
-"""What every verifier is to the rest: batches of completions in, checked numbers out."""
+"""The one form that all verifiers have for their callers: batches of completions in, checked numbers out."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Reward:
 
     @property
     def weights(self) -> Mapping[str, float]:
-        """The parts that the reward is the weighted sum of, by name: of a single verifier itself."""
+        """The weight of each part of the reward, by name; a single verifier is its own only part."""
         return {self.name: 1.0}
 
     @property
     def notes(self) -> list[str]:
-        """What a person should know of how the reward scores here, in sentences."""
+        """Sentences for the user about how the reward scores on this machine."""
         note = getattr(self.verify, "note", None)
         return [] if note is None else [note]
 

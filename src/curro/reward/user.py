@@ -91,7 +91,7 @@ class _InWorkers:
         """The scores of B completions, None where there is none.
 
         Raises:
-            RewardError: the function raised, or none of B processes lived to answer.
+            RewardError: the function raised, or no completion got a score because every call was ended.
         """
         calls = [self._pool.submit(c, row) for c, row in zip(completions, rows, strict=True)]
         scores: list[Score] = []
@@ -111,7 +111,7 @@ class _InWorkers:
             for call in calls:
                 call.cancel()
         if losses and len(losses) == len(rows):
-            raise RewardError(f"{losses[0]}; so it was for all {len(rows)} completions of the batch")
+            raise RewardError(f"{losses[0]}; the same happened to all {len(rows)} completions of the batch")
         if losses and not self._has_warned:
             warnings.warn(f"{losses[0]}; such completions are not scored", RuntimeWarning, stacklevel=2)
             self._has_warned = True

@@ -17,7 +17,7 @@ from curro.groups import Groups
 from curro.prompts import PromptTable
 
 Z95 = 1.959963984540054
-"""Of the normal distribution: 95 % lie within so many standard deviations."""
+"""95 % of a normal distribution lie within so many standard deviations of its mean."""
 _CHUNK = 1 << 16
 
 

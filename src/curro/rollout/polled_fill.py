@@ -16,8 +16,8 @@ class PolledFill:
     """Reports to a `Fill` what a trainer does with its groups; one step of the trainer is one batch.
 
     The trainer decides what is in a batch and when it is full. The fill draws the prompts, counts, and ends
-    the
-    run when the limit is reached: the trainer would ask for new groups for as long as some are thrown away.
+    the run when the limit is reached: the trainer would ask for new groups for as long as some are thrown
+    away.
 
     Args:
         port: the curriculum, which draws prompts and drops tickets.
@@ -103,9 +103,8 @@ class PolledFill:
         """
         for row, ticket in enumerate(tickets):
             if np.isnan(rewards[row]):
-                self.fill.lose(
-                    ticket, "failed"
-                )  # no gate has seen it: "widen the gate" would be wrong advice
+                # it failed rather than was rejected: to widen the gate would be wrong advice
+                self.fill.lose(ticket, "failed")
                 continue
             if not verdict.admitted[row]:
                 variance = float(verdict.informativeness[row])

@@ -37,7 +37,7 @@ FIELDS = {
     "save": {"name": True},
     "load": {"name": True, "kept": False},
 }
-"""Of each question its fields, and whether each must be there."""
+"""The fields of each question, and whether each is required."""
 
 
 def read_fields(question: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,14 +196,14 @@ class ServedRun:
 
 
 _LARGEST_NUMBER = 1e300
-"""Integers of JSON have any length; what is larger than this is no float."""
+"""Integers in JSON may have any number of digits; larger ones than this are refused."""
 
 JSON, FRAME = "application/json", "application/vnd.curro.frame"
 LARGEST = 1 << 26
 """Bytes of a request's body."""
 
 BODY_SECONDS = 60
-"""Within which a request's body has to be there."""
+"""Seconds within which a request's body must arrive."""
 
 _STATUS = {ExhaustedError: 409, TicketError: 409, CheckpointError: 500}
 _NAME = re.compile(r"[\w-][\w.-]{0,99}", re.ASCII)
@@ -235,8 +235,8 @@ class Service:
 
     Args:
         durable: the curriculum.
-        token: that every request has to carry, as `Authorization: Bearer TOKEN`.
-        about: what `GET /` tells besides.
+        token: every request has to carry it, as `Authorization: Bearer TOKEN`.
+        about: further fields of the reply to `GET /`.
     """
 
     def __init__(self, durable: DurableCurriculum, token: str, about: Mapping[str, Any]) -> None:

@@ -35,11 +35,11 @@ def serve(
     """Answer until SIGTERM or Ctrl-C; then take a snapshot.
 
     Args:
-        curriculum: as new.
+        curriculum: the curriculum before its first step.
         folder: of the service: journal, snapshot, token, checkpoints.
         port: on the loopback interface; 0 takes a free one. Nobody outside this machine reaches it.
         path: of a socket in the file system, in place of a port.
-        say: is told the address, once requests are answered.
+        say: called with the address once requests are answered.
         run_folder: where groups and metrics are written to, for `curro watch`; None for nowhere.
 
     Raises:
@@ -85,10 +85,10 @@ def token_of(folder: Path) -> str:
 
 
 CONNECTIONS = 256
-"""At a time; a further one is closed at once."""
+"""How many connections may be open at a time; a further one is closed at once."""
 
 HEAD_SECONDS = 30
-"""Within which the head of a request has to be there."""
+"""Seconds within which the head of a request must arrive."""
 
 
 def limited_protocol() -> type[asyncio.Protocol]:

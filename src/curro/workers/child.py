@@ -144,7 +144,7 @@ def _plain(value: Any) -> Any:
 
 
 def _raised(error: BaseException) -> str:
-    """What the trainer is told of an error: its own type need not exist there."""
+    """An error as the trainer reads it: as text, because its type may not exist there."""
     reply = {
         "raised": describe(error),
         "message": str(error),

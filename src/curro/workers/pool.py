@@ -227,7 +227,7 @@ class _Worker:
         return answer["value"]
 
     def kill(self) -> None:
-        """Kill the process and all that it has started; whoever waits for its reply hears of it."""
+        """Kill the process and all that it has started; whoever waits for its reply gets `WorkerLost`."""
         self._is_closing = True
         process = self._process
         if process is not None:
@@ -254,7 +254,7 @@ class _Worker:
         self._process = process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
-        with contextlib.suppress(BrokenPipeError):  # how it ended is told where its first reply is read
+        with contextlib.suppress(BrokenPipeError):  # reading its first reply finds out how it ended
             self._send(process, self._setup)
         return process
 

@@ -1,9 +1,8 @@
 """An engine that asks an OpenAI-compatible server: vLLM, SGLang, `transformers serve`, others.
 
 Requests ask for a stream, because these servers stop generating when a streaming client hangs up: that is how
-    a
-cancelled call stops. A server that does not stream is read too, but it goes on generating what was cancelled.
-A tiny request before the first one finds out what a server supports.
+a cancelled call stops. A server that does not stream is read too, but it goes on generating what was
+cancelled. A tiny request before the first one finds out what a server supports.
 """
 
 from __future__ import annotations
