@@ -78,12 +78,18 @@ trl-async: .venv-trl-async/aiohttp
 	.venv-trl-async/bin/python -m pytest -c tests/hosts/trl_async/pytest.ini tests/hosts/trl_async
 
 # verl wants other versions than the rest, so it has an environment of its own
-# verl's own workers run by themselves, in a Ray of their own
-verl: export HF_DATASETS_CACHE = $(CURDIR)/.venv-verl/datasets
-verl: export RAY_worker_niceness = 0
-verl: .venv-verl/verl
+# verl's own workers run by themselves, in a Ray of their own; with --jobs 2 beside the others
+verl: verl-runs verl-workers
+
+.PHONY: verl-runs verl-workers
+verl-runs verl-workers: export HF_DATASETS_CACHE = $(CURDIR)/.venv-verl/datasets
+verl-runs verl-workers: export RAY_worker_niceness = 0
+
+verl-runs: .venv-verl/verl
 	.venv-verl/bin/python -m pytest -c tests/hosts/verl/pytest.ini -n $(WORKERS) --dist worksteal tests/hosts/verl \
 		--ignore tests/hosts/verl/test_own_workers.py
+
+verl-workers: .venv-verl/verl
 	.venv-verl/bin/python -m pytest -c tests/hosts/verl/pytest.ini tests/hosts/verl/test_own_workers.py
 
 # the cookbook wants other versions of transformers than the rest

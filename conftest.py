@@ -13,7 +13,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sybil import Example, Sybil
+from sybil.integration.pytest import SybilItem
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
 
@@ -41,6 +43,14 @@ def leave(namespace: dict[str, Any]) -> None:
     sys.path.remove(namespace["folder"].name)
     os.chdir(namespace["before"])
     namespace["folder"].cleanup()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A document's blocks stay in order where pytest-randomly shuffles the tests."""
+    blocks = [item for item in items if isinstance(item, SybilItem)]
+    in_order = iter(sorted(blocks, key=lambda item: (item.path, item.example.line)))
+    items[:] = [next(in_order) if isinstance(item, SybilItem) else item for item in items]
 
 
 pytest_collect_file = Sybil(

@@ -14,6 +14,13 @@ from filelock import FileLock
 _number = itertools.count()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Tests run in random order, and none finds the global generators as it would always be: by default
+    pytest-randomly seeds them before each test, which would hide that one depends on them."""
+    if config.pluginmanager.hasplugin("randomly"):
+        config.option.randomly_reset_seed = False
+
+
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Path]:
     """Makes a folder of a name once for all workers of the test run, by calling a function with it."""
