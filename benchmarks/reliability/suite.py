@@ -26,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,8 +41,9 @@ from curro.storage.json_lines import append_rows, read_rows
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 ROWS = RESULTS / "suite.jsonl"
-APART = ("bfcl", "browser", "loggers", "sandbox", "skyrl", "tinker", "trl_async", "verl")
-"""Folders that `make test` leaves to targets of their own, as `norecursedirs` in pyproject.toml says."""
+PYTEST = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+APART = PYTEST["norecursedirs"]
+"""Folders that `make test` leaves to targets of their own."""
 
 TARGETS = {
     "sandbox": (".venv", ["tests/reward/sandbox", "tests/evaluation/sandbox"]),
@@ -54,6 +56,7 @@ TARGETS = {
             "loggers": "loggers",
             "skyrl": "hosts/skyrl",
             "tinker": "hosts/tinker",
+            "trinity": "hosts/trinity",
             "trl-async": "hosts/trl_async",
             "verl": "hosts/verl",
         }.items()
@@ -73,15 +76,16 @@ class Unit:
 
 def units(with_targets: bool) -> list[Unit]:
     """Every folder of `make test`, and what lies beside them; with the other targets if wanted."""
-    folders = [path for path in sorted(TESTS.iterdir()) if path.name not in APART and path.is_dir()]
-    hosts = [path for path in sorted((TESTS / "hosts").iterdir()) if path.name not in APART]
-    every = [
-        Unit("tests", sys.executable, [f"tests/{path.name}" for path in sorted(TESTS.glob("test_*.py"))])
-    ]
-    for path in [*(folder for folder in folders if folder.name != "hosts"), *hosts]:
-        if any(path.rglob("test_*.py")):
-            name = str(path.relative_to(TESTS))
-            every.append(Unit(name, sys.executable, [f"tests/{name}"]))
+    every = []
+    for folder in (TESTS, TESTS / "hosts"):
+        own = [str(path.relative_to(ROOT)) for path in sorted(folder.glob("test_*.py"))]
+        every.append(Unit(folder.name, sys.executable, own))
+        inside = [path for path in sorted(folder.iterdir()) if path.name not in (*APART, "hosts")]
+        every += [
+            Unit(str(path.relative_to(TESTS)), sys.executable, [str(path.relative_to(ROOT))])
+            for path in inside
+            if path.is_dir() and any(path.rglob("test_*.py"))
+        ]
     if with_targets:
         for name, (environment, arguments) in TARGETS.items():
             python = sys.executable if environment == ".venv" else str(ROOT / environment / "bin/python")
