@@ -131,7 +131,7 @@ def bench(
 def search_rounds(
     wanted: list[Search], results: Results, jobs: int, make: Callable[[list[Cell]], dict[Cell, str]]
 ) -> list[str]:
-    """Make the runs that the searches ask for, those of the first ones first; what failed is told."""
+    """Make the runs that the searches ask for, those of the first searches first; report what failed."""
     from curro.bench.search import scores_of
 
     failed: dict[Cell, str] = {}

@@ -43,8 +43,8 @@ def compare(
         int,
         typer.Option(
             min=1,
-            help="How many seeds (0, 1, ...) to train each curriculum with. One says little: two runs of one "
-            "method often differ as much as two methods.",
+            help="How many seeds (0, 1, ...) to train each curriculum with. One seed says little: two runs "
+            "of one method often differ as much as two methods.",
         ),
     ] = 2,
     jobs: Jobs = None,

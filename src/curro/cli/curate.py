@@ -53,7 +53,7 @@ def curate(
 
 
 def _train_flags(settings: dict[str, Any], out: Path, order: str, prompts: int) -> list[str]:
-    """What a training on the curated file needs, and what the lab's data would have brought by itself."""
+    """The options to train on the curated file, with those that the lab's data would have set by itself."""
     flags = {
         "data": out,
         "prompt-column": "prompt",

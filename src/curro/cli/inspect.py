@@ -24,7 +24,7 @@ def inspect(
     prompt: Annotated[
         str | None,
         typer.Argument(
-            help="The key or row number of a prompt: show its history instead, and its kept rollouts."
+            help="The key or row number of a prompt: show its history and its kept rollouts instead."
         ),
     ] = None,
     rows: Annotated[int, typer.Option(min=1, help="How many rows of each table to show.")] = 10,

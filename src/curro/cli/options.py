@@ -25,7 +25,7 @@ Trust = Annotated[
     typer.Option(
         "--trust",
         rich_help_panel="Output",
-        help="Run the code that the folder of --resume or --config names, although you have not started a "
+        help="Run the code that the folder of --resume or --config names, even if you have not started a "
         "run with it on this machine.",
     ),
 ]

@@ -22,7 +22,7 @@ POLL = 0.5
 
 
 class RunFailed(CurroError):
-    """A run ended before its first step: what it was asked for is wrong."""
+    """A run ended before its first step, because its settings are wrong."""
 
 
 @dataclass(eq=False)
@@ -113,7 +113,7 @@ def jobs_or_cores(jobs: int | None) -> int:
 def run_all(
     runs: Sequence[TrainingRun], jobs: int, bar: Progress, ended: Callable[[TrainingRun], None]
 ) -> None:
-    """Train all that are not complete, `jobs` at a time, in order; `ended` hears of each as it ends.
+    """Train all runs that are not complete, `jobs` at a time, in order; `ended` is called as each ends.
 
     When this is interrupted, or `ended` raises, the runs that are under way save and stop first.
 

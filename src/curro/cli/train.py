@@ -46,8 +46,8 @@ def train(
         Path | None,
         typer.Option(
             rich_help_panel="Output",
-            help="Continue the run in this folder, with the settings that it was started with. Beside it "
-            "only --rollouts can be given: a larger budget, which extends the run, a finished one too.",
+            help="Continue the run in this folder, with the settings that it was started with. Only "
+            "--rollouts can be given beside it: a larger budget extends the run, even a finished one.",
         ),
     ] = None,
     trust: Trust = False,

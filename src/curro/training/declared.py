@@ -21,7 +21,7 @@ class SettingSpec:
 
     Attributes:
         help: what it does, in full sentences.
-        otherwise: what None comes to, in words.
+        otherwise: what None stands for, in words.
         least: the smallest value that is allowed.
         most: the largest.
         above: every allowed value is larger than this, and finite.
@@ -49,8 +49,8 @@ class SettingSpec:
         if self.above is not None and not self.above < value < math.inf:
             raise ConfigError(f"{name} must be a finite number above {self.above:g}, not {value}")
         if self.least is not None and not self.least <= value <= (self.most or math.inf):
-            rest = f"from {self.least:g} to {self.most:.0f}" if self.most else f"{self.least:g} or more"
-            raise ConfigError(f"{name} must be {rest}, not {value}")
+            allowed = f"from {self.least:g} to {self.most:.0f}" if self.most else f"{self.least:g} or more"
+            raise ConfigError(f"{name} must be {allowed}, not {value}")
 
 
 def setting(default: Any, help: str, otherwise: str = "", **limits: Any) -> Any:
@@ -90,7 +90,7 @@ def parse_reward_range(text: str) -> tuple[float, float]:
 
 
 def reward_range_of(ends: Any) -> tuple[float, float]:
-    """The range of a file, where it is a list.
+    """The range from a file, where it is a list.
 
     Raises:
         ConfigError: anything else than two numbers.
@@ -113,7 +113,7 @@ MAX_SEED = 2**32 - 1
 
 @dataclass(frozen=True)
 class DeclaredSettings:
-    """The settings of a run; what is None comes from the recipe of the lab's task, else from a default.
+    """The settings of a run; None stands for the recipe of the lab's task, or for a default elsewhere.
 
     Raises:
         ConfigError: a value that no run could use.
@@ -155,9 +155,9 @@ class DeclaredSettings:
     )
     signal: str | None = setting(
         None,
-        "The part of the reward that ranks prompts, decides gates and allocations, and is counted: math, or "
-        "math+code, whose sum it is; sum is the trained reward. The advantages stay those of the trained "
-        "reward.",
+        "The part of the reward by which prompts are ranked, gates and allocations decide, and metrics "
+        "count: math, math+code for the sum of two parts, or sum for the trained reward. The advantages "
+        "always come from the trained reward.",
         "the parts that verify the answer, where --reward has others too",
     )
     known: str | None = setting(
@@ -181,13 +181,13 @@ class DeclaredSettings:
     beta: float = setting(
         0.0,
         "The weight of the KL divergence from the model at the start, which is kept in memory as a second "
-        "model unless --lora-rank is given. 0: no such term.",
+        "model unless --lora-rank is given. 0 leaves the term out.",
         least=0,
     )
     num_iterations: int = setting(
         1,
-        "How many times the rollouts of a generation are trained on, one step each. The budget counts "
-        "rollouts, so that a run has that many times more steps.",
+        "How many training steps to make with the same rollouts. The budget counts rollouts, so a run has "
+        "that many times as many steps.",
         least=1,
     )
     vllm: bool = setting(
@@ -199,7 +199,7 @@ class DeclaredSettings:
         "auto",
         "How completions are scored: math, exact, code, function-calls, format, language, cosine, overlong, "
         "repetition, reasoning-gym, lab, a function of your own as MODULE:FUNCTION, or auto, which decides "
-        "by the data. NAME:OPTION=VALUE sets an option; math+0.2*format adds rewards up, and so does "
+        "by the data. NAME:OPTION=VALUE sets an option. A weighted sum is written math+0.2*format or "
         "./one.py:FUNCTION+0.5*./two.py:FUNCTION.",
     )
     sandbox: str = setting(
@@ -263,7 +263,7 @@ class DeclaredSettings:
     share_prompts: bool = setting(
         True,
         "Compute the prompt of a group once instead of once for each of its completions, in rollouts and in "
-        "training. Nothing changes but rounding. A model that cannot share prompts trains as without.",
+        "training. The results differ by rounding only. Models that cannot share prompts train without it.",
     )
     precision: str | None = setting(
         None,
@@ -274,8 +274,8 @@ class DeclaredSettings:
     )
     skip_empty_steps: bool = setting(
         False,
-        "Make no update after a step whose groups all have equal rewards. AdamW would still move the weights "
-        "by its memory of earlier steps, and forget how large gradients are.",
+        "Make no update after a step whose groups all have equal rewards. Otherwise AdamW still moves the "
+        "weights by its momentum, and its estimate of the gradients' size decays.",
     )
     learning_rate: float | None = setting(
         None,
@@ -354,6 +354,6 @@ class DeclaredSettings:
 
 @functools.cache
 def known_settings() -> dict[str, tuple[SettingSpec, Any]]:
-    """Of every setting by name, in order: the `SettingSpec` and the annotation."""
+    """The `SettingSpec` and the annotation of every setting, by its name, in order."""
     annotations = get_type_hints(DeclaredSettings)
     return {item.name: (setting_of(item), annotations[item.name]) for item in fields(DeclaredSettings)}

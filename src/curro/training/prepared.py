@@ -36,7 +36,7 @@ COLUMN = "known_rate"
 def with_known(
     config: Mapping[str, Any], prompts: PromptSet, source: str
 ) -> tuple[dict[str, Any], PromptSet]:
-    """The curriculum's config with `known` for its selection, and the prompts with the column it names.
+    """The curriculum's config with the option `known` of its selection, and the prompts with that column.
 
     Args:
         source: a column of the data set, the folder of a `curro estimate`, or a run's folder; the prompts of
@@ -77,16 +77,16 @@ def _rates(folder: Path, reward_range: tuple[float, float]) -> dict[str, float]:
     }
 
 
-TAKEN = (
+RESERVED = (
     *("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"),
     *("environments", "image", "images", EPISODE_REWARD),
 )
-"""Columns that mean something else where an episode's row goes through TRL."""
+"""Columns that TRL would take for something else in the row of an episode."""
 
 
 def check_columns(prompts: PromptSet, *, environment: bool) -> None:
     """Raises ConfigError where an environment needs rows that TRL would misunderstand."""
-    taken = sorted(set(prompts.columns).intersection(TAKEN)) if environment else []
+    taken = sorted(set(prompts.columns).intersection(RESERVED)) if environment else []
     if taken:
         raise ConfigError(
             f"{prompts.source} has the columns {', '.join(taken)}, which mean something else in TRL: "
@@ -95,7 +95,10 @@ def check_columns(prompts: PromptSet, *, environment: bool) -> None:
 
 
 def training_set(prompts: PromptSet, *, environment: bool) -> Dataset:
-    """For TRL: the prompts, their numbers, and the answers, which identify the data set; of episodes all."""
+    """The rows that TRL gets: prompts, their numbers and answers; for episodes all columns.
+
+    The answers identify the data set.
+    """
     rows = prompts.to_hf()
     if environment:
         return rows
@@ -148,7 +151,7 @@ def _part(named: _LatestScores, name: str) -> Callable[..., Sequence[Score]]:
 
 @dataclass(frozen=True)
 class Prepared:
-    """All that a run needs, found to be right before a folder is made for it."""
+    """All that a run needs, loaded and checked."""
 
     settings: TrainSettings
     prompts: PromptSet
@@ -165,7 +168,7 @@ def prepare(settings: TrainSettings) -> Prepared:
     """Load the data and the model and build the curriculum.
 
     Raises:
-        CurroError: of whatever is wrong with the data, the reward, the curriculum or the model, or several
+        CurroError: the data, the reward, the curriculum or the model cannot be used, or there are several
             processes.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:

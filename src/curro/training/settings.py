@@ -69,7 +69,7 @@ class TrainSettings(DeclaredSettings):
 
     @property
     def reward_limits(self) -> WorkerLimits | None:
-        """Of a reward function of the user's own; None where it runs in the trainer's process."""
+        """The limits of a reward function of the user's own; None where it runs in the trainer's process."""
         if not self.reward_workers:
             return None
         return WorkerLimits(self.reward_workers, self.reward_seconds, self.reward_memory)
@@ -90,16 +90,16 @@ class TrainSettings(DeclaredSettings):
 
     @property
     def rollouts_per_step(self) -> int:
-        """Of a step without rejected groups; of complete settings."""
+        """The rollouts of a step without rejected groups; asked of complete settings."""
         return (self.prompts_per_step or 1) * (self.rollouts_per_prompt or 1)
 
     @property
     def steps(self) -> int:
-        """How many steps the budget pays for at most; of complete settings."""
+        """How many steps the budget pays for at most; asked of complete settings."""
         return -(-self.rollouts // self.rollouts_per_step) * self.num_iterations
 
     def complete(self, prompts: int) -> TrainSettings:
-        """With every None replaced that stands for a number or the lab's own: by the recipe, or a default.
+        """The settings with the lab's recipe, or else the defaults, in place of None.
 
         Args:
             prompts: how many the data set has; no step takes more by default.
@@ -123,7 +123,7 @@ class TrainSettings(DeclaredSettings):
         return done
 
     def extended(self, rollouts: int, run: str) -> TrainSettings:
-        """With a larger budget, for a run that goes on.
+        """The settings with a larger budget, to extend a run.
 
         Raises:
             ConfigError: it is not larger.
@@ -139,7 +139,7 @@ class TrainSettings(DeclaredSettings):
 
     @classmethod
     def of(cls, values: Mapping[str, Any], source: str) -> TrainSettings:
-        """The settings with these values; all others are as by default.
+        """The settings with these values, and defaults for all others.
 
         Args:
             source: where the values come from, for messages.
