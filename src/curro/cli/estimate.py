@@ -70,6 +70,14 @@ def estimate(
     room_learning_rate: Annotated[
         float, typer.Option(help="With --room: the learning rate of AdamW.")
     ] = 3e-5,
+    push: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ORG/NAME",
+            help="Then write the table of pass rates, with a card, into this data set on the Hugging Face "
+            "Hub; it is public unless it is there and private.",
+        ),
+    ] = None,
     **options: Any,
 ) -> None:
     """Measure how often a model solves each prompt of a data set.
@@ -81,8 +89,12 @@ def estimate(
     from curro.data import load_prompts
     from curro.environments import resolve_environment
     from curro.evaluation.estimate_folder import EstimateFolder, render
+    from curro.evaluation.estimate_hub import check_push
+    from curro.evaluation.estimate_hub import push as push_estimate
     from curro.rollout.engines.engine import SamplingSettings
 
+    if push is not None:
+        check_push(push)
     asked = TrainSettings(data=data, **option_values(options))
     model = asked.model
     if model is not None and server is not None:
@@ -165,3 +177,5 @@ def estimate(
             console.print(sentence)
         with replacing(folder.path / "room.json") as part:
             part.write_text(json.dumps(measured.as_dict(), indent=2) + "\n", encoding="utf-8")
+    if push is not None:
+        console.print(f"pushed to {push_estimate(folder, push)}")

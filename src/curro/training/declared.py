@@ -163,7 +163,8 @@ class DeclaredSettings:
     known: str | None = setting(
         None,
         "Pass rates known before the first rollout, for the selections frontier and posterior: "
-        "a column of the data, the folder of a curro estimate, or the folder of an earlier run.",
+        "a column of the data, the folder of a curro estimate, that of an earlier run, or hub:ORG/NAME, an "
+        "estimate that was pushed to the Hugging Face Hub.",
         "nothing is known",
     )
     fill_limit: float = setting(

@@ -19,6 +19,7 @@ from curro.environments import Environment, resolve_environment
 from curro.environments.environment import EPISODE_REWARD, episode_reward
 from curro.errors import ConfigError
 from curro.evaluation.estimate_folder import EstimateFolder
+from curro.evaluation.estimate_hub import PREFIX, pull
 from curro.prompts import PromptTable
 from curro.reward import Reward, resolve_reward, trl_reward
 from curro.reward.adapters import completion_text, facts
@@ -39,16 +40,18 @@ def with_known(
     """The curriculum's config with the option `known` of its selection, and the prompts with that column.
 
     Args:
-        source: a column of the data set, the folder of a `curro estimate`, or a run's folder; the prompts of
-            a folder are found by their keys.
+        source: a column of the data set, the folder of a `curro estimate`, a run's folder, or `hub:ORG/NAME`,
+            an estimate on the hub; prompts are found by their keys.
 
     Raises:
-        ConfigError: the folder knows none of the prompts, or the selection keeps no evidence.
-        EstimateError, RunError: the folder is damaged.
+        ConfigError: the folder or the hub's table knows none of the prompts, or the selection keeps no
+            evidence.
+        EstimateError, RunError: the folder is damaged; there is no such table on the hub.
     """
     column = source
-    if Path(source).is_dir():
-        column, rates = COLUMN, _rates(Path(source), config["reward_range"])
+    folder = pull(source).path if source.startswith(PREFIX) else Path(source)
+    if folder.is_dir():
+        column, rates = COLUMN, _rates(folder, config["reward_range"])
         known = [rates.get(key) for key in prompts.keys]
         if all(rate is None for rate in known):
             raise ConfigError(f"{source} knows none of the prompts: it is of other data, by their keys")
