@@ -14,16 +14,19 @@ wherever it is stopped. It gives up a search: of two learning rates each method 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import numpy as np
 import typer
 from benchmarks.common import RESULTS, write_page
-from benchmarks.papers.variants import Results, Tables, Variant, report
+from benchmarks.papers.variants import Results, Row, Tables, Variant, mean_interval, report
 
 from curro.errors import ConfigError
+from curro.report.compare import METRIC
 
 POOL = "sums_75"
 COMMAND = "python -m benchmarks.learning.pretrained_mixed --report"
@@ -39,8 +42,8 @@ TABLES: Tables = {
         "PSPO, 1e-5": Variant("pspo", {"learning_rate": 1e-5}),
     },
     "Steps without signal skipped": {
-        "uniform": Variant("uniform", {"learning_rate": 1e-5}),
-        "uniform, skipping": Variant("uniform", {"learning_rate": 1e-5, "skip_empty_steps": True}),
+        "uniform, 1e-5": Variant("uniform", {"learning_rate": 1e-5}),
+        "uniform, 1e-5, skipping": Variant("uniform", {"learning_rate": 1e-5, "skip_empty_steps": True}),
         "frontier": Variant("frontier", {"learning_rate": 1e-5}),
         "frontier, skipping": Variant("frontier", {"learning_rate": 1e-5, "skip_empty_steps": True}),
     },
@@ -72,6 +75,52 @@ def common(folder: Path) -> dict[str, object]:
     }
 
 
+def curves(rows: Results) -> str:
+    """The held-out accuracy of each method as training goes on, and what the runs found and cost."""
+    variants = {label: variant for table in TABLES.values() for label, variant in table.items()}
+    runs = {label: rows.of(variant) for label, variant in variants.items()}
+    runs = {label: done for label, done in runs.items() if done}
+    if not runs:
+        return ""
+    steps = next(iter(runs.values()))[0]["series"][METRIC][0]
+    after = " | ".join(f"{32 * step:,}" for step in steps)
+    lines = [
+        f"| | seeds | {after} | pass@4 before and after | groups with signal | minutes of a core |",
+        f"|---|--:|{'--:|' * len(steps)}--:|--:|--:|",
+    ]
+    for label, done in runs.items():
+        accuracies = np.array([row["series"][METRIC][1] for row in done])
+        cells = [_range(column) for column in accuracies.T]
+        pass_4 = np.mean([row["series"]["eval/pass@4"][1] for row in done], axis=0)
+        signal = np.mean([row["series"]["signal_share"][1] for row in done])
+        minutes = np.mean([row["series"]["cpu_seconds"][1][-1] for row in done]) / 60
+        cells += [f"{pass_4[0]:.3f}, {pass_4[-1]:.3f}", f"{signal:.3f}", f"{minutes:.0f}"]
+        lines.append(f"| {label} | {len(done)} | {' | '.join(cells)} |")
+    title = "## Held-out pass@1 after so many rollouts: the mean, the lowest and the highest seed"
+    return "\n\n".join([title, "\n".join(lines), _difference(runs)]).rstrip() + "\n\n"
+
+
+def _range(values: np.ndarray) -> str:
+    mean = f"{values.mean():.3f}"
+    return mean if len(values) == 1 else f"{mean} ({values.min():.3f} to {values.max():.3f})"
+
+
+def _difference(runs: dict[str, Sequence[Row]]) -> str:
+    """What `frontier` ends above uniform sampling at the same seeds."""
+    finals = [
+        {row["seed"]: row["series"][METRIC][1][-1] for row in runs.get(label, [])}
+        for label in ("uniform", "frontier")
+    ]
+    both = sorted(set(finals[0]) & set(finals[1]))
+    if not both:
+        return ""
+    gains = np.array([finals[1][seed] - finals[0][seed] for seed in both])
+    return (
+        f"At the same {len(both)} seeds `frontier` ends {mean_interval(gains)} above uniform sampling "
+        f"(Student's interval of 95% from two seeds on)."
+    )
+
+
 def main(
     folder: Annotated[Path, typer.Option(help="What recipes/pretrained/prepare.py has written.")] = Path(
         "runs/pretrained"
@@ -86,7 +135,10 @@ def main(
         variants = [variant for table in TABLES.values() for variant in table.values()]
         rows.run(variants, seeds, common(folder), series=SERIES)
     write_page(
-        "pretrained_mixed", "A pretrained model among hopeless problems", COMMAND, report(TABLES, rows)
+        "pretrained_mixed",
+        "A pretrained model among hopeless problems",
+        COMMAND,
+        curves(rows) + report(TABLES, rows),
     )
 
 
