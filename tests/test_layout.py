@@ -16,7 +16,7 @@ ORDER = (
     "errors", "text", "workers", "index", "policy", "loading", "registry", "storage",
     "data", "port_kernels", "prompts", "groups", "tickets", "meters",
     "admission", "advantage", "prediction", "selection", "allocation", "verdicts", "configuration",
-    "curriculum", "durable", "curro", "runs", "reward", "environments", "rollout",
+    "curriculum", "runs", "durable", "curro", "reward", "environments", "rollout",
     "evaluation", "lab", "theory", "report", "watch", "serve", "hosts", "training", "bench", "cli",
     "__main__",
 )  # fmt: skip

@@ -23,12 +23,13 @@ def one_step(folder, keep=KeepRollouts(), rewards=((1.0, 0.0, math.nan), (0.0, 0
     curriculum = Curriculum("uniform", PromptSet(ROWS), seed=0)
     writer = RunWriter(RunFolder.create(folder, {}), curriculum.table, keep)
     draw = curriculum.select(2, step=0)
+    writer.drawn(draw)
     rewards_PG = np.array(rewards)[draw.prompts]
     verdict = curriculum.observe(draw.tickets, rewards_PG)
     completions = [
         [Completion(f"{prompt}{HOSTILE}{j}", 10 + j, j == 2) for j in range(3)] for prompt in draw.prompts
     ]
-    writer.groups(1, draw.reasons, rewards_PG, verdict, np.array([3, 3]), completions)
+    writer.groups(1, draw.tickets, rewards_PG, verdict, np.array([3, 3]), completions)
     writer.step(1, curriculum.metrics())
     return writer, curriculum
 
@@ -49,6 +50,13 @@ def test_a_group_without_a_reward_has_no_mean(tmp_path):
     means = {row["key"]: row["mean"] for row in writer.folder.groups()}
     assert math.isnan(means["a"])
     assert means["b"] == pytest.approx(2 / 3)
+    assert writer.folder.metrics()[0]["signal_share"] == 1.0  # of the one group that is known
+
+
+def test_groups_without_a_reward_count_neither_as_flat_nor_as_varied(tmp_path):
+    writer, _ = one_step(tmp_path / "run", rewards=([math.nan] * 3, [math.nan] * 3))
+    assert math.isnan(writer.folder.metrics()[0]["signal_share"])
+    assert math.isnan(writer.folder.metrics()[0]["reward"])
 
 
 def test_metrics_by_source(tmp_path):
@@ -88,16 +96,15 @@ def test_the_lowest_and_the_highest_reward_are_among_the_kept():
 
 
 def test_a_host_s_run_keeps_an_earlier_run_and_goes_on_after_a_resume(tmp_path):
-    table = Curriculum("uniform", 4).table
     for rollouts in (1, 2):
-        writer = RunWriter.of_host(tmp_path, {"run": rollouts}, table, 0)
+        writer = RunWriter.of_host(tmp_path, Curriculum("uniform", 4, seed=rollouts))
         writer.rollouts = rollouts
         for step in (1, 2, 3):
             writer.step(step, {})
-    assert RunFolder.open(tmp_path / "curro-1").config == {"run": 1}
-    resumed = RunWriter.of_host(tmp_path, {"run": 3}, table, 2)
+    assert RunFolder.open(tmp_path / "curro-1").config["curriculum"]["seed"] == 1
+    resumed = RunWriter.of_host(tmp_path, Curriculum("uniform", 4, seed=3))
     resumed.step(3, {"more": 1.0})
-    assert RunFolder.open(tmp_path).config == {"run": 2}
+    assert RunFolder.open(tmp_path).config["curriculum"]["seed"] == 2
     assert [(row["step"], row["rollouts"]) for row in RunFolder.open(tmp_path).metrics()] == [
         (1, 2),
         (2, 2),

@@ -177,3 +177,34 @@ def test_it_does_not_warn_where_the_gate_or_nobody_looks(options):
 
 def test_it_does_not_warn_where_a_quarter_of_outcomes_varies():
     play(Curriculum("uniform", 100, signal="math"), 64, 16)
+
+
+def test_rewards_outside_of_the_range_are_warned_of_once_with_the_range_seen():
+    """Rewards of -1 and +1 with a band: the mean 0.5 is taken for the pass rate, and is one of 3/4."""
+    curriculum = Curriculum("least-visited", 9, admission="band:0.4,0.6")
+    curriculum.observe(curriculum.select(1, step=0).tickets, [[1.0, 1.0, 1.0, 1.0]])  # inside
+    tickets = curriculum.select(3, step=0).tickets
+    rewards = [[1.0, -1.0, 1.0, -1.0], [1.0, 1.0, 1.0, -1.0], [-2.0, 2.0, 1.0, 1.0]]
+    with pytest.warns(RuntimeWarning) as record:
+        admitted = [curriculum.observe([tickets[i]], [rewards[i]]).admitted[0] for i in range(3)]
+    assert admitted == [False, True, True]
+    (warning,) = record
+    assert str(warning.message).startswith(
+        "rewards from -1 to 1 were seen, and the reward range is 0 to 1: success rates, bands and "
+        "predictions misread what lies outside of it. Set reward_range=(-1, 1), "
+    )
+    assert "--reward-range=-1,1; verl and slime: curro.reward_range" in str(warning.message)
+    assert warning.filename == __file__
+    mended = Curriculum("least-visited", 9, admission="band:0.4,0.6", reward_range=(-1, 1))
+    verdict = mended.observe(mended.select(1, step=0).tickets, [[1.0, -1.0, 1.0, -1.0]])
+    assert verdict.admitted.tolist() == [True]
+
+
+def test_only_the_signal_has_to_lie_in_the_range():
+    """Of rollouts that are not scored there is a 0, which is no reward."""
+    curriculum = Curriculum("least-visited", 9, signal="math", reward_range=(1, 5))
+    named = {"math": [[1.0, 5.0, np.nan]], "format": [[-9.0, 9.0, 9.0]]}
+    curriculum.observe(curriculum.select(1, step=0).tickets, [[-8.0, 14.0, np.nan]], named=named)
+    tickets = curriculum.select(1, step=0).tickets
+    with pytest.warns(RuntimeWarning, match="values of the signal math from 1 to 6 were seen"):
+        curriculum.observe(tickets, [[0.0, 0.0, 0.0]], named={"math": [[6.0, 5.0, np.nan]]})

@@ -19,7 +19,7 @@ from curro.allocation.budget_division import BudgetDivision
 from curro.configuration import SUM, build_part, check_configuration, check_names, describe_part, read_signal
 from curro.errors import CheckpointError, ConfigError, ExhaustedError
 from curro.groups import Feedback, Groups, outcome_parts, read_groups, without_scored
-from curro.meters import ShapingMeter, SignalMeter, SourceMeter, UniformMeter
+from curro.meters import RangeMeter, ShapingMeter, SignalMeter, SourceMeter, UniformMeter
 from curro.policy import Policy
 from curro.prompts import PromptTable
 from curro.selection.base import Outcome, Selection, checked
@@ -83,7 +83,7 @@ class Curriculum:
         signal_parts: the parts of the reward that are the signal; empty: the trained reward.
         table: what is remembered of every prompt.
         ledger: the tickets in flight.
-        step: the training step of the latest `select`.
+        step: how many training steps had finished at the latest `select`.
         admitted: how many groups were admitted.
 
     Raises:
@@ -134,6 +134,7 @@ class Curriculum:
         self.sources = SourceMeter(self.table)
         self.shaping = ShapingMeter(self.table)
         self.uniform = UniformMeter(self.table)
+        self.range = RangeMeter(self.table)
         self.has_advantage = advantage is not None
         self.advantage: Advantage = build_part("advantage", advantage or "group")
         self.advantage.bind(self.table)
@@ -217,7 +218,7 @@ class Curriculum:
         Args:
             n: how many. Several small calls in a step draw what one large call would, except with methods
                 that compare candidates (`frontier`, `posterior`, `pcl`, `metis`): each call compares its own.
-            step: the host's training step; never smaller than in an earlier call.
+            step: how many training steps have finished, 0 at first; never smaller than in an earlier call.
             rollouts: the budget that the allocation divides between the n prompts. A prompt that gets nothing
                 of it is not drawn, so that the draw may have fewer than n. None: the host decides how many
                 rollouts a prompt gets.
@@ -314,6 +315,8 @@ class Curriculum:
         groups, judged = self._split_signal(
             read_groups(self.table, prompts, self.ledger.steps[rows], feedback)
         )
+        # before anything is settled: a user may have made warnings errors
+        self.range.observe(judged.rewards, judged.scored, self.signal_parts)
         outcome, kept_PG = self._judge(groups, judged)
         admitted_P, advantages_PG = outcome.admitted, outcome.advantages
         weights_P = self.ledger.weights[rows]

@@ -186,6 +186,18 @@ class Feedback:
                 )
         return cls(np.array(tickets, ndmin=1), rewards_PG, parts)
 
+    @property
+    def means(self) -> np.ndarray:
+        """float64 (P,), the mean reward of each group's scored rollouts; NaN where none was scored."""
+        scored_PG = ~np.isnan(self.rewards)
+        count_P = scored_PG.sum(axis=1)
+        means_P = np.full(len(count_P), np.nan)
+        return np.divide(np.nansum(self.rewards, axis=1), count_P, out=means_P, where=count_P > 0)
+
+    def arguments(self) -> dict[str, Any]:
+        """The keyword arguments of `Curriculum.observe` and `Curriculum.more`."""
+        return {"tickets": self.tickets, "rewards": self.rewards, "named": dict(self.named)}
+
 
 def _numbers(rewards: ArrayLike) -> np.ndarray:
     try:

@@ -201,3 +201,45 @@ class ShapingMeter:
                 RuntimeWarning,
                 stacklevel=3,
             )
+
+
+class RangeMeter:
+    """Warns once of rewards outside of the reward range.
+
+    Success rates are (r - low) / (high - low), and predictions, bands and pass rates follow from them: with
+    rewards of -1 and +1 and a range of (0, 1), a band around 1/2 admits groups that succeed in three quarters
+    of their rollouts. Rewards outside are allowed, because a shaped reward may have them on purpose.
+    """
+
+    def __init__(self, table: PromptTable) -> None:
+        self.table = table
+        self._lowest, self._highest = np.inf, -np.inf
+        self._has_warned = False
+
+    def observe(self, rewards_PG: np.ndarray, scored_PG: np.ndarray, parts: Sequence[str]) -> None:
+        """Take in the rewards by which groups are judged.
+
+        Args:
+            rewards_PG: float64; entries that are not scored do not count.
+            parts: of the reward, whose sum they are; empty for the trained reward.
+        """
+        if self._has_warned or not scored_PG.any():
+            return
+        rewards = rewards_PG[scored_PG]
+        self._lowest = min(self._lowest, float(rewards.min()))
+        self._highest = max(self._highest, float(rewards.max()))
+        low, high = self.table.reward_range
+        rounding = 1e-6 * (high - low)
+        if low - rounding <= self._lowest and self._highest <= high + rounding:
+            return
+        self._has_warned = True
+        ends = f"{min(low, self._lowest):g}", f"{max(high, self._highest):g}"
+        name = f"values of the signal {' + '.join(parts)}" if parts else "rewards"
+        warnings.warn(
+            f"{name} from {self._lowest:g} to {self._highest:g} were seen, and the reward range is "
+            f"{low:g} to {high:g}: success rates, bands and predictions misread what lies outside of it. Set "
+            f"reward_range=({', '.join(ends)}), the rewards of complete failure and of complete success "
+            f"(curro train: --reward-range={','.join(ends)}; verl and slime: curro.reward_range)",
+            RuntimeWarning,
+            stacklevel=4,
+        )

@@ -93,7 +93,7 @@ class Draw:
         weights: float64, importance weights, which `Curriculum.credit` relates to those of the batch.
         reasons: uint8, why each was chosen (`curro.Reason`).
         rollouts: int64, how many rollouts each prompt gets; 0 where the host decides.
-        step: the training step that asked.
+        step: how many training steps had finished.
     """
 
     prompts: np.ndarray

@@ -13,7 +13,7 @@ from curro.data import load_prompts
 from curro.errors import CheckpointError, ConfigError, RunError
 from curro.report import inspect_run, write_report
 from curro.runs.folder import RunFolder
-from curro.runs.writer import TicketWriter
+from curro.runs.writer import RunWriter
 from curro.text import preview
 
 
@@ -73,12 +73,12 @@ def written(tmp_path):
     rows = [{"prompt": first, "answer": "7"}, {"prompt": turns, "answer": "8"}]
     (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     curriculum = Curriculum("uniform", load_prompts(str(tmp_path / "data.jsonl")))
-    writer = TicketWriter.of_host(tmp_path, {"curriculum": curriculum.config}, curriculum.table, 0)
+    writer = RunWriter.of_host(tmp_path, curriculum)
     draw = curriculum.select(2, step=0)
     writer.drawn(draw)
     rewards_PG = np.array([[0.0, 1.0], [0.0, 1.0]])
     verdict = curriculum.observe(draw.tickets, rewards_PG)
-    writer.observed(1, draw.tickets, rewards_PG, verdict, np.array([2, 2]))
+    writer.groups(1, draw.tickets, rewards_PG, verdict, np.array([2, 2]))
     writer.step(1, {})
     writer.folder.write_table(curriculum.table)
     return writer.folder, curriculum.table
@@ -106,6 +106,8 @@ def test_the_report_and_the_csv_have_texts_and_keys(written, tmp_path):
     assert frame["text"][0] == "What is 3 + 4?"
     assert frame["text"][1] == "How many legs?" + "!" * 65 + "…"
     assert frame["key"][0] == table.key(0)
+    assert frame["last_step"].tolist() == [1, 1]  # as in the lines; the port says 0
+    assert {row["step"] for row in run.groups()} == {1}
 
 
 @pytest.mark.parametrize(
@@ -128,6 +130,8 @@ def test_a_checkpoint_beside_a_run_opens_it_and_one_alone_shows_its_table(tmp_pa
     saved = tmp_path / "out" / "checkpoint-7" / "curro"
     saved.mkdir(parents=True)
     curriculum.save(saved / "curriculum.npz")
+    printed(saved.parent, out=tmp_path / "t.csv")
+    assert sorted(pd.read_csv(tmp_path / "t.csv")["last_step"]) == [-1, -1, 1]
     for path in (saved.parent, tmp_path / "out"):
         text = printed(path)
         assert "3 prompts" in text

@@ -155,7 +155,7 @@ def test_the_largest_cause_comes_first_and_says_what_to_do(lost, reason, words):
             ticket += 1
     with pytest.raises(FillError) as caught:
         fill.take("" if reason == "limit" else reason)
-    assert str(caught.value).startswith("step 7 cannot be filled: ")
+    assert str(caught.value).startswith("step 8 cannot be filled: ")
     assert words in str(caught.value)
     assert list(fill.admitted) == [0]
 

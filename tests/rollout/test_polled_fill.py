@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.rollout.fill_promises import check
 
 import curro
-from curro.errors import FillError
+from curro.errors import FillError, RewardError
+from curro.groups import Feedback
 from curro.rollout.polled_fill import PolledFill
 
 SELECTIONS = ["uniform", "uniform:replacement=true", "prioritized-replay:variant=published", "pspo"]
@@ -55,7 +56,7 @@ class Queue:
             rewards_PG = self.rng.integers(0, 2, (len(seen), 4)).astype(float)
             verdict = self.curriculum.observe(np.array(seen), rewards_PG)
             filtered = {ticket for ticket in seen if self.rng.random() < 0.1}
-            self.fill.observed(seen, verdict, rewards_PG.mean(axis=1), filtered)
+            self.fill.observed(Feedback.read(seen, rewards_PG), verdict, filtered)
             for ticket, admitted in zip(seen, verdict.admitted, strict=True):
                 if admitted and ticket not in filtered:
                     self.waiting[ticket] = self.running[ticket]
@@ -140,7 +141,63 @@ def test_a_group_without_any_reward_has_failed_and_was_not_rejected():
     draw = fill.draw(3, step=0)
     rewards_PG = np.array([[1.0, 0.0], [np.nan, np.nan], [1.0, 1.0]])
     verdict = curriculum.observe(draw.tickets, rewards_PG)
-    fill.observed(draw.tickets.tolist(), verdict, np.array([0.5, np.nan, 1.0]), filtered=())
+    fill.observed(Feedback.read(draw.tickets, rewards_PG), verdict)
     metrics = fill.metrics()
     assert metrics["fill/admitted"] == metrics["fill/rejected"] == metrics["fill/failed"] == 1
     assert metrics["fill/rejected_reward"] == 1.0
+
+
+@pytest.mark.parametrize("signal", [None, "acc"])
+def test_a_run_without_any_reward_ends_after_a_batch(signal):
+    """In a batch of 2 groups. The part of the reward that is the signal may be missing alone."""
+    curriculum = curro.Curriculum("uniform", 8, signal=signal, seed=0)
+    fill = PolledFill(curriculum, 10.0, size=8, may_repeat=False)
+    fill.begin(2, 0, [])
+
+    def end(reward):
+        draw = fill.draw(1, step=0)
+        missing = np.full((1, 2), np.nan)
+        rewards, named = (missing, {}) if signal is None else (np.eye(2)[:1], {"acc": missing})
+        if reward:
+            rewards, named = np.eye(2)[:1], {"acc": np.eye(2)[:1]}
+        feedback = Feedback.read(draw.tickets, rewards, named)
+        fill.observed(feedback, curriculum.observe(**feedback.arguments()))
+
+    end(False)
+    described = "a reward" if signal is None else "the part of the reward that is the signal"
+    with pytest.raises(RewardError, match=f"none of the first 2 groups has {described}"):
+        end(False)
+    fill = PolledFill(curriculum, 10.0, size=8, may_repeat=False)
+    fill.begin(2, 0, [])
+    for reward in (False, True, False, False, False):
+        end(reward)  # one reward is enough
+    assert fill.metrics()["fill/failed"] == 4
+
+
+def test_a_resumed_run_that_has_had_rewards_does_not_end():
+    curriculum = curro.Curriculum("uniform", 8, seed=0)
+    curriculum.observe(curriculum.select(1, step=0).tickets, [[1.0, 0.0]])
+    fill = PolledFill(curriculum, 10.0, size=8, may_repeat=False)
+    fill.restore(curriculum.state_dict()["ledger"], {})
+    fill.begin(1, 1, [])
+    feedback = Feedback.read(fill.draw(1, step=1).tickets, [[np.nan, np.nan]])
+    fill.observed(feedback, curriculum.observe(**feedback.arguments()))
+    assert fill.metrics()["fill/failed"] == 1
+
+
+def test_the_marks_of_estimates_outlive_a_checkpoint():
+    """A prompt whose estimate was rejected may come once more for the same batch; unmarked it may not."""
+    curriculum = curro.Curriculum("adcl:chunks=1", 2, seed=0)
+    fill = PolledFill(curriculum, 10.0, size=2, may_repeat=False)
+    fill.begin(2, 0, [])
+    draw = fill.draw(2, step=0)
+    assert fill.estimates == draw.tickets.tolist()
+    resumed = PolledFill(curriculum, 10.0, size=2, may_repeat=False)
+    resumed.restore(curriculum.state_dict()["ledger"], {}, fill.estimates)
+    assert resumed.estimates == fill.estimates
+    resumed.begin(2, 1, [])
+    feedback = Feedback.read(draw.tickets, np.eye(2))
+    resumed.observed(feedback, curriculum.observe(**feedback.arguments()))
+    again = resumed.draw(2, step=1)
+    assert sorted(again.prompts.tolist()) == [0, 1]
+    assert resumed.metrics()["fill/repeats"] == 0

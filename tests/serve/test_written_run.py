@@ -13,7 +13,7 @@ from curro.durable import DurableCurriculum
 from curro.errors import ConfigError
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
-from curro.serve.application import ServedRun, Service
+from curro.serve.application import Service
 from curro.serve.run import ServeSettings
 
 
@@ -23,8 +23,8 @@ class Client:
     def __init__(self, folder, name="a", **options):
         self.name, self.calls = name, 0
         curriculum = Curriculum("prioritized-replay", 20, seed=1)
-        self.run = ServedRun(curriculum, folder / "run")
-        self.durable = DurableCurriculum(curriculum, folder / "live", recorder=self.run, **options)
+        self.durable = DurableCurriculum(curriculum, folder / "live", run_folder=folder / "run", **options)
+        self.run = self.durable.run
         self.service = Service(self.durable, "secret", {})
 
     def call(self, question, **fields):

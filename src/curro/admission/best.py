@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from curro.admission.gate import Gate
@@ -17,6 +19,8 @@ class Best(Gate):
     up with the groups whose rewards vary the most: with a limit of 4, a quarter of what was rolled out. The
     fill has to be one that tops up.
     """
+
+    needs_top_up: ClassVar = True
 
     def __call__(self, groups: Groups) -> np.ndarray:
         return np.zeros(len(groups.prompts), np.bool_)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
+from curro.errors import ConfigError
 from curro.groups import Groups
 from curro.prompts import PromptTable
 
 
 class Gate:
-    """Base of all gates: override `__call__`. A gate decides, and remembers nothing."""
+    """Base of all gates: override `__call__`. A gate decides, and remembers nothing.
 
+    Attributes:
+        needs_top_up: whether it leaves batches to be topped up with groups that it has rejected; not every
+            host does that.
+    """
+
+    needs_top_up: ClassVar[bool] = False
     table: PromptTable
 
     def bind(self, table: PromptTable) -> None:
@@ -24,6 +33,19 @@ class Gate:
         reject those in which no rollout has that part.
         """
         raise NotImplementedError
+
+
+def refuse_top_up(needs_top_up: bool, host: str) -> None:
+    """For a host that trains on admitted groups alone: called with the gate's `needs_top_up`.
+
+    Raises:
+        ConfigError: no batch would ever be full.
+    """
+    if needs_top_up:
+        raise ConfigError(
+            f"this admission admits no group by itself, and {host} trains on admitted groups alone: choose "
+            "`variance` or `signal`, or train with TRL, whose fill tops its batches up"
+        )
 
 
 class Everything(Gate):

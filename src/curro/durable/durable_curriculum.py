@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from threading import RLock
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from curro.curriculum import Curriculum
-from curro.durable.replies import CallReply, error_of, is_error, pack, unpack
+from curro.durable.recorded_run import RecordedRun
+from curro.durable.replies import error_of, is_error, pack, unpack
 from curro.errors import CheckpointError, ConfigError, CurroError, ExhaustedError
 from curro.groups import mark_missing
 from curro.policy import Policy, Reply
@@ -28,16 +29,16 @@ from curro.storage.lock import only_process
 from curro.verdicts import Draw, Verdict
 
 
-def _observe(curriculum: Curriculum, given: dict[str, Any]) -> Verdict:
+def _observe(curriculum: Curriculum, arguments: dict[str, Any]) -> Verdict:
     # version 0.2 wrote into its journals which rollouts have a reward
-    if (scored := given.pop("scored", None)) is not None:
-        given["rewards"] = mark_missing(given["rewards"], scored)
-    return curriculum.observe(**given)
+    if (scored := arguments.pop("scored", None)) is not None:
+        arguments["rewards"] = mark_missing(arguments["rewards"], scored)
+    return curriculum.observe(**arguments)
 
 
-def _observe_and_select(curriculum: Curriculum, given: dict[str, Any]) -> tuple[Verdict, Draw | None]:
-    chosen = {name: given.pop(name) for name in ("n", "step", "rollouts") if name in given}
-    verdict = _observe(curriculum, given)
+def _observe_and_select(curriculum: Curriculum, arguments: dict[str, Any]) -> tuple[Verdict, Draw | None]:
+    chosen = {name: arguments.pop(name) for name in ("n", "step", "rollouts") if name in arguments}
+    verdict = _observe(curriculum, arguments)
     try:
         return verdict, curriculum.select(**chosen)
     except ExhaustedError:
@@ -45,10 +46,10 @@ def _observe_and_select(curriculum: Curriculum, given: dict[str, Any]) -> tuple[
 
 
 CALLS: dict[str, Callable[[Curriculum, dict[str, Any]], Any]] = {
-    "select": lambda curriculum, given: curriculum.select(**given),
+    "select": lambda curriculum, arguments: curriculum.select(**arguments),
     "observe": _observe,
     "observe_and_select": _observe_and_select,
-    "drop": lambda curriculum, given: curriculum.drop(**given),
+    "drop": lambda curriculum, arguments: curriculum.drop(**arguments),
 }
 """The calls that change a curriculum, by name; each takes the arguments of the method of that name.
 
@@ -101,8 +102,10 @@ class LatestReplies:
 
     def state_dict(self) -> dict[str, Any]:
         """The replies one after the other, and of each its client, number, checksum and length."""
-        rows = [[client, one.number, one.asked, len(one.reply)] for client, one in self._of.items()]
-        together = b"".join(one.reply for one in self._of.values())
+        rows = [
+            [client, latest.number, latest.asked, len(latest.reply)] for client, latest in self._of.items()
+        ]
+        together = b"".join(latest.reply for latest in self._of.values())
         return {"rows": rows, "replies": np.frombuffer(together, np.uint8)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -128,21 +131,21 @@ class RecordedPolicy:
     def __init__(self, load_backbone: Callable[[], tuple[Any, Any]] | None = None) -> None:
         self._load_backbone = load_backbone
         self._policy: Policy | None = None
-        self._told: deque[Any] | None = None
+        self._replayed: deque[Any] | None = None
         self.answers: list[Any] = []
 
     def lend(self, policy: Policy) -> None:
         """Ask this policy from now on."""
         self._policy = policy
 
-    def begin(self, told: Iterable[Any] | None = None) -> None:
-        """A call begins; `told` are the answers of a call that is replayed, for which nobody is asked."""
-        self._told = None if told is None else deque(told)
+    def begin(self, replayed: Iterable[Any] | None = None) -> None:
+        """A call begins; `replayed` are the answers of a call that is replayed, which asks nobody."""
+        self._replayed = None if replayed is None else deque(replayed)
         self.answers = []
 
     def answer(self, conversations: Sequence[Sequence[dict[str, str]]], max_tokens: int) -> list[Reply]:
         """`Policy.answer`."""
-        found = self._ask(
+        answer = self._ask(
             lambda policy: {
                 "replies": [
                     [reply.text, list(reply.prompt_ids), list(reply.completion_ids)]
@@ -150,7 +153,7 @@ class RecordedPolicy:
                 ]
             }
         )
-        return [Reply(text, tuple(asked), tuple(answered)) for text, asked, answered in found["replies"]]
+        return [Reply(text, tuple(asked), tuple(answered)) for text, asked, answered in answer["replies"]]
 
     def prompt(self, number: int) -> str:
         """`Policy.prompt`."""
@@ -175,52 +178,28 @@ class RecordedPolicy:
         raise ConfigError("this method copies the policy's weights, which a journal of calls cannot hold")
 
     def _ask(self, question: Callable[[Policy], dict[str, Any]]) -> dict[str, Any]:
-        if self._told is not None:
-            if not self._told:
+        if self._replayed is not None:
+            if not self._replayed:
                 raise CheckpointError("the replayed call asks the policy more than it did when it was made")
-            found = self._told.popleft()
+            answer = self._replayed.popleft()
         elif self._policy is None:
             raise ConfigError("this method asks the policy, and no host has lent it")
         else:
             try:
-                found = question(self._policy)
+                answer = question(self._policy)
             except Exception as error:
                 self.answers.append(pack(error))
                 raise
-        self.answers.append(found)
-        if "error" in found:
-            raise error_of(found["error"])
-        return found
+        self.answers.append(answer)
+        if "error" in answer:
+            raise error_of(answer["error"])
+        return answer
 
 
 SNAPSHOT_AFTER = 1 << 24
 """Bytes of calls after which a snapshot is taken; or as many as the latest snapshot has, if that is more."""
 
 _NUMBERED = re.compile(r"(\d{8})\.(snapshot\.npz|journal)")
-
-
-class CallRecorder(Protocol):
-    """Writes down elsewhere what the calls of a curriculum did, as `curro.serve` does in a run folder.
-
-    Its state belongs to the snapshots. After a kill it is taken back to the latest snapshot, and then hears
-    of every call since once more: what it wrote in between it writes again.
-    """
-
-    def begin(self, state: Mapping[str, Any] | None, *, is_new: bool) -> None:
-        """Be as at the snapshot that has this state; None where there is no snapshot, or it has no state.
-
-        Args:
-            is_new: whether the folder holds no call yet.
-        """
-
-    def record(self, name: str, given: Mapping[str, Any], answer: CallReply) -> None:
-        """A call was carried out: its name, its arguments, and what the port returned."""
-
-    def resume(self) -> None:
-        """The curriculum was loaded from a checkpoint: what came after that is forgotten."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """What `begin` takes."""
 
 
 class DurableCurriculum:
@@ -244,7 +223,7 @@ class DurableCurriculum:
         snapshot_after: bytes.
         load_backbone: for methods that copy the policy's weights, as `RecordedPolicy` takes it. With it, the
             methods are attached at once, so that their weights can be restored before the policy is lent.
-        recorder: hears of every call, also of those that are replayed.
+        run_folder: where groups and metrics are written to, for `curro watch`; None for nowhere.
 
     Raises:
         CheckpointError: the folder is of another curriculum, or damaged, or its calls give other draws now
@@ -259,9 +238,10 @@ class DurableCurriculum:
         *,
         snapshot_after: int = SNAPSHOT_AFTER,
         load_backbone: Callable[[], tuple[Any, Any]] | None = None,
-        recorder: CallRecorder | None = None,
+        run_folder: Path | None = None,
     ) -> None:
-        self.curriculum, self.folder, self.recorder = curriculum, folder, recorder
+        self.curriculum, self.folder = curriculum, folder
+        self.run = None if run_folder is None else RecordedRun(curriculum, run_folder)
         self._snapshot_after = snapshot_after
         self._policy, self._has_policy = RecordedPolicy(load_backbone), False
         self._replies = LatestReplies()
@@ -292,8 +272,8 @@ class DurableCurriculum:
         try:
             if state:
                 self._restore(state)
-            if self.recorder is not None:
-                self.recorder.begin(state.get("recorder"), is_new=is_new)
+            if self.run is not None:
+                self.run.begin(state.get("recorder"), is_new=is_new)
             records = (decode(record) for record in self._journal.replay())
             self._begin(next(records, None))
             for record in records:
@@ -344,9 +324,9 @@ class DurableCurriculum:
         self._replies.keep(record["client"], record["number"], asked, reply)
         self._record(call["name"], call["given"], reply)
 
-    def _record(self, name: str, given: Mapping[str, Any], reply: bytes) -> None:
-        if self.recorder is not None and not is_error(reply):
-            self.recorder.record(name, given, unpack(decode(reply)))
+    def _record(self, name: str, arguments: Mapping[str, Any], reply: bytes) -> None:
+        if self.run is not None and not is_error(reply):
+            self.run.record(name, arguments, unpack(decode(reply)))
 
     def lend(self, policy: Policy) -> None:
         """Let methods that ask the policy ask this one; again in every process."""
@@ -361,14 +341,14 @@ class DurableCurriculum:
             self.curriculum.attach(self._policy)
             self._has_policy = True
 
-    def call(self, client: str, number: int, name: str, given: Mapping[str, Any]) -> bytes:
+    def call(self, client: str, number: int, name: str, arguments: Mapping[str, Any]) -> bytes:
         """Carry out a call once, however often it is repeated.
 
         Args:
             client: who calls: a name for each thread of each process, any text.
             number: of the call, counted up by the client; a call is repeated under the same number.
             name: one of `CALLS`.
-            given: the arguments, arrays and plain values.
+            arguments: arrays and plain values.
 
         Returns:
             The reply, or the error, as `encode(pack(...))` gives it: `unpack(decode(...))` reads it.
@@ -377,7 +357,7 @@ class DurableCurriculum:
             ConfigError: a number that this client has used for another call.
             CheckpointError: an earlier call could not be written down: open the folder anew.
         """
-        asked = encode({"name": name, "given": dict(given)})
+        asked = encode({"name": name, "given": dict(arguments)})
         with self._lock:
             self._check_whole()
             repeated = self._replies.repeated(client, number, asked)
@@ -385,12 +365,12 @@ class DurableCurriculum:
                 return repeated
             self._is_whole = False
             self._policy.begin()
-            reply = encode(self._perform(name, dict(given)))
-            answers = {str(place): answer for place, answer in enumerate(self._policy.answers)}
+            reply = encode(self._perform(name, dict(arguments)))
+            answers = {str(i): answer for i, answer in enumerate(self._policy.answers)}
             record = {"client": client, "number": number, "asked": np.frombuffer(asked, np.uint8)}
             self._journal.append(encode(record | {"answers": answers, "check": zlib.crc32(reply)}))
             self._replies.keep(client, number, asked, reply)
-            self._record(name, given, reply)
+            self._record(name, arguments, reply)
             self._is_whole = True
             if self._journal.size > max(self._snapshot_after, self._snapshot_size()):
                 self.snapshot()
@@ -401,9 +381,9 @@ class DurableCurriculum:
         with self._lock:
             return self._replies.has(client, number)
 
-    def _perform(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
+    def _perform(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         try:
-            return pack(CALLS[name](self.curriculum, given))
+            return pack(CALLS[name](self.curriculum, arguments))
         except CheckpointError:
             raise
         except Exception as error:
@@ -439,8 +419,8 @@ class DurableCurriculum:
                 raise
             tickets = self.curriculum.ledger.tickets
             self.curriculum.drop(tickets[~np.isin(tickets, np.asarray(kept, np.int64))])
-            if self.recorder is not None:
-                self.recorder.resume()
+            if self.run is not None:
+                self.run.resume()
             self._is_whole = True
             self.snapshot()
 
@@ -465,7 +445,7 @@ class DurableCurriculum:
             "has_policy": self._has_policy,
             "replies": self._replies.state_dict(),
         }
-        return state if self.recorder is None else state | {"recorder": self.recorder.state_dict()}
+        return state if self.run is None else state | {"recorder": self.run.state_dict()}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         if state["has_policy"]:
@@ -479,7 +459,9 @@ class DurableCurriculum:
                 path.unlink()
 
     def close(self) -> None:
-        """Take a snapshot, so that the next process replays nothing, and give the folder free."""
+        """End the step of the run folder and take a snapshot, so that the next process replays nothing."""
         with self._lock, self._opened:
             if self._is_whole:
+                if self.run is not None:
+                    self.run.end_step()
                 self.snapshot()

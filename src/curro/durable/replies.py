@@ -17,9 +17,9 @@ CallReply = Draw | Verdict | tuple[Verdict, Draw | None] | None
 class OtherError(RuntimeError):
     """An error that was none of curro's: what kind of error it was, and its words."""
 
-    def __init__(self, kind: str, words: str) -> None:
-        super().__init__(f"{kind}: {words}")
-        self.described = {"kind": kind, "words": words}
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(f"{kind}: {message}")
+        self.described = {"kind": kind, "words": message}
 
 
 def pack(reply: CallReply | Exception) -> dict[str, Any]:

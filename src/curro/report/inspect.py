@@ -18,7 +18,7 @@ from rich.text import Text
 from curro.errors import CheckpointError, ConfigError, RunError
 from curro.evaluation.estimate_folder import render_bands
 from curro.report.prompts import KeptRollout, PromptHistory, Ranking, RolloutsReader, rankings
-from curro.runs.folder import CURRICULUM, HOSTED, RunFolder
+from curro.runs.folder import CURRICULUM, HOSTED, RunFolder, count_from_one
 from curro.runs.reader import GroupColumns, read_history
 from curro.storage.checkpoint import load_state
 from curro.text import printable, readable
@@ -106,7 +106,7 @@ def checkpoint_table(saved: Path) -> pa.Table:
     if not isinstance(columns, dict) or not columns:
         raise CheckpointError(f"{saved} has no prompt table: it is of another version")
     size = len(next(iter(columns.values())))
-    return pa.table({"prompt": np.arange(size)} | columns)
+    return count_from_one(pa.table({"prompt": np.arange(size)} | columns))
 
 
 def export(table: pa.Table, path: Path) -> None:

@@ -31,7 +31,8 @@ class FillCounts:
         given_out: groups that were sent to be rolled out.
         repeats: prompts that were drawn again for the same batch, and not rolled out again.
         admitted, rejected: groups that the curriculum observed, by what its gate said.
-        failed: groups whose generation or scoring failed.
+        failed: groups that the curriculum dropped because they have no reward: their generation or scoring
+            failed, or nothing scored them.
         stale: groups that were dropped because they were too old.
         cancelled: groups that were given up before they ended.
         filtered, expired: admitted groups that did not stay: a filter of the trainer's own removed them, or
@@ -153,6 +154,7 @@ def explain(
     """The sentence that says why the batch of a step is short, and what a user can do.
 
     Args:
+        step: how many training steps have finished; the sentence counts from 1, as run folders do.
         progress: how far it came, as "3 of 8 groups are admitted".
         reason: what ran out: "limit", "prompts", "seconds", or nothing.
         counts: of this batch.
@@ -172,7 +174,7 @@ def explain(
         "seconds": "the time was over",
     }.get(reason, "no more groups could be had")
     return (
-        f"step {step} cannot be filled: {ran_out}, and {progress}. {counts.given_out} groups were given "
+        f"step {step + 1} cannot be filled: {ran_out}, and {progress}. {counts.given_out} groups were given "
         f"out{f' ({losses_text})' if losses else ''}: {', or '.join(remedies) or 'ask for smaller batches'}"
     )
 
@@ -217,7 +219,8 @@ class Fill(Generic[GroupT]):
             `curro.rollout.fill.ADVICE`, where a driver's settings have names of their own.
 
     Attributes:
-        n, step: the size of the batch that is being filled, as `weigh` counts, and its training step.
+        n, step: the size of the batch that is being filled, as `weigh` counts, and how many training steps
+            have finished before it.
         in_flight: groups that were given out and have not ended, by ticket.
         admitted: groups for this batch, by ticket, in the order in which they ended. What `take` leaves
             stays for the next batch.
@@ -409,11 +412,17 @@ class Fill(Generic[GroupT]):
         self._have -= self.weigh(self.admitted.pop(ticket))
         setattr(self.counts, why, getattr(self.counts, why) + 1)
 
-    def lose(self, ticket: int, why: str) -> None:
-        """Count a group that the curriculum will not observe: `why` is "failed", "stale" or "cancelled"."""
+    def lose(self, ticket: int, why: str, size: int = 1) -> None:
+        """Count a group from which the curriculum learns nothing.
+
+        Args:
+            why: "failed", "stale" or "cancelled".
+            size: what a group that failed or is stale counts for in the limit, in the unit of `weigh`: its
+                rollouts have been paid for.
+        """
         self._end(ticket)
         setattr(self.counts, why, getattr(self.counts, why) + 1)
-        self._ended += why in ("failed", "stale")
+        self._ended += size * (why in ("failed", "stale"))
         if why == "failed":
             self.failures += 1
 
@@ -461,8 +470,8 @@ def draw_fresh(port: Port, fill: Fill[Any], n: int, *, step: int, rollouts: int 
     if n > fill.untried:
         fill.exhausted = True
         raise ExhaustedError(
-            f"{n} prompts were asked for that the batch of step {step} has not had, and it has had all but "
-            f"{fill.untried:g} of {fill.size}: take smaller batches or more data"
+            f"{n} prompts were asked for that the batch of step {step + 1} has not had, and it has had all "
+            f"but {fill.untried:g} of {fill.size}: take smaller batches or more data"
         )
     parts: list[Draw] = []
     missing, budget = n, rollouts

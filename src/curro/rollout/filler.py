@@ -203,7 +203,7 @@ class Filler:
 
         Args:
             n: how many; with `when_short="finish"` the batch may have fewer.
-            step: the training step, for the curriculum; it never decreases.
+            step: how many training steps have finished, for the curriculum; it never decreases.
 
         Raises:
             FillError: prompts or time ran out, or the limit was reached; too many groups in a row failed;
@@ -215,9 +215,11 @@ class Filler:
         if (n := operator.index(n)) < 1:
             raise ConfigError(f"fill needs n >= 1, not {n}")
         if self._is_closed:
-            raise FillError(f"step {step} cannot be filled: the filler is closed")
+            raise FillError(f"step {step + 1} cannot be filled: the filler is closed")
         if self._is_filling:
-            raise FillError(f"step {step} cannot be filled: another fill is under way: await one at a time")
+            raise FillError(
+                f"step {step + 1} cannot be filled: another fill is under way: await one at a time"
+            )
         self._is_filling = True
         self._fill.begin(n, step)
         until = asyncio.get_running_loop().time() + self.max_seconds

@@ -243,11 +243,11 @@ class Settler:
                 other prompt would mend.
             FillError: too many groups in a row failed.
         """
-        error = group.error
-        note = f"{len(self.fill.admitted)} admitted groups are kept for the next fill"
-        if error is None:
+        if group.error is None:
             self._observe(group)
+        if (error := group.error) is None:
             return
+        note = f"{len(self.fill.admitted)} admitted groups are kept for the next fill"
         self.drop(group, "failed")
         if isinstance(error, EngineError | RewardError | ConfigError):
             error.add_note(note)
@@ -255,8 +255,8 @@ class Settler:
         if self.fill.failures >= self.max_failures:
             key = self.curriculum.table.key(group.prompt)
             raise FillError(
-                f"step {self.fill.step} cannot be filled: {self.fill.failures} groups in a row failed; the "
-                f"last, prompt {key!r}: {error}. {note}"
+                f"step {self.fill.step + 1} cannot be filled: {self.fill.failures} groups in a row failed; "
+                f"the last, prompt {key!r}: {error}. {note}"
             ) from error
 
     def drop(self, group: Group, why: str) -> None:
@@ -277,6 +277,9 @@ class Settler:
         except BaseException:
             self.drop(group, "failed")
             raise
+        if np.isnan(verdict.mean[0]):  # the curriculum has dropped the group
+            group.error = GroupFailed("no rollout has the part of the reward that is the signal")
+            return
         group.admitted = bool(verdict.admitted[0])
         group.verdict = verdict
         group.informativeness = float(verdict.informativeness[0])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
-from curro.errors import ExhaustedError, FillError
+from curro.errors import ExhaustedError, FillError, RewardError
+from curro.groups import Feedback
 from curro.rollout.fill import Fill, InFlight, Port, draw_fresh
 from curro.rollout.fill_settings import FillSettings
 from curro.verdicts import Draw, Verdict
@@ -25,6 +27,9 @@ class PolledFill:
         size: the number of prompts.
         may_repeat: whether the selection repeats prompts.
         advice: as `Fill` takes it.
+
+    Attributes:
+        has_reward: whether any group of the run has had a reward.
     """
 
     def __init__(
@@ -37,6 +42,7 @@ class PolledFill:
         advice: Mapping[str, str] | None = None,
     ) -> None:
         self.port = port
+        self.has_reward, self._without_reward = False, 0
         settings = FillSettings(limit, when_short="error")
         self.fill: Fill[int] = Fill(settings, size=size, may_repeat=may_repeat, advice=advice)
 
@@ -57,16 +63,25 @@ class PolledFill:
             for ticket in tickets:
                 self.fill.lose(ticket, "cancelled")
 
-    def restore(self, ledger: Mapping[str, np.ndarray], observed: Mapping[int, int]) -> None:
+    @property
+    def estimates(self) -> list[int]:
+        """The tickets in flight whose groups only estimate a difficulty, for a checkpoint."""
+        return sorted(ticket for ticket, group in self.fill.in_flight.items() if group.is_estimate)
+
+    def restore(
+        self, ledger: Mapping[str, Any], observed: Mapping[int, int], estimates: Collection[int] = ()
+    ) -> None:
         """Continue from a checkpoint.
 
         Args:
             ledger: the tickets in flight, as `TicketLedger.state_dict` has them.
             observed: the prompts of admitted groups that the trainer still has, by ticket.
+            estimates: `estimates` as it was when the checkpoint was saved.
         """
         rows = zip(*(ledger[name].tolist() for name in ("tickets", "prompts", "steps")), strict=True)
-        in_flight = {ticket: InFlight(prompt, step) for ticket, prompt, step in rows}
+        in_flight = {ticket: InFlight(prompt, step, ticket in estimates) for ticket, prompt, step in rows}
         self.fill.restore(in_flight, {ticket: (prompt, ticket) for ticket, prompt in observed.items()})
+        self.has_reward = ledger["observed"] > 0
 
     def draw(self, n: int, *, step: int) -> Draw:
         """n prompts that were not given out for this batch before.
@@ -91,28 +106,43 @@ class PolledFill:
         if self.fill.reason:
             raise FillError(self.fill.explain())
 
-    def observed(
-        self, tickets: Sequence[int], verdict: Verdict, rewards: np.ndarray, filtered: Collection[int]
-    ) -> None:
-        """Count groups that the curriculum has observed.
+    def observed(self, feedback: Feedback, verdict: Verdict, filtered: Collection[int] = ()) -> None:
+        """Count groups that were reported to the curriculum.
 
         Args:
-            tickets, verdict: of P groups.
-            rewards: float64 (P,), their mean rewards; NaN for a group without a reward, which has failed.
+            feedback, verdict: on P groups.
             filtered: tickets of groups that the trainer's own filter throws away.
+
+        Raises:
+            RewardError: as many groups as a batch has were reported, and none of the run has had a reward.
         """
-        for row, ticket in enumerate(tickets):
-            if np.isnan(rewards[row]):
-                # it failed rather than was rejected: to widen the gate would be wrong advice
+        means_P = feedback.means
+        for row, ticket in enumerate(feedback.tickets.tolist()):
+            if np.isnan(verdict.mean[row]):
+                # the curriculum has dropped it, and no gate has seen it: "widen the gate" would be wrong
+                # advice
                 self.fill.lose(ticket, "failed")
+                self._without_reward += 1
                 continue
+            self.has_reward = True
             if not verdict.admitted[row]:
                 variance = float(verdict.informativeness[row])
-                self.fill.reject(ticket, ticket, informativeness=variance, reward=float(rewards[row]))
+                self.fill.reject(ticket, ticket, informativeness=variance, reward=float(means_P[row]))
                 continue
             self.fill.admit(ticket, ticket)
             if ticket in filtered:
                 self.fill.withdraw(ticket, "filtered")
+        self._stop_without_rewards(means_P)
+
+    def _stop_without_rewards(self, means_P: np.ndarray) -> None:
+        if self.has_reward or self._without_reward < max(1, self.fill.n):
+            return
+        missing = "a reward" if np.isnan(means_P).all() else "the part of the reward that is the signal"
+        raise RewardError(
+            f"none of the first {self._without_reward} groups has {missing}, so that nothing can be learned: "
+            "check that the reward function returns numbers, and what it reads of the completions and the "
+            "data's columns"
+        )
 
     def dropped(self, tickets: Iterable[int], stale: Collection[int]) -> None:
         """Count groups whose tickets were dropped: those in `stale` are too old, the others have failed."""

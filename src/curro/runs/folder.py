@@ -6,9 +6,8 @@
                       `eval/pass@k` on steps with an evaluation
     groups.jsonl      a line a finished group: `step`, `prompt`, `key`, `reason`, `mean`, `variance`,
                       `admitted`, `rollouts`; where they are known the beginning of the prompt's `text`, its
-                      `source`, the rollouts'
-                      `tokens` together and how many were `cut` at the length limit; and where the method
-                      predicts one of `PREDICTED`, null without a prediction
+                      `source`, the rollouts' `tokens` together and how many were `cut` at the length limit;
+                      and where the method predicts one of `PREDICTED`, null without a prediction
     rollouts.jsonl    where rollouts are kept, a line a group: `step`, `prompt`, the prompt's `text`, and
                       `rollouts`, each with `reward`, `text`, `tokens` and `cut`
     table.parquet     the prompt table, with the data set's fingerprint as `curro.fingerprint`
@@ -16,7 +15,8 @@
     model/            the trained model
     .lock             which process writes to the folder, while one does
 
-This module writes them all; `curro.report` reads those that grow.
+Steps are counted from 1 in all of them, and step 0 of the metrics is before training. This module writes
+them all; `curro.report` reads those that grow.
 """
 
 from __future__ import annotations
@@ -217,11 +217,14 @@ class RunFolder:
                     file.truncate(sizes.get(name, 0))
 
     def write_table(self, table: PromptTable) -> None:
-        """Save the prompt table; an interrupted save leaves the one that was there before."""
+        """Save the prompt table, its steps counted as those of the other files.
+
+        An interrupted save leaves the table that was there before.
+        """
         import pyarrow.parquet as pq
 
         with replacing(self._table) as part:
-            pq.write_table(table.to_arrow(), part)
+            pq.write_table(count_from_one(table.to_arrow()), part)
 
     @property
     def has_table(self) -> bool:
@@ -243,3 +246,17 @@ class RunFolder:
             return pq.read_table(self._table)
         except pa.ArrowInvalid as error:
             raise RunError(f"{self._table} is damaged: {error}") from error
+
+
+def count_from_one(table: pa.Table) -> pa.Table:
+    """A prompt table whose `last_step` is counted from 1, as the steps of a run's lines are; -1 stays.
+
+    The port counts the steps that have finished, from 0.
+    """
+    import numpy as np
+
+    name = "last_step"
+    if name not in table.column_names:
+        return table
+    steps = table[name].to_numpy()
+    return table.set_column(table.column_names.index(name), name, [np.where(steps < 0, steps, steps + 1)])

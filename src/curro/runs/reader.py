@@ -285,6 +285,7 @@ class RunReader:
         starts = line_starts(block)
         if len(starts) != table.num_rows:
             raise RunError(f"{self._groups_file.path} is damaged: it has empty lines")
+        # without a mean, a group had no reward and was dropped: it is neither a failure nor a visit
         kept = np.flatnonzero(~np.isnan(table["mean"].to_numpy()))
         columns = {name: table[name].to_numpy()[kept] for name in (*REQUIRED, *FLOATS)}
         columns["admitted"] = table["admitted"].fill_null(True).to_numpy()[kept]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from curro.prompts import PromptTable
 from curro.runs.folder import HOSTED, PREDICTED, RunFolder
 from curro.selection.base import Reason
 from curro.verdicts import Draw, Verdict
+
+if TYPE_CHECKING:
+    from curro.curriculum import Curriculum
 
 MOST_TEXT = 200_000
 """Characters of a prompt or a completion that are kept."""
@@ -51,61 +54,139 @@ class KeepRollouts:
             raise ConfigError("the rollouts to keep are 0 or more a group, in 0 or more megabytes")
 
 
-class RunWriter:
-    """A run's lines in its folder.
+class Clock:
+    """The time that a run has taken, without the time in which the clock is stopped.
+
+    Args:
+        names: what is counted: "seconds", of the wall clock, and "cpu_seconds", of this process.
 
     Attributes:
-        rollouts: how many there were, rejected groups included.
-        rewards, signal: of the rollouts and the groups since the last step's line.
+        spent: how much there was, by these names.
     """
 
-    def __init__(self, folder: RunFolder, table: PromptTable, keep: KeepRollouts = KeepRollouts()) -> None:
+    _READ: ClassVar = {"seconds": time.perf_counter, "cpu_seconds": time.process_time}
+
+    def __init__(self, names: Sequence[str] = ("seconds",)) -> None:
+        self.spent = dict.fromkeys(names, 0.0)
+        self._since: dict[str, float] | None = None
+
+    def start(self) -> None:
+        """Count from now on."""
+        self._since = {name: self._READ[name]() for name in self.spent}
+
+    def stop(self) -> None:
+        """Count no more."""
+        self.lap()
+        self._since = None
+
+    def lap(self) -> None:
+        """Add the time since `start`, or since the lap before, unless the clock is stopped."""
+        if self._since is not None:
+            before = self._since
+            self.start()
+            for name, since in self._since.items():
+                self.spent[name] += since - before[name]
+
+    def leave_out(self, seconds: float) -> None:
+        """Do not count so many of the seconds since `start`."""
+        if self._since is not None:
+            self._since["seconds"] += seconds
+
+    def set_to(self, spent: Mapping[str, Any]) -> None:
+        """Go on from what a line of metrics says."""
+        self.spent = {name: float(spent.get(name, 0.0)) for name in self.spent}
+        if self._since is not None:
+            self.start()
+
+
+class RunWriter:
+    """Writes a run's lines into its folder: groups, kept rollouts, steps and evaluations.
+
+    Every host has one. A run that begins leaves the lines of an earlier run there under another name; one
+    that resumes goes on with them. Which of the two it is, the host may not know before the first draw, so
+    the folder is opened with the first line: a line of step s comes after s - 1 finished steps.
+
+    Args:
+        folder: where the lines go.
+        table: of the run's prompts.
+        keep: how many rollouts are kept to be read.
+        config: what the run was started with, for a folder that is made by the first line, or resumed. None:
+            the folder is there, and belongs to this run.
+        clock: counts the time of the run; by default one that runs from now on.
+
+    Attributes:
+        has_begun: whether the folder was opened.
+        rollouts: how many there were, rejected groups included.
+        rewards, signal: of the rollouts since the last step's line, and of the groups whether each has a
+            signal: 1, 0, or NaN for a group without a reward, of which that is not known.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        table: PromptTable,
+        keep: KeepRollouts = KeepRollouts(),
+        *,
+        config: Mapping[str, Any] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
         self.folder, self.table, self.keep = folder, table, keep
-        self.rollouts, self.seconds = 0, 0.0
+        self.has_begun = config is None
+        self.rollouts = 0
         self.rewards: list[float] = []
-        self.signal: list[bool] = []
-        self._since = time.perf_counter()
+        self.signal: list[float] = []
+        self.clock = Clock() if clock is None else clock
+        if clock is None:
+            self.clock.start()
+        self._config = config
+        self._reasons: dict[int, int] = {}
 
     @classmethod
-    def of_host(
-        cls,
-        output: Path,
-        config: Mapping[str, Any],
-        table: PromptTable,
-        step: int,
-        keep: KeepRollouts = KeepRollouts(),
-    ) -> Self:
-        """The writer of a host adapter's run in its trainer's output folder.
+    def of_host(cls, output: Path, curriculum: Curriculum, keep: KeepRollouts = KeepRollouts()) -> Self:
+        """The writer of a host adapter's run, in the folder `curro` of its trainer's output folder."""
+        config = {"curriculum": curriculum.config}
+        return cls(RunFolder(output / HOSTED), curriculum.table, keep, config=config)
 
-        A run that begins leaves the lines of an earlier run there under another name; one that resumes goes
-        on with them.
-
-        Args:
-            config: what the run was started with.
-            step: the last finished training step; 0 for a run that begins.
-        """
-        path = output / HOSTED
+    def begin(self, step: int) -> None:
+        """Open the folder after this last finished step; 0 for a run that begins."""
+        self.has_begun = True
+        path = self.folder.path
         if step == 0 and path.exists():
-            number = next(n for n in itertools.count(1) if not (output / f"{HOSTED}-{n}").exists())
-            path.rename(output / f"{HOSTED}-{number}")
+            numbered = (path.with_name(f"{path.name}-{n}") for n in itertools.count(1))
+            path.rename(next(other for other in numbered if not other.exists()))
         if (path / "config.json").exists():
-            writer = cls(RunFolder.open(path), table, keep)
-            writer.resume(step)
-            return writer
-        return cls(RunFolder.create(path, config), table, keep)
+            self.resume(step)
+        else:
+            self.folder = RunFolder.create(path, self._config or {})
 
     def resume(self, step: int) -> None:
         """Go on after a step: forget what was written of later ones, count on from there."""
         self.folder.truncate_after(step)
         last = self.folder.latest()
         if last is not None:
-            self.rollouts, self.seconds = int(last["rollouts"]), float(last.get("seconds", 0.0))
-        self._since = time.perf_counter()
+            self.rollouts = int(last["rollouts"])
+            self.clock.set_to(last)
+
+    def _begin_after(self, step: int) -> None:
+        if not self.has_begun:
+            self.begin(step)
+
+    def drawn(self, draw: Draw) -> None:
+        """Note why the prompts that are in flight now were drawn.
+
+        Of those that were in flight before a resume it is not known; they count as drawn by priority.
+        """
+        self._reasons |= dict(zip(draw.tickets.tolist(), draw.reasons.tolist(), strict=True))
+
+    def dropped(self, tickets: Iterable[int]) -> None:
+        """Forget tickets that were settled without an outcome."""
+        for ticket in tickets:
+            self._reasons.pop(int(ticket), None)
 
     def groups(
         self,
         step: int,
-        reasons_P: np.ndarray,
+        tickets: Sequence[int] | np.ndarray,
         rewards_PG: np.ndarray,
         verdict: Verdict,
         sizes_P: np.ndarray,
@@ -115,11 +196,13 @@ class RunWriter:
 
         Args:
             step: the training step that they are for, from 1.
-            reasons_P: why each was drawn.
+            tickets: of the groups, which `drawn` has noted.
             rewards_PG: NaN where a rollout was not scored; rows of smaller groups end in NaN.
             sizes_P: how many rollouts were generated of each, scored or not.
             completions: of each group, in the order of its rewards; empty where the host does not know them.
         """
+        self._begin_after(step - 1)
+        reasons_P = [self._reasons.pop(int(ticket), int(Reason.PRIORITY)) for ticket in tickets]
         table, prompts = self.table, verdict.prompts.tolist()
         predicted = {name: table[name][verdict.prompts] for name in PREDICTED if name in table.columns}
         lines = []
@@ -131,7 +214,7 @@ class RunWriter:
                     "prompt": prompt,
                     "key": table.key(prompt),
                     **_text(table, prompt),
-                    "reason": int(reasons_P[i]),
+                    "reason": reasons_P[i],
                     "mean": verdict.mean[i],
                     "variance": verdict.informativeness[i],
                     "admitted": bool(verdict.admitted[i]),
@@ -146,36 +229,73 @@ class RunWriter:
             self._keep(step, prompts, rewards_PG, completions)
         self.rollouts += int(sizes_P.sum())
         self.rewards += rewards_PG[~np.isnan(rewards_PG)].tolist()
-        self.signal += (~table.is_flat(verdict.informativeness)).tolist()
+        has_signal_P = np.where(np.isnan(verdict.mean), np.nan, ~table.is_flat(verdict.informativeness))
+        self.signal += has_signal_P.tolist()
 
-    def step(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Write down a training step, with these metrics beside its rewards and its time."""
-        now = time.perf_counter()
-        self.seconds, self._since = self.seconds + now - self._since, now
-        self.folder.append_metrics(
-            {"step": step, "rollouts": self.rollouts, "seconds": self.seconds, **self.take_means(), **metrics}
-        )
+    def step(self, step: int, metrics: Mapping[str, float]) -> dict[str, Any]:
+        """Write down a training step, counted from 1, with these metrics beside its rewards and its time.
 
-    def evaluated(self, step: int, scores: Mapping[str, float], seconds: float) -> None:
+        Returns:
+            the line.
+        """
+        self._begin_after(step - 1)
+        self.clock.lap()
+        line = {"step": step, "rollouts": self.rollouts, **self.clock.spent, **self.take_means(), **metrics}
+        self.folder.append_metrics(line)
+        return line
+
+    def evaluated(self, step: int, scores: Mapping[str, float], seconds: float = 0.0) -> dict[str, Any]:
         """Write down held-out scores, in a line of their own.
 
         Args:
             step: the last finished training step.
             scores: by the names `eval/...`.
             seconds: what the evaluation took, which does not count as training.
+
+        Returns:
+            the line.
         """
-        self._since += seconds
-        line = {"step": step, "rollouts": self.rollouts, "seconds": self.seconds}
-        self.folder.append_metrics(line | dict(scores))
+        self._begin_after(step)
+        self.clock.leave_out(seconds)
+        line = {"step": step, "rollouts": self.rollouts, **self.clock.spent, **scores}
+        self.folder.append_metrics(line)
+        return line
+
+    def write_table(self) -> None:
+        """Save the prompt table, if a run has begun."""
+        if self.has_begun:
+            self.folder.write_table(self.table)
 
     def take_means(self) -> dict[str, float]:
-        """The mean reward and the share of groups with a signal since the last call."""
-        found = {
+        """The mean reward and the share of groups with a signal since the last call.
+
+        Groups without a reward were dropped: they count neither as flat nor as varied.
+        """
+        judged = [has_signal for has_signal in self.signal if not np.isnan(has_signal)]
+        means = {
             "reward": float(np.mean(self.rewards)) if self.rewards else np.nan,
-            "signal_share": float(np.mean(self.signal)) if self.signal else np.nan,
+            "signal_share": float(np.mean(judged)) if judged else np.nan,
         }
         self.rewards, self.signal = [], []
-        return found
+        return means
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the files end, and what counts towards the next step's line."""
+        reasons = np.array(list(self._reasons.items()), np.int64).reshape(-1, 2)
+        return {
+            "sizes": self.folder.sizes(), "rollouts": self.rollouts, "seconds": self.clock.spent["seconds"],
+            "rewards": np.array(self.rewards, np.float64), "signal": np.array(self.signal, np.float64),
+            "reasons": reasons,
+        }  # fmt: skip
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take files and counts back to where `state_dict` was taken; an empty state: to the start."""
+        self.folder.truncate_to(state.get("sizes", {}))
+        self.rollouts = state.get("rollouts", 0)
+        self.clock.set_to(state)
+        self.rewards = state["rewards"].tolist() if state else []
+        self.signal = state["signal"].astype(np.float64).tolist() if state else []
+        self._reasons = dict(state["reasons"].tolist()) if state else {}
 
     def _keep(
         self,
@@ -209,8 +329,8 @@ class RunWriter:
 def spread(rewards_G: np.ndarray, n: int) -> list[int]:
     """At most n rollouts of a group, with the lowest and the highest reward among them, in their order."""
     order = np.argsort(rewards_G, kind="stable")
-    places = np.linspace(0, len(order) - 1, min(n, len(order))).round().astype(np.int64)
-    return sorted(order[np.unique(places)].tolist())
+    ranks = np.linspace(0, len(order) - 1, min(n, len(order))).round().astype(np.int64)
+    return sorted(order[np.unique(ranks)].tolist())
 
 
 def _text(table: PromptTable, prompt: int) -> dict[str, str]:
@@ -219,69 +339,22 @@ def _text(table: PromptTable, prompt: int) -> dict[str, str]:
 
 
 def _source(table: PromptTable, prompt: int) -> dict[str, str]:
-    found = table.source(prompt)
-    return {} if found is None else {"source": found}
+    source = table.source(prompt)
+    return {} if source is None else {"source": source}
 
 
 def _lengths(group: Sequence[Completion]) -> dict[str, int]:
     if not group:
         return {}
-    return {"tokens": sum(one.tokens for one in group), "cut": sum(one.is_cut for one in group)}
+    return {
+        "tokens": sum(completion.tokens for completion in group),
+        "cut": sum(completion.is_cut for completion in group),
+    }
 
 
 def _prompt_text(table: PromptTable, prompt: int) -> str:
     """A row's prompt as text; of a conversation all messages, each after its role."""
-    asked = None if table.rows is None else table.rows[prompt].get("prompt")
-    if not isinstance(asked, list):
-        return "" if asked is None else str(asked)
-    return "\n\n".join(f"{message.get('role')}: {message.get('content')}" for message in asked)
-
-
-class TicketWriter(RunWriter):
-    """A `RunWriter` that remembers why the prompts in flight were drawn.
-
-    After a resume nothing is known of those that were in flight before; they count as drawn by priority.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._reasons: dict[int, int] = {}
-
-    def state_dict(self) -> dict[str, Any]:
-        """Where the files end, and what counts towards the next step's line."""
-        reasons = np.array(list(self._reasons.items()), np.int64).reshape(-1, 2)
-        return {
-            "sizes": self.folder.sizes(), "rollouts": self.rollouts, "seconds": self.seconds,
-            "rewards": np.array(self.rewards, np.float64), "signal": np.array(self.signal, np.bool_),
-            "reasons": reasons,
-        }  # fmt: skip
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take files and counts back to where `state_dict` was taken; an empty state: to the start."""
-        self.folder.truncate_to(state.get("sizes", {}))
-        self.rollouts, self.seconds = state.get("rollouts", 0), state.get("seconds", 0.0)
-        self.rewards = state["rewards"].tolist() if state else []
-        self.signal = state["signal"].tolist() if state else []
-        self._reasons = dict(state["reasons"].tolist()) if state else {}
-
-    def drawn(self, draw: Draw) -> None:
-        """Note what is in flight now."""
-        self._reasons |= dict(zip(draw.tickets.tolist(), draw.reasons.tolist(), strict=True))
-
-    def dropped(self, tickets: Iterable[int]) -> None:
-        """Forget tickets that were settled without an outcome."""
-        for ticket in tickets:
-            self._reasons.pop(int(ticket), None)
-
-    def observed(
-        self,
-        step: int,
-        tickets: Sequence[int] | np.ndarray,
-        rewards_PG: np.ndarray,
-        verdict: Verdict,
-        sizes_P: np.ndarray,
-        completions: Sequence[Sequence[Completion]] = (),
-    ) -> None:
-        """Write down the finished groups of these tickets; the rest as `RunWriter.groups` takes it."""
-        reasons_P = np.array([self._reasons.pop(int(one), Reason.PRIORITY) for one in tickets], np.int64)
-        self.groups(step, reasons_P, rewards_PG, verdict, sizes_P, completions)
+    text = None if table.rows is None else table.rows[prompt].get("prompt")
+    if not isinstance(text, list):
+        return "" if text is None else str(text)
+    return "\n\n".join(f"{message.get('role')}: {message.get('content')}" for message in text)

@@ -9,20 +9,16 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from curro.curriculum import Curriculum
 from curro.durable import DurableCurriculum
 from curro.durable.durable_curriculum import CALLS
 from curro.durable.replies import is_error, pack
 from curro.errors import CheckpointError, ConfigError, CurroError, ExhaustedError, RewardError, TicketError
 from curro.groups import mark_missing
-from curro.runs.writer import TicketWriter
 from curro.storage.frames import decode, encode
-from curro.verdicts import Draw, Verdict
 
 _CHOICE = {"n": True, "step": True, "rollouts": False}
 _GROUPS = {"tickets": True, "rewards": True, "scored": False, "named": False}
@@ -127,72 +123,6 @@ def _floats(name: str, value: Any) -> np.ndarray:
         return np.asarray(value, np.float64)
     except (TypeError, ValueError, OverflowError):
         raise ConfigError(f"{name} are numbers, not {value!r:.50}") from None
-
-
-class ServedRun:
-    """Writes down what clients ask and report, as the `CallRecorder` of the service's curriculum.
-
-    A step's line is written when a client asks for prompts of a later step, and when the service ends. After
-    a kill the lines are those of the calls in the journal, each once.
-
-    Args:
-        curriculum: the service's.
-        output: `curro watch` takes it.
-    """
-
-    writer: TicketWriter
-    step: int
-
-    def __init__(self, curriculum: Curriculum, output: Path) -> None:
-        self.curriculum, self.output = curriculum, output
-
-    def begin(self, state: Mapping[str, Any] | None, *, is_new: bool) -> None:
-        is_replayed = state is not None or not self.curriculum.ledger.selected
-        config = {"curriculum": self.curriculum.config}
-        latest = 2**62 if is_replayed else self.curriculum.step + 1
-        self.writer = TicketWriter.of_host(
-            self.output, config, self.curriculum.table, 0 if is_new else latest
-        )
-        self.step = self.curriculum.step + 1
-        if is_replayed and not is_new:
-            self.writer.load_state_dict({} if state is None else state["writer"])
-        if state is not None:
-            self.step = state["step"]
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"step": self.step, "writer": self.writer.state_dict()}
-
-    def record(self, question: str, arguments: Mapping[str, Any], answer: Any) -> None:
-        """A call was carried out: its arguments as the port takes them, and what the port returned."""
-        if isinstance(answer, tuple):
-            verdict, draw = answer
-            self.record("observe", arguments, verdict)
-            if draw is not None:
-                self.record("select", arguments, draw)
-        elif isinstance(answer, Draw):
-            if answer.step + 1 > self.step:
-                self.end_step()
-                self.step = answer.step + 1
-            self.writer.drawn(answer)
-        elif isinstance(answer, Verdict) and len(answer.prompts):
-            rewards_PG = np.asarray(arguments["rewards"], np.float64)
-            if arguments.get("scored") is not None:
-                rewards_PG = mark_missing(rewards_PG, arguments["scored"])
-            sizes_P = np.isfinite(rewards_PG).sum(axis=1)
-            self.writer.observed(self.step, arguments["tickets"], rewards_PG, answer, sizes_P)
-        else:
-            self.writer.dropped(arguments["tickets"])
-
-    def resume(self) -> None:
-        """The curriculum was loaded from a checkpoint: forget what came after it."""
-        self.end_step()
-        self.step = self.curriculum.step + 1
-        self.writer.resume(self.step)
-
-    def end_step(self) -> None:
-        """Write the step's line, if groups have come since the last one."""
-        if self.writer.signal:
-            self.writer.step(self.step, self.curriculum.metrics())
 
 
 _LARGEST_NUMBER = 1e300

@@ -19,7 +19,7 @@ from curro.data import load_prompts
 from curro.durable import DurableCurriculum
 from curro.errors import ConfigError
 from curro.policy import refuse_policy
-from curro.serve.application import ServedRun, Service
+from curro.serve.application import Service
 from curro.storage.files import read_toml
 
 
@@ -49,8 +49,7 @@ def serve(
         import uvicorn
     except ImportError:
         raise ConfigError("the service needs uvicorn: pip install 'curro[server]'") from None
-    run = None if run_folder is None else ServedRun(curriculum, run_folder)
-    durable = DurableCurriculum(curriculum, folder, recorder=run)
+    durable = DurableCurriculum(curriculum, folder, run_folder=run_folder)
     try:
         with _listening(port, path) as listening:
             address = f"unix:{path}" if path else f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -65,8 +64,6 @@ def serve(
                 # uvicorn ends at a signal, and then sends it once more to the handler of before
                 signal.signal(number, lambda *_: None)
             uvicorn.Server(config).run(sockets=[listening])
-            if run is not None:
-                run.end_step()
     finally:
         durable.close()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from curro.curriculum import Curriculum
 from curro.hosts.trl.observe import GroupRecord
 from curro.runs.folder import RunFolder
-from curro.runs.writer import KeepRollouts, RunWriter
+from curro.runs.writer import Clock, KeepRollouts, RunWriter
 
 FIRST_WARNING = 20
 """Steps until the first warning; each further warning comes after twice as many steps."""
@@ -107,8 +106,7 @@ class Recorder(TrainerCallback):
         self.stopping = self.between_steps = False
         self._process = os.getpid()
         self.step = 0
-        self.writer = RunWriter(folder, curriculum.table, keep)
-        self.seconds, self.cpu_seconds = 0.0, 0.0
+        self.writer = RunWriter(folder, curriculum.table, keep, clock=Clock(("seconds", "cpu_seconds")))
         self.evaluated = 0
         self.constant_rewards = ConstantRewards(curriculum.table.reward_range)
 
@@ -123,14 +121,7 @@ class Recorder(TrainerCallback):
         if os.getpid() != self._process:
             os._exit(1)  # a child that an environment forked must not go on as a second trainer
         self.between_steps = False
-        self.writer.groups(
-            record.step + 1,
-            record.draw.reasons,
-            record.rewards,
-            record.verdict,
-            record.sizes,
-            record.completions,
-        )
+        record.write_to(self.writer)
 
     @property
     def rollouts(self) -> int:
@@ -141,43 +132,31 @@ class Recorder(TrainerCallback):
         """Go on after a checkpoint of this step: forget what was written later, count on from there."""
         self.writer.resume(step)
         self.step = max(step, 0)
-        last = self.folder.latest()
-        if last is not None:
-            self.evaluated = self.rollouts
-            self.seconds, self.cpu_seconds = float(last["seconds"]), float(last["cpu_seconds"])
+        self.evaluated = self.rollouts
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         if state.global_step == 0:
-            self._write(
-                {"step": 0, "rollouts": 0, "seconds": 0.0, "cpu_seconds": 0.0}, self.evaluate is not None
-            )
-        self._start_clocks()
+            self.on_step(self.writer.evaluated(0, {} if self.evaluate is None else self.evaluate()))
+        self.writer.clock.start()
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        self.seconds += time.perf_counter() - self.since
-        self.cpu_seconds += time.process_time() - self.cpu_since
+        self.writer.clock.stop()
         self.step = state.global_step
         due = self.spent or (
             self.eval_every > 0 and self.rollouts // self.eval_every > self.evaluated // self.eval_every
         )
         self.evaluated = self.rollouts
         warning = self.constant_rewards.after_step(self.step, self.writer.rewards)
-        line = {
-            "step": self.step,
-            "rollouts": self.rollouts,
-            "seconds": self.seconds,
-            "cpu_seconds": self.cpu_seconds,
-            **self.writer.take_means(),
-            **self.curriculum.metrics(),
-            **self.host_metrics(),
-        }
+        metrics = self.curriculum.metrics() | self.host_metrics()
         if warning is not None:
             self.say(warning)
-        self._write(line, due and self.evaluate is not None)
+        if due and self.evaluate is not None:
+            metrics |= self.evaluate()
+        self.on_step(self.writer.step(self.step, metrics))
         self.between_steps = True
         if self.stopping or self.spent:
             control.should_save = control.should_training_stop = True
@@ -185,18 +164,9 @@ class Recorder(TrainerCallback):
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        self.folder.write_table(self.curriculum.table)
+        self.writer.write_table()
 
     def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        self._start_clocks()
-
-    def _start_clocks(self) -> None:
-        self.since, self.cpu_since = time.perf_counter(), time.process_time()
-
-    def _write(self, line: dict[str, Any], evaluated: bool) -> None:
-        if evaluated and self.evaluate is not None:
-            line = line | self.evaluate()
-        self.folder.append_metrics(line)
-        self.on_step(line)
+        self.writer.clock.start()

@@ -153,7 +153,7 @@ def test_a_place_that_finds_no_group_ends_the_run(monkeypatch, tmp_path, inner):
     one = a_curriculum(admission="band:0.99,1")
     made = dataset(tmp_path, one, fill=FillSettings(limit=2, when_short="error"))
     strategy = FilledGroups() if inner is None else FilledGroups(inner)
-    with pytest.raises(FillError, match="step 0 cannot be filled: the limit of 2 batches was reached"):
+    with pytest.raises(FillError, match="step 1 cannot be filled: the limit of 2 batches was reached"):
         run(monkeypatch, tmp_path, made, Service(), rollout_error_tolerance=strategy)
     assert one.metrics()["selected"] == one.metrics()["observed"] + one.metrics()["dropped"]
 

@@ -42,7 +42,7 @@ class Process:
     """One of the processes that train. Its rollouts are invented, and the wire between processes is a list.
 
     A rollout is a number of its own. Prompts are numbered as they come; their rollouts succeed as `outcomes`
-    says, or at their pass rates.
+    says ("x" is not scored), or at their pass rates.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Process:
 
     def reward(self, prompt):
         if self.outcomes:
-            return float(next(self.outcomes[self.number(prompt)]))
+            return float(next(self.outcomes[self.number(prompt)]).replace("x", "nan"))
         return float(self.rng.random() < self.pass_rates[prompt])
 
     def step(self, rows, step):
@@ -104,7 +104,7 @@ class Process:
     def described(self, group):
         prompt = int(group.rows[0]["prompt_ids"][0])
         rollouts = torch.cat([part["completion_ids"] for part in group.rows])[:, 0].tolist()
-        assert group.rewards[:, 0].tolist() == [self.rewards[rollout] for rollout in rollouts]
+        np.testing.assert_array_equal(group.rewards[:, 0], [self.rewards[rollout] for rollout in rollouts])
         return self.number(prompt), rollouts
 
     def broadcast(self, objects):
@@ -195,6 +195,25 @@ def test_a_gate_gives_the_rows_of_rejected_groups_to_others():
     assert owner.rounds == [{0: 2, 1: 2}, {1: 2, 2: 2, 3: 2}, {4: 2, 5: 2}]
     assert [prompt for prompt, _ in batch] == [1, 4, 5]
     assert owner.fill.batch_counts.rejected == 3
+
+
+def test_a_group_without_any_reward_has_failed_and_was_not_rejected():
+    curriculum = curro.Curriculum("least-visited", 40, admission="signal")
+    owner = Process(curriculum, FillSettings(), outcomes=["xxxx", "1100", "1111", "xx10"])
+    batch = owner.step(8, 0)
+    assert [prompt for prompt, _ in batch] == [1, 3]
+    counts = owner.fill.batch_counts
+    assert (counts.failed, counts.rejected, counts.rejected_reward) == (1, 1, 1.0)
+    assert (curriculum.ledger.observed, curriculum.ledger.dropped) == (3, 1)
+
+
+def test_the_rows_of_a_group_that_failed_count_towards_the_limit():
+    """8 rows of 2 groups are the limit of one batch, though one of them has failed."""
+    curriculum = curro.Curriculum("least-visited", 40, admission="signal")
+    owner = Process(curriculum, FillSettings(1.0, "error"), outcomes=["xxxx", "1100"])
+    with pytest.raises(FillError, match=r"limit of 1 batches was reached, .* \(1 failed\): look for the err"):
+        owner.step(8, 0)
+    assert len(owner.rounds) == 1
 
 
 def test_prompts_that_others_have_in_flight_run_out_too():

@@ -258,6 +258,17 @@ def test_a_reward_that_is_never_given_stops_the_run(tmp_path, reward, options):
     assert host.curriculum.free == PROMPTS
 
 
+def test_a_signal_that_is_never_given_is_named_and_the_other_rewards_are_not_blamed(tmp_path):
+    def silent(completions: list[str], **_: Any) -> list[float | None]:
+        return [None] * len(completions)
+
+    host = trainer(tmp_path, reward_funcs=[silent, first_token_is_even], signal="silent")
+    with pytest.raises(
+        curro.RewardError, match="rollouts has the part of the reward that is the signal: sil"
+    ):
+        host.train()
+
+
 def test_a_group_without_any_reward_is_no_reason_to_stop(tmp_path):
     def first_prompt_alone(row: list[int], **_: Any) -> list[float | None]:
         return [float(i % 2) if prompt == row[0] else None for i, prompt in enumerate(row)]

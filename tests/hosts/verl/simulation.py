@@ -69,9 +69,11 @@ class Engine:
         rewards: of every training group by its uid; of sessions that did not fail.
         fail: numbers of prompts of which some sessions fail (1), or all (2).
         extra: of every session's `reward_extra_info`, besides its own.
+        unscored: numbers of prompts of which so many sessions have the reward NaN.
     """
 
     extra: ClassVar[dict[str, Any]] = {}
+    unscored: ClassVar[dict[int, int]] = {}
 
     def __init__(self, policy: Policy, size: int, fail: dict[int, int] | None = None) -> None:
         self.policy, self.size, self.fail = policy, size, fail or {}
@@ -115,7 +117,10 @@ class Engine:
         for session in range({0: sessions, 1: sessions - 1, 2: 0}[failed]):
             right = float(rng.random() < p)
             scores = torch.zeros(WIDTH)
-            scores[-1] = right
+            if not validate and session < self.unscored.get(number, 0):
+                scores[-1] = float("nan")
+            else:
+                scores[-1] = right
             answer = [RIGHT if right else WRONG, 5, EOS]
             fields.append(
                 {
@@ -135,7 +140,7 @@ class Engine:
                 }
             )
             if not validate:
-                self.rewards.setdefault(uid, []).append(right)
+                self.rewards.setdefault(uid, []).append(float(scores[-1]))
             keys.append(f"{uid}_{session}_0")
             tags.append(
                 {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from setup_run import BATCH, PROMPTS, SIZE, run
 from simulation import Engine
@@ -9,6 +10,7 @@ from twin import Twin
 
 import curro
 from curro.errors import FillError
+from curro.hosts.verl.settings import VerlSettings
 
 GATES = {
     "band": ["+curro.admission.name=band", "+curro.admission.low=0.2", "+curro.admission.high=0.8"],
@@ -135,3 +137,33 @@ def test_a_number_that_a_model_wrote_does_not_end_the_run(tmp_path, monkeypatch)
         run(tmp_path / "one", *GATES["band of a named reward"])
     done = run(tmp_path / "two", steps=2)
     assert done.metrics["observed"] == 2 * BATCH
+
+
+def test_a_session_without_a_reward_takes_no_part_in_verls_own_advantages(tmp_path, monkeypatch):
+    """It gets the mean of its group, so that its own advantage is 0, and no other one becomes NaN."""
+    monkeypatch.setattr(Engine, "unscored", dict.fromkeys(range(PROMPTS), 1))
+    done = run(tmp_path / "out", steps=3)
+    varied = 0
+    for update in done.trainer.actor_rollout_wg.updates:
+        for uid in {uid for uid, _ in update["rollouts"]}:
+            advantages = np.array([value for other, value in update["rollouts"] if other == uid])
+            assert np.isfinite(advantages).all()
+            assert np.isclose(advantages, 0, atol=1e-5).any()
+            assert advantages.sum() == pytest.approx(0, abs=1e-4)
+            scored = np.array(done.engine.rewards[uid])[1:]
+            varied += scored.std() > 0
+            assert (np.abs(advantages).max() > 0.1) == (scored.std() > 0)
+    assert varied > 0
+    assert all(np.isfinite(entry["critic/score/mean"]) for entry in done.history)
+    assert done.metrics["observed"] == 3 * BATCH
+
+
+def test_a_run_without_any_reward_is_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(Engine, "unscored", dict.fromkeys(range(PROMPTS), SIZE))
+    with pytest.raises(curro.RewardError, match=f"none of the first {BATCH} groups has a reward"):
+        run(tmp_path / "out", *GATES["signal"])
+
+
+def test_a_gate_that_leaves_batches_to_be_topped_up_is_refused():
+    with pytest.raises(curro.ConfigError, match="admits no group by itself, and verl trains on admitted"):
+        VerlSettings(selection="uniform", admission="best")

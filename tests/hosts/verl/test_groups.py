@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from curro.errors import RewardError
 from curro.hosts.verl.auxiliary import _dealt
-from curro.hosts.verl.replay import NamedReward, SessionOutcome, assemble, parts_of, ticket_of, uid_of
+from curro.hosts.verl.replay import (
+    KnownNumbers,
+    NamedReward,
+    SessionOutcome,
+    assemble,
+    parts_of,
+    ticket_of,
+    uid_of,
+)
 
 ROLLOUTS = st.dictionaries(
     st.tuples(st.integers(0, 5), st.integers(0, 6)),
@@ -28,28 +36,42 @@ def test_every_reward_stands_in_its_place_whatever_the_order(rewards, size, rand
     names = sorted({session.group for session in sessions}, key=ticket_of)
     made = assemble(names, sessions, size, [NamedReward("acc", 1e15)])
     assert made.names == names
-    assert made.rewards.shape[1] == max(size, 1 + max(session for _, session in rewards))
+    rewards_PG, named = made.feedback.rewards, made.feedback.named
+    assert made.feedback.tickets.tolist() == list(map(ticket_of, names))
+    assert rewards_PG.shape[1] == max(size, 1 + max(session for _, session in rewards))
     for (group, session), reward in rewards.items():
         place = names.index(uid_of(group)), session
-        np.testing.assert_equal(made.rewards[place], reward)
-        np.testing.assert_equal(made.named["acc"][place], reward)
-    assert np.isfinite(made.rewards).sum() == sum(not np.isnan(reward) for reward in rewards.values())
-    assert set(made.named) == {"acc"}
-    assert assemble(names, sessions, size).named == {}
+        np.testing.assert_equal(rewards_PG[place], reward)
+        np.testing.assert_equal(named["acc"][place], reward)
+    assert np.isfinite(rewards_PG).sum() == sum(not np.isnan(reward) for reward in rewards.values())
+    assert set(named) == {"acc"}
+    assert assemble(names, sessions, size).feedback.named == {}
 
 
 def test_what_is_no_number_of_a_sensible_size_is_missing():
     values = [1.0, True, np.float32(0.5), 1e20, -1e20, 10**400, np.inf, np.nan, "1", None, np.bool_(False)]
-    sessions = [SessionOutcome("a", session, 0.0, {"acc": value}) for session, value in enumerate(values)]
-    sessions.append(SessionOutcome("a", 11, 0.0, {}))
-    (part_G,) = assemble(["a"], sessions, 12, [NamedReward("acc", 1e15)]).named["acc"]
+    sessions = [SessionOutcome("ticket-0", i, 0.0, {"acc": value}) for i, value in enumerate(values)]
+    sessions.append(SessionOutcome("ticket-0", 11, 0.0, {}))
+    (part_G,) = assemble(["ticket-0"], sessions, 12, [NamedReward("acc", 1e15)]).feedback.named["acc"]
     np.testing.assert_array_equal(part_G, [1, 1, 0.5, *[np.nan] * 7, 0, np.nan])
 
 
-def test_a_number_that_no_rollout_has_is_named_with_what_there_is():
-    sessions = [SessionOutcome("a", 0, 1.0, {"score": 1.0, "pred": "x"})]
+def test_a_number_that_no_rollout_of_a_batch_has_is_named_with_what_there_is():
+    wrong = [SessionOutcome("ticket-0", 0, 1.0, {"score": 1.0, "pred": "x"})]
+    failed = [SessionOutcome("ticket-1", 0, np.nan, {})]
+    right = [SessionOutcome("ticket-2", 0, 1.0, {"acc": 1.0})]
+    named = [NamedReward("acc", 1e15)]
     with pytest.raises(RewardError, match=r"decides by 'acc', .* it has: pred, score"):
-        assemble(["a"], sessions, 1, [NamedReward("acc", 1e15)])
+        KnownNumbers().check(wrong, named, batch=1)
+    numbers = KnownNumbers()
+    numbers.check(failed, named, batch=2)  # one group is not a batch yet
+    np.testing.assert_array_equal(assemble(["ticket-1"], failed, 1, named).feedback.named["acc"], [[np.nan]])
+    with pytest.raises(RewardError, match="it has: nothing"):
+        numbers.check(failed, named, batch=2)
+    numbers = KnownNumbers()
+    numbers.check(right, named, batch=1)
+    for _ in range(3):
+        numbers.check(failed, named, batch=1)  # it was there, and may come again
 
 
 def test_a_group_of_different_prompts_is_refused():

@@ -11,6 +11,7 @@ import ray
 from ray_for_tests import start_ray
 
 import curro
+from curro.groups import Feedback
 from curro.hosts.verl.owner import CurriculumClient, start_owner
 from curro.runs.folder import RunFolder
 
@@ -38,7 +39,7 @@ def rewards(prompts):
 
 def report(client, draw):
     values = rewards(draw.prompts)
-    return client.observe(draw.tickets.tolist(), np.where(values >= 0, values, np.nan), named={})
+    return client.observe(Feedback.read(draw.tickets, values))
 
 
 def kill(client):
@@ -102,7 +103,7 @@ def test_checkpoints_outlive_the_owner(owner, tmp_path):
     flying = owner.select(2, step=1)
     owner.save(tmp_path / "saved.npz")
     owner.select(9, step=2)
-    owner.load(tmp_path / "saved.npz", kept=flying.tickets[:1].tolist())
+    owner.load(tmp_path / "saved.npz", kept=flying.tickets[:1].tolist(), step=1)
     kill(owner)
     metrics = owner.metrics()
     assert (metrics["observed"], metrics["dropped"], metrics["in_flight"]) == (5, 1, 1)
@@ -111,7 +112,7 @@ def test_checkpoints_outlive_the_owner(owner, tmp_path):
 
 def test_the_owner_writes_the_run_down(owner, tmp_path):
     for step in (1, 2):
-        draw = owner.select(3, step=step)
+        draw = owner.select(3, step=step - 1)
         report(owner, draw)
         owner.write_step(step, owner.metrics())
         if step == 1:

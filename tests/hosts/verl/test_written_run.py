@@ -57,6 +57,17 @@ def test_groups_tokens_rollouts_predictions_and_held_out_scores(tmp_path, mode):
     assert history.series("reward")[0].tolist() == [1, 2, 3, 4]
 
 
+def test_a_resumed_run_writes_the_steps_after_its_checkpoint_once(tmp_path):
+    run(tmp_path / "out", "trainer.save_freq=1", steps=3)
+    (tmp_path / "out" / "latest_checkpointed_iteration.txt").write_text("2")
+    done = run(tmp_path / "out", steps=4)
+    folder = RunFolder.open(tmp_path / "out")
+    assert [row["step"] for row in folder.metrics()] == [1, 2, 3, 4]
+    assert [row["step"] for row in folder.groups()] == [1] * 4 + [2] * 4 + [3] * 4 + [4] * 4
+    assert [row["prompt"] for row in folder.groups()][8:] == [number for _, number in done.asked]
+    assert done.state["step"] == 3  # the port's steps are those that have finished
+
+
 def test_without_the_setting_no_rollout_is_kept(tmp_path):
     run(tmp_path / "out", steps=2)
     folder = RunFolder.open(tmp_path / "out")

@@ -44,11 +44,11 @@ class Twin:
         self.admitted: dict[str, bool] = {}
 
     def step(self, step: int, wanted: int) -> None:
-        """Draw and observe until `wanted` groups are admitted."""
-        self.fill.begin(wanted, step)
+        """Draw and observe for this step of verl's, from 1, until `wanted` groups are admitted."""
+        self.fill.begin(wanted, step - 1)
         missing, verdicts, names = wanted, [], []
         while missing:
-            draw = draw_fresh(self.curriculum, self.fill, missing, step=step)
+            draw = draw_fresh(self.curriculum, self.fill, missing, step=step - 1)
             self.draws.append((step, draw.prompts.tolist()))
             uids = [f"ticket-{ticket}" for ticket in draw.tickets]
             rewards = padded([self.rewards[uid] for uid in uids])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from prime_rl.orchestrator.curriculum import AdmissionGate, TaskSampler
 
+from curro.admission.gate import refuse_top_up
 from curro.curriculum import Curriculum
 from curro.data.identity import fingerprint
 from curro.errors import ConfigError, RewardError
@@ -48,6 +49,7 @@ class CurriculumSampler(TaskSampler):
     """
 
     def __init__(self, curriculum: Curriculum, tasks: Sequence[Any], tasks_per_step: int) -> None:
+        refuse_top_up(curriculum.admission.needs_top_up, "prime-rl")
         self.curriculum, self.tasks, self.tasks_per_step = curriculum, list(tasks), tasks_per_step
         self.in_flight = max(1, len(self.tasks) // 2)
         self.drawn = 0

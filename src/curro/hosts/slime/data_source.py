@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from curro import registry
+from curro.admission.gate import refuse_top_up
 from curro.curriculum import Curriculum
 from curro.data.identity import DatasetRows
 from curro.errors import CheckpointError, ConfigError
+from curro.groups import Feedback
 from curro.policy import refuse_policy
 from curro.rollout.polled_fill import PolledFill
-from curro.runs.writer import Completion, KeepRollouts, TicketWriter
+from curro.runs.writer import Completion, KeepRollouts, RunWriter
 from curro.verdicts import Verdict
 
 TICKET, ROLLOUT = "curro_ticket", "curro_rollout"
@@ -167,6 +169,8 @@ def read(args: Any) -> SlimeSettings:
     _need(args, "rollout_all_samples_process_path", "all_samples_process")
     selection = registry.build("selection", config["selection"])
     refuse_policy(selection.needs_policy, "slime")
+    if config.get("admission") is not None:
+        refuse_top_up(registry.build("admission", config["admission"]).needs_top_up, "slime")
     if config.get("admission") is not None or selection.replaces_uncredited:
         _need(args, "dynamic_sampling_filter_path", "dynamic_filter")
     if config.get("advantage") is not None:
@@ -210,6 +214,7 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
 
     Attributes:
         step: how many rollouts, in slime's sense of a whole batch, have ended.
+        writer: of the run folder, where the settings name one.
         verdicts: on the groups of this rollout, by ticket.
 
     Raises:
@@ -233,7 +238,9 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
         self.buffer: list[SlimeGroup] = []
         self.verdicts: dict[int, Verdict] = {}
         self.is_filling = False
-        self._writer: TicketWriter | None = None
+        self.writer: RunWriter | None = None
+        if self.settings.run_folder is not None:
+            self.writer = RunWriter.of_host(self.settings.run_folder, self.curriculum, self.settings.keep)
         SOURCES[id(args)] = self
 
     def __len__(self) -> int:
@@ -275,18 +282,13 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
         if ticket is None or ticket in self.verdicts:
             return None if ticket is None else self.verdicts[ticket]
         rewards_G, parts = rewards_of(self.args, group)
-        scored_G = ~np.isnan(rewards_G)
-        verdict = self.curriculum.observe(
-            [ticket], rewards_G[None], named={name: part_G[None] for name, part_G in parts.items()}
-        )
-        if scored_G.any():
-            self.fill.observed([ticket], verdict, np.array([rewards_G[scored_G].mean()]), filtered=())
-        else:
-            self.fill.dropped([ticket], stale=())
+        feedback = Feedback.read([ticket], [rewards_G], {name: [part_G] for name, part_G in parts.items()})
+        verdict = self.curriculum.observe(**feedback.arguments())
         self.verdicts[ticket] = verdict
         if self.writer is not None:
             sizes, texts = np.array([len(rewards_G)]), [completions_of(group)]
-            self.writer.observed(self.step + 1, [ticket], rewards_G[None], verdict, sizes, texts)
+            self.writer.groups(self.step + 1, [ticket], feedback.rewards, verdict, sizes, texts)
+        self.fill.observed(feedback, verdict)
         return verdict
 
     def end_rollout(self, finished: list[SlimeGroup]) -> None:
@@ -300,15 +302,6 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
         if self.writer is not None:
             self.writer.step(self.step, self.curriculum.metrics() | self.fill.metrics())
         self.is_filling = False
-
-    @property
-    def writer(self) -> TicketWriter | None:
-        """Of the run folder, where the settings name one."""
-        folder, keep = self.settings.run_folder, self.settings.keep
-        if self._writer is None and folder is not None:
-            config = {"curriculum": self.curriculum.config}
-            self._writer = TicketWriter.of_host(folder, config, self.curriculum.table, self.step, keep)
-        return self._writer
 
     def save(self, rollout_id: int) -> None:
         """Write the curriculum beside the base class's own state."""
@@ -330,6 +323,7 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
             raise CheckpointError(f"{file.parent} is of a run without a curriculum: start a new one")
         super().load(rollout_id)
         self.curriculum.load(file)
+        self.fill.has_reward = self.curriculum.ledger.observed > 0
         self.curriculum.drop(self.curriculum.ledger.tickets)
         self.step, self.buffer = rollout_id + 1, []
 

@@ -16,7 +16,7 @@ from curro.errors import CheckpointError, ConfigError, CurroError
 from curro.hosts.tinker.slots import BatchSlots, Build, CurriculumGroup, install_credit
 from curro.policy import refuse_policy
 from curro.rollout.fill_settings import FillSettings
-from curro.runs.writer import TicketWriter
+from curro.runs.writer import RunWriter
 
 RECENT = 10
 """How many of the latest states are kept even without a checkpoint of the loop: it may still save theirs."""
@@ -112,8 +112,9 @@ class CurriculumDataset(RLDataset):
         self.curriculum, self.build, self.fill = curriculum, build, fill
         self.groups_per_batch, self.group_size, self.batches = groups_per_batch, group_size, batches
         self.saved = SavedCurricula(Path(log_path).expanduser())
-        self._run_folder = None if run_folder is None else Path(run_folder).expanduser()
-        self._writer: TicketWriter | None = None
+        self._writer: RunWriter | None = None
+        if run_folder is not None:
+            self._writer = RunWriter.of_host(Path(run_folder).expanduser(), curriculum)
         self._is_started = False
         self._latest: BatchSlots | None = None
         self._errors: list[CurroError] = []
@@ -139,14 +140,13 @@ class CurriculumDataset(RLDataset):
             )
         if not self._is_started:
             self.saved.restore(self.curriculum, index)
-            if self._run_folder is not None:
-                config, table = {"curriculum": self.curriculum.config}, self.curriculum.table
-                self._writer = TicketWriter.of_host(self._run_folder, config, table, index)
+            if self._writer is not None:
+                self._writer.begin(index)
             self._is_started = True
         slots = self._latest = self._slots(self.groups_per_batch, index, is_batch=True)
         prompts = slots.draw(self.groups_per_batch, self.groups_per_batch * self.group_size)
         slots.open = len(prompts)
-        return [CurriculumGroup(self.build, prompt, slots, self._one_slot) for prompt in prompts]
+        return [CurriculumGroup(self.build, prompt, slots, self._single_slot) for prompt in prompts]
 
     def metrics(self) -> dict[str, float]:
         """The curriculum's, and the counts `fill/...` of the latest batch, as they are now."""
@@ -165,6 +165,6 @@ class CurriculumDataset(RLDataset):
             self.curriculum, self.fill, n, step, self.group_size, metrics, self._errors, end, self._writer
         )
 
-    def _one_slot(self) -> BatchSlots:
+    def _single_slot(self) -> BatchSlots:
         """A batch of one slot, for a group that the loop rolls out a second time."""
         return self._slots(1, self.curriculum.step, is_batch=False)

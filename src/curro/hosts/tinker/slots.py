@@ -17,9 +17,10 @@ from tinker_cookbook.rl.types import Env, EnvGroupBuilder, Metrics, Trajectory, 
 
 from curro.curriculum import Curriculum
 from curro.errors import ConfigError, CurroError, ExhaustedError, FillError
+from curro.groups import Feedback
 from curro.rollout.fill import Fill, draw_fresh
 from curro.rollout.fill_settings import FillSettings
-from curro.runs.writer import Completion, TicketWriter
+from curro.runs.writer import Completion, RunWriter
 from curro.verdicts import Verdict
 
 ADVICE = {"stale": "", "filtered": "", "expired": "", "failed": "look for their errors in the loop's log"}
@@ -60,7 +61,7 @@ class BatchSlots:
         metrics: Mapping[str, float],
         errors: list[CurroError],
         on_end: Callable[[], None],
-        writer: TicketWriter | None = None,
+        writer: RunWriter | None = None,
     ) -> None:
         self.curriculum, self.group_size, self.on_end = curriculum, group_size, on_end
         self.writer = writer
@@ -95,8 +96,7 @@ class BatchSlots:
 
     def more(self, assigned: AssignedPrompt, rewards: np.ndarray, named: Mapping[str, np.ndarray]) -> int:
         """How many further rollouts the prompt gets before its group is observed (`Curriculum.more`)."""
-        parts = {name: part[None] for name, part in named.items()}
-        return int(self.curriculum.more([assigned.ticket], rewards[None], named=parts)[0])
+        return int(self.curriculum.more(**_feedback(assigned, rewards, named).arguments())[0])
 
     def observe(
         self,
@@ -112,20 +112,19 @@ class BatchSlots:
             named: their parts, (G,) each.
             completions: G, what was generated.
         """
-        scored = ~np.isnan(rewards)
-        parts = {name: part[None] for name, part in named.items()}
-        verdict = self.curriculum.observe([assigned.ticket], rewards[None], named=parts)
+        feedback = _feedback(assigned, rewards, named)
+        verdict = self.curriculum.observe(**feedback.arguments())
         if self.writer is not None:
             size = np.array([len(rewards)])
-            self.writer.observed(
+            self.writer.groups(
                 self.fill.step + 1, [assigned.ticket], rewards[None], verdict, size, [completions]
             )
-        if not scored.any():
+        if np.isnan(verdict.mean[0]):
             self.fill.lose(assigned.ticket, "failed")
         elif verdict.admitted[0]:
             self.fill.admit(assigned.ticket, assigned.ticket)
         else:
-            variance, mean = float(verdict.informativeness[0]), float(rewards[scored].mean())
+            variance, mean = float(verdict.informativeness[0]), float(feedback.means[0])
             self.fill.reject(assigned.ticket, assigned.ticket, informativeness=variance, reward=mean)
         return verdict
 
@@ -164,6 +163,11 @@ class BatchSlots:
             self.on_end()
 
 
+def _feedback(assigned: AssignedPrompt, rewards: np.ndarray, named: Mapping[str, np.ndarray]) -> Feedback:
+    """The rewards (G,) of a prompt's group, and their parts, as the port takes them."""
+    return Feedback.read([assigned.ticket], [rewards], {name: [part] for name, part in named.items()})
+
+
 Build = Callable[[int, int], EnvGroupBuilder]
 """The environments of a prompt, given its number and how many rollouts it gets."""
 
@@ -178,9 +182,9 @@ class CurriculumGroup(EnvGroupBuilder):
     """
 
     def __init__(
-        self, build: Build, assigned: AssignedPrompt, slots: BatchSlots, one_slot: Callable[[], BatchSlots]
+        self, build: Build, assigned: AssignedPrompt, slots: BatchSlots, single_slot: Callable[[], BatchSlots]
     ) -> None:
-        self.build, self.slots, self._one_slot = build, slots, one_slot
+        self.build, self.slots, self._single_slot = build, slots, single_slot
         self.assigned: AssignedPrompt | None = assigned
         self.final_rewards: list[tuple[float, Metrics]] = []
         self._builder = build(assigned.prompt, assigned.rollouts)
@@ -191,7 +195,7 @@ class CurriculumGroup(EnvGroupBuilder):
         Tinker's asynchronous loop rolls a slot out again when its group has become too old to be trained on.
         """
         if self.assigned is None:
-            self.slots = self._one_slot()
+            self.slots = self._single_slot()
             self.assigned = self.slots.draw(1, self.slots.group_size)[0]
         return self.assigned
 

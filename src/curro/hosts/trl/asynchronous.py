@@ -18,6 +18,7 @@ from trl.experimental.async_grpo.async_rollout_worker import (
     _AsyncRolloutLoop,
 )
 
+from curro.admission.gate import refuse_top_up
 from curro.data.identity import DatasetRows, check_same_rows
 from curro.errors import ConfigError
 from curro.serve import ServedCurriculum
@@ -78,9 +79,9 @@ class ServedRolloutLoop(_AsyncRolloutLoop):
 
     def _by_rollout(self, samples: list[RolloutSample], rollout_of: np.ndarray, name: str) -> np.ndarray:
         """A number of the samples, float64 (G,): NaN for rollouts without a sample."""
-        found_G = np.full(self.num_generations, np.nan)
-        found_G[rollout_of] = [sample.metrics[name] for sample in samples]
-        return found_G
+        values_G = np.full(self.num_generations, np.nan)
+        values_G[rollout_of] = [sample.metrics[name] for sample in samples]
+        return values_G
 
 
 class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
@@ -118,6 +119,8 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
             raise ConfigError(f"a curriculum needs TRL's own rollout worker, not {other}")
         rows = DatasetRows(self.train_dataset)
         check_same_rows(about["prompts"], about["fingerprint"], rows, "train_dataset")
+        admission = about["curriculum"]["admission"] or {}
+        refuse_top_up(admission.get("name") == "best", "asynchronous GRPO")
         if about["curriculum"]["allocation"] is not None:
             raise ConfigError("an allocation needs groups of several sizes, which asynchronous GRPO has not")
 

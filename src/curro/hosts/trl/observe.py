@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,43 +11,35 @@ from accelerate import Accelerator
 
 from curro.curriculum import Curriculum
 from curro.errors import RewardError
+from curro.groups import Feedback
 from curro.hosts.trl.owner import on_owner
 from curro.policy import AuxiliarySamples
-from curro.runs.writer import Completion, KeepRollouts, RunWriter
+from curro.runs.writer import Completion, RunWriter
 from curro.verdicts import Draw, Verdict
 
 
-@dataclass(frozen=True)
-class Report:
-    """The rewards of P groups as the port takes them; float64 (P, G), NaN where there is none.
+def read_feedback(
+    tickets: Sequence[int] | np.ndarray,
+    rewards: torch.Tensor,
+    sizes_P: np.ndarray,
+    *,
+    weights: torch.Tensor,
+    names: Sequence[str],
+) -> Feedback:
+    """TRL's rewards of P groups, one after the other, as the port takes them.
 
-    Attributes:
-        rewards: the weighted sums.
-        named: of each reward function, under its name.
+    The rewards are the weighted sums, and the parts are the functions' own values.
+
+    Args:
+        tickets: (P,), of the groups; empty for groups that no curriculum drew.
+        rewards: (rollouts, functions), NaN where a function gave none.
+        sizes_P: how many rollouts each group has.
+        weights, names: of the functions.
     """
-
-    rewards: np.ndarray
-    named: dict[str, np.ndarray]
-
-    @classmethod
-    def of(
-        cls, rewards: torch.Tensor, weights: torch.Tensor, names: Sequence[str], sizes: np.ndarray
-    ) -> Report:
-        """The report of rewards (rollouts, functions) of groups of these sizes, one after the other."""
-        columns = rewards.double().cpu().numpy()
-        sums = weighted_sums(rewards, weights).numpy()
-        named = {name: by_group(columns[:, i], sizes) for i, name in enumerate(names)}
-        return cls(by_group(sums, sizes), named)
-
-    @property
-    def means(self) -> np.ndarray:
-        """float64 (P,), of the scored rollouts; 0 where there is none."""
-        scored_PG = ~np.isnan(self.rewards)
-        return np.where(scored_PG, self.rewards, 0.0).sum(axis=1) / np.maximum(scored_PG.sum(axis=1), 1)
-
-    def arguments(self) -> dict[str, Any]:
-        """Of `Curriculum.observe` and `Curriculum.more`, without the tickets."""
-        return {"rewards": self.rewards, "named": self.named}
+    columns = rewards.double().cpu().numpy()
+    sums = weighted_sums(rewards, weights).numpy()
+    named = {name: by_group(columns[:, i], sizes_P) for i, name in enumerate(names)}
+    return Feedback(np.asarray(tickets, np.int64), by_group(sums, sizes_P), named)
 
 
 def weighted_sums(rewards: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
@@ -77,7 +67,7 @@ class GroupRecord:
     """The groups of one generation, as a caller hears of them.
 
     Attributes:
-        step: the training step before it.
+        step: how many training steps have finished before it, as `Curriculum.select` takes it.
         draw, verdict: what was drawn, and what the curriculum said of it.
         rewards: float64 (P, G), NaN where a rollout was not scored and beyond the end of smaller groups.
         completions: what was generated, of each group.
@@ -98,6 +88,13 @@ class GroupRecord:
     def rollouts(self) -> int:
         """How many rollouts these are."""
         return int(self.sizes.sum())
+
+    def write_to(self, writer: RunWriter) -> None:
+        """Write the groups into a run's folder, as those of the step that is trained on them."""
+        writer.drawn(self.draw)
+        writer.groups(
+            self.step + 1, self.draw.tickets, self.rewards, self.verdict, self.sizes, self.completions
+        )
 
 
 class GroupObserver:
@@ -127,16 +124,18 @@ class GroupObserver:
         self.weights, self.names, self.listeners = weights, names, listeners
         self.patience = patience
         self.auxiliary_samples: list[AuxiliarySamples] = []
-        self._without_reward = 0
+        self._without_reward, self._has_rewards = 0, False
 
-    def report(self, rewards: torch.Tensor, sizes_P: np.ndarray) -> Report:
+    def feedback(
+        self, tickets: Sequence[int] | np.ndarray, rewards: torch.Tensor, sizes_P: np.ndarray
+    ) -> Feedback:
         """The rewards of groups of these sizes as the port takes them."""
-        return Report.of(rewards, self.weights, self.names, sizes_P)
+        return read_feedback(tickets, rewards, sizes_P, weights=self.weights, names=self.names)
 
     def more(self, tickets: Sequence[int], rewards: torch.Tensor, sizes_P: np.ndarray) -> Sequence[int]:
         """How many further rollouts each of these open tickets is to get."""
-        arguments = self.report(rewards, sizes_P).arguments()
-        return on_owner(self.accelerator, lambda: self.curriculum.more(tickets, **arguments).tolist())
+        feedback = self.feedback(tickets, rewards, sizes_P)
+        return on_owner(self.accelerator, lambda: self.curriculum.more(**feedback.arguments()).tolist())
 
     def observe(
         self, draw: Draw, rewards: torch.Tensor, completions: Sequence[Completion], step: int
@@ -153,20 +152,21 @@ class GroupObserver:
     def _observe(
         self, draw: Draw, rewards: torch.Tensor, completions: Sequence[Completion], step: int
     ) -> Verdict:
-        report, sizes_P = self.report(rewards, draw.rollouts), draw.rollouts
+        sizes_P = draw.rollouts
+        feedback = self.feedback(draw.tickets, rewards, sizes_P)
         try:
-            verdict = self.curriculum.observe(draw.tickets, **report.arguments())
+            verdict = self.curriculum.observe(**feedback.arguments())
         except BaseException:
             self.curriculum.drop(draw.tickets)
             raise
         ends = np.cumsum(sizes_P).tolist()
         groups = [completions[end - size : end] for end, size in zip(ends, sizes_P.tolist(), strict=True)]
         for listener in self.listeners:
-            listener(GroupRecord(step, draw, report.rewards, verdict, groups))
-        self._stop_without_rewards(int(sizes_P.sum()))
+            listener(GroupRecord(step, draw, feedback.rewards, verdict, groups))
+        self._stop_without_rewards(feedback, int(sizes_P.sum()))
         return verdict
 
-    def _stop_without_rewards(self, rollouts: int) -> None:
+    def _stop_without_rewards(self, feedback: Feedback, rollouts: int) -> None:
         """Stop a run whose reward functions never give a reward: nothing would ever be observed.
 
         Raises:
@@ -175,54 +175,14 @@ class GroupObserver:
         if self.curriculum.ledger.observed:
             return
         self._without_reward += rollouts
-        if self._without_reward >= self.patience:
-            raise RewardError(
-                f"none of the first {self._without_reward} rollouts has a reward: {', '.join(self.names)} "
-                "returned None or NaN for all of them; check what the reward function reads of the "
-                "completions and the columns"
-            )
-
-
-class WrittenRun:
-    """A run's lines; the folder is made when there is a first one, as only then the run's step is known.
-
-    Args:
-        output: the trainer's output folder.
-        curriculum: whose configuration and prompts are written down.
-        keep: how many rollouts are kept to be read.
-    """
-
-    def __init__(self, output: Path, curriculum: Curriculum, keep: KeepRollouts) -> None:
-        self.output, self.curriculum, self.keep = output, curriculum, keep
-        self._writer: RunWriter | None = None
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether there is a first line."""
-        return self._writer is not None
-
-    def groups(self, record: GroupRecord) -> None:
-        """Write down the groups of a generation."""
-        self._at(record.step).groups(
-            record.step + 1, record.draw.reasons, record.rewards, record.verdict, record.sizes,
-            record.completions,
-        )  # fmt: skip
-
-    def step(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Write down the generation after so many finished steps."""
-        self._at(step).step(step + 1, metrics)
-
-    def evaluated(self, step: int, scores: Mapping[str, float], seconds: float) -> None:
-        """Write down an evaluation after so many finished steps."""
-        self._at(step).evaluated(step, scores, seconds)
-
-    def saved(self) -> None:
-        """Write down the prompt table beside a checkpoint."""
-        if self._writer is not None:
-            self._writer.folder.write_table(self.curriculum.table)
-
-    def _at(self, step: int) -> RunWriter:
-        if self._writer is None:
-            config = {"curriculum": self.curriculum.config}
-            self._writer = RunWriter.of_host(self.output, config, self.curriculum.table, step, self.keep)
-        return self._writer
+        self._has_rewards |= not np.isnan(feedback.rewards).all()
+        if self._without_reward < self.patience:
+            return
+        # where the signal is a part of the reward, the other parts do not count
+        missing = self.curriculum.signal_parts if self._has_rewards else self.names
+        described = "the part of the reward that is the signal" if self._has_rewards else "a reward"
+        raise RewardError(
+            f"none of the first {self._without_reward} rollouts has {described}: {', '.join(missing)} "
+            "returned None or NaN for all of them; check what the reward function reads of the "
+            "completions and the columns"
+        )

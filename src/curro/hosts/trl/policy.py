@@ -49,6 +49,10 @@ def uncounted_rewards(
     return np.array([0.0 if reward is None else reward for reward in rewards]).reshape(len(rows), -1)
 
 
+SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+"""TRL's sampling settings of the rollouts, which the answers of a policy that is asked something share."""
+
+
 @dataclass(frozen=True)
 class ModelAccess:
     """What a policy needs of TRL's trainer.
@@ -81,6 +85,33 @@ class ModelAccess:
     reward_functions: Sequence[Callable[..., Any]]
     rows: int
     gradient_checkpointing_kwargs: Any
+
+    @classmethod
+    def of(cls, trainer: Any) -> ModelAccess:
+        """That of a `CurriculumGRPOTrainer`."""
+        accelerator, tokenizer = trainer.accelerator, trainer._tokenizer
+        return cls(
+            accelerator=accelerator,
+            model=lambda: trainer.model,
+            wrapped=lambda: trainer.model_wrapped,
+            is_split=lambda: trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled,
+            prompts=lambda number: trainer.train_dataset[number],
+            tokenizer=tokenizer,
+            template=trainer.chat_template,
+            template_options=trainer.chat_template_kwargs,
+            tokenize_prompts=lambda prompts: trainer._tokenize_prompts(prompts),
+            sampling={name: getattr(trainer, name) for name in SAMPLING}
+            | {
+                "pad_token_id": tokenizer.pad_token_id,
+                "bos_token_id": tokenizer.bos_token_id,
+                "eos_token_id": trainer.eos_token_ids,
+            },
+            environment=trainer.environment,
+            max_completion_length=trainer.max_completion_length,
+            reward_functions=trainer.reward_funcs,
+            rows=trainer.args.generation_batch_size // accelerator.num_processes,
+            gradient_checkpointing_kwargs=trainer.args.gradient_checkpointing_kwargs,
+        )
 
 
 class TrainedPolicy:

@@ -225,10 +225,12 @@ class Rounds:
         draw = replace(joined([group.draw for group in groups]), rollouts=sizes_P)
         completions = [completion for group in groups for completion in group.completions]
         verdict = self.observer.observe(draw, rewards, completions, self.step)
-        means_P = self.observer.report(rewards, sizes_P).means
+        means_P = self.observer.feedback(draw.tickets, rewards, sizes_P).means
         for row, ticket in enumerate(tickets):
             group = self._open.pop(ticket).close(verdict.take(row))
-            if verdict.admitted[row]:
+            if np.isnan(verdict.mean[row]):  # nothing was scored, so the curriculum has dropped the group
+                self.fill.lose(ticket, "failed", size=len(group))
+            elif verdict.admitted[row]:
                 self.fill.admit(ticket, group)
             else:
                 variance = float(verdict.informativeness[row])

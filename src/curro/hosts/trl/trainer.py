@@ -35,6 +35,7 @@ from curro.hosts.trl.batches import (
     count_tokens,
     cut,
     describe_batch,
+    describe_ratio,
     describe_rewards,
     fitted,
     log_batch,
@@ -54,7 +55,7 @@ from curro.hosts.trl.flat_groups import (
     only_advantages_teach,
     rows_with_gradient,
 )
-from curro.hosts.trl.observe import GroupObserver, GroupRecord, WrittenRun
+from curro.hosts.trl.observe import GroupObserver, GroupRecord
 from curro.hosts.trl.owner import on_owner, own_share
 from curro.hosts.trl.policy import ModelAccess, TrainedPolicy
 from curro.hosts.trl.rounds import Rounds, fill_in_rounds
@@ -64,7 +65,7 @@ from curro.reward.adapters import completion_text, trl_reward
 from curro.rollout.engines.plain_generation import SampledLogProbs, shared_prefill
 from curro.rollout.fill import Fill, sized
 from curro.rollout.fill_settings import FillSettings
-from curro.runs.writer import Completion, KeepRollouts
+from curro.runs.writer import Completion, KeepRollouts, RunWriter
 from curro.selection.base import Selection
 from curro.verdicts import Verdict
 
@@ -78,9 +79,6 @@ LOGGED_METRICS = {
 }
 """What TRL logs of a curriculum's metrics by default: the signal, and what uniform sampling's would be; how
 much of the data was seen, and its mean pass rate; groups kept; how well predictions rank them."""
-
-SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
-"""TRL's sampling settings of the rollouts, which the answers of a policy that is asked something share."""
 
 
 class CurriculumGRPOTrainer(GRPOTrainer):
@@ -207,11 +205,12 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             fill, size=len(self.train_dataset), may_repeat=curriculum.selection.repeats, weigh=len,
             unit="rollouts",
         )  # fmt: skip
-        self._written_run: WrittenRun | None = None
-        if write_run and self.accelerator.is_main_process:
-            self._written_run = WrittenRun(Path(cast(str, self.args.output_dir)), curriculum, keep)
         listeners = [on_groups] if on_groups is not None else []
-        listeners += [self._written_run.groups] if self._written_run is not None else []
+        self._writer: RunWriter | None = None
+        if write_run and self.accelerator.is_main_process:
+            writer = RunWriter.of_host(Path(cast(str, self.args.output_dir)), curriculum, keep)
+            listeners.append(lambda record: record.write_to(writer))
+            self._writer = writer
         self._observer = GroupObserver(
             self.accelerator, curriculum, self.reward_weights, self.reward_func_names, listeners,
             patience=self._batch_rows,
@@ -229,35 +228,9 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             if self.is_deepspeed_enabled:
                 raise ConfigError("DeepSpeed makes its updates itself: leave out skip_empty_steps")
             self.add_callback(EmptySteps(self))
-        self.policy = TrainedPolicy(self._model_access())
+        self.policy = TrainedPolicy(ModelAccess.of(self))
         if self.accelerator.is_main_process:
             curriculum.attach(self.policy)
-
-    def _model_access(self) -> ModelAccess:
-        """What a policy needs of this trainer."""
-        host = cast(Any, self)
-        return ModelAccess(
-            accelerator=self.accelerator,
-            model=lambda: self.model,
-            wrapped=lambda: self.model_wrapped,
-            is_split=lambda: self.is_fsdp_enabled or self.is_deepspeed_enabled,
-            prompts=lambda number: self.train_dataset[number],
-            tokenizer=self._tokenizer,
-            template=host.chat_template,
-            template_options=host.chat_template_kwargs,
-            tokenize_prompts=lambda prompts: host._tokenize_prompts(prompts),
-            sampling={name: getattr(self, name) for name in SAMPLING}
-            | {
-                "pad_token_id": self._tokenizer.pad_token_id,
-                "bos_token_id": self._tokenizer.bos_token_id,
-                "eos_token_id": self.eos_token_ids,
-            },
-            environment=self.environment,
-            max_completion_length=self.max_completion_length,
-            reward_functions=host.reward_funcs,
-            rows=self._batch_rows // self.accelerator.num_processes,
-            gradient_checkpointing_kwargs=self.args.gradient_checkpointing_kwargs,
-        )
 
     def _check_sharing(self) -> SharedPrompts | None:
         """What shares prompts in training; None, and a line in the log, where this model cannot."""
@@ -296,8 +269,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             for name, value in metrics.items():
                 if self._log_all_metrics or name in LOGGED_METRICS:
                     self._metrics["train"][f"curriculum/{name}"].append(value)
-            if self._written_run is not None:
-                self._written_run.step(self.state.global_step, metrics | self.generation_metrics())
+            if self._writer is not None:
+                self._writer.step(self.state.global_step + 1, metrics | self.generation_metrics())
         return output
 
     @property
@@ -575,32 +548,17 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         first = self._step % (cast(int, self.args.steps_per_generation) * self.num_iterations)
         if "sampling_per_token_logps" not in inputs or self.use_vllm:
             return
-        if first >= self.args.gradient_accumulation_steps:
-            return
-        mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
-        difference = self._trained_log_probs - inputs["sampling_per_token_logps"]
-        difference = difference[mask.bool() & difference.isfinite()]
-        if not len(difference):
-            difference = difference.new_zeros(1)
-        ratio = difference.exp()
-        for name, value in {
-            "sampling_logp_difference/mean": difference.abs().mean(),
-            "sampling_logp_difference/max": difference.abs().max(),
-            "importance_sampling_ratio/min": ratio.min(),
-            "importance_sampling_ratio/mean": ratio.mean(),
-            "importance_sampling_ratio/max": ratio.max(),
-        }.items():
-            gathered = self.accelerator.gather(value)
-            reduced = {"min": gathered.min, "mean": gathered.mean, "max": gathered.max}[name.split("/")[1]]()
-            self._metrics["train"][f"sampling/{name}"].append(reduced.item())
+        if first < self.args.gradient_accumulation_steps:
+            for name, value in describe_ratio(self._trained_log_probs, inputs, self.accelerator).items():
+                self._metrics["train"][name].append(value)
 
     # ------------------------------ checkpoints ------------------------------
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """TRL's; at the end the run folder gets the prompt table, which else comes with checkpoints."""
         output = super().train(*args, **kwargs)
-        if self._written_run is not None:
-            self._written_run.saved()
+        if self._writer is not None:
+            self._writer.write_table()
         return output
 
     def save_checkpoint(self) -> None:
@@ -624,8 +582,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         with checkpoints.saving(checkpoint):
             super()._save_checkpoint(model, trial)
             checkpoints.save(checkpoint, self.accelerator, self.curriculum, rollouts)
-            if self._written_run is not None:
-                self._written_run.saved()
+            if self._writer is not None:
+                self._writer.write_table()
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         with checkpoints.reading(Path(resume_from_checkpoint)):
@@ -659,11 +617,11 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         begun, self._held_out = time.perf_counter(), []
         metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
         rewards, self._held_out = self._held_out, []
-        if rewards and self._written_run is not None and (self.is_in_train or self._written_run.has_begun):
+        if rewards and self._writer is not None and (self.is_in_train or self._writer.has_begun):
             scores = held_out_scores(np.concatenate(rewards), self.curriculum.table.reward_range)
             name = metric_key_prefix.replace("eval_", "eval/", 1)  # TRL's of one of several data sets
             named = {key.replace("eval", name, 1): value for key, value in scores.items()}
-            self._written_run.evaluated(self.state.global_step, named, time.perf_counter() - begun)
+            self._writer.evaluated(self.state.global_step, named, time.perf_counter() - begun)
         return metrics
 
     def _generate_held_out(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -672,5 +630,5 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         output = super()._generate_and_score_completions(inputs)
         size = cast(Any, self).num_generations_eval
         sizes_P = np.full(len(self._rewards) // size, size)
-        self._held_out.append(self._observer.report(self._rewards, sizes_P).rewards)
+        self._held_out.append(self._observer.feedback([], self._rewards, sizes_P).rewards)
         return output

@@ -21,8 +21,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from curro.curriculum import Curriculum
 from curro.durable import CallReply, DurableCurriculum, unpack
+from curro.groups import Feedback
 from curro.hosts.verl.policy import ServedPolicy, VerlRows, load_backbone
-from curro.runs.writer import Completion, KeepRollouts, TicketWriter
+from curro.runs.writer import Completion, KeepRollouts, RunWriter
 from curro.storage.frames import decode
 from curro.verdicts import Credited, Draw, Verdict
 
@@ -110,7 +111,7 @@ class CurriculumOwner:
         keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
         model: str | None = None,
     ) -> None:
-        self.prompts, self.keep = prompts, keep
+        self.prompts = prompts
         self.durable = DurableCurriculum(
             Curriculum.from_config(config, prompts),
             Path(folder),
@@ -118,8 +119,9 @@ class CurriculumOwner:
         )
         self.curriculum = self.durable.curriculum
         self.policy: ServedPolicy | None = None
-        self.output, self.is_resumed = Path(folder).parent, self.curriculum.step > 0
-        self.writer: TicketWriter | None = None
+        self.writer = RunWriter.of_host(Path(folder).parent, self.curriculum, keep)
+        if self.curriculum.ledger.selected:  # the actor was killed: the step that it was in has lines
+            self.writer.begin(self.curriculum.step + 1)
 
     def select(
         self, client: str, call: int, n: int, step: int, serving: Sequence[Any], rollouts: int | None = None
@@ -128,18 +130,18 @@ class CurriculumOwner:
         if self.policy is None and serving:
             self.policy = ServedPolicy(ray.get(serving[0]), self.prompts)
             self.durable.lend(self.policy)
+        if not self.writer.has_begun:
+            self.writer.begin(0)
         draw = self._call(client, call, "select", n=n, step=step, rollouts=rollouts)
         assert isinstance(draw, Draw)
-        self._writer().drawn(draw)
+        self.writer.drawn(draw)
         return draw
 
     def observe(
         self,
         client: str,
         call: int,
-        tickets: Sequence[int],
-        rewards: np.ndarray,
-        named: Mapping[str, np.ndarray],
+        feedback: Feedback,
         completions: Sequence[Mapping[int, Completion]] = (),
     ) -> CallReply:
         """`Curriculum.observe`, and a line for each group in the run folder.
@@ -148,18 +150,19 @@ class CurriculumOwner:
             completions: what was generated, P dicts by session.
         """
         is_new = not self.durable.knows(client, call)  # a repeated call must not write its lines twice
-        verdict = self._call(client, call, "observe", tickets=tickets, rewards=rewards, named=named)
+        verdict = self._call(client, call, "observe", **feedback.arguments())
         assert isinstance(verdict, Verdict)
         if is_new:
-            groups = recorded_groups(rewards, completions)
-            self._writer().observed(
-                self.curriculum.step, tickets, groups.rewards, verdict, groups.sizes, groups.completions
-            )
+            groups = recorded_groups(feedback.rewards, completions)
+            self.writer.groups(
+                self.curriculum.step + 1, feedback.tickets, groups.rewards, verdict, groups.sizes,
+                groups.completions,
+            )  # fmt: skip
         return verdict
 
     def drop(self, client: str, call: int, tickets: Sequence[int]) -> CallReply:
         """`Curriculum.drop`."""
-        self._writer().dropped(tickets)
+        self.writer.dropped(tickets)
         return self._call(client, call, "drop", tickets=np.asarray(tickets, np.int64))
 
     def credit(self, groups: Credited) -> np.ndarray:
@@ -170,18 +173,18 @@ class CurriculumOwner:
         """Write the curriculum into a checkpoint."""
         self.curriculum.save(path)
 
-    def load(self, path: str, kept: Sequence[int]) -> None:
-        """Continue from a checkpoint; tickets in flight that are not in `kept` are dropped."""
+    def load(self, path: str, kept: Sequence[int], step: int) -> None:
+        """Continue from a checkpoint after this finished step; tickets that are not in `kept` are dropped."""
         self.durable.load(path, kept=kept)
-        self.is_resumed, self.writer = True, None
+        self.writer.begin(step)
 
     def write_step(self, step: int, metrics: Mapping[str, float]) -> None:
         """Write a training step into the run's folder, for `curro watch`."""
-        self._writer().step(step, metrics)
+        self.writer.step(step, metrics)
 
     def write_evaluation(self, step: int, scores: Mapping[str, float], seconds: float) -> None:
         """Write held-out scores into the run's folder; they took so many seconds."""
-        self._writer().evaluated(step, scores, seconds)
+        self.writer.evaluated(step, scores, seconds)
 
     def metrics(self) -> dict[str, float]:
         """`Curriculum.metrics`, and the seconds that the policy's answers took since the last call."""
@@ -193,17 +196,6 @@ class CurriculumOwner:
     def state_dict(self) -> dict[str, Any]:
         """`Curriculum.state_dict`."""
         return self.curriculum.state_dict()
-
-    def _writer(self) -> TicketWriter:
-        """The writer of the folder `curro` in the trainer's output folder, made when it is first needed.
-
-        Only then is it known whether the run resumes, and at which step.
-        """
-        if self.writer is None:
-            step = self.curriculum.step if self.is_resumed else 0
-            config = {"curriculum": self.curriculum.config}
-            self.writer = TicketWriter.of_host(self.output, config, self.curriculum.table, step, self.keep)
-        return self.writer
 
     def _call(self, client: str, call: int, name: str, **arguments: Any) -> CallReply:
         return unpack(decode(self.durable.call(client, call, name, arguments)))
@@ -228,15 +220,8 @@ class CurriculumClient:
     def select(self, n: int, *, step: int, rollouts: int | None = None) -> Draw:
         return self._change("select", n, step, self.serving, rollouts)
 
-    def observe(
-        self,
-        tickets: Sequence[int],
-        rewards: np.ndarray,
-        *,
-        named: Mapping[str, np.ndarray],
-        completions: Sequence[Mapping[int, Completion]] = (),
-    ) -> Verdict:
-        return self._change("observe", list(tickets), rewards, dict(named), list(completions))
+    def observe(self, feedback: Feedback, *, completions: Sequence[Mapping[int, Completion]] = ()) -> Verdict:
+        return self._change("observe", feedback, list(completions))
 
     def drop(self, tickets: Sequence[int]) -> None:
         if len(tickets):
@@ -248,8 +233,8 @@ class CurriculumClient:
     def save(self, path: Path) -> None:
         self._ask("save", str(path))
 
-    def load(self, path: Path, *, kept: Sequence[int] = ()) -> None:
-        self._ask("load", str(path), list(kept))
+    def load(self, path: Path, *, kept: Sequence[int] = (), step: int) -> None:
+        self._ask("load", str(path), list(kept), step)
 
     def metrics(self) -> dict[str, float]:
         return self._ask("metrics")

@@ -2,10 +2,8 @@
 
 A group of verl's is the sessions of one `uid`; the uid carries the ticket of the draw. In each poll of its
 queue verl asks the buffer which finished groups are to be thrown away. `ReportingBuffer` answers with those
-that the
-gate rejects, after it has reported them all: `assemble` puts their sessions into arrays, the owner observes
-    them,
-and tags in the queue note what has to survive a checkpoint.
+that the gate rejects, after it has reported them all: `assemble` puts their sessions into arrays, the owner
+observes them, and tags in the queue note what has to survive a checkpoint.
 """
 
 from __future__ import annotations
@@ -18,10 +16,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 import transfer_queue as tq
+from tensordict import TensorDict
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
 from curro.errors import RewardError
+from curro.groups import Feedback
 from curro.hosts.verl.owner import CurriculumClient
 from curro.policy import AuxiliarySamples
 from curro.rollout.polled_fill import PolledFill
@@ -45,6 +46,7 @@ class SessionOutcome:
         extra: verl's `reward_extra_info`, which a model may have written.
         completion: what was generated.
         row: verl's `index` of the prompt's row.
+        key: the key of its last output in verl's queue, which has its reward.
     """
 
     group: str
@@ -53,6 +55,7 @@ class SessionOutcome:
     extra: Mapping[str, Any]
     completion: Completion = Completion("", 0, False)  # noqa: RUF009 - frozen
     row: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,15 +85,14 @@ class FinishedGroups:
 
     Attributes:
         names: the uids of the groups, in the order of their tickets.
-        rewards: float64 (P, G); NaN where a session is missing or was not scored.
-        named: float64 (P, G), the numbers that the gate and the signal read, by name; NaN where a session has
-            none. Nothing else of `reward_extra_info` is read: it may be what a model has written.
+        feedback: their rewards (P, G), NaN where a session is missing or was not scored, and the numbers that
+            the gate and the signal read, NaN where a session has none. Nothing else of `reward_extra_info` is
+            read: it may be what a model has written.
         completions: what was generated, of each group by session.
     """
 
     names: list[str]
-    rewards: np.ndarray
-    named: dict[str, np.ndarray]
+    feedback: Feedback
     completions: list[dict[int, Completion]]
 
     def __len__(self) -> int:
@@ -111,8 +113,7 @@ def assemble(
         named: the numbers that the gate and the signal read, where they do not read the reward.
 
     Raises:
-        RewardError: the sessions of a group are of different rows; no session has a number of one of these
-            names.
+        RewardError: the sessions of a group are of different rows.
     """
     order = list(names)
     row_of = {name: row for row, name in enumerate(order)}
@@ -134,13 +135,41 @@ def assemble(
         completions[row][session] = outcome.completion
         for number in named:
             parts[number.name][row, session] = number.of(outcome.extra)
-    for name in parts:
-        if not any(name in outcome.extra for outcome in known):
-            has = ", ".join(sorted({name for outcome in known for name in outcome.extra})) or "nothing"
-            raise RewardError(
-                f"the curriculum decides by {name!r}, and reward_extra_info has no such number; it has: {has}"
-            )
-    return FinishedGroups(order, rewards_PG, parts, completions)
+    tickets = np.array([ticket_of(name) for name in order], np.int64)
+    return FinishedGroups(order, Feedback(tickets, rewards_PG, parts), completions)
+
+
+class KnownNumbers:
+    """What `reward_extra_info` has had in a run, to tell a number that is misspelt from one that is late.
+
+    A poll may find groups none of whose sessions has a number, because their scorer failed. So a number
+    counts as misspelt only when a whole batch of groups lacked it and it has never been there.
+    """
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.groups = 0
+
+    def check(self, outcomes: Iterable[SessionOutcome], named: Sequence[NamedReward], batch: int) -> None:
+        """Take in the sessions of a poll.
+
+        Args:
+            named: the numbers that the gate and the signal read.
+            batch: how many groups a batch has.
+
+        Raises:
+            RewardError: one of these numbers was in no session of the run, and that of at least a batch.
+        """
+        known = list(outcomes)
+        self.names.update(name for outcome in known for name in outcome.extra)
+        self.groups += len({outcome.group for outcome in known})
+        for number in named:
+            if number.name not in self.names and self.groups >= batch:
+                has = ", ".join(sorted(self.names)) or "nothing"
+                raise RewardError(
+                    f"the curriculum decides by {number.name!r}, and reward_extra_info has no such number; "
+                    f"it has: {has}"
+                )
 
 
 _PREFIX = "ticket-"
@@ -188,6 +217,7 @@ class ReportingBuffer(Host):
         longest: the length in tokens at which a response is cut.
         decode: makes the text of a response's tokens; None where no rollouts are kept.
         has_advantage: whether the curriculum credits what is trained on.
+        known_numbers: what `reward_extra_info` has had.
         settled: the uids of groups in the queue whose tickets are settled.
         auxiliary_samples: what the policy is trained on besides the rollouts in this step.
     """
@@ -199,6 +229,7 @@ class ReportingBuffer(Host):
     longest: int
     decode: Callable[[Any], str] | None = None
     has_advantage: bool
+    known_numbers: KnownNumbers
     settled: set[str]
     auxiliary_samples: list[AuxiliarySamples]
     finished_keys: dict[str, set[str]]
@@ -211,6 +242,7 @@ class ReportingBuffer(Host):
         names = list(inspect.signature(type(plain).__init__).parameters)[1:]
         buffer = cls(**{name: getattr(plain, name) for name in names})
         buffer.settled, buffer.auxiliary_samples = set(), []
+        buffer.known_numbers = KnownNumbers()
         return buffer
 
     def _terminal_eviction_reasons(
@@ -262,26 +294,42 @@ class ReportingBuffer(Host):
         # place
         self.fill.expired(sorted(map(ticket_of, stale & self.settled)))
         if answered:
-            names = sorted(answered, key=ticket_of)
-            groups = assemble(names, outcomes, self.group_size, self.named)
-            tickets = [ticket_of(uid) for uid in names]
-            verdict = self.owner.observe(
-                tickets,
-                groups.rewards,
-                named=groups.named,
-                completions=groups.completions,
-            )
+            self.known_numbers.check(outcomes, self.named, max(1, self.fill.fill.n))
+            groups = assemble(sorted(answered, key=ticket_of), outcomes, self.group_size, self.named)
+            verdict = self.owner.observe(groups.feedback, completions=groups.completions)
             self._use_verdict(groups, verdict)
-            counts_P = np.isfinite(groups.rewards).sum(axis=1)
-            means_P = np.full(len(names), np.nan)
-            np.divide(np.nansum(groups.rewards, axis=1), counts_P, out=means_P, where=counts_P > 0)
-            self.fill.observed(tickets, verdict, means_P, filtered={ticket_of(uid) for uid in flat})
-            for uid, prompt in zip(names, verdict.prompts.tolist(), strict=True):
+            self._replace_missing_rewards(groups.feedback, outcomes)
+            self.fill.observed(groups.feedback, verdict, filtered={ticket_of(uid) for uid in flat})
+            for uid, prompt in zip(groups.names, verdict.prompts.tolist(), strict=True):
                 tags[uid][PROMPT] = prompt
         if ended:
             # in the queue, because a checkpoint of it has to say which tickets are settled
             tq.kv_batch_put(keys=list(tags), partition_id="train", tags=list(tags.values()))
         self.settled |= ended
+
+    def _replace_missing_rewards(self, feedback: Feedback, outcomes: Iterable[SessionOutcome]) -> None:
+        """Give sessions without a reward the mean reward of their group, in verl's queue.
+
+        verl's own advantages and metrics know no missing rewards: one NaN would make all advantages of a
+        group NaN. With the mean of its group, the session's own advantage is 0, and the mean is what it was.
+        """
+        mean_of = dict(zip(feedback.tickets.tolist(), feedback.means.tolist(), strict=True))
+        means = {
+            outcome.key: mean_of[ticket_of(outcome.group)]
+            for outcome in outcomes
+            if math.isnan(outcome.reward)
+        }
+        # a group without any reward is not trained on
+        means = {key: mean for key, mean in means.items() if not math.isnan(mean)}
+        if not means:
+            return
+        data = tq.kv_batch_get(keys=list(means), partition_id="train", select_fields=["rm_scores"])
+        scores = [torch.zeros_like(row) for row in data["rm_scores"]]
+        for row, mean in zip(scores, means.values(), strict=True):
+            row[-1] = mean
+        nested = torch.nested.as_nested_tensor(scores, layout=torch.jagged)
+        fields = TensorDict({"rm_scores": nested}, batch_size=len(scores))
+        tq.kv_batch_put(keys=list(means), partition_id="train", fields=fields)
 
     def _outcomes(self, uids: set[str]) -> list[SessionOutcome]:
         """The outcomes of all sessions of these groups; the last output of a session has its reward."""
@@ -310,9 +358,10 @@ class ReportingBuffer(Host):
                 extra.get("reward_extra_info", {}),
                 Completion(text, tokens[session], length >= self.longest),
                 row,
+                key,
             )
-            for session, scores, extra, text, length, row in zip(
-                last, data["rm_scores"], extras, texts, lengths, rows, strict=True
+            for session, scores, extra, text, length, row, key in zip(
+                last, data["rm_scores"], extras, texts, lengths, rows, keys, strict=True
             )
         ]
 

@@ -10,6 +10,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from curro import registry
+from curro.admission.gate import refuse_top_up
 from curro.allocation.estimates import Estimates
 from curro.configuration import read_signal
 from curro.errors import ConfigError
@@ -54,8 +55,8 @@ class VerlSettings:
         keep: `keep_rollouts` and `keep_megabytes` together.
 
     Raises:
-        ConfigError: no selection, a name or option that no method has, a limit below 1, a negative number of
-            rollouts to keep.
+        ConfigError: no selection, a name or option that no method has, an admission that verl's batches
+            cannot be filled with, a limit below 1, a negative number of rollouts to keep.
     """
 
     selection: str | dict[str, Any]
@@ -85,8 +86,10 @@ class VerlSettings:
                     object.__setattr__(self, "may_repeat", method.repeats)
                     if method.replaces_uncredited and self.admission is None:
                         object.__setattr__(self, "admission", "everything")
-                if kind == "admission" and getattr(method, "reward", None) is not None:
-                    object.__setattr__(self, "named", (method.reward,))
+                if kind == "admission":
+                    refuse_top_up(method.needs_top_up, "verl")
+                    if getattr(method, "reward", None) is not None:
+                        object.__setattr__(self, "named", (method.reward,))
                 if kind == "allocation":
                     self._check_allocation(method)
         parts = [name for name in read_signal(self.signal) if name not in self.named]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 import uuid
@@ -40,6 +41,7 @@ from curro.hosts.verl.replay import (
 )
 from curro.hosts.verl.settings import FILL_ADVICE, VerlSettings, refuse_conflicts, refuse_large_batch
 from curro.rollout.polled_fill import PolledFill
+from curro.storage.files import replacing
 
 if TYPE_CHECKING:
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Host
@@ -87,6 +89,9 @@ ROLLOUTS = "__rollout_n__"
 
 FILE = Path("curro") / "curriculum.npz"
 """The curriculum's file in the folder of a checkpoint."""
+
+ESTIMATES = Path("curro") / "estimates.json"
+"""Beside it: the tickets in flight whose groups only estimate a difficulty. Version 0.2 did not write it."""
 
 
 class CurriculumTrainer(Host):
@@ -189,10 +194,15 @@ class CurriculumTrainer(Host):
 
     # ------------------------------ which prompts ------------------------------
 
+    @property
+    def _finished_steps(self) -> int:
+        """What the curriculum takes as the step; verl counts from 1, and from 0 while it warms up."""
+        return max(self.global_steps - 1, 0)
+
     def _next_train_batch(self, num_prompts: int | None = None) -> Any:
         """The prompts that the curriculum draws now; the uid of each carries its ticket."""
         number = self.config.data.train_batch_size if num_prompts is None else num_prompts
-        draw = self.fill.draw(number, step=self.global_steps)
+        draw = self.fill.draw(number, step=self._finished_steps)
         try:
             self.prompt_rows.put(draw.prompts)
             batch = super()._next_train_batch(number)
@@ -212,7 +222,7 @@ class CurriculumTrainer(Host):
 
     def prepare_step(self) -> dict:
         waiting = map(ticket_of, self._queued_groups())
-        self.fill.begin(self.config.data.train_batch_size, self.global_steps, waiting)
+        self.fill.begin(self.config.data.train_batch_size, self._finished_steps, waiting)
         return super().prepare_step()
 
     def step(self, metrics: dict, timing_raw: dict) -> Any:
@@ -293,6 +303,9 @@ class CurriculumTrainer(Host):
         """Save the curriculum, then verl's parts: verl calls a checkpoint complete when those are written."""
         folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
         self.owner.save(folder.absolute() / FILE)
+        (folder / ESTIMATES).parent.mkdir(parents=True, exist_ok=True)
+        with replacing(folder / ESTIMATES) as part:
+            part.write_text(json.dumps(self.fill.estimates), encoding="utf-8")
         super()._save_checkpoint()
 
     def _load_checkpoint(self) -> None:
@@ -304,9 +317,12 @@ class CurriculumTrainer(Host):
         if trainer.resume_mode == "resume_path":
             folder = trainer.resume_from_path
         groups = self._queued_groups()
-        self.owner.load(Path(folder).absolute() / FILE, kept=self.replay_buffer.resume(groups.items()))
+        kept = self.replay_buffer.resume(groups.items())
+        self.owner.load(Path(folder).absolute() / FILE, kept=kept, step=self.global_steps)
         observed = {ticket_of(uid): tag[PROMPT] for uid, tag in groups.items() if PROMPT in tag}
-        self.fill.restore(self.owner.state_dict()["ledger"], observed)
+        estimates = Path(folder) / ESTIMATES
+        marked = json.loads(estimates.read_text(encoding="utf-8")) if estimates.exists() else []
+        self.fill.restore(self.owner.state_dict()["ledger"], observed, marked)
 
     def _queued_groups(self) -> dict[str, dict[str, Any]]:
         """The tags of the groups in verl's queue, by their uids."""
