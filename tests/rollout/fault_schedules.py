@@ -11,144 +11,46 @@ queue and the processes that the tests have.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Collection
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 from benchmarks.common import Seed, all_of
-from tests.rollout.fill_promises import check, drop_held, end_batch
+from tests.rollout.fill_promises import GATES, SELECTIONS, FilledBatches
 
-import curro
-from curro.rollout.fill import Fill, InFlight, draw_fresh
 from curro.rollout.fill_settings import WHEN_SHORT, FillSettings
 
-SIZE, CALLS = 8, 24
-SELECTIONS = dict.fromkeys(
-    ("uniform", "uniform:replacement=true", "prioritized-replay", "pspo", "least-visited")
-)
-GATES = ("everything", "band:0,1", "band:0.4,0.6")
+CALLS = 24
+SHARES = {
+    "draw": 0.3, "observe": 0.36, "lose": 0.1, "withdraw": 0.06, "end again": 0.05, "finish": 0.11,
+    "restore": 0.02,
+}  # fmt: skip
+"""How probable each call is."""
 
 
-class Schedule:
-    """One curriculum and one fill, called at random."""
+def random_call(batches: FilledBatches, name: str, rng: np.random.Generator) -> None:
+    """Make a call with random arguments; none where there is no group for it."""
 
-    def __init__(self, selection: str, rng: np.random.Generator) -> None:
-        self.rng, self.selection = rng, selection
-        self.gate = str(rng.choice(GATES))
-        self.settings = FillSettings(float(rng.choice([1.0, 2.0, 10.0])), str(rng.choice(WHEN_SHORT)))
-        self.curriculum = self.fresh()
-        self.fill = self.fresh_fill()
-        self.before: Counter[str] = Counter()
-        self.step = 0
-        self.admitted: list[int] = []
-        self.trained: list[int] = []
-        self.had: list[int] = []
-        self.fill.begin(int(rng.integers(1, 6)), 0)
+    def any_of(tickets: Collection[int]) -> int:
+        return sorted(tickets)[int(rng.integers(len(tickets)))]
 
-    def fresh(self) -> curro.Curriculum:
-        return curro.Curriculum(self.selection, SIZE, admission=self.gate, seed=3)
-
-    def fresh_fill(self) -> Fill[int]:
-        return Fill(self.settings, size=SIZE, may_repeat=self.curriculum.selection.repeats)
-
-    def draw(self) -> None:
-        if self.fill.reason:
-            return
-        try:
-            draw = draw_fresh(self.curriculum, self.fill, int(self.rng.integers(1, 5)), step=self.step)
-        except curro.ExhaustedError:
-            assert self.fill.reason == "prompts"
-            return
-        if not self.fill.may_repeat:
-            assert not set(draw.prompts.tolist()) & set(self.had), "a prompt came twice into a batch"
-        self.had += draw.prompts.tolist()
-
-    def one(self, of: Any) -> int:
-        return sorted(of)[int(self.rng.integers(len(of)))]
-
-    def observe(self) -> None:
-        if not self.fill.in_flight:
-            return
-        ticket, right = self.one(self.fill.in_flight), int(self.rng.integers(5))
-        verdict = self.curriculum.observe([ticket], (np.arange(4) < right)[None].astype(float))
-        if verdict.admitted[0]:
-            self.fill.admit(ticket, ticket)
-            self.admitted.append(ticket)
-        else:
-            variance = float(verdict.informativeness[0])
-            self.fill.reject(ticket, ticket, informativeness=variance, reward=right / 4)
-
-    def lose(self) -> None:
-        if self.fill.in_flight:
-            ticket = self.one(self.fill.in_flight)
-            self.curriculum.drop([ticket])
-            self.fill.lose(ticket, str(self.rng.choice(["failed", "stale", "cancelled"])))
-
-    def withdraw(self) -> None:
-        if self.fill.admitted:
-            ticket = self.one(self.fill.admitted)
-            self.fill.withdraw(ticket, str(self.rng.choice(["filtered", "expired"])))
-            self.admitted.remove(ticket)
-
-    def end_wrongly(self) -> None:
-        """A group that ended before, or was never given out, ends: an error, and nothing has changed."""
-        ticket = self.one(self.trained) if self.trained else 10**6
-        before = self.fill.counts.metrics()
-        calls: list[Callable[[], None]] = [
-            lambda: self.fill.admit(ticket, ticket),
-            lambda: self.fill.reject(ticket, ticket, informativeness=0.1, reward=0.5),
-            lambda: self.fill.lose(ticket, "failed"),
-            lambda: self.fill.withdraw(ticket, "expired"),
-        ]
-        try:
-            calls[int(self.rng.integers(4))]()
-        except KeyError:
-            assert self.fill.counts.metrics() == before
-            return
-        raise AssertionError("a group that is not there came to an end")
-
-    def finish(self) -> None:
-        cancel = bool(self.rng.random() < 0.5)
-        self.trained += end_batch(self.fill, self.curriculum, self.admitted, cancel=cancel)
-        self.begin()
-
-    def begin(self) -> None:
-        self.step += 1
-        self.fill.begin(int(self.rng.integers(1, 6)), self.step)
-        self.had = list(self.fill.prompts_given_out.values())
-
-    def restore(self) -> None:
-        """The run is killed, and goes on from the state that the curriculum and the fill had."""
-        drop_held(self.fill, self.curriculum)
-        curriculum = self.fresh()
-        curriculum.load_state_dict(self.curriculum.state_dict())
-        fill = self.fresh_fill()
-        ledger = curriculum.ledger.state_dict()
-        rows = zip(*(ledger[name].tolist() for name in ("tickets", "prompts", "steps")), strict=True)
-        given, held = self.fill.prompts_given_out, self.fill.admitted
-        fill.restore(
-            {ticket: InFlight(prompt, step) for ticket, prompt, step in rows},
-            {ticket: (given[ticket], group) for ticket, group in held.items()},
-        )
-        ours = self.fill.counts
-        fill.counts.repeats, fill.counts.draws = ours.repeats, ours.draws
-        for name in ("rejected", "failed", "stale", "cancelled"):
-            setattr(fill.counts, name, getattr(ours, name))
-        fill.counts.given_out, fill.counts.admitted = ours.given_out, ours.admitted
-        self.curriculum, self.fill = curriculum, fill
-        self.begin()
-
-    def check(self) -> None:
-        check(self.fill, self.curriculum)
-        assert len(set(self.trained)) == len(self.trained), "a group was trained on twice"
-        waiting = set(self.fill.admitted)
-        assert set(self.admitted) - set(self.trained) == waiting, "an admitted group was lost"
-
-
-CALLS_BY_NAME = ("draw", "observe", "lose", "withdraw", "end_wrongly", "finish", "restore")
-SHARES = np.array([0.3, 0.36, 0.1, 0.06, 0.05, 0.11, 0.02])
+    fill = batches.fill
+    if name == "draw":
+        batches.draw(int(rng.integers(1, 5)))
+    elif name == "observe" and fill.in_flight:
+        batches.observe(any_of(fill.in_flight), int(rng.integers(5)))
+    elif name == "lose" and fill.in_flight:
+        batches.lose(any_of(fill.in_flight), str(rng.choice(["failed", "stale", "cancelled"])))
+    elif name == "withdraw" and fill.admitted:
+        batches.withdraw(any_of(fill.admitted), str(rng.choice(["filtered", "expired"])))
+    elif name == "end again":
+        ended = any_of(batches.trained) if batches.trained else 10**6
+        batches.end_again(ended, int(rng.integers(4)))
+    elif name == "finish":
+        batches.finish(int(rng.integers(1, 6)), cancel=bool(rng.random() < 0.5))
+    elif name == "restore":
+        batches.restore(int(rng.integers(1, 6)))
 
 
 def schedules(selection: str, cases: int, seed: int, done: Any = None) -> dict[str, int]:
@@ -159,12 +61,13 @@ def schedules(selection: str, cases: int, seed: int, done: Any = None) -> dict[s
     """
     for case in range(cases):
         rng = np.random.default_rng([seed, case])
-        schedule = Schedule(selection, rng)
-        names = rng.choice(CALLS_BY_NAME, size=CALLS, p=SHARES)
+        settings = FillSettings(float(rng.choice([1.0, 2.0, 10.0])), str(rng.choice(WHEN_SHORT)))
+        batches = FilledBatches(selection, str(rng.choice(GATES)), 3, settings, int(rng.integers(1, 6)))
+        names = rng.choice(list(SHARES), size=CALLS, p=list(SHARES.values()))
         for number, name in enumerate(names):
             try:
-                getattr(schedule, name)()
-                schedule.check()
+                random_call(batches, name, rng)
+                batches.check()
             except Exception as error:
                 raise AssertionError(
                     f"{selection}, seed {seed}, case {case}, call {number} ({name}): {error!r}"
@@ -242,7 +145,8 @@ def main(
 ) -> None:
     """Fill batches while everything goes wrong that can."""
     ended = 0
-    for part, names, number in ((schedules, SELECTIONS, cases), (driven, DRIVERS, drivers)):
+    parts = ((schedules, dict.fromkeys(SELECTIONS), cases), (driven, DRIVERS, drivers))
+    for part, names, number in parts:
         try:
             all_of(part, names, number, seed)
         except SystemExit as end:

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from tests.rollout.fake_engine import FakeEngine, by_text, rollouts
+from tests.rollout.filler_setup import FakeEngine, by_text, rollouts
 
 from curro import Curriculum, Predictor
 from curro.rollout.filler import Filler

@@ -2,8 +2,7 @@
 
 import pytest
 from benchmarks.common import run
-from tests.rollout.fake_engine import FakeEngine
-from tests.rollout.filler_setup import GOOD, make, settled
+from tests.rollout.filler_setup import GOOD, FakeEngine, make, settled
 
 from curro.errors import EngineError, FillError, PromptError
 

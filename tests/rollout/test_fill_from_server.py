@@ -6,6 +6,7 @@ import asyncio
 
 import numpy as np
 import pytest
+from tests.rollout.filler_setup import settled
 from tests.rollout.server_setup import save_models, transformers_serve
 
 from curro import Curriculum
@@ -34,11 +35,6 @@ def filler(curriculum, server, **options):
     )
 
 
-def balanced(fill):
-    counts = fill.counts
-    assert counts.given_out == counts.admitted + counts.rejected + counts.dropped + fill.in_flight
-
-
 def test_a_batch_of_admitted_groups_then_a_dead_server_then_a_new_one(tmp_path):
     curriculum = Curriculum("least-visited", len(PROMPTS), admission="band:0,1,low", seed=0)
 
@@ -49,7 +45,7 @@ def test_a_batch_of_admitted_groups_then_a_dead_server_then_a_new_one(tmp_path):
         assert batch.admitted.all()
         assert batch.rewards.shape == (2, 4)
         assert (batch.rewards.mean(axis=1) < 1).all()
-        balanced(fill)
+        settled(fill, curriculum)
         before = curriculum.metrics()["observed"]
         running = asyncio.ensure_future(fill.fill(1000, step=1))
         while curriculum.metrics()["observed"] < before + 3:
@@ -58,7 +54,7 @@ def test_a_batch_of_admitted_groups_then_a_dead_server_then_a_new_one(tmp_path):
         process.kill()
         with pytest.raises(EngineError, match="no server answers"):
             await asyncio.wait_for(running, 60)
-        balanced(fill)
+        settled(fill, curriculum)
         assert curriculum.metrics()["in_flight"] == 0
         kept = fill.metrics()["fill/kept"]
         await fill.close()

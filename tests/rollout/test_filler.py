@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks.common import run
-from tests.rollout.fake_engine import InOrder, by_text, rollouts
-from tests.rollout.filler_setup import EASY, GOOD, HARD, make, settled
+from tests.rollout.filler_setup import EASY, GOOD, HARD, InOrder, by_text, make, rollouts, settled
 
 from curro import Allocation, ConfigError, Curriculum
 from curro.errors import FillError

@@ -8,8 +8,8 @@ import numpy as np
 from benchmarks.common import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.rollout.fake_engine import FakeEngine
 from tests.rollout.fill_promises import check
+from tests.rollout.filler_setup import FakeEngine
 
 from curro import Curriculum, RewardError
 from curro.errors import EngineError, FillError

@@ -10,8 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from benchmarks.common import run
-from tests.rollout.fake_engine import by_text, rollouts
-from tests.rollout.filler_setup import GOOD, HARD, make, settled
+from tests.rollout.filler_setup import GOOD, HARD, by_text, make, rollouts, settled
 
 from curro import ConfigError, RewardError
 from curro.errors import FillError

@@ -148,6 +148,7 @@ def test_a_client_without_a_server_gives_up_in_time(tmp_path):
         ("prompts = 3\nfolder = 'x'", r"lacks the table \[curriculum\]"),
         ("folder = 'x'\n[curriculum]\n", "either `data` or `prompts`"),
         ("prompts = 3\nfolder = 'x'\nspeed = 2\n[curriculum]\n", "has 'speed', which is none of folder"),
+        ("prompts = 3\nfolder = 'x'\nrun_folder = 3\n[curriculum]\n", "`run_folder` is a path"),
     ],
 )
 def test_a_wrong_file_gets_one_sentence(tmp_path, text, words):
@@ -164,10 +165,15 @@ def test_a_method_that_asks_the_policy_is_not_served(selection):
         settings.build()
 
 
-def test_a_file_may_name_data(tmp_path):
+def test_a_file_may_name_data_and_a_run_folder(tmp_path):
     path = tmp_path / "serve.toml"
-    path.write_text("data = 'lab:chains'\nlimit = 7\nfolder = 'x'\n[curriculum]\nselection = 'uniform'\n")
-    assert ServeSettings.read(path).build().table.size == 7
+    path.write_text(
+        "data = 'lab:chains'\nlimit = 7\nfolder = 'x'\nrun_folder = 'runs/one'\n"
+        "[curriculum]\nselection = 'uniform'\n"
+    )
+    settings = ServeSettings.read(path)
+    assert settings.build().table.size == 7
+    assert settings.run_folder == "runs/one"
 
 
 def test_small_replies_are_sent_at_once():

@@ -10,11 +10,9 @@ from tests.serve.asking import post
 
 from curro import Curriculum
 from curro.durable import DurableCurriculum
-from curro.errors import ConfigError
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
 from curro.serve.application import Service
-from curro.serve.run import ServeSettings
 
 
 class Client:
@@ -140,13 +138,3 @@ def test_a_mistake_writes_nothing(tmp_path):
     client.durable.close()
     assert status == 409
     assert RunFolder.open(tmp_path / "run").groups() == []
-
-
-def test_the_folder_is_a_setting(tmp_path):
-    path = tmp_path / "serve.toml"
-    text = 'prompts = 4\nfolder = "service"\nrun_folder = {}\n[curriculum]\nselection = "uniform"\n'
-    path.write_text(text.format('"runs/one"'))
-    assert ServeSettings.read(path).run_folder == "runs/one"
-    path.write_text(text.format("3"))
-    with pytest.raises(ConfigError, match="`run_folder` is a path"):
-        ServeSettings.read(path)
