@@ -7,7 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 from tests.rollout.filler_setup import settled
-from tests.rollout.server_setup import save_models, transformers_serve
+from tests.rollout.server_setup import transformers_serve
 
 from curro import Curriculum
 from curro.data import load_prompts
@@ -35,7 +35,7 @@ def filler(curriculum, server, **options):
     )
 
 
-def test_a_batch_of_admitted_groups_then_a_dead_server_then_a_new_one(tmp_path):
+def test_a_batch_of_admitted_groups_then_a_dead_server_then_a_new_one(tmp_path, saved_models):
     curriculum = Curriculum("least-visited", len(PROMPTS), admission="band:0,1,low", seed=0)
 
     async def fill_and_die(url, model, process):
@@ -61,7 +61,7 @@ def test_a_batch_of_admitted_groups_then_a_dead_server_then_a_new_one(tmp_path):
         await server.close()
         return kept
 
-    chains, _ = save_models(tmp_path)
+    chains, _ = saved_models
     with transformers_serve(tmp_path) as (url, process):
         kept = asyncio.run(fill_and_die(url, chains, process))
     assert kept == curriculum.metrics()["admitted"] - 2

@@ -11,8 +11,6 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 from curro import Curriculum
 from curro.errors import ConfigError, EngineError, PromptError
@@ -41,17 +39,6 @@ def endless(chains):
     tokenizer.eos_token = None
     model.config.max_position_embeddings = 100_000
     return model, tokenizer
-
-
-@pytest.fixture(scope="module")
-def unpadded():
-    """A model with random weights and 32 positions, whose tokenizer has no token to pad with."""
-    torch.manual_seed(0)
-    words = Tokenizer(models.WordLevel({name: i for i, name in enumerate("abcdefgh$")}, unk_token="a"))
-    words.pre_tokenizer = pre_tokenizers.Split("", "isolated")
-    sizes = {"vocab_size": 9, "n_positions": 32, "n_embd": 8, "n_layer": 1, "n_head": 1}
-    model = GPT2LMHeadModel(GPT2Config(**sizes, bos_token_id=8, eos_token_id=8)).eval()
-    return model, PreTrainedTokenizerFast(tokenizer_object=words, eos_token="$")
 
 
 class Slow:

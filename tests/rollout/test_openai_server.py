@@ -8,7 +8,7 @@ import socket
 import time
 
 import pytest
-from tests.rollout.server_setup import FakeServer, save_models, transformers_serve
+from tests.rollout.server_setup import FakeServer, transformers_serve
 
 from curro import Curriculum
 from curro.errors import ConfigError, EngineError, PromptError
@@ -16,11 +16,6 @@ from curro.lab import load
 from curro.rollout.engines.openai_requests import StreamedChoice, gather
 from curro.rollout.engines.openai_server import OpenAIEngine
 from curro.rollout.filler import Filler
-
-
-@pytest.fixture(scope="session")
-def models(tmp_path_factory):
-    return save_models(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="session")
@@ -49,14 +44,14 @@ def rollouts(url, prompt="3afc=", n=2, **options):
 # transformers serve
 
 
-def test_transformers_serve_answers(serve, models):
+def test_transformers_serve_answers(serve, saved_models):
     tokenizer = load("chains")[1]
 
     async def use(engine):
         given = await engine.capabilities()
         return given, await asyncio.gather(*(engine.generate(f"{i}afc=", 4) for i in range(4)))
 
-    (given, groups), metrics = with_engine(use, serve, str(models[0]), tokenizer=tokenizer)
+    (given, groups), metrics = with_engine(use, serve, str(saved_models[0]), tokenizer=tokenizer)
     assert (given.several, given.logprobs, given.token_ids) == (False, False, False)
     texts = [rollout.text for group in groups for rollout in group]
     assert [len(group) for group in groups] == [4, 4, 4, 4]
@@ -71,21 +66,21 @@ def test_transformers_serve_answers(serve, models):
     assert metrics["engine/not_round_trip"] == metrics["engine/failed"] == 0
 
 
-def test_transformers_serve_truncates(serve, models):
+def test_transformers_serve_truncates(serve, saved_models):
     tokenizer = load("chains")[1]
     (rollout,), _ = rollouts(
-        serve, "3abcdefghijklm=", 1, model=str(models[0]), max_new_tokens=3, tokenizer=tokenizer
+        serve, "3abcdefghijklm=", 1, model=str(saved_models[0]), max_new_tokens=3, tokenizer=tokenizer
     )
     assert rollout.finish == "length"
     assert len(rollout.text) == len(rollout.token_ids) == 3
 
 
-def test_a_server_that_repeats_conversations_is_found_out(serve, models):
+def test_a_server_that_repeats_conversations_is_found_out(serve, saved_models):
     with pytest.raises(EngineError, match="repeats the conversation"):
-        rollouts(serve, [{"role": "user", "content": "3afc="}], model=str(models[0]))
+        rollouts(serve, [{"role": "user", "content": "3afc="}], model=str(saved_models[0]))
 
 
-def test_cancelling_stops_the_generation_on_the_server(serve, models):
+def test_cancelling_stops_the_generation_on_the_server(serve, saved_models):
     """It works on one request at a time: the next is answered at once only if the first was given up."""
 
     async def use(engine):
@@ -101,11 +96,11 @@ def test_cancelling_stops_the_generation_on_the_server(serve, models):
         await asyncio.wait_for(engine.generate("3afc=", 1), 30)
         return time.monotonic() - start
 
-    seconds, _ = with_engine(use, serve, str(models[1]), max_new_tokens=200_000)
+    seconds, _ = with_engine(use, serve, str(saved_models[1]), max_new_tokens=200_000)
     assert seconds < 10
 
 
-def test_a_server_that_dies_while_it_generates(models, tmp_path):
+def test_a_server_that_dies_while_it_generates(saved_models, tmp_path):
     async def use(engine):
         await engine.capabilities()
         long = asyncio.create_task(engine.generate("3afc=", 2))
@@ -115,7 +110,7 @@ def test_a_server_that_dies_while_it_generates(models, tmp_path):
             await asyncio.wait_for(long, 30)
 
     with transformers_serve(tmp_path) as (url, process):
-        with_engine(use, url, str(models[1]), max_new_tokens=200_000)
+        with_engine(use, url, str(saved_models[1]), max_new_tokens=200_000)
 
 
 # what servers give

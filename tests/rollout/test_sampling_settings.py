@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 import torch
 from tests.rollout.server_setup import FakeServer
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 from curro.errors import ConfigError
 from curro.evaluation.sampling import sample
@@ -107,17 +105,6 @@ def test_a_server_is_asked_with_top_p_and_its_logprobs_are_of_another_distributi
         assert asyncio.run(ask(url)) is None
         assert asyncio.run(ask(url, tempered_logprobs=True)) is not None
     assert {body["top_p"] for body in fake.requests} == {0.95}
-
-
-@pytest.fixture(scope="module")
-def unpadded():
-    """A model with random weights whose tokenizer has no token to pad with."""
-    torch.manual_seed(0)
-    words = Tokenizer(models.WordLevel({name: i for i, name in enumerate("abcdefgh$")}, unk_token="a"))
-    words.pre_tokenizer = pre_tokenizers.Split("", "isolated")
-    sizes = {"vocab_size": 9, "n_positions": 32, "n_embd": 8, "n_layer": 1, "n_head": 1}
-    model = GPT2LMHeadModel(GPT2Config(**sizes, bos_token_id=8, eos_token_id=8)).eval()
-    return model, PreTrainedTokenizerFast(tokenizer_object=words, eos_token="$")
 
 
 def test_samples_with_a_tokenizer_that_cannot_pad(unpadded):

@@ -10,7 +10,8 @@ from tests.serve.asking import exchange, post
 
 from curro import Curriculum
 from curro.durable import DurableCurriculum
-from curro.serve.application import FRAME, LARGEST, Service
+from curro.serve.application import LARGEST, Service
+from curro.serve.client import FRAME
 from curro.storage.frames import decode, encode
 
 SIZE = 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from curro.data.prompt_set import PromptSet
@@ -98,13 +98,20 @@ def episode_seed(row: Row, *labels: Any) -> int:
     return int.from_bytes(hashlib.blake2b(identity.encode(), digest_size=4).digest())
 
 
+def episode_scores(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+    """What the environment gave for the episodes, from their rows.
+
+    Raises:
+        ConfigError: a row has no such reward, because its prompt was answered in one turn.
+    """
+    if any(EPISODE_REWARD not in row for row in rows):
+        raise ConfigError("these prompts are played turn by turn in an environment: use `curro train`")
+    return [row[EPISODE_REWARD] for row in rows]
+
+
 def episode_reward(name: str) -> Reward:
-    """The reward that reads what the environment of a played episode gave from its row."""
-
-    def verify(completions: Any, rows: Any) -> list[Score]:
-        return [row[EPISODE_REWARD] for row in rows]
-
-    return Reward(name, verify)
+    """The reward of played episodes."""
+    return Reward(name, episode_scores)
 
 
 class ObservationTokens:

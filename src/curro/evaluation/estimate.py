@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,11 @@ from curro.errors import EngineError, PromptError
 from curro.evaluation.sampling import episodes
 from curro.reward import Reward
 from curro.reward.adapters import rollout_row
+from curro.reward.reward import SUCCESS
 from curro.rollout.engines.engine import Engine, Rollout, SamplingSettings
 
 PATIENCE = 20
 """After so many prompts in a row without any rollout the engine is given up."""
-
-SUCCESS = 1 - 1e-6
-"""A completion is right from this reward on."""
 
 
 async def estimate(
@@ -54,7 +52,7 @@ async def estimate(
 
     async def work() -> None:
         nonlocal left_out, in_a_row
-        for i in _shared(waiting):
+        for i in waiting:  # which all workers share
             try:
                 rollouts = await engine.generate(prompts[i]["prompt"], k)
             except PromptError as error:
@@ -86,12 +84,6 @@ async def estimate(
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
     return left_out
-
-
-def _shared(waiting: Iterator[int]) -> Iterator[int]:
-    """The rest of an iterator that others draw from, too."""
-    while (i := next(waiting, None)) is not None:
-        yield i
 
 
 def moments(scores: Sequence[float | None], truncated: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from rich.table import Table
 
 from curro.errors import ConfigError
+from curro.reward.reward import ROUNDING
 from curro.rollout.cost import Z95, wilson_interval
 from curro.text import printable
 
@@ -36,10 +37,6 @@ def interval_over_problems(values_P: np.ndarray, samples: int) -> tuple[float, f
         return float(mean - half), float(mean + half)
     each = mean * (1 - mean) / variance if variance > 0 else 1.0
     return wilson_interval(mean, len(values) * max(1.0, min(each, samples)))
-
-
-ROUNDING = 1e-6
-"""Share of the reward range by which a right attempt may lie below complete success."""
 
 
 def held_out_scores(rewards_PG: np.ndarray, reward_range: tuple[float, float]) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -136,6 +137,23 @@ class Family(ABC):
         while _split(_digest(row["prompt"])) != "train":
             row = self.draw(rng, kind)
         return row
+
+
+def solvable_texts(error_rates: Mapping[str, float], share: float) -> Iterator[list[str]]:
+    """The texts that so large a share of demonstrations solves, of 1 letter, of 2, and so on.
+
+    Args:
+        error_rates: how often a demonstration gets each letter wrong.
+    """
+    texts = [("", 1.0)]
+    while texts:
+        texts = [
+            (text + letter, rate * (1 - error_rate))
+            for text, rate in texts
+            for letter, error_rate in error_rates.items()
+            if rate * (1 - error_rate) >= share
+        ]
+        yield [text for text, _ in texts]
 
 
 def _digest(prompt: str) -> str:

@@ -13,6 +13,12 @@ from curro.groups import one_reward
 
 Score = float | None
 
+ROUNDING = 1e-6
+"""Share of the reward range by which the reward of a right completion may lie below complete success."""
+
+SUCCESS = 1 - ROUNDING
+"""The reward from which a completion is right, where rewards are from 0 to 1."""
+
 
 @dataclass(frozen=True)
 class Reward:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from curro.data.raw import Row
 from curro.errors import ConfigError
 from curro.reward.completion import final_answer, is_cut, token_count
-from curro.reward.reward import Score
+from curro.reward.reward import SUCCESS, Score
 
 
 def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
@@ -111,10 +111,6 @@ class Repetition:
         return len({tuple(words[i : i + self.n]) for i in range(number)}) / number - 1.0
 
 
-COMPLETE = 1 - 1e-6
-"""A score from which a completion is right, with room for rounding."""
-
-
 @dataclass(frozen=True)
 class Cosine:
     """Correctness scaled by length on a cosine: right and short is best, wrong and short is worst.
@@ -155,7 +151,7 @@ class Cosine:
         """
         scores = self.verify(completions, rows)
         return [
-            None if score is None else self._scaled(score >= COMPLETE, self._length(text, row))
+            None if score is None else self._scaled(score >= SUCCESS, self._length(text, row))
             for score, text, row in zip(scores, completions, rows, strict=True)
         ]
 

@@ -18,6 +18,7 @@ from curro.durable.durable_curriculum import CALLS
 from curro.durable.replies import is_error, pack
 from curro.errors import CheckpointError, ConfigError, CurroError, ExhaustedError, RewardError, TicketError
 from curro.groups import mark_missing
+from curro.serve.client import FRAME
 from curro.storage.frames import decode, encode
 
 _CHOICE = {"n": True, "step": True, "rollouts": False}
@@ -128,7 +129,7 @@ def _floats(name: str, value: Any) -> np.ndarray:
 _LARGEST_NUMBER = 1e300
 """Integers in JSON may have any number of digits; larger ones than this are refused."""
 
-JSON, FRAME = "application/json", "application/vnd.curro.frame"
+JSON = "application/json"
 LARGEST = 1 << 26
 """Bytes of a request's body."""
 

@@ -19,6 +19,7 @@ from curro.storage.frames import decode, encode
 from curro.verdicts import Credited, Draw, Verdict
 
 FRAME = "application/vnd.curro.frame"
+"""The content type of bodies that are frames of arrays (`curro.storage.frames`)."""
 
 
 class _SocketConnection(HTTPConnection):

@@ -11,7 +11,7 @@ from typing import Any
 
 from curro.data.raw import Row
 from curro.environments.bfcl.environment import MISSING, MODULES, Bfcl
-from curro.environments.environment import EPISODE_REWARD
+from curro.environments.environment import episode_scores
 from curro.errors import ConfigError
 from curro.reward.reward import Score
 
@@ -116,16 +116,10 @@ class BfclTasks:
         """The scores that the environment gave."""
         if name not in CATEGORIES:
             raise ConfigError(f"BFCL has no multi-turn category {name!r}; there are: {', '.join(CATEGORIES)}")
-        return _episode_scores
+        return episode_scores
 
     def environment(self, name: str) -> Bfcl:
         return Bfcl()
 
     def model(self, name: str) -> tuple[Any, Any]:
         raise ConfigError("BFCL brings no models: name a folder or a hub id")
-
-
-def _episode_scores(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
-    if any(EPISODE_REWARD not in row for row in rows):
-        raise ConfigError("BFCL's conversations are played turn by turn: use `curro train`")
-    return [row[EPISODE_REWARD] for row in rows]

@@ -61,28 +61,22 @@ class ChainSum(GymFamily):
     def phrase(self, metadata: dict[str, Any]) -> str:
         return metadata["expression"]
 
-    def easy(self) -> Sequence[dict[str, Any]]:
-        return _easy()
+    @staticmethod
+    @cache
+    def easy() -> Sequence[dict[str, Any]]:
+        success_rates = {str(skill): 1 - rate for skill, (rate, _) in ChainSum.mistakes().items()}
+        sums, longest = [], [(str(first), first, 1.0) for first in range(10)]
+        for _ in range(3):
+            longest = [
+                (f"{sum_} {term[0]} {term[1]}", total + int(term), share * success_rates[term])
+                for sum_, total, share in longest
+                for term in success_rates
+                if share * success_rates[term] >= EASY and total + int(term) >= 0
+            ]
+            sums += [{"expression": sum_} for sum_, _, _ in longest]
+        return sums
 
-    def mistakes(self) -> dict[Hashable, tuple[float, int]]:
-        return _mistakes()
-
-
-@cache
-def _easy() -> list[dict[str, Any]]:
-    success_rates = {str(skill): 1 - rate for skill, (rate, _) in _mistakes().items()}
-    sums, longest = [], [(str(first), first, 1.0) for first in range(10)]
-    for _ in range(3):
-        longest = [
-            (f"{sum_} {term[0]} {term[1]}", total + int(term), share * success_rates[term])
-            for sum_, total, share in longest
-            for term in success_rates
-            if share * success_rates[term] >= EASY and total + int(term) >= 0
-        ]
-        sums += [{"expression": sum_} for sum_, _, _ in longest]
-    return sums
-
-
-@cache
-def _mistakes() -> dict[Hashable, tuple[float, int]]:
-    return unreliable([sign + str(digit) for sign in "+-" for digit in range(10)], seed=12)
+    @staticmethod
+    @cache
+    def mistakes() -> dict[Hashable, tuple[float, int]]:
+        return unreliable([sign + str(digit) for sign in "+-" for digit in range(10)], seed=12)

@@ -7,7 +7,7 @@ import random
 from functools import cache
 from typing import ClassVar
 
-from curro.lab.family import Family, Kind, Problem, Recipe, Warm
+from curro.lab.family import Family, Kind, Problem, Recipe, Warm, solvable_texts
 from curro.lab.judging import JudgeWarm, JudgingFamily
 
 LETTERS = "abcdefghijklmnop"
@@ -56,16 +56,7 @@ class Chains(Family):
 @cache
 def _easy() -> list[str]:
     """The letters of all easy chains."""
-    chains, longest = [], [("", 1.0)]
-    while longest:
-        longest = [
-            (chain + letter, share * (1 - ERROR_RATES[letter]))
-            for chain, share in longest
-            for letter in LETTERS
-            if share * (1 - ERROR_RATES[letter]) >= EASY
-        ]
-        chains += [chain for chain, _ in longest]
-    return chains
+    return [chain for chains in solvable_texts(ERROR_RATES, EASY) for chain in chains]
 
 
 class ChainsJudge(Chains, JudgingFamily):

@@ -41,12 +41,14 @@ class GymFamily(Family):
     def phrase(self, metadata: dict[str, Any]) -> str:
         """The start and the steps in the words of the question."""
 
+    @staticmethod
     @abstractmethod
-    def easy(self) -> Sequence[dict[str, Any]]:
-        """What is kept of the metadata of every easy problem."""
+    def easy() -> Sequence[dict[str, Any]]:
+        """The metadata of every easy problem, as far as `metadata_names` has them."""
 
+    @staticmethod
     @abstractmethod
-    def mistakes(self) -> dict[Hashable, tuple[float, int]]:
+    def mistakes() -> dict[Hashable, tuple[float, int]]:
         """How often a demonstration gets each skill wrong, and how much too high its total is then."""
 
     def draw(self, rng: random.Random, kind: Kind) -> Problem:

@@ -49,32 +49,25 @@ class LegCounting(GymFamily):
         animals = metadata["animals"].items()
         return ", ".join(f"{number} {animal}{'s' if number > 1 else ''}" for animal, number in animals)
 
-    def easy(self) -> Sequence[dict[str, Any]]:
-        return _easy()
+    @staticmethod
+    @cache
+    def easy() -> Sequence[dict[str, Any]]:
+        success_rates = {animal: 1 - rate for animal, (rate, _) in LegCounting.mistakes().items()}
+        return [
+            {"animals": dict(zip(animals, numbers, strict=True))}
+            for kinds in (1, 2)
+            for animals in permutations(success_rates, kinds)
+            if math.prod(success_rates[animal] for animal in animals) >= EASY
+            for numbers in product(range(1, MOST + 1), repeat=kinds)
+        ]
 
-    def mistakes(self) -> dict[Hashable, tuple[float, int]]:
-        return _mistakes()
+    @staticmethod
+    @cache
+    def mistakes() -> dict[Hashable, tuple[float, int]]:
+        return unreliable(list(_legs()), seed=13)
 
 
-@cache
 def _legs() -> dict[str, int]:
     from reasoning_gym.arithmetic.leg_counting import ANIMALS  # takes seconds to import
 
     return ANIMALS
-
-
-@cache
-def _easy() -> list[dict[str, Any]]:
-    success_rates = {animal: 1 - rate for animal, (rate, _) in _mistakes().items()}
-    return [
-        {"animals": dict(zip(animals, numbers, strict=True))}
-        for kinds in (1, 2)
-        for animals in permutations(success_rates, kinds)
-        if math.prod(success_rates[animal] for animal in animals) >= EASY
-        for numbers in product(range(1, MOST + 1), repeat=kinds)
-    ]
-
-
-@cache
-def _mistakes() -> dict[Hashable, tuple[float, int]]:
-    return unreliable(list(_legs()), seed=13)

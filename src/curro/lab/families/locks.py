@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 import re
 from functools import cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import ClassVar
 
-from curro.lab.family import Kind, Problem, Recipe, Warm
+from curro.lab.family import Kind, Problem, Recipe, Warm, solvable_texts
 from curro.lab.sampling import EpisodeFamily
 
 LETTERS = "abcdefghijklmnopqrst"
@@ -123,14 +123,5 @@ class Locks(EpisodeFamily):
 @cache
 def _easy() -> list[list[str]]:
     """The letters, in order, of all easy locks, by their number: 2 to 5."""
-    paths_by_length: list[list[str]] = []
-    paths = [("", 1.0)]
-    for _ in range(5):
-        paths = [
-            (path + letter, share * (1 - ERROR_RATES[letter]))
-            for path, share in paths
-            for letter in LETTERS
-            if share * (1 - ERROR_RATES[letter]) >= EASY
-        ]
-        paths_by_length.append([path for path, _ in paths])
-    return paths_by_length[SHORTEST - 1 :]
+    error_rates = {letter: ERROR_RATES[letter] for letter in LETTERS}
+    return list(islice(solvable_texts(error_rates, EASY), SHORTEST - 1, 5))
