@@ -19,8 +19,7 @@ def register_modes(package: Any) -> None:
     """Register the modes with verl.
 
     verl hides a plugin's error in a log at the level DEBUG. So an error is logged here at the level ERROR,
-    and
-    the modes are registered all the same: they raise it when a run asks for them.
+    and the modes are registered all the same: they raise it when a run asks for them.
     """
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer, register_trainer
 
