@@ -9,6 +9,7 @@ import pytest
 
 from curro import Curriculum
 from curro.durable import DurableCurriculum, unpack
+from curro.durable.durable_curriculum import LatestReplies
 from curro.errors import CheckpointError, ConfigError, ExhaustedError, TicketError
 from curro.policy import Reply
 from curro.storage.frames import decode, encode
@@ -322,3 +323,18 @@ def test_a_forged_record_is_one_error_of_curro_s(folder, record):
     abandon(port)
     with pytest.raises(CheckpointError):
         durable(folder)
+
+
+def test_replies_of_silent_clients_are_forgotten_beyond_a_number_of_bytes(monkeypatch):
+    """40 bytes each where 100 are kept: the third reply forgets the first, and a large one all others."""
+    monkeypatch.setattr("curro.durable.durable_curriculum.KEPT_BYTES", 100)
+    replies = LatestReplies()
+    for client in ("a", "b", "c", "b"):
+        replies.keep(client, replies.has(client, 1) + 1, b"asked", b"x" * 40)
+    restored = LatestReplies()
+    restored.load_state_dict(replies.state_dict())
+    for kept in (replies, restored):
+        assert [client for client in "abc" if kept.has(client, 1)] == ["b", "c"]
+        kept.keep("d", 1, b"asked", b"x" * 200)
+        assert [client for client in "abcd" if kept.has(client, 1)] == ["d"]
+        assert kept.repeated("d", 1, b"asked") == b"x" * 200

@@ -221,35 +221,46 @@ def test_a_service_takes_the_socket_of_one_that_was_killed_and_of_no_other(tmp_p
     other.close()
 
 
+async def answer_beside(half_requests, folder, *, after_their_end):
+    """What an honest request gets beside others that never end their heads, and what those get."""
+    durable = DurableCurriculum(Curriculum("uniform", 5), folder / "live")
+    application = Service(durable, "secret", {})
+    config = uvicorn.Config(
+        application, http=run.limited_protocol(), interface="asgi3", lifespan="off", log_level="warning"
+    )
+    server, listening = uvicorn.Server(config), run._listen(0, None)
+    answering = asyncio.create_task(server.serve(sockets=[listening]))
+    half = [await asyncio.open_connection(*listening.getsockname()) for _ in range(half_requests)]
+    for _, writer in half:
+        writer.write(b"POST /select HTTP/1.1\r\nHost: here\r\n")
+    waiting = [reader.read() for reader, _ in half] if after_their_end else []
+    ends = await asyncio.gather(*waiting, return_exceptions=True)
+    reader, writer = await asyncio.open_connection(*listening.getsockname())
+    writer.write(
+        b"GET /metrics HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer secret\r\nConnection: close\r\n\r\n"
+    )
+    answer = await reader.read()
+    for _, each in (*half, (reader, writer)):
+        each.close()
+    server.should_exit = True
+    await answering
+    durable.close()
+    return ends, answer
+
+
 def test_half_requests_are_given_up(tmp_path, monkeypatch):
     """More of them than connections are allowed, over a server whose limit for the head is half a second."""
     monkeypatch.setattr(run, "CONNECTIONS", 20)
     monkeypatch.setattr(run, "HEAD_SECONDS", 0.5)
-    durable = DurableCurriculum(Curriculum("uniform", 5), tmp_path / "live")
-
-    async def ask():
-        application = Service(durable, "secret", {})
-        config = uvicorn.Config(
-            application, http=run.limited_protocol(), interface="asgi3", lifespan="off", log_level="warning"
-        )
-        server, listening = uvicorn.Server(config), run._listen(0, None)
-        answering = asyncio.create_task(server.serve(sockets=[listening]))
-        half = [await asyncio.open_connection(*listening.getsockname()) for _ in range(50)]
-        for _, writer in half:
-            writer.write(b"POST /select HTTP/1.1\r\nHost: here\r\n")
-        ends = await asyncio.gather(*(reader.read() for reader, _ in half), return_exceptions=True)
-        reader, writer = await asyncio.open_connection(*listening.getsockname())
-        writer.write(
-            b"GET /metrics HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer secret\r\nConnection: close\r\n\r\n"
-        )
-        answer = await reader.read()
-        server.should_exit = True
-        await answering
-        for _, each in (*half, (reader, writer)):
-            each.close()
-        return ends, answer
-
-    ends, answer = asyncio.run(asyncio.wait_for(ask(), 60))
+    asking = answer_beside(50, tmp_path, after_their_end=True)
+    ends, answer = asyncio.run(asyncio.wait_for(asking, 60))
     assert all(end == b"" or isinstance(end, ConnectionError) for end in ends)
     assert answer.startswith(b"HTTP/1.1 200")
-    durable.close()
+
+
+@pytest.mark.parametrize("half_requests", [20, 50])
+def test_whoever_holds_all_connections_open_keeps_nobody_out(tmp_path, monkeypatch, half_requests):
+    monkeypatch.setattr(run, "CONNECTIONS", 20)
+    monkeypatch.setattr(run, "HEAD_SECONDS", 3600)
+    _, answer = asyncio.run(answer_beside(half_requests, tmp_path, after_their_end=False))
+    assert answer.startswith(b"HTTP/1.1 200")

@@ -7,16 +7,20 @@ import os
 import zipfile
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from tests.in_process import run_command
 
-from curro import CheckpointError, Curriculum
+from curro import CheckpointError, Curriculum, PromptTable
+from curro.cli.side_by_side import TrainingRun
 from curro.durable import DurableCurriculum
 from curro.errors import RunError
 from curro.report.pages import write_report
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
 from curro.storage.checkpoint import load_state
-from curro.storage.files import replacing
+from curro.storage.files import refuse_links, replacing
 from curro.storage.json_lines import append_rows
 from curro.storage.lock import NAME, only_process
 
@@ -132,3 +136,56 @@ def test_a_compressed_checkpoint_is_refused(tmp_path):
 def test_the_lines_of_a_run_are_json(tmp_path):
     folder = run(tmp_path / "run", [GROUP | {"mean": np.float64(0.5)}])
     assert json.loads((folder.path / "groups.jsonl").read_text()) == GROUP
+
+
+@pytest.mark.parametrize(
+    "name", ["checkpoints", "model", ".model.part", "checkpoints/checkpoint-5/model.safetensors"]
+)
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_a_run_with_links_inside_is_not_resumed(tmp_path, treasure, name, kind):
+    """Checkpoints and the model would be written through them, and earlier checkpoints removed there."""
+    path = run(tmp_path / "run").path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(treasure) if kind == "link" else os.mkfifo(path)
+    said = run_command("train", "--resume", "run", folder=tmp_path, status=2)
+    assert said.startswith(f"curro: run/{name} is ")
+    assert said.endswith("and nothing is written through one: remove it")
+
+
+def test_a_run_that_a_link_leads_to_is_one(tmp_path):
+    (tmp_path / "link").symlink_to(run(tmp_path / "run").path)
+    refuse_links(tmp_path / "link")
+
+
+def tables():
+    """Small files that stand for far more."""
+    half, text = pa.array([0.5] * 10_000), "x" * 10_000
+    yield "rows", pa.table({"reward_mean": half}), {"compression": "snappy"}
+    yield "packed", pa.table({"key": pa.array(map(str, range(100)))}), {"compression": "zstd"}
+    yield "texts", pa.table({"key": [text] * 3000, "prompt": range(3000)}), {"compression": "snappy"}
+
+
+@pytest.mark.parametrize(("table", "options"), [case[1:] for case in tables()], ids=[c[0] for c in tables()])
+def test_a_table_that_unpacks_to_far_more_is_not_read(tmp_path, table, options):
+    folder = run(tmp_path / "run")
+    pq.write_table(table, folder.path / "table.parquet", **options)
+    with pytest.raises(
+        RunError, match=r"table\.parquet is damaged: (it is packed more|the texts of 'key' are)"
+    ):
+        folder.table()
+
+
+def test_tables_of_curro_are_read_as_they_are(tmp_path):
+    folder = run(tmp_path / "run")
+    for prompts in (1, 10_000, [f"problem {i}" for i in range(50)]):
+        table = PromptTable(prompts)
+        folder.write_table(table)
+        assert folder.table().schema.equals(table.to_arrow().schema, check_metadata=True)
+        assert folder.table()["prompt"].to_pylist() == list(range(table.size))
+
+
+@pytest.mark.parametrize("command", [5, [1], {"a": "b"}, "train"])
+def test_a_command_of_another_type_is_damage(tmp_path, command):
+    path = run(tmp_path / "run", config={"command": command}).path
+    with pytest.raises(RunError, match="its command is no list of texts"):
+        TrainingRun("title", path, ["--seed=0"]).check()

@@ -58,7 +58,10 @@ class TrainingRun:
         """Raises RunError where the folder holds a run of other flags; they are named."""
         if not self.begun:
             return
-        there, asked = _by_name(RunFolder.open(self.path).config.get("command", [])), _by_name(self.flags)
+        command = RunFolder.open(self.path).config.get("command", [])
+        if not (isinstance(command, list) and all(isinstance(item, str) for item in command)):
+            raise RunError(f"{self.path}/config.json is damaged: its command is no list of texts")
+        there, asked = _by_name(command), _by_name(self.flags)
         other = [name for name in there | asked if there.get(name) != asked.get(name)]
         if other:
             differ = "; ".join(

@@ -25,6 +25,7 @@ from curro.cli.terminal import (
 )
 from curro.errors import ConfigError
 from curro.runs.folder import RunFolder
+from curro.storage.files import refuse_links
 from curro.text import printable
 from curro.training.settings import TrainSettings
 
@@ -64,6 +65,7 @@ def train(
     if resume is not None:
         _refuse_others({"config": config, "out": out, **options, "rollouts": None})
         folder = RunFolder.open(resume)
+        refuse_links(folder.path)
         settings = TrainSettings.of(folder.settings, f"{resume}/config.json")
         if rollouts is not None:
             settings = settings.extended(rollouts, str(resume))

@@ -60,6 +60,9 @@ CALLS: dict[str, Callable[[Curriculum, dict[str, Any]], Any]] = {
 KEPT = 10_000
 """Clients whose latest reply is kept; beyond that, the one that has been silent longest is forgotten."""
 
+KEPT_BYTES = 1 << 28
+"""Of those replies together, likewise; the latest is always kept."""
+
 
 class _Latest(NamedTuple):
     number: int
@@ -72,6 +75,7 @@ class LatestReplies:
 
     def __init__(self) -> None:
         self._of: dict[str, _Latest] = {}
+        self._bytes = 0
 
     def repeated(self, client: str, number: int, asked: bytes) -> bytes | None:
         """The reply, if this is the client's latest call once more; None for a new call.
@@ -95,10 +99,12 @@ class LatestReplies:
 
     def keep(self, client: str, number: int, asked: bytes, reply: bytes) -> None:
         """Note the reply to the client's call."""
-        self._of.pop(client, None)
+        if client in self._of:
+            self._bytes -= len(self._of.pop(client).reply)
         self._of[client] = _Latest(number, zlib.crc32(asked), reply)
-        if len(self._of) > KEPT:
-            del self._of[next(iter(self._of))]
+        self._bytes += len(reply)
+        while len(self._of) > KEPT or (self._bytes > KEPT_BYTES and len(self._of) > 1):
+            self._bytes -= len(self._of.pop(next(iter(self._of))).reply)
 
     def state_dict(self) -> dict[str, Any]:
         """The replies one after the other, and of each its client, number, checksum and length."""
@@ -111,7 +117,7 @@ class LatestReplies:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore `state_dict`."""
         together, start = state["replies"].tobytes(), 0
-        self._of = {}
+        self._of, self._bytes = {}, len(together)
         for client, number, asked, length in state["rows"]:
             self._of[client] = _Latest(number, asked, together[start : start + length])
             start += length

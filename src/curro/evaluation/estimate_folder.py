@@ -19,9 +19,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from curro.admission.band import between
-from curro.errors import CurroError
+from curro.errors import CurroError, RunError
 from curro.rollout.cost import cost_of_share
-from curro.storage.files import replacing
+from curro.storage.files import read_parquet, replacing
 from curro.storage.json_lines import append_rows, as_object, read_rows
 
 if TYPE_CHECKING:
@@ -119,17 +119,14 @@ class EstimateFolder:
         Raises:
             EstimateError: the estimate is not complete, or the file is damaged.
         """
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         if not self._table.is_file():
             raise EstimateError(
                 f"the estimate in {self.path} is not complete: type its `curro estimate` again to go on"
             )
         try:
-            return pq.read_table(self._table)
-        except pa.ArrowInvalid as error:
-            raise EstimateError(f"{self._table} is damaged: {error}") from error
+            return read_parquet(self._table)
+        except RunError as error:
+            raise EstimateError(str(error)) from error
 
 
 BANDS = ((0.0, 1.0), (0.1, 0.9), (0.2, 0.8), (0.3, 0.7), (0.4, 0.6))

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from curro.errors import RunError
-from curro.storage.files import open_regular, open_unlinked, replacing
+from curro.storage.files import open_regular, open_unlinked, read_parquet, replacing
 from curro.storage.json_lines import LONGEST, append_rows, as_object, decode_row, encode_row, read_rows
 from curro.storage.lock import NAME as LOCK
 from curro.storage.lock import only_process
@@ -237,15 +237,9 @@ class RunFolder:
         Raises:
             RunError: none was saved yet, or the file is damaged.
         """
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         if not self.has_table:
             raise RunError(f"{self.path} has no prompt table yet: it is saved with the first checkpoint")
-        try:
-            return pq.read_table(self._table)
-        except pa.ArrowInvalid as error:
-            raise RunError(f"{self._table} is damaged: {error}") from error
+        return read_parquet(self._table)
 
 
 def count_from_one(table: pa.Table) -> pa.Table:

@@ -82,7 +82,7 @@ def token_of(folder: Path) -> str:
 
 
 CONNECTIONS = 256
-"""How many connections may be open at a time; a further one is closed at once."""
+"""How many connections may be open at a time; a further one takes the place of the longest idle one."""
 
 HEAD_SECONDS = 30
 """Seconds within which the head of a request must arrive."""
@@ -91,18 +91,24 @@ HEAD_SECONDS = 30
 def limited_protocol() -> type[asyncio.Protocol]:
     """uvicorn's protocol with a cap on connections and a time limit for the head of a request.
 
-    Without them as many half requests as there are file descriptors would stop the service.
+    Without them as many half requests as there are file descriptors would stop the service. At the cap an
+    idle connection is closed for a new one, so that whoever holds them all open keeps nobody out.
     """
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class LimitedProtocol(H11Protocol):
         _limit: asyncio.TimerHandle | None = None
+        _waiting_since = 0.0
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             self._begin()
             if len(self.connections) > CONNECTIONS:
-                transport.abort()
+                others = [each for each in self.connections if isinstance(each, LimitedProtocol)]
+                idle = [each for each in others if each is not self and each._is_idle()]
+                closed = min(idle, key=lambda each: each._waiting_since, default=self)
+                closed.transport.abort()
+                self.connections.discard(closed)
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
@@ -115,11 +121,15 @@ def limited_protocol() -> type[asyncio.Protocol]:
             super().data_received(data)
 
         def _begin(self) -> None:
+            self._waiting_since = self.loop.time()
             self._limit = self.loop.call_later(HEAD_SECONDS, self._end)
+
+        def _is_idle(self) -> bool:
+            return self.cycle is None or self.cycle.response_complete
 
         def _end(self) -> None:
             self._limit = None
-            if (self.cycle is None or self.cycle.response_complete) and not self.transport.is_closing():
+            if self._is_idle() and not self.transport.is_closing():
                 self.transport.close()
 
     return LimitedProtocol

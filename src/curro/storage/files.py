@@ -7,9 +7,12 @@ import os
 import stat
 import tomllib
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from curro.errors import ConfigError, RunError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def open_unlinked(path: str, flags: int) -> int:
@@ -38,6 +41,60 @@ def open_regular(path: Path) -> BinaryIO:
         os.close(descriptor)
         raise RunError(f"{path} is no file but a folder, a device or a pipe: remove it")
     return os.fdopen(descriptor, "rb")
+
+
+def refuse_links(folder: Path) -> None:
+    """Refuse a folder with links or devices anywhere in it: what is saved there would land elsewhere.
+
+    The folder itself may be a link.
+
+    Raises:
+        RunError: an entry is neither a file nor a folder.
+    """
+    for inside, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = os.path.join(inside, name)
+            mode = os.lstat(path).st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                what = "a link" if stat.S_ISLNK(mode) else "no file but a device, a pipe or a socket"
+                raise RunError(f"{path} is {what}, and nothing is written through one: remove it")
+
+
+def read_parquet(path: Path) -> pa.Table:
+    """Read a table that curro wrote; a file of a megabyte by somebody else may stand for many gigabytes.
+
+    curro's tables have more than four bytes a row, and Snappy packs a page to a twentieth at best.
+
+    Raises:
+        RunError: it is no file, or damaged, or unpacks to far more than tables of curro do.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    with open_regular(path) as source:
+        size = os.fstat(source.fileno()).st_size
+        try:
+            head = pq.ParquetFile(source)
+            groups = [head.metadata.row_group(i) for i in range(head.num_row_groups)]
+            chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
+            if head.metadata.num_rows > size or {chunk.compression for chunk in chunks} - _PACKED:
+                raise RunError(f"{path} is damaged: it is packed more than a table of curro")
+            texts = [field.name for field in head.schema_arrow if pa.types.is_string(field.type)]
+            table = pq.ParquetFile(source, read_dictionary=texts).read()
+            for name in texts:
+                lengths = [
+                    pc.sum(pc.take(pc.binary_length(part.dictionary), part.indices)).as_py() or 0
+                    for part in table[name].chunks
+                ]
+                if sum(lengths) > 64 * size:
+                    raise RunError(f"{path} is damaged: the texts of {name!r} are too long for its size")
+            return table.cast(head.schema_arrow)
+        except pa.ArrowException as error:
+            raise RunError(f"{path} is damaged: {error}") from error
+
+
+_PACKED = {"SNAPPY", "UNCOMPRESSED"}
 
 
 class replacing:
