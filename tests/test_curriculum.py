@@ -276,6 +276,36 @@ def test_a_method_that_chooses_no_prompts_is_refused_and_nothing_is_selected(cho
     assert curriculum.metrics()["selected"] == 1
 
 
+@pytest.mark.parametrize("method", ["observe", "uncredited", "release"])
+def test_an_error_in_a_method_of_the_users_leaves_the_tickets_open(method):
+    class Fails(Selection):
+        """Takes the first free prompts, and fails once where it is told to."""
+
+        fails = False
+
+        def select(self, n, step):
+            return Choice.of(np.flatnonzero(~self.table["in_flight"])[:n], Reason.PRIORITY)
+
+        def _fail(self, *_):
+            if self.fails:
+                raise ZeroDivisionError("of the user's")
+
+    setattr(Fails, method, Fails._fail)
+    curriculum = Curriculum(Fails(), 5, advantage="smoothed", allocation="knapsack")
+    curriculum.observe(curriculum.select(2, step=0, rollouts=4).tickets, [[1, 0], [0, 0]])
+    draw = curriculum.select(3, step=1, rollouts=6)
+    before = curriculum.state_dict()
+    curriculum.selection.fails = True
+    settle = curriculum.drop if method == "release" else lambda t: curriculum.observe(t, [[1, 0], [1, 1]])
+    with pytest.raises(ZeroDivisionError):
+        settle(draw.tickets[1:])
+    np.testing.assert_equal(curriculum.state_dict(), before)
+    curriculum.selection.fails = False
+    settle(draw.tickets[1:])
+    assert curriculum.ledger.tickets.tolist() == draw.tickets[:1].tolist()
+    assert curriculum.metrics()["selected"] == 5
+
+
 def test_a_method_may_repeat_prompts_of_the_table_alone():
     curriculum = Curriculum(Chooses(Choice.of([4, 4, 2], Reason.UNIFORM), repeats=True), 5)
     assert curriculum.select(3, step=0).prompts.tolist() == [4, 4, 2]

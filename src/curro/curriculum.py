@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import operator
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from threading import RLock
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -130,14 +131,18 @@ class Curriculum:
         self._lock = RLock()
         self.ledger = TicketLedger(self.table)
         self.step = self.admitted = 0
-        self.signal = SignalMeter(self.table)
-        self.sources = SourceMeter(self.table)
-        self.shaping = ShapingMeter(self.table)
-        self.uniform = UniformMeter(self.table)
-        self.range = RangeMeter(self.table)
+        self.signal_meter = SignalMeter(self.table)
+        self.source_meter = SourceMeter(self.table)
+        self.shaping_meter = ShapingMeter(self.table)
+        self.uniform_meter = UniformMeter(self.table)
+        self.range_meter = RangeMeter(self.table)
         self.has_advantage = advantage is not None
         self.advantage: Advantage = build_part("advantage", advantage or "group")
+        known_columns = set(self.table.columns)
         self.advantage.bind(self.table)
+        self._advantage_columns = [
+            column for name, column in self.table.columns.items() if name not in known_columns
+        ]
         self.admission: Gate = build_part("admission", admission or "everything")
         self.admission.bind(self.table)
         self.selection: Selection = build_part("selection", selection)
@@ -243,7 +248,7 @@ class Curriculum:
             choice.prompts, step, choice.weights, rollouts_P, repeats=self.selection.repeats
         )
         if len(tickets) == len(chosen):
-            self.uniform.draw(tickets, uniform_P)
+            self.uniform_meter.draw(tickets, uniform_P)
         return Draw(**vars(choice), tickets=tickets, rollouts=rollouts_P, step=step)
 
     def _read_request(self, n: Any, step: Any, rollouts: Any) -> tuple[int, int, int | None]:
@@ -312,39 +317,57 @@ class Curriculum:
         feedback = Feedback.read(tickets, without_scored(rewards, scored, stacklevel=3), named)
         rows = self.ledger.find(feedback.tickets)
         prompts = self.ledger.prompts[rows]
-        groups, judged = self._split_signal(
+        groups, signal_groups = self._split_signal(
             read_groups(self.table, prompts, self.ledger.steps[rows], feedback)
         )
         # before anything is settled: a user may have made warnings errors
-        self.range.observe(judged.rewards, judged.scored, self.signal_parts)
-        outcome, kept_PG = self._judge(groups, judged)
-        admitted_P, advantages_PG = outcome.admitted, outcome.advantages
+        self.range_meter.observe(signal_groups.rewards, signal_groups.scored, self.signal_parts)
         weights_P = self.ledger.weights[rows]
-        lost = np.flatnonzero(judged.count == 0)
-        if len(lost):
-            admitted_P[lost] = False
-            seen = np.flatnonzero(judged.count)
-            rows, outcome = rows[seen], outcome.take(seen)
-        settled = self.ledger.tickets[rows]
-        self.ledger.settle(rows, observed=True)
+        lost = np.flatnonzero(signal_groups.count == 0)
+        with self._undone_on_error(prompts):
+            outcome, kept_PG = self._judge(groups, signal_groups)
+            admitted_P, advantages_PG = outcome.admitted, outcome.advantages
+            if len(lost):
+                admitted_P[lost] = False
+                seen = np.flatnonzero(signal_groups.count)
+                rows, outcome = rows[seen], outcome.take(seen)
+            settled = self.ledger.tickets[rows]
+            self.ledger.settle(rows, observed=True)
+            auxiliary_samples = self.selection.observe(outcome)
         self.division.observe(outcome)
-        auxiliary_samples = self.selection.observe(outcome)
         self.table.visit(outcome.prompts, outcome.steps, outcome.mean, outcome.variance)
-        self.signal.observe(outcome.variance)
-        self.uniform.observe(settled, outcome.variance)
-        self.sources.observe(outcome.prompts, outcome.mean, outcome.variance)
+        self.signal_meter.observe(outcome.variance)
+        self.uniform_meter.observe(settled, outcome.variance)
+        self.source_meter.observe(outcome.prompts, outcome.mean, outcome.variance)
         if len(lost):
             self.drop(feedback.tickets[lost])
         if self.signal_parts:
-            trained_P, signal_P = groups.variance[admitted_P], judged.variance[admitted_P]
-            self.shaping.observe(trained_P, signal_P, self.signal_parts)
+            trained_P, signal_P = groups.variance[admitted_P], signal_groups.variance[admitted_P]
+            self.shaping_meter.observe(trained_P, signal_P, self.signal_parts)
         self.admitted += int(np.count_nonzero(admitted_P))
-        mean_P = np.where(judged.count > 0, judged.mean, np.nan)
+        mean_P = np.where(signal_groups.count > 0, signal_groups.mean, np.nan)
         return Verdict(
-            prompts, admitted_P, advantages_PG, weights_P, judged.variance, mean_P, kept_PG, auxiliary_samples
-        )
+            prompts, admitted_P, advantages_PG, weights_P, signal_groups.variance, mean_P, kept_PG,
+            auxiliary_samples,
+        )  # fmt: skip
 
-    def _judge(self, groups: Groups, judged: Groups) -> tuple[Outcome, np.ndarray]:
+    @contextmanager
+    def _undone_on_error(self, prompts: np.ndarray) -> Iterator[None]:
+        """Where a method raises, reopen the tickets and take back what the advantage noted of prompts (P,).
+
+        A class of the user's may raise after its tickets were settled, and a host may report them again.
+        """
+        open_tickets = self.ledger.open_tickets
+        noted = [(column, column[prompts]) for column in self._advantage_columns]
+        try:
+            yield
+        except BaseException:
+            for column, values_P in noted:
+                column[prompts] = values_P
+            self.ledger.reopen(open_tickets)
+            raise
+
+    def _judge(self, groups: Groups, signal_groups: Groups) -> tuple[Outcome, np.ndarray]:
         """Ask the parts of the curriculum about finished groups.
 
         Rollouts have an advantage of 0 where the selection does not credit their group, and where the
@@ -352,25 +375,21 @@ class Curriculum:
 
         Args:
             groups: with the rewards that are trained on, from which the advantages follow.
-            judged: the same groups with the signal's rewards, by which everything else decides.
+            signal_groups: the same groups with the signal's rewards, by which everything else decides.
 
         Returns:
             The outcome, and which rollouts the allocation keeps, bool (P, G).
         """
-        admitted_P = np.ones(len(groups.prompts), np.bool_) & self.admission(judged)
+        admitted_P = np.ones(len(groups.prompts), np.bool_) & self.admission(signal_groups)
         advantages_PG = self.advantage(groups)
-        if (uncredited_P := self.selection.uncredited(judged)) is not None:
+        if (uncredited_P := self.selection.uncredited(signal_groups)) is not None:
             advantages_PG = np.where(uncredited_P[:, None], 0.0, advantages_PG)
             if self.selection.replaces_uncredited:
                 admitted_P &= ~uncredited_P
-        kept_PG = self.allocation.kept(judged, self.table)
+        kept_PG = self.allocation.kept(signal_groups, self.table)
         if self.allocation.keep is not None:
             advantages_PG = np.where(kept_PG, advantages_PG, 0.0)
-        outcome = Outcome(
-            judged.prompts, judged.steps, judged.rewards, judged.scored, judged.mean, judged.variance,
-            judged.named, advantages=advantages_PG, admitted=admitted_P,
-        )  # fmt: skip
-        return outcome, kept_PG
+        return Outcome.of(signal_groups, advantages_PG, admitted_P), kept_PG
 
     @one_at_a_time
     def more(
@@ -423,9 +442,11 @@ class Curriculum:
         """
         rows = self.ledger.find(tickets)
         prompts = self.ledger.prompts[rows]
-        self.uniform.drop(self.ledger.tickets[rows])
-        self.ledger.settle(rows, observed=False)
-        self.selection.release(prompts)
+        dropped = self.ledger.tickets[rows]
+        with self._undone_on_error(prompts):
+            self.ledger.settle(rows, observed=False)
+            self.selection.release(prompts)
+        self.uniform_meter.drop(dropped)
 
     @one_at_a_time
     def metrics(self) -> dict[str, float]:
@@ -437,9 +458,9 @@ class Curriculum:
             "admitted": float(self.admitted),
             "in_flight": float(len(self.ledger)),
             **self.table.metrics(),
-            **self.signal.metrics(),
-            **self.uniform.metrics(self.signal.metrics()["signal/mean_square_advantage"]),
-            **self.sources.metrics(),
+            **self.signal_meter.metrics(),
+            **self.uniform_meter.metrics(self.signal_meter.metrics()["signal/mean_square_advantage"]),
+            **self.source_meter.metrics(),
             **self.selection.metrics(),
         }
 
@@ -451,8 +472,8 @@ class Curriculum:
             "config": self.config,
             "fingerprint": self.table.fingerprint,
             "step": self.step,
-            "signal": self.signal.state_dict(),
-            "uniform": self.uniform.state_dict(),
+            "signal": self.signal_meter.state_dict(),
+            "uniform": self.uniform_meter.state_dict(),
             "admitted": self.admitted,
             "signal_parts": list(self.signal_parts),
             "rng": self.rng.bit_generator.state,
@@ -523,9 +544,9 @@ class Curriculum:
         if not self._names_signal:
             self.signal_parts = tuple(parts)
         self.step, self.admitted = state["step"], state["admitted"]
-        self.signal.load_state_dict(state["signal"])
+        self.signal_meter.load_state_dict(state["signal"])
         if "uniform" in state:  # not in checkpoints of version 0.2
-            self.uniform.load_state_dict(state["uniform"])
+            self.uniform_meter.load_state_dict(state["uniform"])
         self.rng.bit_generator.state = state["rng"]
         self.selection.load_state_dict(state["selection"])
         self.division.load_state_dict(state["beliefs"])

@@ -89,33 +89,40 @@ class Groups:
         """
         if name is None:
             return self.mean, self.variance, self.count
-        part_PG = self._named_part(name)
+        part_PG = self.named_part(name)
         scored_PG = ~np.isnan(part_PG)
         return *moments(part_PG, scored_PG), scored_PG.sum(axis=1)
 
-    def _named_part(self, name: str) -> np.ndarray:
+    def named_part(self, name: str) -> np.ndarray:
+        """The named reward of every rollout, float64 (P, G), NaN where a rollout has none.
+
+        Raises:
+            RewardError: the groups carry no reward of that name.
+        """
         if name not in self.named:
             has = ", ".join(sorted(self.named)) or "none"
             raise RewardError(f"the groups carry no reward named {name!r}; they carry: {has}")
         return self.named[name]
 
     def by_parts(self, names: Sequence[str]) -> tuple[Groups, Groups]:
-        """These groups as they are trained on, and as they are judged by the sum of these parts.
+        """These groups as they are trained on, and with the signal in place of the trained reward.
 
-        A rollout is judged where it is scored and has one of the parts. A group without such a rollout counts
-        as not scored in both.
+        The signal is the sum of these parts. A rollout has it where it is scored and has one of the parts. A
+        group without such a rollout counts as not scored in both.
 
         Raises:
             RewardError: the groups carry no part of a name.
         """
-        parts_RPG = np.stack([self._named_part(name) for name in names])
+        parts_RPG = np.stack([self.named_part(name) for name in names])
         scored_PG = self.scored & ~np.isnan(parts_RPG).all(axis=0)
         rewards_PG = np.where(scored_PG, np.nansum(parts_RPG, axis=0), 0.0)
-        judged = Groups(
+        signal_groups = Groups(
             self.prompts, self.steps, rewards_PG, scored_PG, *moments(rewards_PG, scored_PG), self.named
         )
-        judged_P = scored_PG.any(axis=1)
-        return self if judged_P[self.count > 0].all() else self._scored_only(judged_P), judged
+        has_signal_P = scored_PG.any(axis=1)
+        if has_signal_P[self.count > 0].all():
+            return self, signal_groups
+        return self._scored_only(has_signal_P), signal_groups
 
     def _scored_only(self, rows_P: np.ndarray) -> Groups:
         """These groups, of which those outside of `rows_P`, bool (P,), count as not scored."""
@@ -126,7 +133,9 @@ class Groups:
 
     def take(self, rows: np.ndarray) -> Self:
         """The groups at `rows`."""
-        arrays = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "named"}
+        arrays = {
+            column.name: getattr(self, column.name) for column in fields(self) if column.name != "named"
+        }
         named = {name: part[rows] for name, part in self.named.items()}
         return type(self)(**{name: array[rows] for name, array in arrays.items()}, named=named)
 
@@ -266,11 +275,11 @@ def read_groups(table: PromptTable, prompts: np.ndarray, steps: np.ndarray, feed
     return Groups(prompts, steps, rewards_PG, scored_PG, mean_P, variance_P, parts)
 
 
-def one_reward(score: Any, told: str) -> float | None:
+def one_reward(score: Any, subject: str) -> float | None:
     """What a scorer gave one rollout, as a float; None for a rollout that is not scored.
 
     Args:
-        told: the beginning of the error's sentence, which says who gave what to which rollout.
+        subject: the beginning of the error's sentence, which says who gave what to which rollout.
 
     Raises:
         RewardError: it is no finite number.
@@ -282,7 +291,7 @@ def one_reward(score: Any, told: str) -> float | None:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise RewardError(f"{told}: a reward is a finite number, or None for a rollout that is not scored")
+        raise RewardError(f"{subject}: a reward is a finite number, or None for a rollout that is not scored")
     return number
 
 

@@ -11,13 +11,13 @@ from curro.errors import ConfigError
 from curro.text import did_you_mean
 
 
-def load_object(spec: str, what: str) -> Any:
+def load_object(spec: str, role: str) -> Any:
     """What `module:name` names, or `module.py:name`, or `folder/module.py:name`.
 
     The module is looked for among the installed ones, then in its folder, else in the working directory.
 
     Args:
-        what: it is for, at the start of messages: "reward", "selection 'mine:Mine'".
+        role: what it is for, with which messages begin: "reward", "selection 'mine:Mine'".
 
     Raises:
         ConfigError: there is no such module, importing it fails, or it has no such name (the message lists
@@ -25,7 +25,7 @@ def load_object(spec: str, what: str) -> Any:
     """
     path, _, name = spec.partition(":")
     folder, file = os.path.split(path)
-    label = f"{what} {spec!r}"
+    label = f"{role} {spec!r}"
     if not name:
         raise ConfigError(f"{label} names nothing in a module: write module:name")
     module_name = file.removesuffix(".py")
@@ -36,28 +36,28 @@ def load_object(spec: str, what: str) -> Any:
         )
     module = _import_file(folder, module_name, label) if folder else _import(module_name, label)
     if not hasattr(module, name):
-        there = [
+        names = [
             key
             for key, value in vars(module).items()
             if callable(value) and not key.startswith("_") and _is_own(value, module_name)
         ]
         raise ConfigError(
-            f"{what} {spec!r}: the module {module_name!r} has no {name!r}{did_you_mean(name, there)}; "
-            f"it has: {', '.join(there) or 'none'}"
+            f"{label}: the module {module_name!r} has no {name!r}{did_you_mean(name, names)}; "
+            f"it has: {', '.join(names) or 'none'}"
         )
     return getattr(module, name)
 
 
-def load_callable(spec: str, what: str) -> Any:
+def load_callable(spec: str, role: str) -> Any:
     """As `load_object`, for a function or a class.
 
     Raises:
         ConfigError: as `load_object`, or what it names cannot be called.
     """
-    found = load_object(spec, what)
-    if not callable(found):
-        raise ConfigError(f"{what} {spec!r} is {found!r:.50}, neither a function nor a class")
-    return found
+    target = load_object(spec, role)
+    if not callable(target):
+        raise ConfigError(f"{role} {spec!r} is {target!r:.50}, neither a function nor a class")
+    return target
 
 
 def _import(name: str, label: str) -> Any:

@@ -162,13 +162,13 @@ class SourceMeter:
 
     def metrics(self) -> dict[str, float]:
         """`<source>/share`, `<source>/pass_rate` and `<source>/signal_share` over the window."""
-        found: dict[str, list[tuple[float, bool]]] = {}
+        groups_of: dict[str, list[tuple[float, bool]]] = {}
         for name, rate, has_signal in self._latest:
-            found.setdefault(name, []).append((rate, has_signal))
-        if len(found) > MOST:
+            groups_of.setdefault(name, []).append((rate, has_signal))
+        if len(groups_of) > MOST:
             return {}
         metrics = {}
-        for name, groups in sorted(found.items()):
+        for name, groups in sorted(groups_of.items()):
             metrics[f"{name}/share"] = len(groups) / len(self._latest)
             metrics[f"{name}/pass_rate"] = float(np.mean([rate for rate, _ in groups]))
             metrics[f"{name}/signal_share"] = float(np.mean([has_signal for _, has_signal in groups]))

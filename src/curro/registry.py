@@ -206,10 +206,10 @@ def expand_curriculum(settings: Mapping[str, Any]) -> dict[str, Any]:
     return parts | config
 
 
-def _check_type(what: str, value: Any, annotation: Any) -> None:
-    kind, words = _TYPES.get(getattr(annotation, "__name__", annotation), (object, ""))
+def _check_type(option: str, value: Any, annotation: Any) -> None:
+    kind, description = _TYPES.get(getattr(annotation, "__name__", annotation), (object, ""))
     if not isinstance(value, kind) or (isinstance(value, bool) and kind in (Integral, Real)):
-        raise ConfigError(f"{what} is {words}, not {value!r}")
+        raise ConfigError(f"{option} is {description}, not {value!r}")
 
 
 def _value(text: str) -> Any:

@@ -14,6 +14,8 @@ from curro.storage.checkpoint import check_state
 
 _COUNTS = ("selected", "observed", "dropped")
 _COLUMNS = ("tickets", "prompts", "steps", "rollouts")
+OpenTickets = tuple[np.ndarray, np.ndarray, int, int]
+"""The columns and the weights of open tickets; how many tickets were observed, and how many dropped."""
 
 
 class TicketLedger:
@@ -110,6 +112,17 @@ class TicketLedger:
             self.observed += len(rows)
         else:
             self.dropped += len(rows)
+
+    @property
+    def open_tickets(self) -> OpenTickets:
+        """What `reopen` restores."""
+        return self._rows, self.weights, self.observed, self.dropped
+
+    def reopen(self, before: OpenTickets) -> None:
+        """Undo what was settled since `open_tickets` gave `before`; no ticket was opened since then."""
+        rows, weights, self.observed, self.dropped = before
+        self._keep(rows, weights)
+        self.table["in_flight"][self.prompts] = True
 
     def state_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in (*_COUNTS, *_COLUMNS, "weights")}

@@ -45,7 +45,9 @@ class Verdict:
     def take(self, rows: ArrayLike) -> Verdict:
         """The groups at `rows`, without the auxiliary samples: those belong to no single group."""
         arrays = {
-            one.name: getattr(self, one.name) for one in fields(self) if one.name != "auxiliary_samples"
+            column.name: getattr(self, column.name)
+            for column in fields(self)
+            if column.name != "auxiliary_samples"
         }
         return Verdict(**{name: array[np.atleast_1d(rows)] for name, array in arrays.items()})
 
@@ -114,12 +116,13 @@ class Draw:
 
     def take(self, rows: ArrayLike) -> Draw:
         """The prompts at `rows`."""
-        arrays = {one.name: getattr(self, one.name)[rows] for one in fields(self) if one.name != "step"}
+        columns = [column.name for column in fields(self) if column.name != "step"]
+        arrays = {name: getattr(self, name)[rows] for name in columns}
         return Draw(**arrays, step=self.step)
 
 
 def joined(draws: Sequence[Draw]) -> Draw:
     """Draws of one step as one."""
-    names = [one.name for one in fields(Draw) if one.name != "step"]
+    names = [column.name for column in fields(Draw) if column.name != "step"]
     columns = {name: np.concatenate([getattr(draw, name) for draw in draws]) for name in names}
     return Draw(**columns, step=draws[0].step)

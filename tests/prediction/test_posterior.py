@@ -132,7 +132,7 @@ def test_draws_have_the_expected_informativeness(rewards):
         )
     posterior.learn()
     for prompt in range(4):
-        drawn = posterior.draw(np.full(200_000, prompt), 25, rng)[0] * 5**2
+        drawn = posterior.draw(np.full(200_000, prompt), 25, rng)[0]
         # the deviation of a draw is below its mean's: 0.5% is over 2 deviations of the average, 2% over 8
         assert drawn.mean() == pytest.approx(posterior.expected(np.array([prompt]), 25)[0][0], rel=0.02)
 

@@ -82,14 +82,10 @@ class BetaPosterior(Predictor):
     def _informativeness(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
         """Predicted variances (P,) in squared reward ranges, and the share (P,) of the evidence that still
         counts."""
-        posterior = self.posterior
-        posterior.learn()
+        self.posterior.learn()
         if self.thompson:
-            drawn, kept = posterior.draw(prompts, step, self.rng)
-            return drawn * (posterior.high - posterior.low) ** 2, kept
-        low, high = self.table.reward_range
-        expected, kept = posterior.expected(prompts, step)
-        return expected / (high - low) ** 2, kept
+            return self.posterior.draw(prompts, step, self.rng)
+        return self.posterior.expected(prompts, step)
 
     def success_rate(self, prompts: np.ndarray, step: int) -> np.ndarray:
         self.posterior.learn()
@@ -228,7 +224,7 @@ class FeaturePosterior(FadedPosterior):
 
     def expected(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
         expected, kept = super().expected(prompts, step)
-        return self.calibration(expected / self._scale) * self._scale, kept
+        return self.calibration(expected), kept
 
     def _learn_more(
         self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray

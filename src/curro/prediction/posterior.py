@@ -126,12 +126,12 @@ class FadedPosterior:
         """A random draw of each prompt's informativeness (P,) from its posterior (Thompson sampling).
 
         The success rate p is drawn; p(1-p) is scaled by what part of it the rewards of such prompts
-        really vary (all of it for 0/1 rewards). In squared units of the range of rewards seen.
+        really vary (all of it for 0/1 rewards). In squared reward ranges.
 
         Returns also the share (P,) of the prompt's evidence that still counts, 0 where there is none.
         """
         p, rate, variance, kept = self._draw(prompts, step, rng)
-        return p * (1 - p) * (variance / (self.high - self.low) ** 2) / (rate * (1 - rate)), kept
+        return p * (1 - p) * variance / (rate * (1 - rate)), kept
 
     def draw_rate(self, prompts: np.ndarray, step: int, rng: np.random.Generator) -> np.ndarray:
         """A random draw of each prompt's success rate from its posterior."""
@@ -145,21 +145,16 @@ class FadedPosterior:
         return rng.beta(concentration * rate, concentration * (1 - rate)), rate, variance, kept
 
     def expected(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
-        """The expected informativeness (P,) of each prompt at this step, in squared units of the reward.
+        """The expected informativeness (P,) of each prompt at this step, in squared reward ranges.
 
         Returns also the share (P,) of the prompt's evidence that still counts, 0 where there is none.
         """
         concentration, _, variance, kept = self.combine(prompts, step)
-        return variance * concentration / (concentration + 1) * self._scale, kept
-
-    @property
-    def _scale(self) -> float:
-        low, high = self.table.reward_range
-        return (high - low) ** 2
+        return variance * concentration / (concentration + 1), kept
 
     def observe(self, outcome: Groups) -> None:
         """Keep finished groups for `learn`; before the table's `last_step` is set to their visit."""
-        rate = self.table.success_rate
+        rate, (worst, best) = self.table.success_rate, self.table.reward_range
         lowest, highest = np.empty((2, len(outcome.prompts)))
         extremes(outcome.rewards, outcome.scored, lowest, highest)
         unlearned = (
@@ -167,7 +162,7 @@ class FadedPosterior:
             np.maximum(outcome.steps - self.table["last_step"][outcome.prompts], 0),
             outcome.count,
             rate(outcome.mean),
-            outcome.variance / self._scale,
+            outcome.variance / (best - worst) ** 2,
             rate(lowest),
             rate(highest),
         )

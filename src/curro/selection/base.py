@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any
 
@@ -93,6 +93,12 @@ class Outcome(Groups):
 
     advantages: np.ndarray = field(kw_only=True)
     admitted: np.ndarray = field(kw_only=True)
+
+    @classmethod
+    def of(cls, groups: Groups, advantages_PG: np.ndarray, admitted_P: np.ndarray) -> Outcome:
+        """The outcome of these groups."""
+        columns = {field.name: getattr(groups, field.name) for field in fields(Groups)}
+        return cls(**columns, advantages=advantages_PG, admitted=admitted_P)
 
 
 class Selection:

@@ -181,9 +181,9 @@ class SelfEvolvingCurriculum(Selection):
         chance_C = weight_C / weight_C.sum()
         named = zip(self.names, self.value_C, chance_C, strict=True)
         return {
-            f"{self.prefix}/{what} {name}": float(x)
-            for name, q, p in named
-            for what, x in (("value", q), ("chance", p))
+            f"{self.prefix}/{quantity} {name}": float(number)
+            for name, value, chance in named
+            for quantity, number in (("value", value), ("chance", chance))
         }
 
     def state_dict(self) -> dict[str, Any]:

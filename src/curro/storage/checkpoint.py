@@ -14,33 +14,33 @@ import numpy as np
 from curro.errors import CheckpointError
 from curro.storage.files import replacing
 
-Place = tuple[str, ...]
-"""The names on the way to an array."""
+StatePath = tuple[str, ...]
+"""The names on the way to an array, from the outermost dict inwards."""
 
 
-def split(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[Place, np.ndarray]]:
-    """The state without its arrays, and these by their places."""
-    arrays: dict[Place, np.ndarray] = {}
+def split(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[StatePath, np.ndarray]]:
+    """The state without its arrays, and these by their paths."""
+    arrays: dict[StatePath, np.ndarray] = {}
     return _split(state, (), arrays), arrays
 
 
-def _split(state: Mapping[str, Any], way: Place, arrays: dict[Place, np.ndarray]) -> dict[str, Any]:
+def _split(state: Mapping[str, Any], path: StatePath, arrays: dict[StatePath, np.ndarray]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in state.items():
         if isinstance(value, dict):
-            values[name] = _split(value, (*way, name), arrays)
+            values[name] = _split(value, (*path, name), arrays)
         elif isinstance(value, np.ndarray):
-            arrays[*way, name] = value
+            arrays[*path, name] = value
         else:
             values[name] = value
     return values
 
 
-def join(values: dict[str, Any], arrays: Mapping[Place, np.ndarray]) -> dict[str, Any]:
-    """Put the arrays back in their places, in `values` itself; KeyError or TypeError where there is none."""
-    for (*way, leaf), array in arrays.items():
+def join(values: dict[str, Any], arrays: Mapping[StatePath, np.ndarray]) -> dict[str, Any]:
+    """Put the arrays back at their paths, in `values` itself; KeyError or TypeError where there is none."""
+    for (*path, leaf), array in arrays.items():
         inside = values
-        for name in way:
+        for name in path:
             inside = inside[name]
         inside[leaf] = array
     return values
@@ -59,12 +59,12 @@ _VALUES = "values.json"
 def save_state(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
     """Write `state` to `path`: an interrupted save leaves the file that was there before.
 
-    The file is a NumPy `.npz`: an entry per array, its place in the nested dict as the name, and
-    one entry of JSON text for all other values.
+    The file is a NumPy `.npz`: an entry for each array, named by its path in the nested dict, and one entry
+    of JSON text for all other values.
     """
     target = Path(path)
-    values, found = split(state)
-    arrays = {_name(place): array for place, array in found.items()}
+    values, arrays_by_path = split(state)
+    arrays = {_name(entry): array for entry, array in arrays_by_path.items()}
     arrays[_VALUES] = np.frombuffer(json.dumps(values, default=plain).encode(), dtype=np.uint8)
     target.parent.mkdir(parents=True, exist_ok=True)
     with replacing(target) as part, part.open("wb") as file:
@@ -94,14 +94,14 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise CheckpointError(f"{path} is not a saved curriculum, or is damaged: {reason}") from error
 
 
-def _name(place: Place) -> str:
-    for name in place:
+def _name(path: StatePath) -> str:
+    for name in path:
         if "/" in name:
             raise CheckpointError(f"{name!r} cannot be saved: the names in a state have no '/'")
-    return "/".join(place)
+    return "/".join(path)
 
 
-def check_alike(saved: Any, here: Any, place: str = "state") -> None:
+def check_alike(saved: Any, here: Any, field: str = "state") -> None:
     """Compare types and array dimensions where names are the same.
 
     Names, lengths and values are checked by those who know them: some names are there only after a first
@@ -112,18 +112,18 @@ def check_alike(saved: Any, here: Any, place: str = "state") -> None:
     """
     if isinstance(here, Mapping):
         if not isinstance(saved, Mapping):
-            raise _other(place, saved, "a dict")
+            raise _other(field, saved, "a dict")
         for name, value in here.items():
             if name in saved:
-                check_alike(saved[name], value, f"{place}/{name}")
+                check_alike(saved[name], value, f"{field}/{name}")
     elif isinstance(here, np.ndarray):
         if not isinstance(saved, np.ndarray) or saved.dtype != here.dtype or saved.ndim != here.ndim:
-            raise _other(place, saved, f"an array of {here.dtype} with {here.ndim} dimensions")
+            raise _other(field, saved, f"an array of {here.dtype} with {here.ndim} dimensions")
     elif isinstance(here, float):
         if type(saved) not in (int, float):
-            raise _other(place, saved, "a number")
+            raise _other(field, saved, "a number")
     elif type(saved) is not type(here):
-        raise _other(place, saved, f"a value of type {type(here).__name__}")
+        raise _other(field, saved, f"a value of type {type(here).__name__}")
 
 
 def check_state(condition: Any, field: str, problem: str) -> None:
@@ -138,6 +138,6 @@ def check_prompt_numbers(prompts: np.ndarray, size: int, field: str) -> None:
     check_state(known.all(), field, "are not of the table")
 
 
-def _other(place: str, saved: Any, words: str) -> CheckpointError:
-    found = f"{saved.dtype}{saved.shape}" if isinstance(saved, np.ndarray) else f"{saved!r:.50}"
-    return CheckpointError(f"the checkpoint is damaged: {place} is {found}, not {words}")
+def _other(field: str, saved: Any, expected: str) -> CheckpointError:
+    value = f"{saved.dtype}{saved.shape}" if isinstance(saved, np.ndarray) else f"{saved!r:.50}"
+    return CheckpointError(f"the checkpoint is damaged: {field} is {value}, not {expected}")

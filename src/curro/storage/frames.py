@@ -1,10 +1,11 @@
 """A state (nested dicts of arrays and plain values) as one piece of bytes, read without pickle.
 
     4 bytes   the length of the head, little-endian
-    head      JSON: `values`, the nested dict without its arrays, and `arrays`, a list of [place, type, shape]
+    head      JSON: `values`, the nested dict without its arrays, and `arrays`, a list of [path, type, shape]
     arrays    one after the other, in C order, little-endian
 
-A place is a list of the names on the way to the array, a type is NumPy's short name ("<f8").
+A path is a list of the names on the way to the array, from the outermost dict inwards; a type is NumPy's
+short name ("<f8").
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ def encode(state: Mapping[str, Any]) -> bytes:
     """
     values, arrays = split(state)
     described, parts = [], []
-    for place, array in arrays.items():
+    for path, array in arrays.items():
         little = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(array.shape)
         if little.dtype.str not in _TYPES:
-            raise CheckpointError(f"{place!r} cannot be written: it is an array of {array.dtype}")
-        described.append([place, little.dtype.str, little.shape])
+            raise CheckpointError(f"{path!r} cannot be written: it is an array of {array.dtype}")
+        described.append([path, little.dtype.str, little.shape])
         parts.append(little.tobytes())
     head = _JSON.encode({"values": values, "arrays": described}).encode()
     return b"".join((_LENGTH.pack(len(head)), head, *parts))
@@ -56,12 +57,12 @@ def decode(frame: bytes) -> dict[str, Any]:
         start = _LENGTH.size + length
         head = json.loads(frame[_LENGTH.size : start])
         arrays = {}
-        for place, kind, shape in head["arrays"]:
+        for path, kind, shape in head["arrays"]:
             if kind not in _TYPES or not all(type(size) is int and size >= 0 for size in shape):
-                raise ValueError(f"{place!r} is an array of {kind!r} and shape {shape}")
+                raise ValueError(f"{path!r} is an array of {kind!r} and shape {shape}")
             count = math.prod(shape)
             array = np.frombuffer(frame, kind, count, start).reshape(shape).copy()
-            arrays[tuple(place)] = array
+            arrays[tuple(path)] = array
             start += array.nbytes
         if start != len(frame):
             raise ValueError(f"{len(frame) - start} bytes are left over")
