@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import RLock
@@ -23,6 +24,7 @@ from curro.groups import Feedback, Groups, outcome_parts, read_groups, without_s
 from curro.meters import RangeMeter, ShapingMeter, SignalMeter, SourceMeter, UniformMeter
 from curro.policy import Policy
 from curro.prompts import PromptTable
+from curro.renumbering import match_rows
 from curro.selection.base import Outcome, Selection, checked
 from curro.storage import checkpoint
 from curro.storage.checkpoint import check_alike, check_state
@@ -113,6 +115,7 @@ class Curriculum:
             fingerprint=getattr(prompts, "fingerprint", None),
             rows=getattr(prompts, "rows", None),
             reward_range=reward_range,
+            row_digests=getattr(prompts, "row_digests", None),
         )
         self._was_numbered = self.table.is_numbered
         self._parts = {
@@ -481,18 +484,28 @@ class Curriculum:
             "table": self.table.state_dict(),
             "selection": self.selection.state_dict(),
             "beliefs": self.division.state_dict(),
+            **({} if self.table.identities is None else {"rows": self.table.identities}),
         }
 
     @one_at_a_time
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], *, changed_rows: bool = False) -> None:
         """Continue where `state` was taken: the next draws are the draws that would have come.
 
         Prompts that were in flight still are; `drop(curriculum.ledger.tickets)` frees them where their
         rollouts are lost.
 
+        Rows may have been added, removed or moved since then. They are matched by their keys, or by prompt
+        and answer where the data has no keys. What is known of a row stays with it, new rows are unseen, and
+        tickets of removed ones count as dropped; a warning says how many there are. The draws are then
+        others. The curriculum has to be one that has selected nothing yet.
+
+        Args:
+            changed_rows: take rows whose prompt or answer has changed under the same key for what they were.
+
         Raises:
-            CheckpointError: the state of another data set, configuration or version; or it is damaged, and
-                this curriculum, of which a part may be loaded, is of no more use.
+            CheckpointError: the state of another data set, configuration or version, or of rows that have
+                changed; or it is damaged, and this curriculum, of which a part may be loaded, is of no more
+                use.
         """
         try:
             here = self.state_dict()
@@ -501,9 +514,9 @@ class Curriculum:
                     f"the checkpoint is of another format: it has {state.get('format')!r}, this version of "
                     f"curro {FORMAT}; resume with the version that saved it, or start a new run"
                 )
-            self.check_origin(state)
+            check_configuration(state.get("config"), self.config, self._parts)
             check_alike(state, here)
-            self._load(state)
+            self._load(state if self.has_rows_of(state) else self._renumbered(state, changed_rows))
         except CheckpointError:
             raise
         except Exception as error:  # whatever a damaged state makes of the code that reads it
@@ -516,15 +529,60 @@ class Curriculum:
         Raises:
             CheckpointError: they differ; the message has both.
         """
-        known = [self.table.fingerprint]
-        if self._was_numbered:
-            known.append(f"{self.table.size} prompts")  # saved before it met its rows
-        if (saved := state.get("fingerprint")) not in known:
-            raise CheckpointError(
-                f"the checkpoint is of another data set: it has {saved!r}, this curriculum "
-                f"{self.table.fingerprint!r}; resume with the data that it was saved with, or start a new run"
-            )
+        if not self.has_rows_of(state):
+            raise self._other_data(state)
         check_configuration(state.get("config"), self.config, self._parts)
+
+    def has_rows_of(self, state: Mapping[str, Any]) -> bool:
+        """Whether a state was saved with the same rows in the same order."""
+        saved = state.get("fingerprint")
+        # a curriculum that was built from a bare number may have been saved before it met its rows
+        is_numbered = self._was_numbered and saved == f"{self.table.size} prompts"
+        return is_numbered or saved == self.table.fingerprint
+
+    def _other_data(self, state: Mapping[str, Any]) -> CheckpointError:
+        return CheckpointError(
+            f"the checkpoint is of another data set: it has {state.get('fingerprint')!r}, this curriculum "
+            f"{self.table.fingerprint!r}; resume with the data that it was saved with, or start a new run"
+        )
+
+    def _renumbered(self, state: Mapping[str, Any], changed_rows: bool) -> dict[str, Any]:
+        """A state that was saved with other rows, as it would have been saved with these.
+
+        Raises:
+            CheckpointError: nothing says which row is which, no row is left, or one has changed.
+        """
+        if "rows" not in state or self.table.identities is None:
+            raise self._other_data(state)
+        rows, changed = match_rows(state["rows"], self.table.identities)
+        kept, added = np.count_nonzero(rows.saved_N >= 0), np.count_nonzero(rows.saved_N < 0)
+        if not kept:
+            raise self._other_data(state)
+        if len(changed) and not changed_rows:
+            raise CheckpointError(
+                f"{len(changed)} rows have another prompt or answer than when the checkpoint was saved, the "
+                f"first of them {self.table.key(int(changed[0]))!r}: give changed rows new keys, or allow "
+                "them (changed_rows=True, --changed-rows) where what is known of them still holds"
+            )
+        if self.ledger.selected:
+            raise CheckpointError(
+                "the checkpoint is of other rows, and this curriculum has selected some of its own: load it "
+                "into a new one, before its first select"
+            )
+        warnings.warn(
+            f"the data set is not the one of the checkpoint: {kept} rows are known, {len(changed)} of them "
+            f"changed, {added} are new and {np.count_nonzero(rows.now_M < 0)} are gone",
+            UserWarning,
+            stacklevel=4,
+        )
+        columns = self.table.renumbered(state["table"], rows)
+        return {
+            **state,
+            "ledger": self.ledger.renumbered(state["ledger"], rows),
+            "selection": self.selection.renumbered(state["selection"], columns, rows),
+            "beliefs": self.division.renumbered(state["beliefs"], rows),
+            "table": columns,
+        }
 
     def _load(self, state: Mapping[str, Any]) -> None:
         self.table.load_state_dict(state["table"])
@@ -547,6 +605,7 @@ class Curriculum:
         self.signal_meter.load_state_dict(state["signal"])
         if "uniform" in state:  # not in checkpoints of version 0.2
             self.uniform_meter.load_state_dict(state["uniform"])
+            self.uniform_meter.forget_all_but(self.ledger.tickets)
         self.rng.bit_generator.state = state["rng"]
         self.selection.load_state_dict(state["selection"])
         self.division.load_state_dict(state["beliefs"])
@@ -555,9 +614,9 @@ class Curriculum:
         """Write `state_dict` to one file, atomically."""
         checkpoint.save_state(path, self.state_dict())
 
-    def load(self, path: str | os.PathLike[str]) -> None:
+    def load(self, path: str | os.PathLike[str], *, changed_rows: bool = False) -> None:
         """Read what `save` wrote; raises CheckpointError as `load_state_dict` does."""
-        self.load_state_dict(checkpoint.load_state(path))
+        self.load_state_dict(checkpoint.load_state(path), changed_rows=changed_rows)
 
     def __repr__(self) -> str:
         parts = [

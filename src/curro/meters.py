@@ -129,6 +129,11 @@ class UniformMeter:
         self._weights = dict(zip(tickets.tolist(), weights.tolist(), strict=True))
         self._latest = latest.copy()
 
+    def forget_all_but(self, tickets_P: np.ndarray) -> None:
+        """Forget groups that are not in flight any more, as those of removed prompts."""
+        in_flight = set(tickets_P.tolist())
+        self._weights = {ticket: weight for ticket, weight in self._weights.items() if ticket in in_flight}
+
 
 WINDOW = 512
 """Groups that are counted: the latest."""

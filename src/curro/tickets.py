@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from curro.errors import ConfigError, TicketError
 from curro.prompts import PromptTable
+from curro.renumbering import Renumbering
 from curro.storage.checkpoint import check_state
 
 _COUNTS = ("selected", "observed", "dropped")
@@ -126,6 +127,14 @@ class TicketLedger:
 
     def state_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in (*_COUNTS, *_COLUMNS, "weights")}
+
+    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
+        """A saved state for other rows: open tickets of removed prompts count as dropped."""
+        prompts = rows.numbers(state["prompts"], "ledger/prompts")
+        kept = prompts >= 0
+        columns = {name: state[name][kept] for name in (*_COLUMNS, "weights")}
+        dropped = state["dropped"] + int(np.count_nonzero(~kept))
+        return {**state, **columns, "prompts": prompts[kept], "dropped": dropped}
 
     def load_state_dict(self, state: Mapping[str, Any], *, repeats: bool) -> None:
         """Restore `state_dict`, whose prompts in flight have to be those of the table, restored before.

@@ -129,8 +129,10 @@ def test_a_file_of_another_kind(tmp_path):
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        ({"prompts": "abce"}, "the checkpoint is of another data set"),
-        ({"prompts": "abc"}, "the checkpoint is of another data set"),
+        ({"prompts": "wxyz"}, "the checkpoint is of another data set"),
+        ({"prompts": "xyz"}, "the checkpoint is of another data set"),
+        ({"prompts": "abce"}, "the checkpoint is of other rows, and this curriculum has selected"),
+        ({"prompts": "abc"}, "the checkpoint is of other rows, and this curriculum has selected"),
         ({"spec": "uniform"}, "another configuration: its selection is {.*'uniform'}"),
         (
             {"spec": SPEC + ",smoothing=0.5"},

@@ -11,6 +11,7 @@ from curro.allocation.base import Allocation, checked
 from curro.groups import Groups
 from curro.prediction.posterior import FadedPosterior
 from curro.prompts import PromptTable
+from curro.renumbering import Renumbering
 from curro.selection.base import Choice, Selection
 
 
@@ -56,6 +57,10 @@ class BudgetDivision:
     def state_dict(self) -> dict[str, Any]:
         return {} if self.beliefs is None else self.beliefs.state_dict()
 
+    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
+        """A saved state for other rows."""
+        return {} if self.beliefs is None else self.beliefs.renumbered(state, rows)
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if self.beliefs is not None:
             self.beliefs.load_state_dict(state)
@@ -93,6 +98,10 @@ class Beliefs:
 
     def state_dict(self) -> dict[str, Any]:
         return {} if self.posterior is None else self.posterior.state_dict()
+
+    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
+        """A saved state for other rows."""
+        return {} if self.posterior is None else self.posterior.renumbered(state, rows)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if self.posterior is not None:

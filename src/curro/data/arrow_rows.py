@@ -31,13 +31,19 @@ class ArrowRows(Sequence[Row]):
     Args:
         table: N rows.
         prompt, answer: the columns that hold them; dots reach into nested columns.
-        keys, fingerprint: of the rows.
+        keys, fingerprint, row_digests: of the rows, as `DatasetRows` has them.
     """
 
     def __init__(
-        self, table: pa.Table, prompt: str, answer: str | None, keys: UniqueKeys, fingerprint: str
+        self,
+        table: pa.Table,
+        prompt: str,
+        answer: str | None,
+        keys: UniqueKeys,
+        fingerprint: str,
+        row_digests: np.ndarray,
     ) -> None:
-        self.table, self.keys, self.fingerprint = table, keys, fingerprint
+        self.table, self.keys, self.fingerprint, self.row_digests = table, keys, fingerprint, row_digests
         self._prompt, self._answer = prompt, answer
 
     def __len__(self) -> int:
@@ -78,7 +84,7 @@ class ArrowRows(Sequence[Row]):
 
         table = self.table.drop_columns([name]) if name in self.table.column_names else self.table
         table = table.append_column(name, pa.array(values))
-        return ArrowRows(table, self._prompt, self._answer, self.keys, self.fingerprint)
+        return ArrowRows(table, self._prompt, self._answer, self.keys, self.fingerprint, self.row_digests)
 
     def to_arrow(self) -> pa.Table:
         """The table with the columns `prompt`, `answer` and `key`."""
@@ -126,31 +132,29 @@ def arrow_rows(
     named = None if key is None else column_of(table, key)
     if key is not None and (named is None or not _is_text(named.type) or named.null_count):
         return None
-    fingerprint, hashes = _read_through(texts, answers, with_hashes=named is None)
+    fingerprint, hashes = _read_through(texts, answers)
+    row_digests = np.ascontiguousarray(hashes[:, :8]).view("<u8")[:, 0]
     if named is not None:
         empty = pc.any(pc.equal(named, "")).as_py()
         if empty or pc.count_distinct(named).as_py() != len(named):
             return None
-        return ArrowRows(table, prompt, answer, ColumnKeys(named), fingerprint)
+        return ArrowRows(table, prompt, answer, ColumnKeys(named), fingerprint, row_digests)
     keys = HashKeys(hashes)
-    return ArrowRows(table, prompt, answer, keys, fingerprint) if keys.are_distinct() else None
+    return ArrowRows(table, prompt, answer, keys, fingerprint, row_digests) if keys.are_distinct() else None
 
 
-def _read_through(
-    texts: pa.ChunkedArray, answers: pa.ChunkedArray, *, with_hashes: bool
-) -> tuple[str, np.ndarray]:
-    """The fingerprint of the data set, and of each row the hash that is its key; in one pass."""
+def _read_through(texts: pa.ChunkedArray, answers: pa.ChunkedArray) -> tuple[str, np.ndarray]:
+    """The fingerprint of the data set, and a hash of each row, uint8 (N, 16); in one pass."""
     digest = hashlib.sha256()
-    hashes = np.empty((len(texts) if with_hashes else 0, 16), np.uint8)
+    hashes = np.empty((len(texts), 16), np.uint8)
     for start in range(0, len(texts), BATCH):
         pairs = zip(
             texts.slice(start, BATCH).to_pylist(), answers.slice(start, BATCH).to_pylist(), strict=True
         )
         lines = [fingerprint_line(text, answer) for text, answer in pairs]
         digest.update(b"".join(lines))
-        if with_hashes:
-            digests = b"".join(hashlib.sha256(line[:-1]).digest()[:16] for line in lines)
-            hashes[start : start + len(lines)] = np.frombuffer(digests, np.uint8).reshape(-1, 16)
+        digests = b"".join(hashlib.sha256(line[:-1]).digest()[:16] for line in lines)
+        hashes[start : start + len(lines)] = np.frombuffer(digests, np.uint8).reshape(-1, 16)
     return digest.hexdigest(), hashes
 
 

@@ -26,18 +26,32 @@ def fingerprint(prompts: Iterable[Any], answers: Iterable[Any] | None = None) ->
         prompts: text or messages, one a row.
         answers: text or None, one a row; None where there are none at all.
     """
-    digest = hashlib.sha256()
-    if answers is None:
-        for prompt in prompts:
-            digest.update(fingerprint_line(prompt, None))
-    else:
-        for prompt, answer in zip(prompts, answers, strict=True):
-            digest.update(fingerprint_line(prompt, answer))
-    return digest.hexdigest()
+    pairs = ((prompt, None) for prompt in prompts) if answers is None else zip(prompts, answers, strict=True)
+    return digest_rows(pairs)[0]
 
 
-def fingerprint_of_rows(rows: Iterable[Mapping[str, Any]], prompt_column: str = "prompt") -> str:
-    """`fingerprint` of rows as a framework has them; the answer's column is found as `load_prompts` does.
+def digest_rows(pairs: Iterable[tuple[Any, Any]]) -> tuple[str, np.ndarray]:
+    """The fingerprint of N pairs of a prompt and its answer, and a digest of each pair, uint64 (N,)."""
+    total, digests = hashlib.sha256(), bytearray()
+    for prompt, answer in pairs:
+        line = fingerprint_line(prompt, answer)
+        total.update(line)
+        digests += hashlib.sha256(line[:-1]).digest()[:8]
+    return total.hexdigest(), np.frombuffer(bytes(digests), "<u8")
+
+
+def digest_keys(keys: Sequence[str]) -> np.ndarray:
+    """A digest of each of N keys, uint64 (N,); zeros where the keys only number the rows, or hash them."""
+    if isinstance(keys, RowNumbers | HashKeys):
+        return np.zeros(len(keys), np.uint64)
+    digests = b"".join(hashlib.sha256(str(key).encode()).digest()[:8] for key in keys)
+    return np.frombuffer(digests, "<u8")
+
+
+def digest_dataset(
+    rows: Iterable[Mapping[str, Any]], prompt_column: str = "prompt"
+) -> tuple[str, np.ndarray]:
+    """`digest_rows` of rows as a framework has them; the answer's column is found as `load_prompts` does.
 
     Args:
         rows: N rows; of a `datasets.Dataset` the columns of prompts and answers alone are read, a batch at a
@@ -52,7 +66,7 @@ def fingerprint_of_rows(rows: Iterable[Mapping[str, Any]], prompt_column: str = 
         rows = _InBatches(rows.select_columns([name for name in columns if name in needed]))  # type: ignore[attr-defined]
     answer = first_column(rows, answers)
     prompts = (row.get(prompt_column, row.get("raw_prompt")) for row in rows)
-    return fingerprint(prompts, (answer_of(row, answer) for row in rows))
+    return digest_rows(zip(prompts, (answer_of(row, answer) for row in rows), strict=True))
 
 
 class DatasetRows:
@@ -62,6 +76,7 @@ class DatasetRows:
         rows: the rows as they were passed, for methods that look at texts or columns.
         keys: the column `key`; the number of the row where there is none.
         fingerprint: of prompts and answers, equal to that of the same rows by any other route.
+        row_digests: uint64 (N,), of each row's prompt and answer.
 
     Args:
         rows: a `datasets.Dataset`, or a sequence of dicts.
@@ -70,7 +85,7 @@ class DatasetRows:
 
     def __init__(self, rows: Sequence[Mapping[str, Any]], prompt_column: str = "prompt") -> None:
         self.rows = rows
-        self.fingerprint = fingerprint_of_rows(rows, prompt_column)
+        self.fingerprint, self.row_digests = digest_dataset(rows, prompt_column)
         self.keys: Sequence[str] = RowNumbers(len(rows))
         columns = getattr(rows, "column_names", None)
         if columns is None or "key" in columns:

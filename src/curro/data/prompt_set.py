@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from curro.data.arrow_rows import ArrowRows, has_cut_names
-from curro.data.identity import fingerprint
+from curro.data.identity import digest_rows
 from curro.data.raw import DataError, Row
 
 if TYPE_CHECKING:
@@ -61,12 +61,21 @@ class PromptSet(Sequence[Row]):
     def __repr__(self) -> str:
         return f"PromptSet({len(self)} prompts from {self.source or 'memory'!r})"
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """SHA-256, as 64 hex digits, over the prompts and answers in their order."""
+        return self._digested[0]
+
+    @property
+    def row_digests(self) -> np.ndarray:
+        """A digest of each row's prompt and answer, uint64 (N,)."""
+        return self._digested[1]
+
+    @cached_property
+    def _digested(self) -> tuple[str, np.ndarray]:
         if isinstance(self.rows, ArrowRows):
-            return self.rows.fingerprint
-        return fingerprint((row["prompt"] for row in self.rows), (row["answer"] for row in self.rows))
+            return self.rows.fingerprint, self.rows.row_digests
+        return digest_rows((row["prompt"], row["answer"]) for row in self.rows)
 
     @property
     def columns(self) -> list[str]:

@@ -456,6 +456,7 @@ class DurableCurriculum:
     def _restore(self, state: Mapping[str, Any]) -> None:
         if state["has_policy"]:
             self._attach()
+        self.curriculum.check_origin(state["curriculum"])  # the journal's calls name prompts by their numbers
         self.curriculum.load_state_dict(state["curriculum"])
         self._replies.load_state_dict(state["replies"])
 

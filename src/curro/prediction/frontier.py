@@ -22,6 +22,7 @@ from curro.prediction.logistic_regression import LogisticRegression
 from curro.prediction.posterior import FadedPosterior, prior_rows
 from curro.prediction.quality import Calibration
 from curro.prompts import PromptTable
+from curro.renumbering import Renumbering
 from curro.storage.checkpoint import check_prompt_numbers, check_state
 
 STRENGTHS = 2.0 ** np.arange(-1, 8)
@@ -105,6 +106,9 @@ class BetaPosterior(Predictor):
 
     def state_dict(self) -> dict[str, Any]:
         return self.posterior.state_dict()
+
+    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
+        return self.posterior.renumbered(state, rows)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.posterior.load_state_dict(state)
@@ -277,6 +281,10 @@ class FeaturePosterior(FadedPosterior):
         arrays = {"recent": self.recent.copy(), "surprises": self.surprises.copy()}
         fitted["calibration"] = self.calibration.state_dict()
         return super().state_dict() | arrays | {"new": self.new} | fitted
+
+    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
+        recent = rows.groups(state["recent"], "posterior/recent")
+        return super().renumbered(state, rows) | {"recent": recent}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict({name: value for name, value in state.items() if name not in _PARTS})

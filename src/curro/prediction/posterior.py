@@ -17,6 +17,7 @@ from curro.errors import ConfigError
 from curro.groups import Groups
 from curro.index.compiled import kernel, part
 from curro.prompts import PromptTable
+from curro.renumbering import Renumbering
 from curro.storage.checkpoint import check_prompt_numbers, check_state
 
 HALF_LIVES = 2.0 ** np.arange(1, 13)
@@ -239,6 +240,10 @@ class FadedPosterior:
         names = ("low", "high", "prior_visits", "prior_mean", "prior_square", "prior_within")
         arrays = {"losses": self.losses.copy(), "unlearned": self.unlearned.copy()}
         return {name: float(getattr(self, name)) for name in names} | arrays
+
+    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
+        """A saved state for other rows: groups of removed prompts that were to be learnt are forgotten."""
+        return {**state, "unlearned": rows.groups(state["unlearned"], "posterior/unlearned")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         check_posterior(state, FadedPosterior.state_dict(self), self.table.size)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from curro.groups import by_prompt
+from curro.renumbering import Renumbering
 from curro.storage.checkpoint import check_state
 
 WINDOW = 512
@@ -82,6 +83,10 @@ class PredictionQuality:
     def state_dict(self) -> dict[str, Any]:
         arrays = {"pairs": self.pairs.copy(), "unlearned": self.unlearned.copy()}
         return arrays | {"spread_kept": self.spread_kept}
+
+    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
+        """A saved state for other rows: pairs of removed prompts that were to be learnt are forgotten."""
+        return {**state, "unlearned": rows.groups(state["unlearned"], "quality/unlearned")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         are_pairs = len(state["pairs"]) == 2 and len(state["unlearned"]) == 3

@@ -14,6 +14,7 @@ from curro.groups import Groups, by_prompt
 from curro.policy import AuxiliarySamples, Policy
 from curro.prediction.base import Predictor
 from curro.prompts import PromptTable
+from curro.renumbering import Renumbering
 from curro.storage.checkpoint import check_prompt_numbers, check_state
 
 PREDICTS = ("success-rate", "variance")
@@ -163,6 +164,9 @@ class ValueModel(Predictor):
                     name: _array([moments[name] for moments in held]) for name in ("exp_avg", "exp_avg_sq")
                 }
         return state
+
+    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
+        return {**state, "fresh": rows.groups(state["fresh"], "pcl/fresh")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore `state_dict`.

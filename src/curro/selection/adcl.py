@@ -14,6 +14,7 @@ import numpy as np
 from curro.errors import ConfigError
 from curro.groups import Groups
 from curro.prompts import PromptTable
+from curro.renumbering import Renumbering
 from curro.selection.base import Choice, Outcome, Reason, Selection
 from curro.storage.checkpoint import check_state
 
@@ -195,6 +196,17 @@ class ADCL(Selection):
 
     def state_dict(self) -> dict[str, Any]:
         return {"seed": self.seed, "chunk": self.chunk}
+
+    def renumbered(
+        self, state: Mapping[str, Any], columns: dict[str, np.ndarray], rows: Renumbering
+    ) -> Mapping[str, Any]:
+        """New prompts join the chunk that comes next, and are estimated with it."""
+        chunk_N, new_N = columns["adcl_chunk"], rows.saved_N < 0
+        if state["chunk"] >= 0:
+            chunk_N[:] = np.minimum(chunk_N, self.count - 1)  # there may be fewer prompts now than chunks
+            chunk_N[new_N] = (state["chunk"] + 1) % self.count
+            columns["adcl_due"][new_N] = _IDLE
+        return {**state, "chunk": min(state["chunk"], self.count - 1)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         lowest = 0 if state["chunk"] >= 0 else -1

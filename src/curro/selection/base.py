@@ -13,6 +13,7 @@ from curro.errors import ConfigError
 from curro.groups import Groups
 from curro.policy import AuxiliarySamples, Policy
 from curro.prompts import PromptTable
+from curro.renumbering import Renumbering, refuse_other_rows
 
 
 class Reason(IntEnum):
@@ -183,6 +184,24 @@ class Selection:
     def state_dict(self) -> dict[str, Any]:
         """What the method remembers beside the prompt table and the random numbers."""
         return {}
+
+    def renumbered(
+        self, state: Mapping[str, Any], columns: dict[str, np.ndarray], rows: Renumbering
+    ) -> Mapping[str, Any]:
+        """What `load_state_dict` is to restore where the state was saved with other rows of the data set.
+
+        Override it where the state names prompts. The method is new, as `bind` left it.
+
+        Args:
+            state: as it was saved.
+            columns: of the prompt table, in the new numbers, to be changed in place: new prompts have what
+                `bind` wrote into the method's columns.
+            rows: which saved prompt is which prompt of now.
+
+        Raises:
+            CheckpointError: the method has a state and does not say what becomes of it.
+        """
+        return refuse_other_rows(self, state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore `state_dict`; the prompt table has been restored before, indexes are rebuilt from it."""

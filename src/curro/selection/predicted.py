@@ -19,6 +19,7 @@ from curro.policy import AuxiliarySamples, Policy
 from curro.prediction.base import Predictor
 from curro.prediction.quality import PredictionQuality
 from curro.prompts import PromptTable
+from curro.renumbering import Renumbering
 from curro.selection.base import Choice, Outcome, Reason, Selection
 
 
@@ -169,6 +170,15 @@ class Predicted(Selection):
             "predictor": self.predictor.state_dict(),
             "quality": self.quality.state_dict(),
             "stream": self._stream.bit_generator.state,
+        }
+
+    def renumbered(
+        self, state: Mapping[str, Any], columns: dict[str, np.ndarray], rows: Renumbering
+    ) -> Mapping[str, Any]:
+        return {
+            **state,
+            "predictor": self.predictor.renumbered(state["predictor"], rows),
+            "quality": self.quality.renumbered(state["quality"], rows),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from curro.errors import ConfigError
 from curro.index import SumTree
 from curro.index.compiled import kernel
 from curro.prompts import PromptTable
+from curro.renumbering import Renumbering
 from curro.selection.base import Choice, Outcome, Reason, Selection
 from curro.storage.checkpoint import check_state
 
@@ -146,6 +147,11 @@ class PrioritizedSampling(Selection):
             "pspo/priority_mean": float(self.priority_N.mean()),
             "pspo/effective_prompts": float(weights_N.sum() ** 2 / np.square(weights_N).sum()),
         }
+
+    def renumbered(
+        self, state: Mapping[str, Any], columns: dict[str, np.ndarray], rows: Renumbering
+    ) -> Mapping[str, Any]:
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         is_positive = (self.priority_N > 0).all() and np.isfinite(self.priority_N**self.exponent).all()

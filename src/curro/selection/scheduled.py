@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from curro.prompts import PromptTable
+from curro.renumbering import Renumbering
 from curro.selection.base import Choice, Reason, Selection
 from curro.storage.checkpoint import check_state
 
@@ -37,6 +38,14 @@ class Scheduled(Selection):
 
     def state_dict(self) -> dict[str, Any]:
         return {"position": self.position}
+
+    def renumbered(
+        self, state: Mapping[str, Any], columns: dict[str, np.ndarray], rows: Renumbering
+    ) -> Mapping[str, Any]:
+        """The pass goes on before the first prompt that is left of those to come."""
+        now = rows.now_M[state["position"] :]
+        left = now[now >= 0]
+        return {"position": int(left[0]) if len(left) else 0}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         check_state(0 <= state["position"] < self.table.size, "scheduled", "is at no prompt")

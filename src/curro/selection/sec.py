@@ -14,6 +14,7 @@ from curro.errors import ConfigError
 from curro.groups import by_prompt
 from curro.index.compiled import kernel
 from curro.prompts import PromptTable
+from curro.renumbering import Renumbering, by_name
 from curro.selection.base import Choice, Outcome, Reason, Selection
 from curro.storage.checkpoint import check_state
 
@@ -193,6 +194,16 @@ class SelfEvolvingCurriculum(Selection):
             "step": self.step,
             "names": self.names,
         }
+
+    def renumbered(
+        self, state: Mapping[str, Any], columns: dict[str, np.ndarray], rows: Renumbering
+    ) -> Mapping[str, Any]:
+        """Categories keep what is known of them by their names; prompts have the categories of now."""
+        columns["sec_category"][:] = self.category_N
+        unlearned = rows.groups(state["unlearned"], f"{self.prefix}/unlearned")
+        unlearned[1] = self.category_N[unlearned[0].astype(np.int64)]
+        value_C = by_name(state["value"], state["names"], self.names, 0.0)
+        return {**state, "value": value_C, "unlearned": unlearned, "names": self.names}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         known = len(state["names"])

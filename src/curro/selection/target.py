@@ -11,6 +11,7 @@ import numpy as np
 
 from curro.errors import ConfigError
 from curro.prompts import PromptTable
+from curro.renumbering import Renumbering, by_name
 from curro.selection.base import Choice, Outcome, Reason, Selection
 from curro.storage.checkpoint import check_state
 
@@ -73,11 +74,12 @@ class Target(Selection):
         super().bind(table, rng)
         value_N = self.difficulties(table)
         self.difficulty_N = (value_N - value_N.min()) / (np.ptp(value_N) or 1.0)
-        self.source_N = np.zeros(table.size, np.int64)
+        self.source_N, self.sources = np.zeros(table.size, np.int64), [""]
         if self.by_source:
-            sources = [str(table.source(prompt)) for prompt in range(table.size)]
-            self.source_N = np.unique(sources, return_inverse=True)[1]
-        self.target_S = np.full(self.source_N.max() + 1, self.start)
+            source_of_N = [str(table.source(prompt)) for prompt in range(table.size)]
+            sources, self.source_N = np.unique(source_of_N, return_inverse=True)
+            self.sources = sources.tolist()
+        self.target_S = np.full(len(self.sources), self.start)
         self.success_2S = np.zeros((2, len(self.target_S)))
         self.step = -1
         self.seed = int(rng.integers(2**63))
@@ -138,7 +140,16 @@ class Target(Selection):
             "success": self.success_2S.copy(),
             "step": self.step,
             "seed": self.seed,
+            "sources": self.sources,
         }
+
+    def renumbered(
+        self, state: Mapping[str, Any], columns: dict[str, np.ndarray], rows: Renumbering
+    ) -> Mapping[str, Any]:
+        """Sources keep their targets by their names; new ones begin at `start`."""
+        target_S = by_name(state["target"], state["sources"], self.sources, self.start)
+        success_2S = by_name(state["success"], state["sources"], self.sources, 0.0)
+        return {**state, "target": target_S, "success": success_2S}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         target_S, success_2S = state["target"], state["success"]
