@@ -88,6 +88,8 @@ class Curriculum:
         ledger: the tickets in flight.
         step: how many training steps had finished at the latest `select`.
         admitted: how many groups were admitted.
+        allows_changed_rows: whether a state may be loaded whose rows have changed under their keys, which are
+            then taken for what they were. False, unless somebody sets it.
 
     Raises:
         ConfigError: a wrong name or option, an empty data set, duplicate keys.
@@ -134,6 +136,7 @@ class Curriculum:
         self._lock = RLock()
         self.ledger = TicketLedger(self.table)
         self.step = self.admitted = 0
+        self.allows_changed_rows = False
         self.signal_meter = SignalMeter(self.table)
         self.source_meter = SourceMeter(self.table)
         self.shaping_meter = ShapingMeter(self.table)
@@ -488,7 +491,7 @@ class Curriculum:
         }
 
     @one_at_a_time
-    def load_state_dict(self, state: Mapping[str, Any], *, changed_rows: bool = False) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where `state` was taken: the next draws are the draws that would have come.
 
         Prompts that were in flight still are; `drop(curriculum.ledger.tickets)` frees them where their
@@ -499,13 +502,10 @@ class Curriculum:
         tickets of removed ones count as dropped; a warning says how many there are. The draws are then
         others. The curriculum has to be one that has selected nothing yet.
 
-        Args:
-            changed_rows: take rows whose prompt or answer has changed under the same key for what they were.
-
         Raises:
             CheckpointError: the state of another data set, configuration or version, or of rows that have
-                changed; or it is damaged, and this curriculum, of which a part may be loaded, is of no more
-                use.
+                changed since (but see `allows_changed_rows`); or it is damaged, and this curriculum, of which a
+                part may be loaded, is of no more use.
         """
         try:
             here = self.state_dict()
@@ -516,7 +516,7 @@ class Curriculum:
                 )
             check_configuration(state.get("config"), self.config, self._parts)
             check_alike(state, here)
-            self._load(state if self.has_rows_of(state) else self._renumbered(state, changed_rows))
+            self._load(state if self.has_rows_of(state) else self._renumbered(state))
         except CheckpointError:
             raise
         except Exception as error:  # whatever a damaged state makes of the code that reads it
@@ -546,7 +546,7 @@ class Curriculum:
             f"{self.table.fingerprint!r}; resume with the data that it was saved with, or start a new run"
         )
 
-    def _renumbered(self, state: Mapping[str, Any], changed_rows: bool) -> dict[str, Any]:
+    def _renumbered(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """A state that was saved with other rows, as it would have been saved with these.
 
         Raises:
@@ -558,11 +558,11 @@ class Curriculum:
         kept, added = np.count_nonzero(rows.saved_N >= 0), np.count_nonzero(rows.saved_N < 0)
         if not kept:
             raise self._other_data(state)
-        if len(changed) and not changed_rows:
+        if len(changed) and not self.allows_changed_rows:
             raise CheckpointError(
                 f"{len(changed)} rows have another prompt or answer than when the checkpoint was saved, the "
-                f"first of them {self.table.key(int(changed[0]))!r}: give changed rows new keys, or allow "
-                "them (changed_rows=True, --changed-rows) where what is known of them still holds"
+                f"first of them {self.table.key(int(changed[0]))!r}: give changed rows new keys, or set "
+                "allows_changed_rows (--changed-rows) where what is known of them still holds"
             )
         if self.ledger.selected:
             raise CheckpointError(
@@ -614,9 +614,9 @@ class Curriculum:
         """Write `state_dict` to one file, atomically."""
         checkpoint.save_state(path, self.state_dict())
 
-    def load(self, path: str | os.PathLike[str], *, changed_rows: bool = False) -> None:
+    def load(self, path: str | os.PathLike[str]) -> None:
         """Read what `save` wrote; raises CheckpointError as `load_state_dict` does."""
-        self.load_state_dict(checkpoint.load_state(path), changed_rows=changed_rows)
+        self.load_state_dict(checkpoint.load_state(path))
 
     def __repr__(self) -> str:
         parts = [

@@ -125,7 +125,7 @@ def match_rows(saved_M2: np.ndarray, now_N2: np.ndarray) -> tuple[Renumbering, n
     Raises:
         CheckpointError: one side has neither keys nor contents, so that nothing can be matched.
     """
-    has_keys, has_contents = (saved_M2.any(axis=0) & now_N2.any(axis=0)).tolist()
+    has_keys, has_contents = np.logical_and(saved_M2.any(axis=0), now_N2.any(axis=0)).tolist()
     if not has_keys and not has_contents:
         raise CheckpointError("the rows have neither keys nor texts by which they could be found again")
     column = 0 if has_keys else 1
