@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 
 ORDER = (
     "errors", "text", "workers", "index", "policy", "loading", "registry", "storage",
-    "data", "port_kernels", "prompts", "groups", "tickets", "meters",
+    "data", "port_kernels", "renumbering", "prompts", "groups", "tickets", "meters",
     "admission", "advantage", "prediction", "selection", "allocation", "verdicts", "configuration",
     "curriculum", "runs", "durable", "curro", "reward", "environments", "rollout",
     "evaluation", "lab", "theory", "report", "watch", "serve", "hosts", "training", "bench", "cli",

@@ -504,8 +504,8 @@ class Curriculum:
 
         Raises:
             CheckpointError: the state of another data set, configuration or version, or of rows that have
-                changed since (but see `allows_changed_rows`); or it is damaged, and this curriculum, of which a
-                part may be loaded, is of no more use.
+                changed since (but see `allows_changed_rows`); or it is damaged, and this curriculum, of which
+                a part may be loaded, is of no more use.
         """
         try:
             here = self.state_dict()
@@ -575,6 +575,7 @@ class Curriculum:
             UserWarning,
             stacklevel=4,
         )
+        self.table.renumbering = rows
         columns = self.table.renumbered(state["table"], rows)
         return {
             **state,

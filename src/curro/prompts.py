@@ -31,6 +31,7 @@ class PromptTable:
         source_column: the column of the rows that names a prompt's source; None where they have none.
         prompts_in_flight: int64, the prompts whose `in_flight` is set, one for each ticket; the port keeps
             it.
+        renumbering: from the rows of the state that was loaded; None where they were the same.
 
     Args:
         prompts: the number of prompts N, or a sequence of the data set's N keys.
@@ -57,6 +58,7 @@ class PromptTable:
     ) -> None:
         self.rows, self._row_digests = rows, row_digests
         self._identities: np.ndarray | None = None
+        self.renumbering: Renumbering | None = None
         self.keys: Sequence[str] | None = None
         if isinstance(prompts, int | np.integer):
             self.size = int(prompts)

@@ -204,6 +204,26 @@ class RunFolder:
                         encode_row(row) for row in read_rows(path, ["step"]) if row["step"] <= step
                     )
 
+    def renumber(self, table: PromptTable) -> None:
+        """Give the lines of groups the numbers of a table whose state was saved with other rows.
+
+        Lines of removed prompts are forgotten. The saved table says whose numbers the lines have, so that a
+        process that is killed here and resumes again does not do it twice.
+        """
+        if table.renumbering is None or not self.has_table:
+            return
+        saved = (self.table().schema.metadata or {}).get(b"curro.fingerprint", b"")
+        if saved.decode() == table.fingerprint:
+            return
+        now = table.renumbering.now_M.tolist()
+        for path in (self._groups, self.rollouts_file):
+            if path.exists():
+                with replacing(path) as part, part.open("wb") as file:
+                    for row in read_rows(path, ["prompt"]):
+                        prompt = now[int(row["prompt"])]
+                        file.write(encode_row(row | {"prompt": prompt}) if prompt >= 0 else b"")
+        self.write_table(table)
+
     def sizes(self) -> dict[str, int]:
         """How many bytes each file of lines has."""
         files = (self._metrics, self._groups, self.rollouts_file)

@@ -162,6 +162,7 @@ class RunWriter:
     def resume(self, step: int) -> None:
         """Go on after a step: forget what was written of later ones, count on from there."""
         self.folder.truncate_after(step)
+        self.folder.renumber(self.table)
         last = self.folder.latest()
         if last is not None:
             self.rollouts = int(last["rollouts"])

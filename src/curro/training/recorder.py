@@ -137,6 +137,7 @@ class Recorder(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
+        self.folder.renumber(self.curriculum.table)  # the checkpoint was loaded just now
         if state.global_step == 0:
             self.on_step(self.writer.evaluated(0, {} if self.evaluate is None else self.evaluate()))
         self.writer.clock.start()

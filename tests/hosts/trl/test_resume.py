@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datasets
+import numpy as np
 import pytest
 from safetensors.torch import load_file
-from tests.hosts.trl.setup import resumed_and_whole, trainer
+from tests.hosts.trl.setup import dataset, resumed_and_whole, trainer
 
 import curro
+from curro.runs.folder import RunFolder
 
 
 @pytest.mark.parametrize(
@@ -42,6 +45,30 @@ def test_a_checkpoint_without_curriculum_is_refused(tmp_path):
     (tmp_path / "checkpoint-3" / "curro" / "curriculum.npz").unlink()
     with pytest.raises(curro.CheckpointError, match="no saved curriculum at"):
         trainer(tmp_path, max_steps=6).train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
+
+
+def test_rows_that_were_added_and_removed_are_found_again(tmp_path):
+    rows = dataset().add_column("key", [f"row {i}" for i in range(len(dataset()))])
+    first = trainer(tmp_path, train_dataset=rows, curriculum="posterior", save_strategy="steps", save_steps=3)
+    first.train()
+    removed = int(np.flatnonzero(first.curriculum.table["visits"])[0])
+    left = [i for i in reversed(range(len(rows))) if i != removed]
+    new = datasets.Dataset.from_list([rows[0] | {"key": "new"}])
+    other = datasets.concatenate_datasets([rows.select(left), new])
+    resumed = trainer(tmp_path, train_dataset=other, curriculum="posterior", max_steps=6)
+    with pytest.warns(
+        UserWarning, match=f"{len(left)} rows are known, 0 of them changed, 1 are new and 1 are"
+    ):
+        resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
+    assert resumed.state.global_step == 6
+    before, after = (host.curriculum.table["visits"] for host in (first, resumed))
+    assert (after[:-1] >= before[left]).all()
+    assert after.sum() - (before.sum() - before[removed]) == 3 * 4
+    lines = RunFolder.open(tmp_path).groups()
+    assert [f"row {left[line['prompt']]}" for line in lines if line["key"] != "new"] == [
+        line["key"] for line in lines if line["key"] != "new"
+    ]
+    assert f"row {removed}" not in [line["key"] for line in lines]
 
 
 def test_rollouts_that_are_left_are_saved_as_plain_tensors(tmp_path):
