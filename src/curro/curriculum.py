@@ -387,12 +387,13 @@ class Curriculum:
             The outcome, and which rollouts the allocation keeps, bool (P, G).
         """
         admitted_P = np.ones(len(groups.prompts), np.bool_) & self.admission(signal_groups)
-        advantages_PG = self.advantage(groups)
+        kept_PG = self.allocation.kept(signal_groups, self.table)
+        is_alone = self.allocation.credits_kept_alone
+        advantages_PG = self.advantage(groups.of_rollouts(kept_PG) if is_alone else groups)
         if (uncredited_P := self.selection.uncredited(signal_groups)) is not None:
             advantages_PG = np.where(uncredited_P[:, None], 0.0, advantages_PG)
             if self.selection.replaces_uncredited:
                 admitted_P &= ~uncredited_P
-        kept_PG = self.allocation.kept(signal_groups, self.table)
         if self.allocation.keep is not None:
             advantages_PG = np.where(kept_PG, advantages_PG, 0.0)
         return Outcome.of(signal_groups, advantages_PG, admitted_P), kept_PG

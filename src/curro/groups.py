@@ -131,6 +131,14 @@ class Groups:
         mean_P, variance_P = np.where(rows_P, self.mean, 0.0), np.where(rows_P, self.variance, 0.0)
         return Groups(self.prompts, self.steps, rewards_PG, scored_PG, mean_P, variance_P, self.named)
 
+    def of_rollouts(self, rollouts_PG: np.ndarray) -> Groups:
+        """The groups of which only these rollouts, bool (P, G), count as scored."""
+        scored_PG = self.scored & rollouts_PG
+        rewards_PG = np.where(scored_PG, self.rewards, 0.0)
+        return Groups(
+            self.prompts, self.steps, rewards_PG, scored_PG, *moments(rewards_PG, scored_PG), self.named
+        )
+
     def take(self, rows: np.ndarray) -> Self:
         """The groups at `rows`."""
         arrays = {

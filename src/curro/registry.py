@@ -43,6 +43,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "estimates": "curro.allocation.estimates:Estimates",
         "screen": "curro.allocation.screen:Screen",
         "until": "curro.allocation.until:Until",
+        "pods": "curro.allocation.pods:Pods",
     },
     "advantage": {
         "group": "curro.advantage.group:GroupRelative",

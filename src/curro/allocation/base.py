@@ -19,6 +19,7 @@ class Allocation:
             `more` says which groups go on.
         first: the most rollouts that a prompt gets at first, where there is no budget.
         keep: how many rollouts of a group are trained on at most; None: all. See `kept`.
+        credits_kept_alone: whether advantages follow from the kept rollouts alone; False: from all.
         needs_belief: whether `__call__` looks at `successes` and `failures`; else they are empty.
     """
 
@@ -26,6 +27,7 @@ class Allocation:
     needs_belief = True
     first = 0
     keep: int | None = None
+    credits_kept_alone = False
 
     def check(self, prompts: int, budget: int) -> None:
         """Refuse a budget that cannot be spent on so many prompts; the port asks before it selects.
@@ -68,7 +70,7 @@ class Allocation:
         """Which rollouts of these finished groups are trained on, bool (P, G).
 
         Where `keep` is a number these are at most so many of each group, half of them successes where there
-        are enough, the first ones of each kind. The baseline stays that of all rollouts.
+        are enough, the first ones of each kind.
         """
         if self.keep is None:
             return np.ones(groups.rewards.shape, np.bool_)
