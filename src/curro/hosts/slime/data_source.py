@@ -106,7 +106,7 @@ def _mean(numbers: list[float]) -> float:
 
 
 NAMES = ("slime", "miles")
-"""The frameworks that have these hooks, the one that is tried first at the front."""
+"""The frameworks that have these hooks, in the order in which they are tried."""
 
 
 def load(name: str) -> Any:
@@ -188,11 +188,11 @@ def read(args: Any) -> SlimeSettings:
 def _need(args: Any, setting: str, hook: str) -> None:
     if getattr(args, setting, None) != f"{HOOKS}.{hook}":
         option = setting.replace("_", "-")
-        raise ConfigError(f"the curriculum would not see what it needs: add --{option} {HOOKS}.{hook}")
+        raise ConfigError(f"the curriculum needs the hook {hook}: add --{option} {HOOKS}.{hook}")
 
 
 SOURCES: dict[int, CurriculumDataSource] = {}
-"""The data source of each `args`, by `id(args)`: slime gives its hooks nothing else to find it by."""
+"""The data sources by `id(args)`, because `args` is all that slime's hooks get to find theirs by."""
 
 ADVICE = {
     "rejected": "widen curro.admission",
@@ -206,16 +206,18 @@ ADVICE = {
 
 
 class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # type: ignore[misc]
-    """Goes into `--data-source-path`; the other strings are those of `curro.hosts.slime.hooks`.
+    """The data source for `--data-source-path`: it gives out the prompts that a curriculum draws.
+
+    The configuration's other strings name the functions of `curro.hosts.slime.hooks`.
 
     Args:
         args: slime's; `args.curro`, from the file of `--custom-config-path`, has the settings of
             `Curriculum.from_config`, and those of `SlimeSettings`.
 
     Attributes:
-        step: how many rollouts, in slime's sense of a whole batch, have ended.
+        step: how many batches have ended; slime calls a whole batch a rollout.
         writer: of the run folder, where the settings name one.
-        verdicts: on the groups of this rollout, by ticket.
+        verdicts: on the groups of this batch, by ticket.
 
     Raises:
         ConfigError: a setting is missing or cannot go with a curriculum; there is no global data set.

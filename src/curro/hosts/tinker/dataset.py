@@ -19,7 +19,7 @@ from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import RunWriter
 
 RECENT = 10
-"""How many of the latest states are kept even without a checkpoint of the loop: it may still save theirs."""
+"""How many of the latest states are kept although the loop has no checkpoint of them yet."""
 
 
 class SavedCurricula:
@@ -69,7 +69,7 @@ class SavedCurricula:
 
 
 class CurriculumDataset(RLDataset):
-    """Tinker's data set whose batches a curriculum draws, and which reports every group to it that ends.
+    """A data set of Tinker's whose batches a curriculum draws; it reports every finished group back.
 
     An `RLDatasetBuilder` makes one; `train.Config` needs `rollout_error_tolerance=FilledGroups()` besides.
 
@@ -81,9 +81,9 @@ class CurriculumDataset(RLDataset):
         batches: how many batches the loop trains on.
         log_path: that of `train.Config`; the curriculum is saved in its folder `curro`, and a loop that
             resumes goes on with what belongs to its batch.
-        fill: what happens to a slot of the batch whose groups are all rejected when the limit is reached:
-            "top-up" trains on the slot's most informative group, "finish" gives that group no advantages, and
-            "error" ends the run.
+        fill: what happens when the limit is reached and all groups of a slot were rejected: "top-up" trains
+            on the slot's most informative group, "finish" sets that group's advantages to 0, and "error" ends
+            the run.
         rows: the rows that `build` makes environments of, with the columns `prompt` and `answer`. A
             curriculum whose prompts are not these rows in this order is refused; one that was built from a
             bare number takes over their keys. None: nothing is checked.

@@ -43,12 +43,12 @@ class BatchSlots:
         step: the batch's number, which is the training step of the loop.
         group_size: rollouts of a prompt where the curriculum has no allocation.
         metrics: what the loop logs with each rollout.
-        errors: a list to which errors are appended that have to end the run, even if the loop catches them.
+        errors: a list for errors that have to end the run even if the loop catches them.
         on_end: called when every slot has ended.
         writer: of the run folder; None where there is none.
 
     Attributes:
-        open: slots that have not ended.
+        open: how many slots have not ended.
     """
 
     def __init__(
@@ -136,10 +136,10 @@ class BatchSlots:
             self.writer.dropped([assigned.ticket])
 
     def short(self, verdict: Verdict) -> Verdict:
-        """The verdict on the most informative group of a slot that has none that was admitted.
+        """What is trained on in a slot of which no group was admitted, given its most informative group.
 
         Raises:
-            FillError: the settings ask for that.
+            FillError: the fill's settings make a short batch an error.
         """
         when_short = self.fill.settings.when_short
         if when_short == "error":
@@ -277,5 +277,5 @@ def credited_advantages(trajectory_groups_P: list[TrajectoryGroup]) -> list[torc
 
 
 def install_credit() -> None:
-    """Make the cookbook's loops call `credited_advantages`: they have no setting for it."""
+    """Replace the function by which the cookbook's loops compute advantages; they have no setting for it."""
     train.compute_advantages = credited_advantages

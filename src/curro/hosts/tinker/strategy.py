@@ -1,4 +1,4 @@
-"""Rolls a slot of the batch out: one prompt after another, until the gate lets a group in."""
+"""Rolls out a slot of the batch: one prompt after another, until the gate admits a group."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from curro.verdicts import Verdict
 
 @dataclass(frozen=True)
 class FilledGroups(RolloutStrategy):
-    """Goes into `train.Config(rollout_error_tolerance=...)`; other groups are rolled out by `inner` alone.
+    """The rollout strategy of a curriculum's groups, for `train.Config(rollout_error_tolerance=...)`.
+
+    Groups that no curriculum drew are left to `inner`.
 
     Attributes:
-        inner: rolls out the environments of each prompt, and says what happens to errors there.
-        termination: as in `train.Config`, which is then given a policy that changes nothing,
-            `TerminationRewardPolicy(zero_reward_on_limit=False)`: the curriculum has to see the rewards as
-            they are trained on.
+        inner: rolls out the environments of each prompt, and decides what happens to errors there.
+        termination: the termination policy that belongs in `train.Config` otherwise. The curriculum has to
+            see the rewards that are trained on, so `train.Config` gets a policy that changes nothing,
+            `TerminationRewardPolicy(zero_reward_on_limit=False)`.
     """
 
     inner: RolloutStrategy = field(default_factory=FailFast)
@@ -112,7 +114,7 @@ class FilledGroups(RolloutStrategy):
 def _check_one_problem(group: TrajectoryGroup, assigned: AssignedPrompt) -> None:
     """Warn where the rollouts of a group begin with different observations.
 
-    That is how a group looks whose environments are of different problems, so that its advantages compare
+    A group whose environments are of different problems looks like that, and its advantages would compare
     rollouts that cannot be compared. It is no error, because environments may begin at random.
     """
     first, *others = (

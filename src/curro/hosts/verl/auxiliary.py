@@ -43,8 +43,8 @@ def add_auxiliary(
     Args:
         batch: verl's meta data of a batch whose length R x M divides.
         ranks, mini_batches: R and M.
-        divisor: what the number of rows of a share, rollouts and auxiliary samples together, has to be
-            divisible by (`rows_divisor`).
+        divisor: a divisor of the number of rows of a share, rollouts and auxiliary samples together
+            (`rows_divisor`).
         end: the token that ends a sequence, for rows without an auxiliary sample.
     """
     prompts_J = [ids for part in auxiliary_samples for ids in part.prompt_ids]
@@ -83,7 +83,7 @@ def auxiliary_rows(size: int, auxiliary_samples: int, *, shares: int, divisor: i
 def _sequence(
     blank: dict[str, Any], prompt_ids: Sequence[int], completion_ids: Sequence[int]
 ) -> dict[str, Any]:
-    """The fields of a sequence, with masks of zeros: no part of verl's own loss counts it."""
+    """The fields of a sequence; its masks are zero, so that verl's own loss does not count it."""
     prompts, responses = torch.tensor(prompt_ids), torch.tensor(completion_ids)
     input_ids = torch.cat([prompts, responses])
     ones, zeros = torch.ones_like(input_ids), torch.zeros_like(responses)
@@ -103,7 +103,7 @@ def _sequence(
 
 
 def _put(batch: Any, keys: list[str], rows: list[dict[str, Any]], tags: list[dict[str, Any]]) -> None:
-    """Write the new rows, and the weight 0 into the others: verl needs the same fields in all rows."""
+    """Write the new rows, and the weight 0 into the rollouts' rows: in verl all rows have the same fields."""
     queue = batch.partition_id
     zeros = TensorDict({AUXILIARY: torch.zeros(len(batch), 1)}, batch_size=len(batch))
     tq.kv_batch_put(keys=batch.keys, partition_id=queue, fields=zeros)
@@ -149,8 +149,8 @@ class AuxiliaryWorkers:
 def rows_divisor(config: Any, *, ranks: int, mini_batches: int, ref_ranks: int | None = None) -> int:
     """What the number of a worker's rows in a mini-batch has to be divisible by.
 
-    With `use_dynamic_bsz=False` verl cuts into micro-batches of a fixed size, and refuses a remainder: each
-    mini-batch of a worker when it trains, all rows of a worker when it computes log-probabilities.
+    With `use_dynamic_bsz=False` verl cuts rows into micro-batches of a fixed size and refuses a remainder. It
+    cuts each mini-batch of a worker in training, and all rows of a worker for log-probabilities.
 
     Args:
         config: verl's.

@@ -1,4 +1,4 @@
-"""Tasks of several turns in verl: its agent loop plays an episode of curro's environments for each rollout.
+"""Tasks of several turns in verl: an agent loop that plays an episode of curro's environments per rollout.
 
 A file for `actor_rollout_ref.rollout.agent.agent_loop_config_path` names the loop and the environment:
 
@@ -28,9 +28,10 @@ from curro.errors import ConfigError
 
 
 class EpisodeLoop(AgentLoopBase):
-    """Plays one rollout.
+    """Plays one rollout as an episode of several turns.
 
-    Observations are masked out of the loss, and the reward is the episode's; verl's reward loop is not asked.
+    Observations are masked out of the loss. The episode's reward is the rollout's, so verl's reward loop does
+    not score it.
 
     Args:
         environment: as `curro train --environment` takes it.
@@ -98,7 +99,7 @@ class EpisodeLoop(AgentLoopBase):
 
 
 def row_of(columns: dict[str, Any]) -> Row:
-    """The row as environments take it: verl calls the prompt `raw_prompt` and has the answer in a dict."""
+    """The row as environments take it; verl names the prompt `raw_prompt` and keeps the answer in a dict."""
     answer = (columns.get("reward_model") or {}).get("ground_truth")
     key = str(columns.get("key", columns.get("uid", "-")))
     return {**columns, "prompt": list(columns["raw_prompt"]), "answer": answer, "key": key}

@@ -1,4 +1,4 @@
-"""curro's plugin for verl: registers the trainer modes, and raises an error where they would be missed."""
+"""curro's plugin for verl: registers the trainer modes, and has verl refuse a key `curro` that it ignores."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ MODES = ("curro_sync", "curro_colocate_async", "curro_separate_async")
 def register_modes(package: Any) -> None:
     """Register the modes with verl.
 
-    verl hides a plugin's error in a log at the level DEBUG. So an error is logged here at the level ERROR,
-    and the modes are registered all the same: they raise it when a run asks for them.
+    verl logs a plugin's error at the level DEBUG, where nobody sees it. So the error is logged here at the
+    level ERROR, and the modes are registered all the same: a run that asks for one of them ends with it.
     """
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer, register_trainer
 
@@ -74,7 +74,7 @@ def _refuse_unread_key(trainer: type) -> None:
 
 
 class AfterImport(MetaPathFinder):
-    """Calls a function when a module has been imported; at once if that has happened already.
+    """Calls a function as soon as a module is imported, or at once if it has been imported already.
 
     verl loads its plugins in every process that imports it. Only the process that trains needs the trainers,
     which take seconds to import.

@@ -55,7 +55,7 @@ _SHARDED = (
 def load_backbone(path: str) -> tuple[Any, Any]:
     """The backbone of the model that the training starts from, in float32, and its tokenizer.
 
-    It is on the GPU that the owner of the curriculum has (`curro.owner_gpus`), else on the CPU.
+    The backbone runs on the GPU of the curriculum's owner (`curro.owner_gpus`), or on the CPU without one.
 
     Args:
         path: `actor_rollout_ref.model.path`.
@@ -78,7 +78,7 @@ class Serving:
         tokenizer: of the model.
         sampling: the sampling parameters of the rollouts.
         template: `data.apply_chat_template_kwargs`.
-        context: tokens that a server takes, prompt and answer together; None where it is the model's limit.
+        context: how many tokens a server takes, prompt and answer together; None for the model's own limit.
     """
 
     client: Any
@@ -97,7 +97,7 @@ class Serving:
 
 
 class ServedPolicy:
-    """The policy on the servers that also generate the rollouts; questions are asked all at once.
+    """The policy, asked on the servers that also generate the rollouts; all questions are sent at once.
 
     Attributes:
         seconds: the time that answers have taken since this was last set to 0.

@@ -1,4 +1,4 @@
-"""curro's rewards as a custom reward function of verl, and a reward manager that tells them lengths."""
+"""curro's rewards as a custom reward function of verl, and a reward manager that passes them lengths."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CompletionRewardManager(NaiveRewardManager):
     """
 
     async def run_single(self, data: Any) -> dict[str, Any]:
-        """verl's call for one rollout; the last of its outputs is scored, as verl does it."""
+        """Score one rollout for verl; as in verl's own manager, the last of its outputs is what counts."""
         data = data[-1:]
         responses, mask = data.batch["responses"][0], data.batch["attention_mask"][0]
         ids = responses[: int(mask[-len(responses) :].sum())]
@@ -53,15 +53,15 @@ def compute_score(
     For `reward.custom_reward_function.path=pkg://curro.hosts.verl.reward`.
 
     Args:
-        ground_truth: the answer, or what else the reward takes for one: of `code` the tests, as JSON.
+        ground_truth: the answer; for the reward `code`, the tests as JSON.
         extra_info: from `CompletionRewardManager`, the length of the response and whether it was cut.
         reward: as `curro.reward.resolve_reward` takes it; from
-            `reward.custom_reward_function.reward_kwargs.reward`. Of a weighted sum the parts are returned by
-            name beside `score`, where a gate finds them.
+            `reward.custom_reward_function.reward_kwargs.reward`. The parts of a weighted sum are returned by
+            name beside `score`, so that a gate or the signal can read them.
 
     Raises:
-        RewardError: what the reward needs is not installed, or it needs to know more than verl's reward
-            manager tells.
+        RewardError: a package that the reward needs is not installed, or the reward needs lengths and verl
+            has another reward manager.
     """
     resolved = _resolved(reward)
     row = {"answer": ground_truth, "prompt": "", "key": data_source}
