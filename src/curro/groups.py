@@ -184,7 +184,7 @@ class Feedback:
     @classmethod
     def read(
         cls, tickets: ArrayLike, rewards: ArrayLike, named: Mapping[str, ArrayLike] | None = None
-    ) -> Feedback:
+    ) -> Self:
         """Copies of what a host passes, because hosts reuse their arrays.
 
         Raises:
@@ -202,6 +202,11 @@ class Feedback:
                     f"rewards have {rewards_PG.shape}"
                 )
         return cls(np.array(tickets, ndmin=1), rewards_PG, parts)
+
+    @classmethod
+    def of_group(cls, ticket: int, rewards: np.ndarray, named: Mapping[str, np.ndarray]) -> Self:
+        """The feedback on one group: its rewards (G,), and their parts, (G,) each."""
+        return cls.read([ticket], rewards[None], {name: part[None] for name, part in named.items()})
 
     @property
     def means(self) -> np.ndarray:

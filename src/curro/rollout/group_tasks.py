@@ -12,6 +12,7 @@ import numpy as np
 
 from curro.curriculum import Curriculum
 from curro.errors import ConfigError, EngineError, FillError, PromptError, RewardError
+from curro.groups import Feedback
 from curro.policy import AuxiliarySamples
 from curro.rollout.engines.engine import Engine, Prompt, Rollout
 from curro.rollout.fill import Fill
@@ -233,7 +234,7 @@ class Settler:
         Raises:
             RewardError: the curriculum refused the rewards.
         """
-        return int(self.curriculum.more([group.ticket], **_reported(group))[0])
+        return int(self.curriculum.more(**_feedback(group).arguments())[0])
 
     def settle(self, group: Group) -> None:
         """Observe or drop a group that has ended.
@@ -272,8 +273,9 @@ class Settler:
 
     def _observe(self, group: Group) -> None:
         """Report a group's rewards to the curriculum, and the verdict to the group and to the fill."""
+        feedback = _feedback(group)
         try:
-            verdict = self.curriculum.observe([group.ticket], **_reported(group))
+            verdict = self.curriculum.observe(**feedback.arguments())
         except BaseException:
             self.drop(group, "failed")
             raise
@@ -288,7 +290,7 @@ class Settler:
         if group.admitted:
             self.fill.admit(group.ticket, group)
         else:
-            mean = float(np.nanmean(group.rewards))
+            mean = float(feedback.means[0])
             self.fill.reject(group.ticket, group, informativeness=group.informativeness, reward=mean)
         if verdict.auxiliary_samples is not None:
             self._auxiliary_samples.append(verdict.auxiliary_samples)
@@ -302,8 +304,5 @@ def release(curriculum: Curriculum, tickets: Iterable[int]) -> None:
         curriculum.drop(tickets_P)
 
 
-def _reported(group: Group) -> dict[str, Any]:
-    return {
-        "rewards": group.rewards[None],
-        "named": {name: part_G[None] for name, part_G in group.named.items()},
-    }
+def _feedback(group: Group) -> Feedback:
+    return Feedback.of_group(group.ticket, group.rewards, group.named)

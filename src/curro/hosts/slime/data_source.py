@@ -284,7 +284,7 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
         if ticket is None or ticket in self.verdicts:
             return None if ticket is None else self.verdicts[ticket]
         rewards_G, parts = rewards_of(self.args, group)
-        feedback = Feedback.read([ticket], [rewards_G], {name: [part_G] for name, part_G in parts.items()})
+        feedback = Feedback.of_group(ticket, rewards_G, parts)
         verdict = self.curriculum.observe(**feedback.arguments())
         self.verdicts[ticket] = verdict
         if self.writer is not None:

@@ -96,7 +96,7 @@ class BatchSlots:
 
     def more(self, assigned: AssignedPrompt, rewards: np.ndarray, named: Mapping[str, np.ndarray]) -> int:
         """How many further rollouts the prompt gets before its group is observed (`Curriculum.more`)."""
-        return int(self.curriculum.more(**_feedback(assigned, rewards, named).arguments())[0])
+        return int(self.curriculum.more(**Feedback.of_group(assigned.ticket, rewards, named).arguments())[0])
 
     def observe(
         self,
@@ -112,7 +112,7 @@ class BatchSlots:
             named: their parts, (G,) each.
             completions: G, what was generated.
         """
-        feedback = _feedback(assigned, rewards, named)
+        feedback = Feedback.of_group(assigned.ticket, rewards, named)
         verdict = self.curriculum.observe(**feedback.arguments())
         if self.writer is not None:
             size = np.array([len(rewards)])
@@ -161,11 +161,6 @@ class BatchSlots:
             if held := self.fill.release():
                 self.curriculum.drop(held)
             self.on_end()
-
-
-def _feedback(assigned: AssignedPrompt, rewards: np.ndarray, named: Mapping[str, np.ndarray]) -> Feedback:
-    """The rewards (G,) of a prompt's group, and their parts, as the port takes them."""
-    return Feedback.read([assigned.ticket], [rewards], {name: [part] for name, part in named.items()})
 
 
 Build = Callable[[int, int], EnvGroupBuilder]
