@@ -1,5 +1,6 @@
 """What hosts write down of a run: groups, kept rollouts, steps; and metrics by source."""
 
+import json
 import math
 
 import numpy as np
@@ -9,7 +10,7 @@ from curro import Curriculum
 from curro.data import PromptSet
 from curro.errors import ConfigError
 from curro.runs.folder import RunFolder
-from curro.runs.writer import MOST_TEXT, Completion, KeepRollouts, RunWriter, spread
+from curro.runs.writer import MOST_TEXT, Clock, Completion, KeepRollouts, RunWriter, spread
 
 HOSTILE = "</script>\x1b[31m\u202e"
 ROWS = [
@@ -110,3 +111,41 @@ def test_a_host_s_run_keeps_an_earlier_run_and_goes_on_after_a_resume(tmp_path):
         (2, 2),
         (3, 2),
     ]
+
+
+def test_a_clock_counts_what_lies_between_start_and_stop(monkeypatch):
+    """It runs from 10 to 13 and from 20 to 24, of which an evaluation took 1: 3 + 3 seconds, and 5 before."""
+    now = {"seconds": 10.0, "cpu_seconds": 1.0}
+    monkeypatch.setattr(Clock, "_READ", {name: lambda name=name: now[name] for name in now})
+    clock = Clock(("seconds", "cpu_seconds"))
+    clock.lap()
+    clock.leave_out(4)  # it has not been started
+    assert clock.spent == {"seconds": 0.0, "cpu_seconds": 0.0}
+    clock.start()
+    now |= {"seconds": 13.0, "cpu_seconds": 2.0}
+    clock.stop()
+    now |= {"seconds": 20.0, "cpu_seconds": 9.0}
+    clock.start()
+    now |= {"seconds": 24.0, "cpu_seconds": 9.5}
+    clock.leave_out(1)
+    clock.lap()
+    assert clock.spent == {"seconds": 6.0, "cpu_seconds": 1.5}
+    clock.set_to({"seconds": 5, "rewards": None})
+    now |= {"seconds": 26.0, "cpu_seconds": 9.5}
+    clock.lap()
+    assert clock.spent == {"seconds": 7.0, "cpu_seconds": 0.0}
+
+
+def test_the_form_of_the_lines(tmp_path):
+    """The lines' form is that of earlier versions, whose folders are resumed and read."""
+    writer, _ = one_step(tmp_path / "run")
+    (line,) = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    assert line.startswith('{"step": 1, "rollouts": 6, "seconds": ')
+    assert list(json.loads(line))[3:6] == ["reward", "signal_share", "selected"]
+    first, _ = (tmp_path / "run" / "groups.jsonl").read_text().splitlines()
+    assert list(json.loads(first)) == [
+        "step", "prompt", "key", "text", "reason", "mean", "variance", "admitted", "rollouts", "source",
+        "tokens", "cut",
+    ]  # fmt: skip
+    writer.evaluated(1, {"eval/pass@1": 0.5})
+    assert list(writer.folder.latest()) == ["step", "rollouts", "seconds", "eval/pass@1"]
