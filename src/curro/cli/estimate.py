@@ -164,6 +164,7 @@ def estimate(
                 prompts,
                 scored_by,
                 sampling,
+                rates_P=table["mean"].to_numpy(),
                 answers=room_answers,
                 learning_rate=room_learning_rate,
                 precision=asked.precision,

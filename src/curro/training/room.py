@@ -17,9 +17,9 @@ import numpy as np
 
 from curro.data.prompt_set import PromptSet
 from curro.errors import ConfigError
-from curro.evaluation.results import interval_over_problems
 from curro.evaluation.sampling import beside_training, sampled_rewards
 from curro.reward import Reward
+from curro.rollout.cost import Z95
 from curro.rollout.engines.engine import SamplingSettings
 from curro.training.sft import SFTSettings, train_in_memory
 
@@ -35,7 +35,7 @@ class Room:
     """What supervised training changed on held-out prompts.
 
     Attributes:
-        before, after: float64 (P,), the share of each held-out prompt's samples that are right.
+        before, after: float64 (P,), the share of each held-out prompt's samples that are right, in one order.
         prompts: how many were trained on.
         answers: how many answers were read, repeated ones counted.
         seconds: of a core that the training took.
@@ -47,16 +47,26 @@ class Room:
     answers: int
     seconds: float
 
+    @property
+    def gain(self) -> float:
+        """The room: how much higher the mean rate is after training."""
+        return float(self.after.mean() - self.before.mean())
+
+    def interval(self) -> tuple[float, float]:
+        """The 95% interval of the room, over prompts like these: each is compared with itself."""
+        gains_P = self.after - self.before
+        half = Z95 * gains_P.std() / np.sqrt(max(1, len(gains_P) - 1))
+        return self.gain - half, self.gain + half
+
     def describe(self) -> list[str]:
         """Sentences for the terminal."""
-        low, high = interval_over_problems(self.after, SAMPLES)
-        gain = float(self.after.mean() - self.before.mean())
+        low, high = self.interval()
         sentence = (
-            f"room {gain:+.3f}: pass@1 {self.before.mean():.3f} before and {self.after.mean():.3f} "
-            f"({low:.3f} to {high:.3f}) after {self.answers:,} answers of {self.prompts} prompts, on "
+            f"room {self.gain:+.3f} ({low:+.3f} to {high:+.3f}): pass@1 {self.before.mean():.3f} before and "
+            f"{self.after.mean():.3f} after {self.answers:,} answers of {self.prompts} prompts, on "
             f"{len(self.after)} others with {SAMPLES} samples each; {self.seconds:.0f} s of a core"
         )
-        if gain >= LITTLE:
+        if self.gain >= LITTLE:
             return [sentence]
         return [
             sentence,
@@ -68,6 +78,7 @@ class Room:
         return {
             "before": float(self.before.mean()),
             "after": float(self.after.mean()),
+            "interval": list(self.interval()),
             "held_out": len(self.after),
             "prompts": self.prompts,
             "answers": self.answers,
@@ -84,6 +95,24 @@ def check_answers(prompts: PromptSet) -> None:
         raise ConfigError(f"--room trains on the answers, and row {missing} has none: name --answer-column")
 
 
+def split_evenly(rates_P: np.ndarray, number: int, seed: int) -> np.ndarray:
+    """The prompts to hold out, bool (P,): as easy on average as those that are left.
+
+    The prompts are ordered by rate, equal ones at random, and cut into `number` runs of nearly equal length;
+    one of each run, at random, is held out. Rates of a pool are spread so widely that some tens of prompts
+    drawn without regard to them may differ from the pool by half of its mean rate.
+
+    Args:
+        rates_P: a pass rate of each prompt; NaN, which counts as 0, where none is known.
+        number: how many prompts to hold out, from 1 to P.
+    """
+    rng = np.random.default_rng(seed)
+    order = np.lexsort([rng.random(len(rates_P)), np.nan_to_num(rates_P)])
+    is_held_out = np.zeros(len(rates_P), np.bool_)
+    is_held_out[[rng.choice(run) for run in np.array_split(order, number)]] = True
+    return is_held_out
+
+
 def measure_room(
     model: Any,
     tokenizer: Any,
@@ -91,6 +120,7 @@ def measure_room(
     reward: Reward,
     sampling: SamplingSettings,
     *,
+    rates_P: np.ndarray,
     answers: int = ANSWERS,
     learning_rate: float = RATE,
     batch: int = 16,
@@ -103,8 +133,10 @@ def measure_room(
 
     Args:
         model: is changed.
-        prompts: with answers; which are held out follows from the seed.
+        prompts: with answers; which are held out follows from the rates and the seed.
         sampling: of the held-out samples.
+        rates_P: the model's pass rate of each prompt, as far as it is known: see `split_evenly`. The rates
+            before training are sampled anew.
         answers: how many are trained on, in batches of `batch`; a small pool is read several times.
         learning_rate: of AdamW, falling to 0 along a cosine.
         precision: of products in training, as in `curro train`.
@@ -114,9 +146,9 @@ def measure_room(
         ConfigError: no answers, or too few prompts.
     """
     check_answers(prompts)
-    order = np.random.default_rng(seed).permutation(len(prompts))
-    number = min(HELD_OUT, len(prompts) // SHARE)
-    held_out, training = prompts.subset(sorted(order[:number])), prompts.subset(sorted(order[number:]))
+    is_held_out = split_evenly(rates_P, min(HELD_OUT, len(prompts) // SHARE), seed)
+    held_out = prompts.subset(np.flatnonzero(is_held_out).tolist())
+    training = prompts.subset(np.flatnonzero(~is_held_out).tolist())
 
     def rates() -> np.ndarray:
         with beside_training(model, seed):
