@@ -44,6 +44,14 @@ class Policy(Protocol):
         """
         ...
 
+    def entropies(self, prompts: Sequence[int]) -> np.ndarray:
+        """Entropies in nats, float32 (P, 2), of the two tokens after prompts of the data set, by number.
+
+        The first is that of the distribution of a completion's first token at the rollouts' temperature, the
+        second that of the token after the likeliest first one.
+        """
+        ...
+
     def uncounted_rewards(self, prompts: Sequence[int], samples: int, seed: int) -> np.ndarray:
         """Rewards (P, samples) of rollouts that are not trained on, sampled with random numbers of this seed.
 

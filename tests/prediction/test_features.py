@@ -1,5 +1,7 @@
 """What a regression reads of prompts: counts of their texts, the policy's states, rates known before."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from curro.prediction.features import (
     BYTES,
     LENGTH,
     PAIRS,
+    EntropyFeatures,
     HiddenFeatures,
     KnownFeatures,
     TextFeatures,
@@ -52,6 +55,49 @@ def test_a_prompt_is_asked_about_once():
     assert found[1].argmax() == 1
 
 
+class Hesitating(States):
+    """A policy with these entropies too."""
+
+    def entropies(self, prompts):
+        self.asked.append(prompts)
+        return self.states[prompts, :2]
+
+
+def test_entropies_are_asked_for_once_and_kept_in_the_table():
+    features, table = EntropyFeatures(), PromptTable(4)
+    policy = Hesitating([[0.5, 1], [0, 2], [3, 0.25], [1, 1]])
+    assert features.bind(table)
+    features.attach(policy)
+    assert features.of(np.array([2, 0, 2])).tolist() == [[3, 0.25], [0.5, 1], [3, 0.25]]
+    policy.states += 1  # the policy moves, and what is known of a prompt stays
+    assert features.of(np.array([3, 0])).tolist() == [[2, 2], [0.5, 1]]
+    assert policy.asked == [[0, 2], [3]]
+    assert table["first_entropy"].tolist() == pytest.approx([0.5, np.nan, 3, 2], nan_ok=True)
+    assert table["second_entropy"].tolist() == pytest.approx([1, np.nan, 0.25, 2], nan_ok=True)
+    assert features.lasting
+
+
+def test_joined_features_stand_side_by_side():
+    features = features_of("text+hidden+entropy")
+    rows = [{"prompt": "1 + 1"}, {"prompt": "ab"}]
+    assert features.bind(PromptTable(2, rows=rows))
+    features.attach(Hesitating([[0, 1, 3], [4, 1, 2]]))
+    found = features.of(np.array([1, 0]))
+    assert found.shape == (2, sum(BLOCKS) + 3 + 2)
+    np.testing.assert_array_equal(found[:, : sum(BLOCKS)], text_features(["ab", "1 + 1"]))
+    assert found[:, -2:].tolist() == [[4, 1], [0, 1]]
+    assert features.blocks(found.shape[1]) == (*BLOCKS, 3, 2)
+    assert (features.lasting, features.needs_policy, features.knows) == (False, True, False)
+    assert features_of("text+entropy").lasting
+
+
+def test_without_texts_the_other_joined_features_are_left():
+    features = features_of("text+entropy")
+    assert features.bind(PromptTable(1))
+    assert features.blocks(2) == (2,)
+    assert not features_of("text").bind(PromptTable(1))
+
+
 def test_texts_are_the_rows_prompts():
     features = TextFeatures()
     rows = [{"prompt": "1 + 1"}, {"prompt": [{"role": "user", "content": "2 + 2"}]}]
@@ -67,8 +113,11 @@ def test_without_texts_there_is_nothing_to_tell(rows):
 
 
 def test_other_features_are_refused():
-    with pytest.raises(ConfigError, match="features is one of text, hidden, not 'smell'"):
-        features_of("smell")
+    for name in ("smell", "text+smell", "text+text", ""):
+        with pytest.raises(
+            ConfigError, match=rf"text, hidden, entropy, or several .*, not '{re.escape(name)}'"
+        ):
+            features_of(name)
 
 
 def counts(texts):

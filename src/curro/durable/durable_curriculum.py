@@ -169,6 +169,10 @@ class RecordedPolicy:
         """`Policy.hidden_states`."""
         return self._ask(lambda policy: {"states": policy.hidden_states(prompts)})["states"]
 
+    def entropies(self, prompts: Sequence[int]) -> np.ndarray:
+        """`Policy.entropies`."""
+        return self._ask(lambda policy: {"entropies": policy.entropies(prompts)})["entropies"]
+
     def uncounted_rewards(self, prompts: Sequence[int], samples: int, seed: int) -> np.ndarray:
         """`Policy.uncounted_rewards`."""
         return self._ask(lambda policy: {"rewards": policy.uncounted_rewards(prompts, samples, seed)})[

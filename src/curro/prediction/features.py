@@ -1,8 +1,9 @@
 """What a regression sees of a prompt before its first rollout.
 
-`Features` says what that takes. There are three kinds: `TextFeatures` counts what the prompt's text is made
-of, `HiddenFeatures` asks the policy for its hidden state of the prompt, and `KnownFeatures` adds a pass rate
-that was known before training to either of them. The counting of texts stands at the end of the file.
+`Features` says what that takes. `TextFeatures` counts what the prompt's text is made of, `HiddenFeatures`
+asks the policy for its hidden state of the prompt, and `EntropyFeatures` how sure it is of its first tokens.
+`JoinedFeatures` puts several of them side by side, and `KnownFeatures` adds a pass rate that was known before
+training. The counting of texts stands at the end of the file.
 """
 
 from __future__ import annotations
@@ -121,6 +122,70 @@ class HiddenFeatures:
         return (LENGTH * states / np.maximum(length, 1e-12))[row_P]
 
 
+class EntropyFeatures:
+    """The entropies of the policy's first two tokens after a prompt, when it first asks about the prompt.
+
+    A policy that is sure of its answer fails always or never; one that hesitates may do either. The entropies
+    are kept in the table's columns `first_entropy` and `second_entropy`, in nats, and the policy is asked
+    about a prompt once, so that all of them together cost one reading of the data set.
+    """
+
+    lasting, needs_policy, knows = True, True, False
+
+    def bind(self, table: PromptTable) -> bool:
+        self.columns = [table.add(name, np.float32, np.nan) for name in ("first_entropy", "second_entropy")]
+        return True
+
+    def attach(self, policy: Policy) -> None:
+        self.policy = policy
+
+    def blocks(self, width: int) -> Sequence[int]:
+        return (2,)
+
+    def means(self, width: int) -> np.ndarray:
+        return np.zeros(width)
+
+    def of(self, prompts: np.ndarray) -> np.ndarray:
+        unknown = np.unique(prompts[np.isnan(self.columns[0][prompts])])
+        if len(unknown):
+            for column_N, values in zip(self.columns, self.policy.entropies(unknown.tolist()).T, strict=True):
+                column_N[unknown] = values
+        return np.stack([column_N[prompts] for column_N in self.columns], axis=1).astype(np.float64)
+
+
+class JoinedFeatures:
+    """Several kinds of features side by side; of those that the table holds nothing for, none.
+
+    Args:
+        parts: of which only hidden states may have a width that is not known in advance.
+    """
+
+    knows = False
+
+    def __init__(self, parts: Sequence[Features]) -> None:
+        self.parts = list(parts)
+        self.lasting = all(features.lasting for features in parts)
+        self.needs_policy = any(features.needs_policy for features in parts)
+
+    def bind(self, table: PromptTable) -> bool:
+        self.parts = [features for features in self.parts if features.bind(table)]
+        return bool(self.parts)
+
+    def attach(self, policy: Policy) -> None:
+        for features in self.parts:
+            features.attach(policy)
+
+    def blocks(self, width: int) -> Sequence[int]:
+        rest = width - sum(sum(features.blocks(0)) for features in self.parts)
+        return tuple(size for features in self.parts for size in features.blocks(rest))
+
+    def means(self, width: int) -> np.ndarray:
+        return np.zeros(width)
+
+    def of(self, prompts: np.ndarray) -> np.ndarray:
+        return np.concatenate([features.of(prompts) for features in self.parts], axis=1)
+
+
 class KnownFeatures:
     """Other features, followed by the logit of a pass rate that was known before the first rollout.
 
@@ -184,18 +249,24 @@ class KnownFeatures:
         return np.concatenate([self.others.of(prompts), known_P1], axis=1)
 
 
-FEATURES: dict[str, type[Features]] = {"text": TextFeatures, "hidden": HiddenFeatures}
+FEATURES: dict[str, type[Features]] = {
+    "text": TextFeatures,
+    "hidden": HiddenFeatures,
+    "entropy": EntropyFeatures,
+}
 
 
 def features_of(name: str) -> Features:
-    """The features of this name.
+    """The features of this name, or of several joined by "+".
 
     Raises:
-        ConfigError: there are no features of this name.
+        ConfigError: there are no features of this name, or one is named twice.
     """
-    if name not in FEATURES:
-        raise ConfigError(f"features is one of {', '.join(FEATURES)}, not {name!r}")
-    return FEATURES[name]()
+    names = name.split("+")
+    if not set(names) <= FEATURES.keys() or len(set(names)) < len(names):
+        raise ConfigError(f"features are {', '.join(FEATURES)}, or several of them joined by +, not {name!r}")
+    parts = [FEATURES[part]() for part in names]
+    return parts[0] if len(parts) == 1 else JoinedFeatures(parts)
 
 
 def text_features(texts: Sequence[str]) -> np.ndarray:

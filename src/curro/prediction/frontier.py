@@ -127,10 +127,12 @@ class Frontier(BetaPosterior):
         rest: multiply the informativeness by the share of a prompt's own evidence that has faded, so that a
             prompt that was just rolled out is not chosen again at once.
         known: a column of the data set with pass rates known before training (`KnownFeatures`).
-        features: "text", or "hidden" for the policy's hidden state of the prompt, which a host has to lend.
+        features: "text"; "hidden", the policy's hidden state of the prompt; "entropy", how sure the policy is
+            of its first two tokens (`EntropyFeatures`); or several joined by "+". A host has to lend the
+            policy for the latter two.
 
     Raises:
-        ConfigError: a half-life that is not above 0, features that are neither.
+        ConfigError: a half-life that is not above 0, features of another name.
     """
 
     def __init__(

@@ -42,6 +42,30 @@ def test_states_are_those_of_each_prompt_alone(tmp_path, conversational):
     assert states.std(axis=0).min() > 1e-4
 
 
+@pytest.mark.parametrize("conversational", [False, True])
+def test_entropies_are_those_of_the_two_tokens_after_each_prompt(tmp_path, conversational):
+    host = trainer(
+        tmp_path, train_dataset=dataset(conversational), per_device_train_batch_size=4, temperature=0.7
+    )
+    with torch.no_grad():
+        for parameter in host.model.parameters():
+            parameter.mul_(3)  # an untrained model is equally unsure of all prompts
+    numbers = [3, 20, 11, 0, 12, 7]  # two parts, prompts of different lengths
+    found = host.policy.entropies(numbers)
+    assert (found.dtype, found.shape) == (np.float32, (6, 2))
+    model = copy_of(host.model)
+    for number, (first, second) in zip(numbers, found.tolist(), strict=True):
+        ((ids,), _, _) = host._tokenize_prompts([host.train_dataset[number]["prompt"]])
+        for expected in (first, second):
+            with torch.no_grad():
+                logits = model(input_ids=torch.tensor([ids])).logits[0, -1]
+            distribution = torch.distributions.Categorical(logits=logits / 0.7)
+            assert expected == pytest.approx(float(distribution.entropy()), abs=1e-4)
+            logits[host.eos_token_ids] = -torch.inf  # an answer of one token has no second one
+            ids = [*ids, int(logits.argmax())]
+    assert found.std(axis=0).min() > 1e-3
+
+
 def test_adapters_count(tmp_path):
     host = trainer(tmp_path, peft_config=LoraConfig(r=2, target_modules=["q_proj"]))
     before = host.policy.hidden_states([1, 2])
@@ -60,6 +84,7 @@ def test_asking_leaves_no_trace(tmp_path):
     host.model.gradient_checkpointing_enable()
     before, state = weights(host.model), torch.get_rng_state()
     host.policy.hidden_states(list(range(20)))
+    host.policy.entropies(list(range(20)))
     assert torch.equal(torch.get_rng_state(), state)
     assert host.model.training
     assert torch.equal(weights(host.model), before)
@@ -88,14 +113,18 @@ def test_prompts_with_images_are_refused(tmp_path):
         host.policy.hidden_states([0])
 
 
-@pytest.mark.parametrize("checkpointing", [False, True])
-def test_resume_goes_on_as_if_nothing_had_happened(tmp_path, checkpointing):
+@pytest.mark.parametrize(
+    ("features", "checkpointing", "width"),
+    [("hidden", False, 32), ("hidden", True, 32), ("entropy", False, 2), ("text+entropy", False, 388)],
+)
+def test_resume_goes_on_as_if_nothing_had_happened(tmp_path, features, checkpointing, width):
     resumed, uninterrupted = resumed_and_whole(
-        tmp_path, after=10, curriculum=FRONTIER, max_steps=12, gradient_checkpointing=checkpointing
-    )
+        tmp_path, after=10, curriculum=FRONTIER | {"features": features}, max_steps=12,
+        gradient_checkpointing=checkpointing,
+    )  # fmt: skip
     one, other = (host.curriculum.state_dict()["selection"] for host in (resumed, uninterrupted))
     np.testing.assert_equal(one, other)
-    assert len(one["predictor"]["regression"]["weight"]) == 32
+    assert len(one["predictor"]["regression"]["weight"]) == width
 
 
 PCL = {"name": "pcl", "candidates": 2, "learning_rate": 1e-2}

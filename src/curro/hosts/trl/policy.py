@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from curro.errors import ConfigError
 from curro.evaluation.sampling import attempts, beside_training
 from curro.policy import Reply
 from curro.rollout.engines.engine import SamplingSettings
+from curro.rollout.engines.plain_generation import generation_config, padded
 
 
 def uncounted_rewards(
@@ -202,25 +204,57 @@ class TrainedPolicy:
         Raises:
             ConfigError: the weights are split over processes (FSDP, DeepSpeed); prompts with images.
         """
+        ids, access = self._prompt_ids(prompts), self.access
+        with self._evaluating() as model:
+            # the whole model's `forward` is TRL's and the accelerator's, for training
+            backbone = (model.get_base_model() if hasattr(model, "get_base_model") else model).base_model
+            parts = [
+                self._last_states(backbone, ids[start : start + access.rows])
+                for start in range(0, len(ids), access.rows)
+            ]
+        return torch.cat(parts).float().cpu().numpy()
+
+    def entropies(self, prompts: Sequence[int]) -> np.ndarray:
+        """Entropies in nats, float32 (P, 2), of the first token after each prompt and of the second after the
+        likeliest first; `Policy.entropies`. As many prompts are read at a time as in `hidden_states`.
+
+        Raises:
+            ConfigError: the weights are split over processes (FSDP, DeepSpeed); prompts with images.
+        """
+        ids, access = self._prompt_ids(prompts), self.access
+        parts = []
+        with self._evaluating() as model:
+            config = generation_config(
+                model, access.tokenizer, 2, min_new_tokens=2, output_logits=True, return_dict_in_generate=True
+            )
+            for start in range(0, len(ids), access.rows):
+                inputs = padded(ids[start : start + access.rows], config.pad_token_id, model.device)
+                logits = model.generate(**inputs, generation_config=config).logits
+                probabilities = (torch.stack(logits, 1).float() / access.sampling["temperature"]).softmax(-1)
+                parts.append(torch.special.entr(probabilities).sum(-1))
+        return torch.cat(parts).cpu().numpy()
+
+    def _prompt_ids(self, prompts: Sequence[int]) -> list[list[int]]:
+        """The tokens of the data set's prompts, by number: TRL's, chat template and all."""
         self._refuse_split_weights()
-        access = self.access
-        ids, images, _ = access.tokenize_prompts([access.prompts(n)["prompt"] for n in prompts])
+        ids, images, _ = self.access.tokenize_prompts([self.access.prompts(n)["prompt"] for n in prompts])
         if images is not None:
-            raise ConfigError("hidden states are of prompts of text alone, and these have images")
-        model = access.accelerator.unwrap_model(access.model())
-        # the whole model's `forward` is TRL's and the accelerator's, for training
-        backbone = (model.get_base_model() if hasattr(model, "get_base_model") else model).base_model
+            raise ConfigError(
+                "hidden states and entropies are of prompts of text alone, and these have images"
+            )
+        return ids
+
+    @contextmanager
+    def _evaluating(self) -> Iterator[Any]:
+        """The model without its wrappers, in evaluation mode and without gradients."""
+        model = self.access.accelerator.unwrap_model(self.access.model())
         training = model.training
         model.eval()
         try:
-            with torch.no_grad(), access.accelerator.autocast():
-                parts = [
-                    self._last_states(backbone, ids[start : start + access.rows])
-                    for start in range(0, len(ids), access.rows)
-                ]
+            with torch.no_grad(), self.access.accelerator.autocast():
+                yield model
         finally:
             model.train(training)
-        return torch.cat(parts).float().cpu().numpy()
 
     def _last_states(self, backbone: Any, ids: list[list[int]]) -> torch.Tensor:
         prompts = [torch.tensor(tokens) for tokens in ids]

@@ -118,6 +118,10 @@ class ServedPolicy:
         """Refused: the servers return tokens."""
         raise ConfigError(_SHARDED)
 
+    def entropies(self, prompts: Sequence[int]) -> np.ndarray:
+        """Refused: the servers return tokens."""
+        raise ConfigError(_SHARDED)
+
     def uncounted_rewards(self, prompts: Sequence[int], samples: int, seed: int) -> np.ndarray:
         """Refused: verl's reward loop scores what is trained on."""
         raise ConfigError("verl's reward loop scores only the rollouts that are trained on")
