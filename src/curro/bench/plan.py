@@ -104,8 +104,8 @@ class Cell:
     @property
     def title(self) -> str:
         step, task = (self.prompts_per_step, self.rollouts_per_prompt), self.task
-        usual = self.rate == 1 and step == (task.prompts_per_step, task.rollouts_per_prompt)
-        setting = "" if usual else f" P {step[0]} G {step[1]} rate x{self.rate:g}"
+        is_default = self.rate == 1 and step == (task.prompts_per_step, task.rollouts_per_prompt)
+        setting = "" if is_default else f" P {step[0]} G {step[1]} rate x{self.rate:g}"
         return f"{self.task.name} {self.method.name}{setting} seed {self.seed}"
 
     def flags(self, *, evaluations: int, eval_prompts: int) -> list[str]:
@@ -163,11 +163,11 @@ def plan(
     for task in chosen_tasks:
         if rollouts is not None and rollouts < task.step:
             raise ConfigError(f"{rollouts} rollouts do not pay for a step of {task.step} on {task.name}")
-    possible = {
+    methods_of = {
         task: [method for method in chosen if task.judge is not None or not method.asks]
         for task in chosen_tasks
     }
-    if not any(possible.values()):
+    if not any(methods_of.values()):
         raise ConfigError("there is nothing to run: METIS needs a task whose warm model judges")
     return [
         Cell(
@@ -180,9 +180,9 @@ def plan(
             task.rollouts_per_prompt,
         )
         for seed in range(seeds)
-        for task, able in possible.items()
-        for method in (METHODS.values() if able else ())
-        if method in able or method.name == BASELINE
+        for task, runnable in methods_of.items()
+        for method in (METHODS.values() if runnable else ())
+        if method in runnable or method.name == BASELINE
     ]
 
 

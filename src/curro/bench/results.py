@@ -174,10 +174,10 @@ def _calibration(history: History, judged: bool) -> dict[str, Any]:
     predictions = predictions_of(history)
     if predictions is None or predictions.quantity != "reward variance":
         return {"predicted_variance": [], "realised_variance": []}
-    several = predictions.rollouts > 1
-    n = predictions.rollouts[several]
-    realised_K = predictions.realised[several] * (1 if judged else n / (n - 1))
-    predicted, realised, _ = calibration_bins(predictions.predicted[several], realised_K)
+    has_several = predictions.rollouts > 1
+    n = predictions.rollouts[has_several]
+    realised_K = predictions.realised[has_several] * (1 if judged else n / (n - 1))
+    predicted, realised, _ = calibration_bins(predictions.predicted[has_several], realised_K)
     return {"predicted_variance": predicted, "realised_variance": realised}
 
 

@@ -69,10 +69,10 @@ def bootstrap(
         groups: each has an array (S, ...) for every task, whose first axis is the seed.
     """
     rng = np.random.default_rng(seed)
-    again = [[runs[rng.integers(len(runs), size=(resamples, len(runs)))] for runs in g] for g in groups]
+    resampled = [[runs[rng.integers(len(runs), size=(resamples, len(runs)))] for runs in g] for g in groups]
     # to interpolate between infinite values would give NaN
     quantiles = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-    values = statistic(*again)
+    values = statistic(*resampled)
     defined = values[~np.isnan(values)] if not np.isnan(values).all() else values
     low, high = np.quantile(defined, quantiles, method="closest_observation")
     return Estimate(float(statistic(*groups)), float(low), float(high))
@@ -186,16 +186,16 @@ def task_scores(methods: Mapping[str, ResultRows]) -> list[MethodScore]:
     x = np.linspace(0, budget, POINTS)
     curve = {name: curves(runs) for name, runs in methods.items()}
     ceiling = curve[CEILING].mean(axis=0) if CEILING in curve else None
-    spent = {
+    means = {
         name: {
             metric: float(np.mean([within(run, metric) for run in runs]))
             for metric in ("eval_step", "eval_seconds")
         }
         for name, runs in methods.items()
     }
-    practical = [name for name in methods if name != CEILING]  # its uncounted rollouts take time
-    updates = min(spent[name]["eval_step"] for name in practical)
-    seconds = min(spent[name]["eval_seconds"] for name in practical)
+    fair_methods = [name for name in methods if name != CEILING]  # its uncounted rollouts take time
+    updates = min(means[name]["eval_step"] for name in fair_methods)
+    seconds = min(means[name]["eval_seconds"] for name in fair_methods)
     return [
         MethodScore(
             method=name,
@@ -208,10 +208,10 @@ def task_scores(methods: Mapping[str, ResultRows]) -> list[MethodScore]:
                 [curve[BASELINE]],
             ),
             regret=np.nan if ceiling is None else float((ceiling - curve[name].mean(axis=0)).mean()),
-            updates=spent[name]["eval_step"],
+            updates=means[name]["eval_step"],
             at_updates=float(_at(runs, "eval_step", updates).mean()),
             at_seconds=float(_at(runs, "eval_seconds", seconds).mean()),
-            seconds=spent[name]["eval_seconds"],
+            seconds=means[name]["eval_seconds"],
             signal=float(np.nanmean([[np.nan if s is None else s for s in run["signal"]] for run in runs])),
         )
         for name, runs in methods.items()

@@ -216,9 +216,9 @@ def _picture(
             error = y.std(axis=0, ddof=1) / np.sqrt(len(runs))
             band = (mean - error, mean + error)
         series.append(Series(name, mean, x, i % len(COLOURS), "line", *band))
-    whole = f"{title}: {panel}" if panel else title
+    full_title = f"{title}: {panel}" if panel else title
     name = slug(f"{task} {panel} {title}").lower()
-    return picture(Chart(name, whole, "lines", series, "rollouts", label, caption))
+    return picture(Chart(name, full_title, "lines", series, "rollouts", label, caption))
 
 
 def _accuracy(runs: ResultRows) -> tuple[np.ndarray, np.ndarray]:

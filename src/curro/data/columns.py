@@ -52,8 +52,8 @@ def normalise(
     keys = _keys(raw, key_column, prompts, answers)
     for i, name in enumerate(keys):
         _refuse_surrogates(name, _at(raw, i))
-    together = zip(raw, prompts, answers, keys, strict=True)
-    return [{**row, "prompt": p, "answer": a, "key": k} for (_, _, row), p, a, k in together]
+    columns = zip(raw, prompts, answers, keys, strict=True)
+    return [{**row, "prompt": p, "answer": a, "key": k} for (_, _, row), p, a, k in columns]
 
 
 def content_hash(*parts: Any) -> str:
@@ -124,9 +124,9 @@ def _verl_keys(raw: list[RawRow]) -> list[str] | None:
     index = [(value_at(row, "data_source"), value_at(row, "extra_info.index")) for _, _, row in raw]
     if any(source is None or number is None for source, number in index):
         return None
-    short = [f"{source}/{number}" for source, number in index]
-    long = [f"{source}/{r.file}/{number}" for (source, number), r in zip(index, raw, strict=True)]
-    return next((keys for keys in (short, long) if len(set(keys)) == len(keys)), None)
+    short_keys = [f"{source}/{number}" for source, number in index]
+    long_keys = [f"{source}/{r.file}/{number}" for (source, number), r in zip(index, raw, strict=True)]
+    return next((keys for keys in (short_keys, long_keys) if len(set(keys)) == len(keys)), None)
 
 
 def value_at(row: Mapping[str, Any], column: str) -> Any:

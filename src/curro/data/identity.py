@@ -202,10 +202,10 @@ class HashKeys(UniqueKeys):
     def are_distinct(self) -> bool:
         """Whether no two rows have the same hash."""
         halves = np.sort(self._hashes.view(np.uint64)[:, 0])
-        twice = halves[1:][halves[1:] == halves[:-1]]
-        if not len(twice):
+        repeated = halves[1:][halves[1:] == halves[:-1]]
+        if not len(repeated):
             return True
-        rows = np.flatnonzero(np.isin(self._hashes.view(np.uint64)[:, 0], twice))
+        rows = np.flatnonzero(np.isin(self._hashes.view(np.uint64)[:, 0], repeated))
         return len({self._key(row) for row in rows.tolist()}) == len(rows)
 
 

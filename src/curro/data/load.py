@@ -201,8 +201,8 @@ def load_prompts(
     if packaged is not None:
         return _read(provided.read(source, *packaged, split, limit), limit, columns, source)
     table, rows = _opened(source, split)
-    lazy = None if table is None else arrow_rows(table.slice(0, limit), **columns)
-    return _read(rows, limit, columns, source) if lazy is None else PromptSet(lazy, source=source)
+    in_arrow = None if table is None else arrow_rows(table.slice(0, limit), **columns)
+    return _read(rows, limit, columns, source) if in_arrow is None else PromptSet(in_arrow, source=source)
 
 
 def raw_rows(source: str, split: str, limit: int | None) -> Rows:

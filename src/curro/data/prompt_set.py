@@ -43,10 +43,10 @@ class PromptSet(Sequence[Row]):
         self.rows = list(rows)
         self.keys = [row["key"] for row in self.rows]
         if len(set(self.keys)) < len(self.keys):
-            twice = next(key for key in self.keys if self.keys.count(key) > 1)
-            first = self.keys.index(twice)
-            second = self.keys.index(twice, first + 1)
-            raise DataError(f"rows {first} and {second} have the same key {twice!r}: make the keys unique")
+            repeated = next(key for key in self.keys if self.keys.count(key) > 1)
+            first = self.keys.index(repeated)
+            second = self.keys.index(repeated, first + 1)
+            raise DataError(f"rows {first} and {second} have the same key {repeated!r}: make the keys unique")
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -125,8 +125,8 @@ def play(
     Raises:
         EnvironmentFailure: the environment raised.
     """
-    each = zip(rows, prompts, seeds, strict=True)
-    episodes = [Playing(environment, row, prompt, seed, **options) for row, prompt, seed in each]
+    starts = zip(rows, prompts, seeds, strict=True)
+    episodes = [Playing(environment, row, prompt, seed, **options) for row, prompt, seed in starts]
     playing = episodes
     for _ in range(environment.turns):
         if not anyone(bool(playing)):

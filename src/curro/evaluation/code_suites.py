@@ -50,22 +50,22 @@ def _checks(source: str, function: str) -> tuple[str, list[str]]:
     check = next(
         (node for node in module.body if isinstance(node, ast.FunctionDef) and node.name == "check"), None
     )
-    whole = "", [f"{source}\n\ncheck({function})"]
+    one_test = "", [f"{source}\n\ncheck({function})"]
     if check is None or any(isinstance(node, ast.Return | ast.Yield) for node in ast.walk(check)):
-        return whole
+        return one_test
     tests: list[str] = []
-    waiting: list[str] = []
+    statements: list[str] = []
     for statement in check.body:
         asserts = [node for node in ast.walk(statement) if isinstance(node, ast.Assert)]
         if asserts and all(isinstance(node.test, ast.Constant) and node.test.value for node in asserts):
             continue
-        waiting.append(ast.unparse(statement))
+        statements.append(ast.unparse(statement))
         if asserts:
-            tests.append("\n".join(waiting))
-            waiting = []
-    around = [ast.unparse(node) for node in module.body if node is not check]
-    setup = "\n".join([*around, f"{check.args.args[0].arg} = {function}"])
-    return (setup, tests) if tests else whole
+            tests.append("\n".join(statements))
+            statements = []
+    other_source = [ast.unparse(node) for node in module.body if node is not check]
+    setup = "\n".join([*other_source, f"{check.args.args[0].arg} = {function}"])
+    return (setup, tests) if tests else one_test
 
 
 def mbpp(row: Row) -> Row:

@@ -47,18 +47,18 @@ async def estimate(
         EngineError: the engine is dead, or failed for 20 prompts one after the other.
         RewardError: a score that is no number.
     """
-    waiting, scoring = iter(todo), asyncio.Lock()
+    remaining, scoring = iter(todo), asyncio.Lock()
     left_out = in_a_row = 0
 
     async def work() -> None:
         nonlocal left_out, in_a_row
-        for i in waiting:  # which all workers share
+        for i in remaining:  # which all workers share
             try:
                 rollouts = await engine.generate(prompts[i]["prompt"], k)
             except PromptError as error:
                 rollouts = [Rollout("", error=str(error))]
-            good = [rollout for rollout in rollouts if rollout.error is None]
-            if not good:
+            completed = [rollout for rollout in rollouts if rollout.error is None]
+            if not completed:
                 left_out, in_a_row = left_out + 1, in_a_row + 1
                 if in_a_row >= PATIENCE:
                     raise EngineError(
@@ -68,12 +68,12 @@ async def estimate(
                 continue
             in_a_row = 0
             async with scoring:  # a function of the user's own need not be safe in two threads
-                texts = [rollout.text for rollout in good]
-                rows = [rollout_row(prompts[i], rollout) for rollout in good]
+                texts = [rollout.text for rollout in completed]
+                rows = [rollout_row(prompts[i], rollout) for rollout in completed]
                 scores = await asyncio.to_thread(reward.score, texts, rows)
             on_group(
                 {"prompt": i, "key": prompts.keys[i]}
-                | moments(scores, sum(rollout.finish == "length" for rollout in good))
+                | moments(scores, sum(rollout.finish == "length" for rollout in completed))
             )
 
     workers = [asyncio.ensure_future(work()) for _ in range(in_flight)]

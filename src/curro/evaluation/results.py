@@ -35,8 +35,8 @@ def interval_over_problems(values_P: np.ndarray, samples: int) -> tuple[float, f
     if values.min() < 0 or values.max() > 1:
         half = Z95 * np.sqrt(variance / (len(values) - 1)) if len(values) > 1 else np.inf
         return float(mean - half), float(mean + half)
-    each = mean * (1 - mean) / variance if variance > 0 else 1.0
-    return wilson_interval(mean, len(values) * max(1.0, min(each, samples)))
+    effective_samples = mean * (1 - mean) / variance if variance > 0 else 1.0
+    return wilson_interval(mean, len(values) * max(1.0, min(effective_samples, samples)))
 
 
 def held_out_scores(rewards_PG: np.ndarray, reward_range: tuple[float, float]) -> dict[str, float]:

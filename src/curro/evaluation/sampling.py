@@ -62,11 +62,12 @@ def attempts(
     if environment is None:
         ids = sample(model, tokenizer, [row["prompt"] for row in rows], n=n, **options)
         ends = set(end_ids(model, tokenizer))
-        flat = [completion_ids for group in ids for completion_ids in group]
+        completions = [completion_ids for group in ids for completion_ids in group]
         repeated = [
-            with_facts(row, completion_ids, ends) for row, completion_ids in zip(repeated, flat, strict=True)
+            with_facts(row, completion_ids, ends)
+            for row, completion_ids in zip(repeated, completions, strict=True)
         ]
-        return tokenizer.batch_decode(flat, skip_special_tokens=True), repeated
+        return tokenizer.batch_decode(completions, skip_special_tokens=True), repeated
     played = episodes(model, tokenizer, repeated, environment, **options)
     texts = tokenizer.batch_decode([trajectory.ids for trajectory in played], skip_special_tokens=True)
     return texts, [

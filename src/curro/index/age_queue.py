@@ -34,8 +34,8 @@ class AgeQueue:
         if ages.dtype.kind not in "iu" and ages.size:
             raise TypeError(f"stamps must be integers, not {ages.dtype}")
         if ages.size and (ages.min() < -_EXACT or ages.max() > _EXACT):
-            far = np.broadcast_to((ages < -_EXACT) | (ages > _EXACT), at.shape)
-            raise ValueError(f"stamp of id {at[far.argmax()]} is beyond 2**53")
+            is_beyond = np.broadcast_to((ages < -_EXACT) | (ages > _EXACT), at.shape)
+            raise ValueError(f"stamp of id {at[is_beyond.argmax()]} is beyond 2**53")
         self._heap._put(at, flat_values(-ages.astype(np.float64), at, "stamp"))
 
     def pop(self, k: int) -> Ids:

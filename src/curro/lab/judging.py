@@ -64,8 +64,8 @@ class JudgingFamily(Family):
         problems = [self.practice(rng) for _ in range(rng.choice(self.warm.shown))]
         exemplars = [(row["prompt"], self.realised_variance(row, rng, skill)) for row in problems]
         problem = self.practice(rng)
-        stated = problem if rng.random() < self.warm.calibrated else self.practice(rng)
-        answer = f"\\boxed{{{self.expected_variance(stated, skill):.2f}}}"
+        judged_problem = problem if rng.random() < self.warm.calibrated else self.practice(rng)
+        answer = f"\\boxed{{{self.expected_variance(judged_problem, skill):.2f}}}"
         return _template(self.warm.template).messages(exemplars, problem["prompt"]), answer
 
 

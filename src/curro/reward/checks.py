@@ -60,16 +60,16 @@ class Checks:
         """
         begin_by = time.monotonic() + seconds
         scores: dict[Hashable, float | None] = {}
-        begun: dict[Hashable, Future[Any]] = {}
+        futures: dict[Hashable, Future[Any]] = {}
         for job in dict.fromkeys(jobs):
             scores[job] = self._known_score(job)
             if scores[job] is None:
-                begun[job] = self._pool.submit(job, begin_by=begin_by)
+                futures[job] = self._pool.submit(job, begin_by=begin_by)
         try:
-            for job, future in begun.items():
+            for job, future in futures.items():
                 scores[job] = self._new_score(job, future)
         finally:
-            for future in begun.values():
+            for future in futures.values():
                 future.cancel()
         return [scores[job] for job in jobs]
 

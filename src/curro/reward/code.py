@@ -201,19 +201,19 @@ class Code:
 
     async def verify_async(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
         """As a call, while the event loop goes on."""
-        begun = self._begin(completions, rows)
-        futures = [asyncio.wrap_future(future) for future in begun if future is not None]
+        pending = self._begin(completions, rows)
+        futures = [asyncio.wrap_future(future) for future in pending if future is not None]
         scores = iter(await asyncio.gather(*futures))
-        return [None if future is None else next(scores) for future in begun]
+        return [None if future is None else next(scores) for future in pending]
 
     def _begin(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Future[float] | None]:
         """A future for every completion that has tests; equal programs of a prompt share one."""
         futures: dict[tuple[str, Tests], Future[float]] = {}
-        begun: list[Future[float] | None] = []
+        pending: list[Future[float] | None] = []
         for completion, row in zip(completions, rows, strict=True):
             tests = read_tests(row)
             if tests is None:
-                begun.append(None)
+                pending.append(None)
                 continue
             job = program_of(completion), tests
             if tests.unittests and not self.confinement.has_folder:
@@ -223,8 +223,8 @@ class Code:
                 )
             if job not in futures:
                 futures[job] = self._threads.submit(self._score, *job)
-            begun.append(futures[job])
-        return begun
+            pending.append(futures[job])
+        return pending
 
     def _score(self, program: str, tests: Tests) -> float:
         if len(program) > _LONGEST_PROGRAM:
@@ -263,10 +263,10 @@ class Code:
         passed = []
         for text, expected in tests.runs:
             stdin = text.encode("utf-8", "replace")
-            done = run(
+            program_run = run(
                 program, self.confinement, self.limits, stdin=stdin, slot=2 * slot, packages=self.packages
             )
-            passed.append(done.status == 0 and same_output(done.output, expected))
+            passed.append(program_run.status == 0 and same_output(program_run.output, expected))
             if not passed[-1] and not self.partial:
                 break
         return passed

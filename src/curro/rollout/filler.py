@@ -222,14 +222,14 @@ class Filler:
             )
         self._is_filling = True
         self._fill.begin(n, step)
-        until = asyncio.get_running_loop().time() + self.max_seconds
-        carry = self.max_staleness > 0
+        deadline = asyncio.get_running_loop().time() + self.max_seconds
+        continues = self.max_staleness > 0
         try:
             await self._drop_stale()
             self._tasks.count_seconds(True)
-            reason = await self._work(until)
+            reason = await self._work(deadline)
         except EngineError:
-            carry = False  # a dead engine will not finish what is in flight
+            continues = False  # a dead engine will not finish what is in flight
             raise
         finally:
             self._tasks.count_seconds(False)
@@ -241,7 +241,7 @@ class Filler:
                 # then
                 for group in self._drawn.take_rest():
                     self._settler.drop(group, "cancelled")
-                if not carry:
+                if not continues:
                     await self._cancel(self._all())
             finally:
                 self._is_filling = False
@@ -275,7 +275,7 @@ class Filler:
     def _batch_counts(self) -> Counts:
         return cast(Counts, self._fill.batch_counts)
 
-    async def _work(self, until: float) -> str:
+    async def _work(self, deadline: float) -> str:
         """Settle groups until the batch is full or nothing is left to wait for.
 
         Returns:
@@ -286,14 +286,14 @@ class Filler:
             # groups are settled one by one, before others are started: each verdict changes the next draw
             if tasks.ended:
                 self._settler.settle(tasks.ended.popleft())
-            elif loop.time() >= until:
+            elif loop.time() >= deadline:
                 return "seconds"
             else:
                 await self._start_groups()
                 if not tasks.running and not tasks.ended:
                     break
                 if not tasks.ended:
-                    await tasks.wait(until)
+                    await tasks.wait(deadline)
         return ""
 
     async def _start_groups(self) -> None:

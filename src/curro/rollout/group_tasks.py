@@ -65,11 +65,11 @@ class GroupTasks:
         self.running[group] = task
         task.add_done_callback(lambda task: self._end(group, task))
 
-    async def wait(self, until: float) -> None:
+    async def wait(self, deadline: float) -> None:
         """Wait until a group ends, but no longer than until this time of the event loop."""
         self._woken = asyncio.get_running_loop().create_future()
         try:
-            async with asyncio.timeout_at(until if math.isfinite(until) else None):
+            async with asyncio.timeout_at(deadline if math.isfinite(deadline) else None):
                 await self._woken
         except TimeoutError:
             pass

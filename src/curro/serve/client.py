@@ -145,7 +145,7 @@ class ServedCurriculum:
         return self._ask("POST", question, encode(fields))
 
     def _ask(self, method: str, question: str, body: bytes) -> dict[str, Any]:
-        until, pause = time.monotonic() + self.patience, 0.02
+        deadline, pause = time.monotonic() + self.patience, 0.02
         while True:
             try:
                 self._connection.request(method, f"/{question}", body, self._headers)
@@ -155,7 +155,7 @@ class ServedCurriculum:
                 return reply
             except (OSError, HTTPException):
                 self._connection.close()
-                if time.monotonic() + pause > until:
+                if time.monotonic() + pause > deadline:
                     raise
                 time.sleep(pause)
                 pause = min(2 * pause, 1.0)

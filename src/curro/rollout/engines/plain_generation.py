@@ -96,18 +96,18 @@ def shared_prefill(model: Any) -> Iterator[None]:
         if not _is_shareable(generation_config, model_kwargs):
             return prefill(input_ids, generation_config, model_kwargs, **options)
         keys = torch.cat([input_ids, model_kwargs["attention_mask"]], dim=1)
-        different, copy_of = torch.unique(keys, dim=0, return_inverse=True)
-        if len(different) == len(keys):
+        distinct, copy_of = torch.unique(keys, dim=0, return_inverse=True)
+        if len(distinct) == len(keys):
             return prefill(input_ids, generation_config, model_kwargs, **options)
         rows = torch.arange(len(keys), device=keys.device)
-        first_rows = torch.full_like(rows[: len(different)], len(keys)).scatter_reduce(
+        first_rows = torch.full_like(rows[: len(distinct)], len(keys)).scatter_reduce(
             0, copy_of, rows, "amin"
         )
-        short = {
+        distinct_kwargs = {
             name: value[first_rows] if isinstance(value, torch.Tensor) and name in _ROWS else value
             for name, value in model_kwargs.items()
         }
-        outputs = prefill(input_ids[first_rows], generation_config, short, **options)
+        outputs = prefill(input_ids[first_rows], generation_config, distinct_kwargs, **options)
         outputs.past_key_values.batch_select_indices(copy_of)
         outputs.logits = outputs.logits[copy_of]
         return outputs
