@@ -103,6 +103,30 @@ def test_groups_of_different_size_fill_the_rows_of_a_generation(tmp_path, alloca
     assert curriculum.metrics()["in_flight"] == 0
 
 
+@pytest.mark.parametrize("total", [8, 24], ids=["half", "more than a generation has rows"])
+def test_of_large_groups_those_rollouts_are_trained_on_that_vary_most(tmp_path, total):
+    diary = Diary()
+    curriculum = curro.Curriculum(
+        "uniform", PROMPTS, allocation=f"pods:total={total},keep=4", advantage="leave-one-out", seed=0
+    )
+    host = trainer(tmp_path, curriculum=curriculum, on_groups=diary, max_steps=2)
+    given = rows_of(host)
+    host.train()
+    for step, advantages in enumerate(given):
+        records = [record for record in diary.records if record.step == step]
+        assert [size for record in records for size in record.sizes] == [total] * 4
+        trained = []
+        for record in records:
+            credit_PG = curriculum.credit(record.verdict)
+            for rewards, credit, kept in zip(record.rewards, credit_PG, record.verdict.kept, strict=True):
+                right = int(rewards.sum())
+                # two successes and two failures, where there are as many
+                assert rewards[kept].sum() == min(right, max(2, 4 - (total - right)))
+                trained += credit[kept].tolist()
+        np.testing.assert_allclose(sorted(advantages), sorted(trained), rtol=1e-5, atol=1e-7)
+    assert curriculum.metrics()["observed"] == 8
+
+
 def test_estimates_have_rollouts_of_their_own_and_are_not_trained_on(tmp_path):
     diary = Diary()
     curriculum = curro.Curriculum(
