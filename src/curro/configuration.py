@@ -29,7 +29,7 @@ def check_names(config: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: names the setting.
     """
-    known = (*BASES, "reward_range", "signal", "seed")
+    known = (*BASES, "reward_range", "signal", "source_weights", "source_floors", "seed")
     for name in config:
         if name not in known:
             raise ConfigError(f"a curriculum has no setting {name!r}; there are: {', '.join(known)}")

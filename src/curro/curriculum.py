@@ -25,7 +25,8 @@ from curro.meters import RangeMeter, ShapingMeter, SignalMeter, SourceMeter, Uni
 from curro.policy import Policy
 from curro.prompts import PromptTable
 from curro.renumbering import match_rows
-from curro.selection.base import Outcome, Selection, checked
+from curro.selection.base import Choice, Outcome, Selection, checked
+from curro.selection.mixture import SourceMixture, read_shares
 from curro.storage import checkpoint
 from curro.storage.checkpoint import check_alike, check_state
 from curro.text import html_table
@@ -79,6 +80,9 @@ class Curriculum:
             ("math+code", or a list); `reward_range` is then the signal's. The advantages stay those of the
             trained reward. "sum" is the trained reward. None: the same, unless a host that knows the parts of
             the reward takes those that verify the answer (`default_signal`).
+        source_weights: fixed shares of the data's sources: a weight for each of them, as a mapping or as text
+            ("math=2,code=1"). None: the selection decides.
+        source_floors: the least share of each source, likewise; they sum to at most 1.
         seed: of all random choices. Same seed, same feedback: same draws.
 
     Attributes:
@@ -105,6 +109,8 @@ class Curriculum:
         allocation: str | Mapping[str, Any] | Allocation | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
         signal: str | Sequence[str] | None = None,
+        source_weights: str | Mapping[str, float] | None = None,
+        source_floors: str | Mapping[str, float] | None = None,
         seed: int = 0,
     ) -> None:
         if _are_rows(prompts):
@@ -132,6 +138,9 @@ class Curriculum:
         self._names_signal = signal is not None
         if self._names_signal:
             self.config["signal"] = list(self.signal_parts) or [SUM]
+        shares = {"source_weights": source_weights, "source_floors": source_floors}
+        weights, floors = (read_shares(setting, value) for setting, value in shares.items())
+        self.config |= {name: value for name, value in zip(shares, (weights, floors), strict=True) if value}
         self.rng = np.random.default_rng(seed)
         self._lock = RLock()
         self.ledger = TicketLedger(self.table)
@@ -153,6 +162,9 @@ class Curriculum:
         self.admission.bind(self.table)
         self.selection: Selection = build_part("selection", selection)
         self.selection.bind(self.table, self.rng)
+        self.mixture = (
+            SourceMixture(self.table, self.selection, weights, floors) if weights or floors else None
+        )
         self.has_admission = admission is not None or self.selection.replaces_uncredited
         self.has_allocation = allocation is not None
         self.allocation: Allocation = build_part("allocation", allocation or "equal")
@@ -218,7 +230,9 @@ class Curriculum:
     @property
     @one_at_a_time
     def free(self) -> int:
-        """How many prompts are not in flight."""
+        """How many prompts are not in flight, without those of sources of weight 0."""
+        if self.mixture is not None:
+            return int(self.mixture.free(self.ledger.prompts).sum())
         open_prompts = np.unique(self.ledger.prompts) if self.selection.repeats else self.ledger.prompts
         return self.table.size - len(open_prompts)
 
@@ -247,8 +261,10 @@ class Curriculum:
             )
         self._check_budget(n, rollouts)
         self.step = step
-        choice = checked(self.selection.select(n, step), n, self.selection)
+        choice = self._choose(n, step)
         chosen, uniform_P = choice.prompts, self.selection.uniform_weights(choice)
+        if self.mixture is not None:
+            uniform_P = np.full(n, np.nan)  # the shares of sources are not those of uniform sampling
         choice, rollouts_P = self.division.divide(choice, step, rollouts)
         tickets = self.ledger.open(
             choice.prompts, step, choice.weights, rollouts_P, repeats=self.selection.repeats
@@ -256,6 +272,12 @@ class Curriculum:
         if len(tickets) == len(chosen):
             self.uniform_meter.draw(tickets, uniform_P)
         return Draw(**vars(choice), tickets=tickets, rollouts=rollouts_P, step=step)
+
+    def _choose(self, n: int, step: int) -> Choice:
+        def ask(count: int) -> Choice:
+            return checked(self.selection.select(count, step), count, self.selection)
+
+        return ask(n) if self.mixture is None else self.mixture.choose(n, ask)
 
     def _read_request(self, n: Any, step: Any, rollouts: Any) -> tuple[int, int, int | None]:
         """The arguments of `select` as whole numbers; `rollouts` may be None.
@@ -489,6 +511,7 @@ class Curriculum:
             "selection": self.selection.state_dict(),
             "beliefs": self.division.state_dict(),
             **({} if self.table.identities is None else {"rows": self.table.identities}),
+            **({} if self.mixture is None else {"mixture": self.mixture.state_dict()}),
         }
 
     @one_at_a_time
@@ -583,6 +606,7 @@ class Curriculum:
             "ledger": self.ledger.renumbered(state["ledger"], rows),
             "selection": self.selection.renumbered(state["selection"], columns, rows),
             "beliefs": self.division.renumbered(state["beliefs"], rows),
+            **({} if self.mixture is None else {"mixture": self.mixture.renumbered(state["mixture"], rows)}),
             "table": columns,
         }
 
@@ -608,6 +632,8 @@ class Curriculum:
         if "uniform" in state:  # not in checkpoints of version 0.2
             self.uniform_meter.load_state_dict(state["uniform"])
             self.uniform_meter.forget_all_but(self.ledger.tickets)
+        if self.mixture is not None:
+            self.mixture.load_state_dict(state["mixture"])
         self.rng.bit_generator.state = state["rng"]
         self.selection.load_state_dict(state["selection"])
         self.division.load_state_dict(state["beliefs"])

@@ -60,6 +60,9 @@ BUILTIN: dict[str, dict[str, str]] = {
     },
 }
 
+PLAIN = ("signal", "source_weights", "source_floors")
+"""Settings of a curriculum that are no methods; `Curriculum` reads their text."""
+
 _TYPES: dict[str, tuple[type, str]] = {
     "bool": (bool, "true or false"),
     "int": (Integral, "a whole number"),
@@ -170,12 +173,12 @@ def parse_curriculum(text: str) -> dict[str, Any]:
     config: dict[str, Any] = {"selection": parse("selection", first)}
     for part in rest:
         kind, equals, spec = part.partition("=")
-        if not equals or kind not in (*BUILTIN, "signal") or kind in config:
+        if not equals or kind not in (*BUILTIN, *PLAIN) or kind in config:
             raise ConfigError(
                 f"{part!r} in {text!r} is not a part of a curriculum: write SELECTION allocation=... "
-                "advantage=... admission=... signal=..., each once, parted by spaces"
+                "advantage=... admission=... signal=... source_weights=..., each once, parted by spaces"
             )
-        config[kind] = spec if kind == "signal" else parse(kind, spec)
+        config[kind] = spec if kind in PLAIN else parse(kind, spec)
     return config
 
 

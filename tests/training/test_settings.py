@@ -74,6 +74,12 @@ def test_the_parts_of_a_curriculum_can_be_given_apart_or_together():
     allocated = TrainSettings(curriculum="pspo", allocation="hit:least=1").curriculum_config
     assert allocated["allocation"] == {"name": "hit", "least": 1}
     assert allocated["advantage"] == {"name": "leave-one-out"}
+    mixed = TrainSettings(curriculum="pspo", source_weights="math=2,code=1").curriculum_config
+    assert mixed["source_weights"] == "math=2,code=1"
+    assert (
+        TrainSettings(curriculum="pspo source_floors=math=0.5").curriculum_config["source_floors"]
+        == "math=0.5"
+    )
     both = TrainSettings(curriculum="pspo allocation=hit", advantage="group").curriculum_config
     assert both["advantage"] == {"name": "group"}
     twice = TrainSettings(curriculum="pspo advantage=smoothed", advantage="group")

@@ -56,6 +56,7 @@ class ADCL(Selection):
         ConfigError: an option that is none of these; a column that is missing or not of pass rates.
     """
 
+    orders_everything = True
     option_attributes: ClassVar = {"train_estimates": "replaces_uncredited"}
 
     def __init__(

@@ -113,12 +113,15 @@ class Selection:
             asks for no more prompts than are free, and outcomes have distinct prompts.
         replaces_uncredited: whether groups without credit (`uncredited`) are rejected as well, so that hosts
             fill the batch with others.
+        orders_everything: whether the method goes through the whole data set in an order of its own, so that
+            shares of sources (`SourceMixture`) have no place in it.
         has_belief: whether `belief` says how sure the method is of a prompt's success rate.
     """
 
     repeats = False
     replaces_uncredited = False
     has_belief = False
+    orders_everything = False
     table: PromptTable
     rng: np.random.Generator
 

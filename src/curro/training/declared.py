@@ -160,6 +160,16 @@ class DeclaredSettings:
         "always come from the trained reward.",
         "the parts that verify the answer, where --reward has others too",
     )
+    source_weights: str | None = setting(
+        None,
+        "Fixed shares of the data's sources in what is rolled out: a weight for each, as math=2,code=1.",
+        "the selection decides",
+    )
+    source_floors: str | None = setting(
+        None,
+        "The least share of each source in what is rolled out, as math=0.2,code=0.1.",
+        "no floors",
+    )
     known: str | None = setting(
         None,
         "Pass rates known before the first rollout, for the selections frontier and posterior: "

@@ -81,7 +81,7 @@ class TrainSettings(DeclaredSettings):
         Raises:
             ConfigError: text that names no curriculum, or a part that stands in two settings.
         """
-        kinds = ("allocation", "advantage", "admission", "signal")
+        kinds = ("allocation", "advantage", "admission", "signal", "source_weights", "source_floors")
         parts = [f"{kind}={getattr(self, kind)}" for kind in kinds if getattr(self, kind)]
         config = registry.parse_curriculum(" ".join([self.curriculum, *parts]))
         if "allocation" in config:  # TRL's advantages need groups of one size

@@ -51,6 +51,7 @@ class VerlSettings:
         trained_rollouts: the allocation's rollouts of a prompt that is trained on; None without one.
         signal: the part of the reward by which prompts are ranked and counted, as `Curriculum` takes it: a
             number of verl's `reward_extra_info`.
+        source_weights, source_floors: shares of the data's sources, as `Curriculum` takes them.
         named: the numbers of `reward_extra_info` that the gate (its option `reward`) and the signal read.
         keep: `keep_rollouts` and `keep_megabytes` together.
 
@@ -66,6 +67,8 @@ class VerlSettings:
     reward_range: tuple[float, float] = (0.0, 1.0)
     seed: int = 0
     signal: str | list[str] | None = None
+    source_weights: str | dict[str, float] | None = None
+    source_floors: str | dict[str, float] | None = None
     fill_limit: float = 10.0
     keep_rollouts: int = 0
     keep_megabytes: float = 1000.0
@@ -137,8 +140,8 @@ class VerlSettings:
     def curriculum(self) -> dict[str, Any]:
         """What `Curriculum.from_config` takes."""
         chosen = {kind: getattr(self, kind) for kind in KINDS if getattr(self, kind) is not None}
-        signal = {} if self.signal is None else {"signal": self.signal}
-        return chosen | signal | {"reward_range": tuple(self.reward_range), "seed": self.seed}
+        plain = {name: getattr(self, name) for name in registry.PLAIN if getattr(self, name) is not None}
+        return chosen | plain | {"reward_range": tuple(self.reward_range), "seed": self.seed}
 
 
 def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
