@@ -18,7 +18,15 @@ from curro.admission.gate import Gate
 from curro.advantage.base import Advantage
 from curro.allocation.base import Allocation
 from curro.allocation.budget_division import BudgetDivision
-from curro.configuration import SUM, build_part, check_configuration, check_names, describe_part, read_signal
+from curro.configuration import (
+    SUM,
+    build_part,
+    check_configuration,
+    check_levels,
+    check_names,
+    describe_part,
+    read_signal,
+)
 from curro.errors import CheckpointError, ConfigError, ExhaustedError
 from curro.groups import Feedback, Groups, outcome_parts, read_groups, without_scored
 from curro.meters import RangeMeter, ShapingMeter, SignalMeter, SourceMeter, UniformMeter
@@ -67,7 +75,7 @@ class Curriculum:
             "module:Class" of your own, or a `Selection`.
         prompts: a `datasets.Dataset` or a list of rows, dicts with a `prompt`; a `curro.data.PromptSet`, or
             anything else with `keys`, `fingerprint` and, for methods that look at them, `rows`; the sequence
-            of the prompts' keys; or their number.
+            of the prompts' keys; or their number. `Levels` are problems without end, whose levels are drawn.
         advantage: how rollouts are credited; the same forms. None leaves the crediting to the host
             framework, and verdicts carry A = r - mean(r).
         admission: which finished groups are trained on ("band:0.3,0.7"); the same forms. None: all.
@@ -124,6 +132,8 @@ class Curriculum:
             rows=getattr(prompts, "rows", None),
             reward_range=reward_range,
             row_digests=getattr(prompts, "row_digests", None),
+            levels=getattr(prompts, "levels", None),
+            seed=operator.index(seed),
         )
         self._was_numbered = self.table.is_numbered
         self._parts = {
@@ -161,6 +171,8 @@ class Curriculum:
         self.admission: Gate = build_part("admission", admission or "everything")
         self.admission.bind(self.table)
         self.selection: Selection = build_part("selection", selection)
+        if self.table.levels is not None:
+            check_levels(self.selection, self.advantage)
         self.selection.bind(self.table, self.rng)
         self.mixture = (
             SourceMixture(self.table, self.selection, weights, floors) if weights or floors else None
@@ -218,6 +230,8 @@ class Curriculum:
         """
         from curro.data.identity import check_same_rows
 
+        if getattr(rows, "levels", None) is None:
+            self.refuse_levels(name)
         check_same_rows(self.table.size, self.table.fingerprint, rows, name)
         if self.table.is_numbered:
             self.table.adopt(rows)
@@ -226,6 +240,31 @@ class Curriculum:
     def attach(self, policy: Policy) -> None:
         """Lend the policy to a method that asks it something (METIS); hosts call this before training."""
         self.selection.attach(policy)
+
+    def refuse_levels(self, name: str) -> None:
+        """Refuse a curriculum of generated problems, for a host that trains on a fixed data set.
+
+        Args:
+            name: of the data set or of the host, for the message.
+
+        Raises:
+            ConfigError: the curriculum's prompts are levels.
+        """
+        if self.table.levels is not None:
+            raise ConfigError(
+                f"the curriculum draws levels, whose problems are generated, and {name} is fixed: train "
+                "levels with `curro train` or with TRL's GRPO trainer (train_dataset=levels)"
+            )
+
+    def row(self, prompt: int, ticket: int) -> Mapping[str, Any]:
+        """What is rolled out for a ticket of a draw: the prompt's row; of levels, the problem made for it.
+
+        The same prompt and ticket give the same row in every process, and after a resume.
+
+        Raises:
+            ConfigError: the curriculum was built without rows.
+        """
+        return self.table.row(prompt, ticket)
 
     @property
     @one_at_a_time

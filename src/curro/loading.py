@@ -97,7 +97,11 @@ def _is_own(value: Any, module: str) -> bool:
     return getattr(value, "__module__", module) == module
 
 
-PROVIDERS = {"lab": "curro.lab.provider:Lab", "bfcl": "curro.environments.bfcl.tasks:BfclTasks"}
+PROVIDERS = {
+    "lab": "curro.lab.provider:Lab",
+    "bfcl": "curro.environments.bfcl.tasks:BfclTasks",
+    "levels": "curro.lab.levels:LevelTasks",
+}
 """By the prefix of its names: a class, called without arguments."""
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from curro.data.levels import Levels
+
 
 SOURCES = ("source", "data_source")
 """Columns of a data set that say where a prompt comes from."""
@@ -41,6 +43,8 @@ class PromptTable:
         reward_range: the rewards of complete failure and of complete success.
         row_digests: a digest of each row's content, uint64 (N,), by which a checkpoint finds rows again.
             None: made of the rows where it is wanted.
+        levels: where the rows are arms, levels of generated problems: these. They make the problems.
+        seed: of the problems that are generated.
 
     Raises:
         ConfigError: no prompts, prompts that are neither, two prompts with one key, or a reward range
@@ -55,8 +59,11 @@ class PromptTable:
         rows: Sequence[Mapping[str, Any]] | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
         row_digests: np.ndarray | None = None,
+        levels: Levels | None = None,
+        seed: int = 0,
     ) -> None:
         self.rows, self._row_digests = rows, row_digests
+        self.levels, self.seed = levels, seed
         self._identities: np.ndarray | None = None
         self.renumbering: Renumbering | None = None
         self.keys: Sequence[str] | None = None
@@ -162,6 +169,20 @@ class PromptTable:
     def key(self, prompt: int) -> str:
         """The data set's key of a prompt; its number where the data set has no keys."""
         return str(prompt) if self.keys is None else self.keys[prompt]
+
+    def row(self, prompt: int, ticket: int) -> Mapping[str, Any]:
+        """What is rolled out for a ticket: the data set's row, or a problem that is generated for the ticket.
+
+        Raises:
+            ConfigError: the table holds no rows.
+        """
+        if self.levels is not None:
+            return self.levels.problem(prompt, ticket, self.seed)
+        if self.rows is None:
+            raise ConfigError(
+                "the curriculum was built without the rows of its prompts: look them up yourself"
+            )
+        return self.rows[prompt]
 
     def text(self, prompt: int) -> str:
         """The first 80 characters of a prompt, on one line; empty where the table has no rows."""

@@ -12,8 +12,13 @@ class Advantage:
     """Base of all estimators: override `__call__`, and `bind` where something is remembered of a prompt.
 
     What is remembered belongs in columns of the prompt table, so that it is saved and restored with it.
+
+    Attributes:
+        takes_levels: whether the prompts may be levels (`curro.data.levels`). A method that compares a group
+            with earlier groups of its prompt cannot: every group of a level has a new problem.
     """
 
+    takes_levels = True
     table: PromptTable
 
     def bind(self, table: PromptTable) -> None:

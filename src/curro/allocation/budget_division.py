@@ -9,6 +9,7 @@ import numpy as np
 
 from curro.allocation.base import Allocation, checked
 from curro.groups import Groups
+from curro.prediction.levels import LevelPosterior
 from curro.prediction.posterior import FadedPosterior
 from curro.prompts import PromptTable
 from curro.renumbering import Renumbering
@@ -67,7 +68,7 @@ class BudgetDivision:
 
 
 class Beliefs:
-    """The selection's own beliefs or, of a selection that has none, those of a `FadedPosterior`.
+    """The selection's own beliefs or, of one that has none, those of a posterior of the rule's own.
 
     A posterior, not a point estimate: eight failures in eight rollouts mean a success rate that is probably
     low, not one of 0.
@@ -79,9 +80,9 @@ class Beliefs:
 
     def __init__(self, selection: Selection, table: PromptTable) -> None:
         self.selection = selection
-        self.posterior: FadedPosterior | None = None
+        self.posterior: FadedPosterior | LevelPosterior | None = None
         if not selection.has_belief:
-            self.posterior = FadedPosterior()
+            self.posterior = FadedPosterior() if table.levels is None else LevelPosterior()
             self.posterior.bind(table)
 
     def of(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:

@@ -37,7 +37,9 @@ class DataError(CurroError):
 
 
 def lab_family(source: str) -> str | None:
-    """The family that `lab:NAME[/DIFFICULTY]` names; None for another source."""
+    """The family that `lab:NAME[/DIFFICULTY]` or `levels:lab/NAME` names; None for another source."""
+    if source.startswith("levels:lab/") and "," not in source:
+        return source.removeprefix("levels:lab/")
     return source.removeprefix("lab:").partition("/")[0] if source.startswith("lab:") else None
 
 

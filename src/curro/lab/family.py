@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from curro.data.levels import Split, digest_of, split_of
 from curro.errors import ConfigError
 
 Difficulty = Literal["hard", "easy", "solvable"]
 Kind = Literal["hard", "easy", "solvable", "short"]
 """Of a problem that is drawn: of a difficulty, or short, as half of the demonstrations are."""
-Split = Literal["train", "test"]
 Problem = dict[str, Any]
 
 
@@ -68,6 +67,7 @@ class Family(ABC):
             problems that practice can make solvable, to evaluate on.
         easy_problems: how many there are at least, by split. Few problems are easy to a model that has each
             skill unreliably: those of one to three steps that need its best skills.
+        sizes: of problems by their levels, from the easiest: how many steps, or letters, they have.
     """
 
     name: str
@@ -77,10 +77,15 @@ class Family(ABC):
     warm: Warm
     difficulties: ClassVar[tuple[str, ...]] = ("hard", "easy")
     easy_problems: ClassVar[dict[str, int]]
+    sizes: ClassVar[Sequence[int]]
 
     @abstractmethod
     def draw(self, rng: random.Random, kind: Kind) -> Problem:
         """One problem, of either split: `prompt`, `answer` and, where the scorer needs it, `metadata`."""
+
+    @abstractmethod
+    def draw_size(self, rng: random.Random, size: int) -> Problem:
+        """One problem of this size, of either split; as `draw`."""
 
     @abstractmethod
     def worked(self, row: Problem, rng: random.Random | None = None) -> str:
@@ -115,9 +120,8 @@ class Family(ABC):
             if len(rows) == n:
                 break
             row = self.draw(rng, difficulty)
-            digest = _digest(row["prompt"])
-            if _split(digest) == split:
-                rows.setdefault(row["prompt"], {**row, "key": f"{self.name}-{digest[:16]}"})
+            if split_of(row["prompt"]) == split:
+                rows.setdefault(row["prompt"], {**row, "key": f"{self.name}-{digest_of(row['prompt'])[:16]}"})
         if len(rows) < n:
             raise ConfigError(f"{self.name} ({difficulty}, {split}) has not as many as {n} problems")
         return list(rows.values())
@@ -134,7 +138,7 @@ class Family(ABC):
         """
         kind: Kind = "short" if rng.random() < 0.5 else "hard"
         row = self.draw(rng, kind)
-        while _split(_digest(row["prompt"])) != "train":
+        while split_of(row["prompt"]) != "train":
             row = self.draw(rng, kind)
         return row
 
@@ -154,11 +158,3 @@ def solvable_texts(error_rates: Mapping[str, float], share: float) -> Iterator[l
             if rate * (1 - error_rate) >= share
         ]
         yield [text for text, _ in texts]
-
-
-def _digest(prompt: str) -> str:
-    return hashlib.blake2b(prompt.encode(), digest_size=16).hexdigest()
-
-
-def _split(digest: str) -> Split:
-    return "test" if int(digest[-8:], 16) % 5 == 0 else "train"

@@ -20,10 +20,12 @@ class Predictor:
     Attributes:
         needs_policy: whether `informativeness` asks the policy; a host then lends it with `attach`.
         has_belief: whether `belief` says how sure the predictor is of a success rate.
+        takes_levels: whether the prompts may be levels (`curro.data.levels`).
     """
 
     needs_policy = False
     has_belief = False
+    takes_levels = False
     table: PromptTable
     rng: np.random.Generator
 

@@ -18,6 +18,7 @@ from curro.groups import Groups
 from curro.policy import Policy
 from curro.prediction.base import Predictor
 from curro.prediction.features import Features, KnownFeatures, features_of
+from curro.prediction.levels import LevelPosterior
 from curro.prediction.logistic_regression import LogisticRegression
 from curro.prediction.posterior import FadedPosterior, prior_rows
 from curro.prediction.quality import Calibration
@@ -62,12 +63,13 @@ class BetaPosterior(Predictor):
     """
 
     has_belief = True
+    takes_levels = True
 
     def __init__(
         self, *, thompson: bool = True, half_life: float | None = None, known: str | None = None
     ) -> None:
         self.thompson = thompson
-        self.posterior = (
+        self.posterior: FadedPosterior | LevelPosterior = (
             FadedPosterior(half_life)
             if known is None
             else FeaturePosterior(half_life, KnownFeatures(known, None))
@@ -75,6 +77,8 @@ class BetaPosterior(Predictor):
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
+        if table.levels is not None:
+            self.posterior, self.needs_policy = LevelPosterior(self.posterior.fixed), False
         self.posterior.bind(table)
 
     def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
@@ -149,12 +153,13 @@ class Frontier(BetaPosterior):
         if known is not None:
             seen = KnownFeatures(known, seen)
         self.needs_policy = seen.needs_policy
-        self.posterior: FeaturePosterior = FeaturePosterior(half_life, seen)
+        self.posterior = FeaturePosterior(half_life, seen)
         self.rest = rest
 
     def attach(self, policy: Policy) -> None:
         super().attach(policy)
-        self.posterior.features.attach(policy)
+        if isinstance(self.posterior, FeaturePosterior):
+            self.posterior.features.attach(policy)
 
     def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
         value, kept = self._informativeness(prompts, step)

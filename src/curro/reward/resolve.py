@@ -251,7 +251,8 @@ def _single(spec: str, prompts: PromptSet | None, limits: WorkerLimits | None, s
 
 def _automatic(prompts: PromptSet | None) -> str:
     if prompts is not None and provider(prompts.source) is not None:
-        return prompts.source.partition("/")[0]
+        is_lab = prompts.source.startswith("lab:")
+        return prompts.source.partition("/")[0] if is_lab else prompts.source
     if prompts is not None and reasoning_gym.source_data_set(prompts[0]) is not None:
         return "reasoning-gym"
     return "math"

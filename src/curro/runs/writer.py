@@ -15,6 +15,7 @@ from curro.errors import ConfigError
 from curro.prompts import PromptTable
 from curro.runs.folder import HOSTED, PREDICTED, RunFolder
 from curro.selection.base import Reason
+from curro.text import preview
 from curro.verdicts import Draw, Verdict
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class RunWriter:
 
         Args:
             step: the training step that they are for, from 1.
-            tickets: of the groups, which `drawn` has noted.
+            tickets: of the groups, which `drawn` has noted; of levels, they are written down.
             rewards_PG: NaN where a rollout was not scored; rows of smaller groups end in NaN.
             sizes_P: how many rollouts were generated of each, scored or not.
             completions: of each group, in the order of its rewards; empty where the host does not know them.
@@ -214,7 +215,7 @@ class RunWriter:
                     "step": step,
                     "prompt": prompt,
                     "key": table.key(prompt),
-                    **_text(table, prompt),
+                    **(_text(table, prompt) if table.levels is None else _problem(table, prompt, tickets[i])),
                     "reason": reasons_P[i],
                     "mean": verdict.mean[i],
                     "variance": verdict.informativeness[i],
@@ -227,7 +228,7 @@ class RunWriter:
             )
         self.folder.append_groups(lines)
         if completions and self.keep.per_group:
-            self._keep(step, prompts, rewards_PG, completions)
+            self._keep(step, prompts, rewards_PG, completions, tickets)
         self.rollouts += int(sizes_P.sum())
         self.rewards += rewards_PG[~np.isnan(rewards_PG)].tolist()
         has_signal_P = np.where(np.isnan(verdict.mean), np.nan, ~table.is_flat(verdict.informativeness))
@@ -304,6 +305,7 @@ class RunWriter:
         prompts: Sequence[int],
         rewards_PG: np.ndarray,
         completions: Sequence[Sequence[Completion]],
+        tickets: Sequence[int] | np.ndarray,
     ) -> None:
         path = self.folder.rollouts_file
         if (path.stat().st_size if path.exists() else 0) >= 1e6 * self.keep.megabytes:
@@ -312,7 +314,9 @@ class RunWriter:
             {
                 "step": step,
                 "prompt": prompt,
-                "text": _prompt_text(self.table, prompt)[:MOST_TEXT],
+                "text": _prompt_text(self.table, prompt, tickets[i] if self.table.levels else None)[
+                    :MOST_TEXT
+                ],
                 "rollouts": [
                     {
                         "reward": None if np.isnan(rewards_PG[i, j]) else float(rewards_PG[i, j]),
@@ -339,6 +343,11 @@ def _text(table: PromptTable, prompt: int) -> dict[str, str]:
     return {"text": text} if text else {}
 
 
+def _problem(table: PromptTable, arm: int, ticket: int) -> dict[str, Any]:
+    """The ticket of a generated problem, from which it can be made again, and the beginning of its text."""
+    return {"ticket": int(ticket), "text": preview(table.row(arm, int(ticket))["prompt"])}
+
+
 def _source(table: PromptTable, prompt: int) -> dict[str, str]:
     source = table.source(prompt)
     return {} if source is None else {"source": source}
@@ -353,9 +362,11 @@ def _lengths(group: Sequence[Completion]) -> dict[str, int]:
     }
 
 
-def _prompt_text(table: PromptTable, prompt: int) -> str:
+def _prompt_text(table: PromptTable, prompt: int, ticket: int | None) -> str:
     """A row's prompt as text; of a conversation all messages, each after its role."""
     text = None if table.rows is None else table.rows[prompt].get("prompt")
+    if ticket is not None:
+        text = table.row(prompt, int(ticket))["prompt"]
     if not isinstance(text, list):
         return "" if text is None else str(text)
     return "\n\n".join(f"{message.get('role')}: {message.get('content')}" for message in text)

@@ -38,7 +38,7 @@ class Choice:
     """What a method chose.
 
     Attributes:
-        prompts: int64 (P,), distinct.
+        prompts: int64 (P,), distinct, unless the selection repeats prompts.
         reasons: uint8 (P,), values of `Reason`.
         probabilities: float64 (P,), of drawing this prompt next when it was drawn; NaN where the
             choice was not a random draw (the top of a heap) or its probability has no formula.
@@ -116,9 +116,12 @@ class Selection:
         orders_everything: whether the method goes through the whole data set in an order of its own, so that
             shares of sources (`SourceMixture`) have no place in it.
         has_belief: whether `belief` says how sure the method is of a prompt's success rate.
+        takes_levels: whether the prompts may be levels (`curro.data.levels`), which are drawn again and
+            again: `bind` then sets `repeats`.
     """
 
     repeats = False
+    takes_levels = False
     replaces_uncredited = False
     has_belief = False
     orders_everything = False

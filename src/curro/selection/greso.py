@@ -34,6 +34,8 @@ class Greso(Uniform):
         ConfigError: start outside [0.05, 0.95], flat outside [0, 1] or floor outside (0, 1].
     """
 
+    takes_levels = False
+
     def __init__(self, *, start: float = 0.5, flat: float = 0.25, floor: float = 0.01) -> None:
         super().__init__()
         if not _LEAST <= start <= _MOST or not 0 <= flat <= 1 or not 0 < floor <= 1:

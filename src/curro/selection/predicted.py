@@ -44,6 +44,7 @@ class Predicted(Selection):
         ConfigError: an option outside its range; a target with a predictor of variances alone.
     """
 
+    takes_levels = True
     option_attributes: ClassVar = {"predictor": "predicts_by"}
 
     def __init__(
@@ -74,6 +75,12 @@ class Predicted(Selection):
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
+        self.repeats = table.levels is not None
+        if self.repeats and not self.predictor.takes_levels:
+            raise ConfigError(
+                f"{type(self.predictor).__name__} predicts single prompts, and levels have new problems in "
+                "every group: choose frontier or posterior"
+            )
         (self._stream,) = rng.spawn(1)
         column = "predicted_variance" if self.target is None else "predicted_rate"
         self.expected_N = table.add(column, np.float32, np.nan)
@@ -115,7 +122,9 @@ class Predicted(Selection):
         return Choice.of(prompts, reasons)
 
     def _candidates(self, n: int) -> np.ndarray:
-        """Free prompts in random order, at most n times `candidates` of them."""
+        """Free prompts in random order, at most n times `candidates`; of levels that many, repeated."""
+        if self.repeats:
+            return self.rng.integers(self.table.size, size=n * self.candidates)
         free_count = self.table.size - len(self.table.prompts_in_flight)
         wanted = min(n * self.candidates, free_count)
         if 2 * wanted > free_count or 2 * free_count < self.table.size:

@@ -36,12 +36,14 @@ class Target(Selection):
         steps: of a schedule.
         rate, sensitivity, goal: AdaRFT's eta, alpha and beta, with eta on the scale of 0 to 1.
         width: with a width prompts are drawn in proportion to exp(-(d - T)^2 / (2 width^2)); with 0 the
-            nearest are taken.
+            nearest are taken, of levels again and again.
         by_source: a target for each source, which follows its own rewards.
 
     Raises:
         ConfigError: an option that is none of these; no such column, or one that is not of numbers.
     """
+
+    takes_levels = True
 
     def __init__(
         self,
@@ -72,6 +74,7 @@ class Target(Selection):
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
+        self.repeats = table.levels is not None
         value_N = self.difficulties(table)
         self.difficulty_N = (value_N - value_N.min()) / (np.ptp(value_N) or 1.0)
         self.source_N, self.sources = np.zeros(table.size, np.int64), [""]
@@ -97,9 +100,22 @@ class Target(Selection):
         if step > self.step:
             self._move(step)
             self.step = step
+        if self.repeats:
+            return Choice.of(self.rng.choice(self.table.size, n, p=self._shares()), Reason.PRIORITY)
         free = np.flatnonzero(~self.table["in_flight"])
         chosen = free[np.argsort(self._order()[free], kind="stable")[:n]]
         return Choice.of(chosen, Reason.PRIORITY)
+
+    def _shares(self) -> np.ndarray:
+        """How likely each level is drawn (N,): every target's own levels equally often."""
+        away_N = np.abs(self.difficulty_N - self.target_S[self.source_N])
+        weight_N = np.exp(-(away_N**2) / (2 * self.width**2)) if self.width else np.ones(len(away_N))
+        for source in range(len(self.target_S)):
+            own_N = self.source_N == source
+            if not self.width:
+                weight_N[own_N] = away_N[own_N] <= away_N[own_N].min() + 1e-12
+            weight_N[own_N] /= weight_N[own_N].sum()
+        return weight_N / weight_N.sum()
 
     def _order(self) -> np.ndarray:
         """Numbers (N,), the smallest to be chosen first: the same all through a step."""

@@ -16,7 +16,8 @@ from curro.storage.checkpoint import check_state
 class Uniform(Selection):
     """Passes over the data set, each in a new random order; a prompt in flight misses its turn.
 
-    Source: the baseline that every method is compared with.
+    Source: the baseline that every method is compared with. Of levels, none of which is ever left out, every
+    pass draws each level once.
 
     The probabilities are 1 over the free prompts, those of somebody who does not know where the pass is.
 
@@ -24,11 +25,14 @@ class Uniform(Selection):
         replacement: draw every prompt independently of what came before instead of in passes.
     """
 
+    takes_levels = True
+
     def __init__(self, *, replacement: bool = False) -> None:
         self.replacement = replacement
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
+        self.repeats = table.levels is not None
         self.seed, self.epoch, self.position = int(rng.integers(2**63)), 0, 0
         self._shuffle()
 
@@ -44,13 +48,16 @@ class Uniform(Selection):
             else:
                 drawn = self.order[self.position : self.position + n - len(taken)]
                 self.position += len(drawn)
-            _, first = np.unique(drawn, return_index=True)
-            drawn = drawn[np.sort(first)]
-            usable = ~self.table["in_flight"][drawn] & ~np.isin(drawn, taken)
-            taken = np.concatenate([taken, drawn[usable]])
+            if not self.repeats:
+                _, first = np.unique(drawn, return_index=True)
+                drawn = drawn[np.sort(first)]
+                drawn = drawn[~self.table["in_flight"][drawn] & ~np.isin(drawn, taken)]
+            taken = np.concatenate([taken, drawn])
             if not self.replacement and self.position == self.table.size:
                 self.epoch, self.position = self.epoch + 1, 0
                 self._shuffle()
+        if self.repeats:
+            return Choice.of(taken, Reason.UNIFORM, 1 / self.table.size)
         return Choice.of(taken, Reason.UNIFORM, 1 / np.arange(free, free - n, -1))
 
     def uniform_weights(self, choice: Choice) -> np.ndarray:

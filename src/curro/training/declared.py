@@ -122,7 +122,8 @@ class DeclaredSettings:
     data: str = setting(
         "lab:spell_backward",
         "The training prompts: lab:NAME, a JSONL or Parquet file, a folder, or a data set's id on the "
-        "Hugging Face Hub.",
+        "Hugging Face Hub. levels:NAME, or several with commas between, generates problems at levels of "
+        "difficulty: NAME is a data set of reasoning-gym that has a curriculum, lab/FAMILY, or MODULE:CLASS.",
     )
     limit: int | None = setting(None, "Use only the first LIMIT prompts of the data.", "all", least=1)
     model: str | None = setting(

@@ -13,7 +13,8 @@ from datasets import Dataset
 
 from curro import registry
 from curro.curriculum import Curriculum
-from curro.data import load_prompts
+from curro.data import load_levels, load_prompts
+from curro.data.levels import Levels
 from curro.data.prompt_set import PromptSet
 from curro.environments import Environment, resolve_environment
 from curro.environments.environment import EPISODE_REWARD, episode_reward
@@ -23,7 +24,7 @@ from curro.evaluation.estimate_hub import PREFIX, pull
 from curro.prompts import PromptTable
 from curro.reward import Reward, resolve_reward, trl_reward
 from curro.reward.adapters import completion_text, facts
-from curro.reward.reward import Score
+from curro.reward.reward import Row, Score
 from curro.rollout.engines.models import load_model
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.folder import RunFolder
@@ -97,11 +98,13 @@ def check_columns(prompts: PromptSet, *, environment: bool) -> None:
         )
 
 
-def training_set(prompts: PromptSet, *, environment: bool) -> Dataset:
+def training_set(prompts: PromptSet, *, environment: bool) -> Dataset | Levels:
     """The rows that TRL gets: prompts, their numbers and answers; for episodes all columns.
 
-    The answers identify the data set.
+    The answers identify the data set. Levels stay what they are: TRL's trainer generates their problems.
     """
+    if isinstance(prompts, Levels):
+        return prompts
     rows = prompts.to_hf()
     if environment:
         return rows
@@ -115,7 +118,8 @@ def row_rewards(
 ) -> list[Callable[..., Sequence[Score]]]:
     """A reward function for TRL for each of the reward's parts, named as the part.
 
-    The functions take `training_set`'s columns and give the verifier the data set's own rows.
+    The functions take `training_set`'s columns and give the verifier the data set's own rows. The rows of
+    generated problems are those columns.
 
     Args:
         ends: the tokens that end a sequence.
@@ -134,19 +138,28 @@ class _LatestScores:
         self.batch: Any = None
         self.scores: dict[str, list[Score]] = {}
 
-    def __call__(self, completions: Sequence[Any], prompt_id: Sequence[int], ids: Any) -> dict[str, Any]:
+    def __call__(
+        self, completions: Sequence[Any], prompt_id: Sequence[int], ids: Any, columns: Mapping[str, Any]
+    ) -> dict[str, Any]:
         if self.batch is not completions:
-            rows = facts([dict(self.prompts[i]) for i in prompt_id], ids, self.ends)
+            rows = facts(self._rows(prompt_id, columns), ids, self.ends)
             self.scores = self.reward.named([completion_text(text) for text in completions], rows)
             self.batch = completions
         return self.scores
 
+    def _rows(self, prompt_id: Sequence[int], columns: Mapping[str, Any]) -> list[Row]:
+        if not isinstance(self.prompts, Levels):
+            return [dict(self.prompts[i]) for i in prompt_id]
+        names = ("prompt", "answer", "metadata", "key", "source")
+        values = [columns["prompts"], *(columns[name] for name in names[1:])]
+        return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+
 
 def _part(named: _LatestScores, name: str) -> Callable[..., Sequence[Score]]:
     def function(
-        *, completions: Sequence[Any], prompt_id: Sequence[int], completion_ids: Any = None, **_: Any
+        *, completions: Sequence[Any], prompt_id: Sequence[int], completion_ids: Any = None, **columns: Any
     ) -> Sequence[Score]:
-        return named(completions, prompt_id, completion_ids)[name]
+        return named(completions, prompt_id, completion_ids, columns)[name]
 
     function.__name__ = name
     return function
@@ -181,7 +194,7 @@ def prepare(settings: TrainSettings) -> Prepared:
         )
     if settings.vllm and find_spec("vllm") is None:
         raise ConfigError("--vllm needs the package vllm: pip install vllm, or leave --vllm out")
-    prompts = load_prompts(settings.data, limit=settings.limit, **settings.columns)
+    prompts = _training_prompts(settings)
     settings = settings.complete(len(prompts))
     if settings.model is None:
         raise ConfigError(f"name a model for {settings.data}: --model with a folder, a hub id or lab:NAME")
@@ -199,6 +212,21 @@ def prepare(settings: TrainSettings) -> Prepared:
     held_out = _held_out(settings)
     model, tokenizer = load_model(settings.model)
     return Prepared(settings, prompts, held_out, environment, reward, fill, curriculum, model, tokenizer)
+
+
+def _training_prompts(settings: TrainSettings) -> PromptSet:
+    """The data set, or the levels of generated problems.
+
+    Raises:
+        ConfigError: levels with a setting that is about a data set.
+    """
+    if not settings.data.startswith("levels:"):
+        return load_prompts(settings.data, limit=settings.limit, **settings.columns)
+    given = {"limit": settings.limit, "known": settings.known, **settings.columns}
+    for name, value in given.items():
+        if value is not None:
+            raise ConfigError(f"levels are generated, without rows to read or to count: leave {name} out")
+    return load_levels(settings.data)
 
 
 def check_signal(curriculum: Curriculum, reward: Reward) -> None:

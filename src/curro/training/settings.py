@@ -102,15 +102,18 @@ class TrainSettings(DeclaredSettings):
         """The settings with the lab's recipe, or else the defaults, in place of None.
 
         Args:
-            prompts: how many the data set has; no step takes more by default.
+            prompts: how many the data set has; no step takes more by default. Levels have no end.
 
         Raises:
             ConfigError: a step that takes more prompts than there are, or is not divided by device_batch.
         """
         values = dict(DEFAULTS) if self.family is None else recipe_values(self.family, self.data)
-        values["prompts_per_step"] = min(values["prompts_per_step"], prompts)
+        is_endless = self.data.startswith("levels:")
+        values["prompts_per_step"] = (
+            values["prompts_per_step"] if is_endless else min(values["prompts_per_step"], prompts)
+        )
         done = replace(self, **{name: value for name, value in values.items() if getattr(self, name) is None})
-        if done.prompts_per_step > prompts:  # type: ignore[operator]
+        if not is_endless and done.prompts_per_step > prompts:  # type: ignore[operator]
             raise ConfigError(
                 f"a step takes {done.prompts_per_step} prompts and {self.data} has {prompts}: "
                 "lower --prompts-per-step"

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import datasets
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file
 from tests.hosts.trl.setup import dataset, resumed_and_whole, trainer
 
 import curro
+from curro import Curriculum
+from curro.data.levels import Levels
 from curro.runs.folder import RunFolder
 
 
@@ -31,6 +36,52 @@ def test_resume_draws_and_trains_as_if_nothing_had_happened(tmp_path, curriculum
 def test_resume_between_a_generation_and_its_last_update(tmp_path, schedule):
     """Three updates with two a generation: the checkpoint falls into the middle of one."""
     resumed_and_whole(tmp_path, after=3, max_steps=6, **schedule)
+
+
+class Sums:
+    name = "sums"
+    levels = ({"terms": 2}, {"terms": 3}, {"terms": 4})
+
+    def problem(self, level, rng):
+        terms = [rng.randrange(10) for _ in range(level + 2)]
+        return {"prompt": " + ".join(map(str, terms)) + " =", "answer": sum(terms)}
+
+
+def test_a_resumed_run_generates_the_same_problems(tmp_path):
+    seen = []
+
+    def reward(prompts, completion_ids, answer, key, source, **columns):
+        assert source == ["sums"] * len(prompts)
+        assert [sum(map(int, text[:-2].split("+"))) for text in prompts] == [int(one) for one in answer]
+        seen.append(key)
+        return [float(ids[0] % 2 == 0) for ids in completion_ids]
+
+    levels = Levels([Sums()])
+    curriculum = [Curriculum("frontier", levels, seed=3) for _ in range(3)]
+    options = {"train_dataset": levels, "reward_funcs": reward}
+
+    def play(folder, curriculum, steps, **resume):
+        seen.clear()
+        host = trainer(
+            tmp_path / folder, curriculum=curriculum, max_steps=steps, save_strategy="steps", save_steps=2,
+            **options,
+        )  # fmt: skip
+        host.train(**resume)
+        return host, list(seen)
+
+    whole, keys = play("whole", curriculum[0], 4)
+    _, before = play("cut", curriculum[1], 2)
+    resumed, after = play("cut", curriculum[2], 4, resume_from_checkpoint=str(tmp_path / "cut/checkpoint-2"))
+    assert before + after == keys
+    assert len({key for batch in keys for key in batch}) == 4 * 4
+    assert (tmp_path / "whole/curro/groups.jsonl").read_bytes() == (
+        tmp_path / "cut/curro/groups.jsonl"
+    ).read_bytes()
+    line = json.loads((tmp_path / "whole/curro/groups.jsonl").read_text().splitlines()[0])
+    assert line["ticket"] == 0
+    assert line["text"] == curriculum[0].row(line["prompt"], 0)["prompt"]
+    for ours, theirs in zip(resumed.model.parameters(), whole.model.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
 
 
 def test_a_checkpoint_of_another_curriculum_is_refused(tmp_path):

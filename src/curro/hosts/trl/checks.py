@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from datasets import Dataset, concatenate_datasets
 from trl import GRPOConfig
 
 from curro import registry
 from curro.curriculum import Curriculum
+from curro.data.levels import Levels
 from curro.errors import ConfigError
 from curro.selection.base import Selection
 
@@ -46,6 +48,16 @@ def build_curriculum(
     if twice:
         raise ConfigError(f"{twice[0]} stands in `curriculum` and beside it: give it once")
     return Curriculum.from_config({"seed": seed, **config, **beside}, rows)
+
+
+LOADED = 4096
+"""Rows that TRL's data loader has of levels, at least. It loads batches of them, of which none is used."""
+
+
+def loader_rows(levels: Levels) -> Dataset:
+    """The examples of levels, again and again: TRL's data loader wants more rows than a batch has."""
+    examples = levels.to_hf()
+    return concatenate_datasets([examples] * -(-LOADED // len(examples)))
 
 
 def check_batch(args: GRPOConfig, prompts: int) -> int:

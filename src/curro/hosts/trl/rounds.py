@@ -145,7 +145,7 @@ class Rounds:
         accelerator: the trainer's.
         fill: counts rows.
         observer: reports finished groups to its curriculum.
-        roll_out_prompts: generates and scores one rollout of each prompt of all processes.
+        roll_out_prompts: generates and scores one rollout of each prompt, with its ticket, of all processes.
         size: rollouts of a group, where the curriculum leaves that to the host.
         step: the training step.
         metrics, logs: TRL's `_metrics` and `_logs`.
@@ -159,7 +159,7 @@ class Rounds:
         accelerator: Accelerator,
         fill: Fill[KeptGroup],
         observer: GroupObserver,
-        roll_out_prompts: Callable[[list[int]], GeneratedRollouts],
+        roll_out_prompts: Callable[[list[int], list[int]], GeneratedRollouts],
         *,
         size: int,
         step: int,
@@ -196,8 +196,11 @@ class Rounds:
     def roll_out(self, further: Mapping[int, int]) -> None:
         """Generate and score so many rollouts of each of these open groups, by ticket."""
         prompts = [int(self._open[ticket].draw.prompts[0]) for ticket in further]
+        sizes = list(further.values())
         with captured_logs(self.metrics, self.logs) as (metrics, logs):
-            generated = self.roll_out_prompts(np.repeat(prompts, list(further.values())).tolist())
+            generated = self.roll_out_prompts(
+                np.repeat(prompts, sizes).tolist(), np.repeat(list(further), sizes).tolist()
+            )
         check_mergeable(generated.output)
         for name, values in metrics.items():
             self.written[name] += values

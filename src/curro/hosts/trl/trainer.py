@@ -23,6 +23,7 @@ from curro.allocation.base import Allocation
 from curro.configuration import describe_signal
 from curro.curriculum import Curriculum
 from curro.data.identity import DatasetRows
+from curro.data.levels import Levels
 from curro.environments.environment import Environment, episode_reward
 from curro.errors import ConfigError
 from curro.evaluation.results import held_out_scores
@@ -47,6 +48,7 @@ from curro.hosts.trl.checks import (
     check_admission,
     check_allocation,
     check_batch,
+    loader_rows,
 )
 from curro.hosts.trl.episodes import EpisodeRollouts
 from curro.hosts.trl.flat_groups import (
@@ -116,7 +118,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             flat. AdamW would still move the weights by its memory of earlier steps, and forget them.
         log_all_metrics: let TRL log all of `Curriculum.metrics()`, and not only those of `LOGGED_METRICS`;
             the run folder has them all.
-        args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`.
+        args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`, or `Levels`, whose
+            problems are generated.
 
     Attributes:
         curriculum: the main process's knows all rewards; those of other processes are never asked.
@@ -170,6 +173,9 @@ class CurriculumGRPOTrainer(GRPOTrainer):
                 raise ConfigError("an environment plays the rollouts: give it or a rollout_func, not both")
             if len(args) < 2:
                 kwargs.setdefault("reward_funcs", trl_reward(episode_reward("environment")))
+        levels = kwargs.get("train_dataset")
+        if isinstance(levels, Levels):
+            kwargs["train_dataset"] = loader_rows(levels)
         super().__init__(*args, **kwargs)
         if environment is not None:
             self.rollout_func = cast(Any, EpisodeRollouts(environment, lambda: self.rows))
@@ -179,7 +185,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
                 "a curriculum needs a `datasets.Dataset` to choose from: "
                 f"train_dataset is {type(self.train_dataset).__name__}"
             )
-        rows = DatasetRows(self.train_dataset)
+        rows = levels if isinstance(levels, Levels) else DatasetRows(self.train_dataset)
         parts = {
             "allocation": allocation, "advantage": advantage, "admission": admission,
             "reward_range": reward_range, "signal": signal,
@@ -202,7 +208,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         if curriculum.has_allocation:
             check_allocation(curriculum, self.args)
         self._fill: Fill[KeptGroup] = Fill(
-            fill, size=len(self.train_dataset), may_repeat=curriculum.selection.repeats, weigh=len,
+            fill, size=curriculum.table.size, may_repeat=curriculum.selection.repeats, weigh=len,
             unit="rollouts",
         )  # fmt: skip
         listeners = [on_groups] if on_groups is not None else []
@@ -299,7 +305,10 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             ),
         )
         try:
-            generated = self._roll_out_prompts(np.repeat(draw.prompts, draw.rollouts).tolist())
+            generated = self._roll_out_prompts(
+                np.repeat(draw.prompts, draw.rollouts).tolist(),
+                np.repeat(draw.tickets, draw.rollouts).tolist(),
+            )
         except BaseException:
             if self.accelerator.is_main_process:
                 self.curriculum.drop(draw.tickets)
@@ -315,11 +324,11 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             replace_latest(self._logs["advantages"], credit.tolist())
         return output
 
-    def _roll_out_prompts(self, prompts: list[int]) -> GeneratedRollouts:
-        """Generate and score one rollout of each of these prompts of all processes."""
-        mine = own_share(self.accelerator, prompts)
-        row_of = {prompt: self.train_dataset[prompt] for prompt in dict.fromkeys(mine)}
-        self.rows = [dict(row_of[prompt]) for prompt in mine]
+    def _roll_out_prompts(self, prompts: list[int], tickets: list[int]) -> GeneratedRollouts:
+        """Generate and score one rollout of each of these prompts, with their tickets, of all processes."""
+        mine = own_share(self.accelerator, list(zip(prompts, tickets, strict=True)))
+        row_of = {drawn: self._row(*drawn) for drawn in dict.fromkeys(mine)}
+        self.rows = [dict(row_of[drawn]) for drawn in mine]
         usual = self.num_generations
         if self.curriculum.has_allocation:
             self.num_generations = len(prompts)  # TRL's groups have one size; nothing of them is used
@@ -329,6 +338,12 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             self.num_generations = usual
         lengths = [completion.tokens for completion in self._completions]
         return GeneratedRollouts(output, lengths, self._rewards, gather_object(self._completions))
+
+    def _row(self, prompt: int, ticket: int) -> Mapping[str, Any]:
+        """The data set's row of a prompt; of levels, the problem that is made for the ticket."""
+        if self.curriculum.table.levels is None:
+            return self.train_dataset[prompt]
+        return {**self.curriculum.row(prompt, ticket), "prompt_id": prompt}
 
     def _generate_single_turn(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Hashable, Sequence
 from functools import cache
+from itertools import accumulate
 from typing import Any, ClassVar
 
 from curro.lab.families.gym import GymFamily, unreliable
@@ -28,6 +29,8 @@ class ChainSum(GymFamily):
         "hard": {"min_terms": 2, "max_terms": 16, "min_digits": 1, "max_digits": 1},
         "short": {"min_terms": 2, "max_terms": 3, "min_digits": 1, "max_digits": 1},
     }
+    size_settings = ("min_terms", "max_terms")
+    sizes = range(2, 17)
     metadata_names = ("expression",)
     digits = 2
     recipe = Recipe(
@@ -41,15 +44,19 @@ class ChainSum(GymFamily):
     easy_problems: ClassVar[dict[str, int]] = {"train": 600, "test": 150}
 
     def draw(self, rng: random.Random, kind: Kind) -> Problem:
-        while True:
-            row = super().draw(rng, kind)
-            total, steps = self.start(row["metadata"])
-            for step in steps:
-                total += int(step)
-                if not 0 <= total <= 99:
-                    break
-            else:
-                return row
+        while not self._has_two_digits(row := super().draw(rng, kind)):
+            pass
+        return row
+
+    def draw_size(self, rng: random.Random, size: int) -> Problem:
+        while not self._has_two_digits(row := super().draw_size(rng, size)):
+            pass
+        return row
+
+    def _has_two_digits(self, row: Problem) -> bool:
+        total, steps = self.start(row["metadata"])
+        totals = list(accumulate(map(int, steps), initial=total))
+        return min(totals[1:], default=0) >= 0 and max(totals[1:], default=0) <= 99
 
     def start(self, metadata: dict[str, Any]) -> tuple[int, list[Any]]:
         start, *terms = metadata["expression"].split()

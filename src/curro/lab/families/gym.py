@@ -20,12 +20,14 @@ class GymFamily(Family):
     Attributes:
         data_set: its name in reasoning-gym.
         settings: of the data set, by the kind of problem.
+        size_settings: the names of its settings that bound the size of a problem from below and from above.
         metadata_names: the entries of its metadata that the worked answer needs.
         digits: how many a total is written with; totals of one length make the next step easy to find.
     """
 
     data_set: ClassVar[str]
     settings: ClassVar[dict[Kind, dict[str, Any]]]
+    size_settings: ClassVar[tuple[str, str]]
     metadata_names: ClassVar[tuple[str, ...]]
     digits: ClassVar[int]
 
@@ -53,11 +55,16 @@ class GymFamily(Family):
 
     def draw(self, rng: random.Random, kind: Kind) -> Problem:
         # The data set seeds its problem i with seed + i, so its size is no bound.
-        settings = self.settings["short" if kind == "easy" else kind]
+        row = self._entry(rng, self.settings["short" if kind == "easy" else kind])
+        return self._with(row, rng.choice(self.easy())) if kind == "easy" else row
+
+    def draw_size(self, rng: random.Random, size: int) -> Problem:
+        return self._entry(rng, self.settings["hard"] | dict.fromkeys(self.size_settings, size))
+
+    def _entry(self, rng: random.Random, settings: dict[str, Any]) -> Problem:
         entry = _create(self.data_set, **settings)[rng.randrange(2**48)]
         metadata = {name: entry["metadata"][name] for name in ("source_dataset", *self.metadata_names)}
-        row = {"prompt": entry["question"], "answer": entry["answer"], "metadata": metadata}
-        return self._with(row, rng.choice(self.easy())) if kind == "easy" else row
+        return {"prompt": entry["question"], "answer": entry["answer"], "metadata": metadata}
 
     def _with(self, row: Problem, metadata: dict[str, Any]) -> Problem:
         """The problem with other steps: reasoning-gym has no setting that keeps to some skills."""

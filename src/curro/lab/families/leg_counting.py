@@ -26,6 +26,8 @@ class LegCounting(GymFamily):
         "hard": {"min_animals": 1, "max_animals": 12, "min_instances": 1, "max_instances": MOST},
         "short": {"min_animals": 1, "max_animals": 2, "min_instances": 1, "max_instances": MOST},
     }
+    size_settings = ("min_animals", "max_animals")
+    sizes = range(1, 13)
     metadata_names = ("animals",)
     digits = 3
     recipe = Recipe(

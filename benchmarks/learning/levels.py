@@ -1,0 +1,194 @@
+"""Levels of generated problems: curricula over levels beside uniform levels, fixed rules and a fixed pool.
+
+    python -m benchmarks.learning.levels [--seeds 3] [--rollouts 6400] [FAMILY ...]   # one core, goes on
+    python -m benchmarks.learning.levels --summary                                    # the page alone
+
+FAMILY: of the lab, each with its own small model. Its levels are the sizes of its problems, from one that the
+model solves mostly to one that is out of its reach. Every arm gets the same rollouts:
+
+    uniform    every level equally often
+    frontier   the levels with the largest predicted variance
+    target     the level whose success rate is nearest 1/2, which moves with the rewards (AdaRFT's rule)
+    climb      reasoning-gym's rule (arXiv 2505.24760): start at the first level; one up when the mean of the
+               latest 20 groups is above .7, one down when it is below .1; written from the paper
+    pool       uniform sampling of a fixed pool of 500 problems, equally many of each level
+
+The score is the pass@1 on 300 held-out problems, equally many of each level, at the end of the run and as
+the mean over its evaluations. Rows go to results/levels.jsonl; a row that is there is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from collections import defaultdict, deque
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+from benchmarks.common import RESULTS, write_page
+
+from curro.data import load_levels
+from curro.lab import family as lab_family
+from curro.prompts import PromptTable
+from curro.selection.base import Choice, Outcome, Reason, Selection
+
+FAMILIES = ("chains", "chain_sum", "leg_counting", "spell_backward", "locks")
+METHODS = {
+    "uniform": "uniform",
+    "frontier": "frontier",
+    "target": "target:difficulty,rate=0.1,width=0.1",
+    "climb": "benchmarks.learning.levels:Climb",
+    "pool": "uniform",
+}
+ROWS, COMMAND = RESULTS / "levels.jsonl", "python -m benchmarks.learning.levels --summary"
+POOL, LATEST, UP, DOWN = 500, 20, 0.7, 0.1
+
+
+class Climb(Selection):
+    """One level at a time: up when the latest groups succeed, down when they fail."""
+
+    takes_levels = True
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        super().bind(table, rng)
+        self.repeats, self.level = True, 0
+        self.latest: deque[float] = deque(maxlen=LATEST)
+
+    def select(self, n: int, step: int) -> Choice:
+        if len(self.latest) == LATEST:
+            mean = float(np.mean(self.latest))
+            moved = self.level + (mean > UP) - (mean < DOWN)
+            if moved != self.level:
+                self.level = int(np.clip(moved, 0, self.table.size - 1))
+                self.latest.clear()
+        return Choice.of(np.full(n, self.level), Reason.PRIORITY)
+
+    def observe(self, outcome: Outcome) -> None:
+        self.latest.extend(self.table.success_rate(outcome.mean[np.argsort(outcome.mean)]).tolist())
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"level": self.level, "latest": np.array(self.latest)}
+
+    def load_state_dict(self, state: Any) -> None:
+        self.level = int(state["level"])
+        self.latest = deque(state["latest"].tolist(), maxlen=LATEST)
+
+
+def train_once(family: str, method: str, seed: int, rollouts: int) -> dict[str, Any]:
+    """A run, and its row."""
+    from curro import report
+    from curro.runs.folder import RunFolder
+    from curro.training.prepared import prepare
+    from curro.training.run import train
+    from curro.training.settings import TrainSettings
+
+    report.write_report = lambda *_, **__: None  # type: ignore[assignment]
+    source, recipe = f"levels:lab/{family}", lab_family(family).recipe
+    with tempfile.TemporaryDirectory() as folder:
+        data = source
+        if method == "pool":
+            data = write_pool(Path(folder) / "pool.jsonl", source)
+        settings = TrainSettings(
+            data=data, model=f"lab:{family}", curriculum=METHODS[method], rollouts=rollouts, seed=seed,
+            reward=source, eval_data=source, eval_prompts=300, eval_samples=2, prompts_per_step=16,
+            rollouts_per_prompt=8, eval_every=rollouts // (16 * 8 * 8), learning_rate=recipe.learning_rate,
+            warmup_steps=10, max_completion_length=recipe.max_completion_length, save_every=100_000,
+            environment="benchmarks.learning.levels:locks" if family == "locks" else None,
+        )  # fmt: skip
+        run = RunFolder.create(Path(folder) / "run", {"settings": settings.as_dict()})
+        train(prepare(settings), run)
+        lines, groups = run.metrics(), run.groups()
+    scores = [line["eval/pass@1"] for line in lines if "eval/pass@1" in line]
+    levels = [int(group["key"].split("/")[1]) for group in groups] if method != "pool" else []
+    return {
+        "family": family, "method": method, "seed": seed, "rollouts": rollouts, "before": scores[0],
+        "end": scores[-1], "mean": float(np.mean(scores[1:])),
+        "signal": float(np.mean([group["variance"] > 1e-9 for group in groups])),
+        "first_levels": float(np.mean(levels[: len(levels) // 4])) if levels else None,
+        "last_levels": float(np.mean(levels[-len(levels) // 4 :])) if levels else None,
+        "seconds": lines[-1]["cpu_seconds"],
+    }  # fmt: skip
+
+
+def locks() -> Any:
+    """The environment of the locks, by the name that a data set of a pool can give."""
+    return lab_family("locks")
+
+
+def write_pool(path: Path, source: str) -> str:
+    """A fixed pool of training problems, equally many of each level."""
+    levels = load_levels(source)
+    each = -(-POOL // len(levels))
+    rows = [levels.problem(arm, number, 0) for arm in range(len(levels)) for number in range(4 * each)]
+    kept: dict[str, dict[str, Any]] = {}
+    counts: dict[str, int] = defaultdict(int)
+    for row in rows:
+        arm = row["key"].rpartition("/")[0]
+        if row["prompt"] not in kept and counts[arm] < each:
+            kept[row["prompt"]] = row
+            counts[arm] += 1
+    path.write_text("".join(json.dumps(row) + "\n" for row in kept.values()))
+    return str(path)
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The page: of each family and method the scores, and how often a method's mean beats that of uniform."""
+    by: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        by[row["family"], row["method"]].append(row)
+    lines = [
+        "| family | method | before | at the end | mean over the run | less uniform, same seeds | groups with a "
+        "signal | level, first and last quarter | seeds |",
+        f"|---|---|{'--:|' * 7}",
+    ]
+    for family in FAMILIES:
+        base = {row["seed"]: row["mean"] for row in by[family, "uniform"]}
+        for method in METHODS:
+            runs = by[family, method]
+            if not runs:
+                continue
+            pairs = [row["mean"] - base[row["seed"]] for row in runs if row["seed"] in base]
+            less = f"{np.mean(pairs):+.3f} ({min(pairs):+.3f} to {max(pairs):+.3f})" if pairs else ""
+            mean = {
+                name: np.mean([row[name] for row in runs]) for name in ("before", "end", "mean", "signal")
+            }
+            levels = [
+                (row["first_levels"], row["last_levels"]) for row in runs if row["first_levels"] is not None
+            ]
+            moved = "{:.1f}, {:.1f}".format(*np.mean(levels, axis=0)) if levels else ""
+            lines.append(
+                f"| {family} | {method} | {mean['before']:.3f} | {mean['end']:.3f} | {mean['mean']:.3f} | {less} | "
+                f"{mean['signal']:.2f} | {moved} | {len(runs)} |"
+            )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    summary = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    summary.add_argument("families", nargs="*", default=FAMILIES, metavar="FAMILY")
+    summary.add_argument("--seeds", type=int, default=3)
+    summary.add_argument("--rollouts", type=int, default=6400)
+    summary.add_argument("--summary", action="store_true")
+    args = summary.parse_args()
+    rows = [json.loads(line) for line in ROWS.read_text().splitlines()] if ROWS.exists() else []
+    done = {(row["family"], row["method"], row["seed"], row["rollouts"]) for row in rows}
+    for seed in range(0 if args.summary else args.seeds):
+        for family in args.families:
+            for method in METHODS:
+                if (family, method, seed, args.rollouts) not in done:
+                    rows.append(train_once(family, method, seed, args.rollouts))
+                    with ROWS.open("a") as file:
+                        file.write(json.dumps(rows[-1]) + "\n")
+                    print(rows[-1], flush=True)
+    write_page("levels", "Levels of generated problems", COMMAND, table(rows))
+
+
+if __name__ == "__main__":
+    main()
