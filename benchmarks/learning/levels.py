@@ -96,7 +96,7 @@ def train_once(family: str, method: str, seed: int, rollouts: int) -> dict[str, 
         settings = TrainSettings(
             data=data, model=f"lab:{family}", curriculum=METHODS[method], rollouts=rollouts, seed=seed,
             reward=source, eval_data=source, eval_prompts=300, eval_samples=2, prompts_per_step=16,
-            rollouts_per_prompt=8, eval_every=rollouts // (16 * 8 * 8), learning_rate=recipe.learning_rate,
+            rollouts_per_prompt=8, eval_every=rollouts // (16 * 8 * 4), learning_rate=recipe.learning_rate,
             warmup_steps=10, max_completion_length=recipe.max_completion_length, save_every=100_000,
             environment="benchmarks.learning.levels:locks" if family == "locks" else None,
         )  # fmt: skip
@@ -142,8 +142,8 @@ def table(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         by[row["family"], row["method"]].append(row)
     lines = [
-        "| family | method | before | at the end | mean over the run | less uniform, same seeds | groups with a "
-        "signal | level, first and last quarter | seeds |",
+        "| family | method | before | at the end | mean over the run | less uniform, same seeds | "
+        "groups with a signal | level, first and last quarter | seeds |",
         f"|---|---|{'--:|' * 7}",
     ]
     for family in FAMILIES:
@@ -162,8 +162,8 @@ def table(rows: list[dict[str, Any]]) -> str:
             ]
             moved = "{:.1f}, {:.1f}".format(*np.mean(levels, axis=0)) if levels else ""
             lines.append(
-                f"| {family} | {method} | {mean['before']:.3f} | {mean['end']:.3f} | {mean['mean']:.3f} | {less} | "
-                f"{mean['signal']:.2f} | {moved} | {len(runs)} |"
+                f"| {family} | {method} | {mean['before']:.3f} | {mean['end']:.3f} | {mean['mean']:.3f} | "
+                f"{less} | {mean['signal']:.2f} | {moved} | {len(runs)} |"
             )
     return "\n".join(lines)
 

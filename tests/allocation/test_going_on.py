@@ -92,10 +92,12 @@ def test_others_never_go_on_and_these_take_no_budget():
         Curriculum("uniform", 3, allocation="screen").select(1, step=0, rollouts=8)
 
 
-def rho(spec, p, advantage="leave-one-out"):
+def rho(spec, p, advantage="leave-one-out", per="group"):
     """The mean gradient of a prompt over the policy gradient, over all sequences of 0/1 rewards.
 
-    The gradient is the mean over the rollouts that are trained on. A success adds its advantage over p to it,
+    The gradient of a group is the mean over the rollouts that are trained on. `per="group"` is its mean over
+    groups; `per="rollout"` is the mean over the rollouts of all groups, of which larger ones have more. A
+    success adds its advantage over p to it,
     in units of the policy gradient, and a failure takes its advantage over 1 - p from it.
     """
     curriculum = Curriculum("uniform", 1, allocation=spec, advantage=advantage)
@@ -108,7 +110,8 @@ def rho(spec, p, advantage="leave-one-out"):
         again = int(curriculum.more(ticket, rewards)[0])
         verdict = curriculum.observe(ticket, rewards)
         kept_G, slope_G = verdict.kept[0], np.where(np.array(rewards[0]) == 1, 1 / p, -1 / (1 - p))
-        return again, (verdict.advantages[0] * slope_G)[kept_G].mean()
+        total, size = (verdict.advantages[0] * slope_G)[kept_G].sum(), kept_G.sum()
+        return again, np.array([total / size, total, size])
 
     @functools.cache
     def follow(right, count, wanted):
@@ -118,7 +121,8 @@ def rho(spec, p, advantage="leave-one-out"):
         again, gradient = end(right, count)
         return follow(right, count, again) if again else gradient
 
-    return follow(0, 0, curriculum.allocation.first)
+    of_group, total, size = follow(0, 0, curriculum.allocation.first)
+    return of_group if per == "group" else total / size
 
 
 def test_the_rollouts_that_are_trained_on_by_hand():
@@ -152,6 +156,28 @@ def test_rho_by_hand():
 )
 def test_rho_as_the_page_has_it(spec, expected):
     assert [round(rho(spec, p), 2) for p in (0.02, 0.1, 0.3, 0.5)] == pytest.approx(expected, abs=0.006)
+
+
+def test_rho_per_rollout_by_hand():
+    # 2 rollouts, and a third where they differ, which has the probability 2pq. The gradient of such a group
+    # sums up to 3 S^2 / (pq) = 1 / (pq), and others have none: 2 on average, over 2 + 2pq rollouts
+    assert rho("screen:first=2,total=3", 0.3, per="rollout") == pytest.approx(2 / (2 + 2 * 0.3 * 0.7))
+    assert rho("screen:first=4,total=4", 0.3, per="rollout") == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("screen:first=4,total=8", [0.99, 0.97, 0.96, 0.96]),
+        ("until", [3.93, 3.27, 1.45, 1.09]),
+        ("until:end=success", [3.19, 1.70, 1.06, 1.00]),
+        ("until:each=4,rounds=4,keep=none", [0.99, 0.99, 1.04, 1.06]),
+        ("until:each=4,rounds=4,end=success,keep=none", [1.01, 1.04, 1.06, 1.04]),
+    ],
+)
+def test_rho_per_rollout_as_the_page_has_it(spec, expected):
+    found = [round(rho(spec, p, per="rollout"), 2) for p in (0.02, 0.1, 0.3, 0.5)]
+    assert found == pytest.approx(expected, abs=0.006)
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ class CurriculumSampler(TaskSampler):
 
     def __init__(self, curriculum: Curriculum, tasks: Sequence[Any], tasks_per_step: int) -> None:
         refuse_top_up(curriculum.admission.needs_top_up, "prime-rl")
+        curriculum.refuse_levels("prime-rl's environment")
         self.curriculum, self.tasks, self.tasks_per_step = curriculum, list(tasks), tasks_per_step
         self.in_flight = max(1, len(self.tasks) // 2)
         self.drawn = 0
