@@ -188,6 +188,7 @@ def test_a_resumed_curriculum_draws_the_same_arms_tickets_and_problems(selection
             whole.drop(done)
             resumed.drop(done)
         open_tickets = [ticket for ticket in open_tickets if ticket not in done]
+    assert whole.select(8, step=6).prompts.tolist() == resumed.select(8, step=6).prompts.tolist()
     np.testing.assert_equal(whole.state_dict()["selection"], resumed.state_dict()["selection"])
 
 
@@ -217,6 +218,23 @@ def test_a_generator_that_has_changed_is_another_data_set(levels):
             return super().problem(level + 1, rng)
 
     assert Levels([Longer(), Words()]).fingerprint != levels.fingerprint
+
+
+def test_a_level_that_is_added_between_a_save_and_a_resume_leaves_what_is_known_of_the_others(levels):
+    class More(Sums):
+        levels = (*Sums.levels, {"terms": 5})
+
+    before = Curriculum("frontier", levels, seed=0)
+    for step in range(3):
+        draw = before.select(5, step=step)
+        before.observe(draw.tickets, 1.0 * (np.arange(4) <= draw.prompts[:, None]))
+    after = Curriculum("frontier", Levels([More(), Words()]), seed=0)
+    with pytest.warns(UserWarning, match="5 rows are known, 0 of them changed, 1 are new"):
+        after.load_state_dict(before.state_dict())
+    sums, known = after.selection.predictor.posterior.sums_3HN, before.selection.predictor.posterior.sums_3HN
+    np.testing.assert_array_equal(sums[:, :, [0, 1, 2, 4, 5]], known)
+    assert not sums[:, :, 3].any()
+    assert after.select(5, step=3).tickets.tolist() == [15, 16, 17, 18, 19]
 
 
 def test_known_draws(levels):

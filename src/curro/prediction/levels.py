@@ -18,6 +18,7 @@ from curro.errors import ConfigError
 from curro.groups import Groups
 from curro.prediction.logistic_regression import LogisticRegression
 from curro.prompts import PromptTable
+from curro.renumbering import Renumbering
 from curro.storage.checkpoint import check_prompt_numbers, check_state
 
 HALF_LIVES = 2.0 ** np.arange(1, 9)
@@ -194,6 +195,16 @@ class LevelPosterior:
             "clock": self.clock,
             "unlearned": self.unlearned.copy(),
             "recent": self.recent.copy(),
+            "regression": self.regression.state_dict(),
+        }
+
+    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
+        """A saved state for other arms. The regression is fitted anew, because its features are others."""
+        return {
+            **state,
+            "sums": np.apply_along_axis(rows.column, -1, state["sums"], 0.0),
+            "unlearned": rows.groups(state["unlearned"], "posterior/unlearned"),
+            "recent": rows.groups(state["recent"], "posterior/recent"),
             "regression": self.regression.state_dict(),
         }
 
