@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from curro.report.prediction import calibration, rank_correlations
 from curro.runs.reader import GroupColumns, History
 
 MOST_SOURCES = 6
-"""Of a picture; the others are drawn together."""
+"""How many sources a picture shows; the others are drawn together."""
 
 
 def drawn_sources(history: History) -> Chart | None:
@@ -36,31 +37,23 @@ def drawn_sources(history: History) -> Chart | None:
 
 def source_rates(history: History) -> Chart | None:
     """The success rates of the groups of each source."""
-    groups = history.groups
-    if len(groups.sources) < 2:
-        return None
-    edges, bins = time_bins(groups.step, SPANS)
-    middle, curves = (edges[:-1] + edges[1:]) / 2, []
-    for name, rows in _by_source(groups):
-        total = np.bincount(bins[rows], minlength=len(middle))
-        mean = np.bincount(bins[rows], groups.rate[rows], len(middle)) / np.maximum(total, 1)
-        curves.append((name, middle[total > 0], mean[total > 0]))
-    chart = lines("source-rates", "Success rates by source", curves)
+
+    def means(rates: np.ndarray, spans: np.ndarray, count: int) -> np.ndarray:
+        return np.bincount(spans, rates, count) / np.maximum(np.bincount(spans, minlength=count), 1)
+
+    chart = lines("source-rates", "Success rates by source", _curves(history.groups, means))
     return chart and replace(chart, caption="Of the groups that were rolled out.", y_range=(0, 1))
 
 
 def reward_streaks(history: History) -> Chart | None:
     """How many groups in a row of each source had no reward at all: the longest streak of each span."""
-    groups = history.groups
-    if len(groups.sources) < 2:
-        return None
-    edges, bins = time_bins(groups.step, SPANS)
-    middle, curves = (edges[:-1] + edges[1:]) / 2, []
-    for name, rows in _by_source(groups):
-        longest = np.full(len(middle), -1)
-        np.maximum.at(longest, bins[rows], streaks(groups.rate[rows] <= 0))
-        seen = longest >= 0
-        curves.append((name, middle[seen], longest[seen].astype(np.float64)))
+
+    def longest(rates: np.ndarray, spans: np.ndarray, count: int) -> np.ndarray:
+        lengths = np.zeros(count)
+        np.maximum.at(lengths, spans, streaks(rates <= 0))
+        return lengths
+
+    curves = _curves(history.groups, longest)
     chart = lines("reward-streaks", "Groups in a row without a reward", curves, from_zero=True)
     caption = (
         "By source. A line that only rises is a source that never has a reward: its prompts are too hard, or "
@@ -69,14 +62,29 @@ def reward_streaks(history: History) -> Chart | None:
     return chart and replace(chart, caption=caption)
 
 
+def _curves(
+    groups: GroupColumns, measure: Callable[[np.ndarray, np.ndarray, int], np.ndarray]
+) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """A curve for each source, if there are several: `measure(rates, spans, count)` where it has groups."""
+    if len(groups.sources) < 2:
+        return []
+    edges, bins = time_bins(groups.step, SPANS)
+    middle, curves = (edges[:-1] + edges[1:]) / 2, []
+    for name, rows in _by_source(groups):
+        has_groups = np.bincount(bins[rows], minlength=len(middle)) > 0
+        values = measure(groups.rate[rows], bins[rows], len(middle))
+        curves.append((name, middle[has_groups], values[has_groups]))
+    return curves
+
+
 def streaks(happened: np.ndarray) -> np.ndarray:
-    """Of each place of a bool array how many in a row, it included, are true: int64 of its shape."""
+    """How many values in a row, up to and with each one of a bool array, are true: int64 of its shape."""
     position = np.arange(len(happened))
     return position - np.maximum.accumulate(np.where(happened, -1, position))
 
 
 def _by_source(groups: GroupColumns) -> list[tuple[str, np.ndarray]]:
-    """Of each source its name and its groups, bool (F,), the most drawn first; the rest together."""
+    """The name and the groups, bool (F,), of each source, the most drawn first; the rest together."""
     count = np.bincount(groups.source[groups.source >= 0], minlength=len(groups.sources))
     order = np.argsort(-count, kind="stable")
     parts = [(groups.sources[i], groups.source == i) for i in order[:MOST_SOURCES]]
