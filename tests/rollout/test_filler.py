@@ -505,3 +505,35 @@ def test_a_group_that_wants_more_for_ever_ends_at_the_limit():
     assert filler.counts.rollouts == 3 * 2 * 4 + 4
     assert [len(rollouts) for rollouts in batch.rollouts] == [24, 4]
     settled(filler, curriculum)
+
+
+def test_a_group_without_the_part_that_is_the_signal_has_failed():
+    """The port has dropped it, so it is neither rejected nor counted with its other rewards."""
+
+    async def score(prompt, completions):
+        math = [None] * 4 if int(prompt) == 0 else await by_text(prompt, completions)
+        return {"math": math, "form": [1.0, 0.0, 1.0, 0.0]}
+
+    curriculum = Curriculum(InOrder(), 20, signal="math")
+    filler, _, _ = make(
+        lambda i, n: (i, GOOD), curriculum=curriculum, score=score, weights={"form": 1.0}, max_in_flight=1
+    )
+    batch = run(filler.fill(2, step=0))
+    assert batch.prompts.tolist() == [1, 2]
+    counts = settled(filler, curriculum)
+    assert (counts.failed, counts.rejected, counts.admitted) == (1, 0, 2)
+
+
+def test_a_signal_that_never_comes_ends_the_fill():
+    async def score(prompt, completions):
+        return {"math": [None] * 4, "form": [1.0, 0.0, 1.0, 0.0]}
+
+    curriculum = Curriculum(InOrder(), 20, signal="math")
+    filler, _, _ = make(
+        lambda i, n: (i, GOOD), curriculum=curriculum, score=score, weights={"form": 1.0}, max_failures=3
+    )
+    with pytest.raises(
+        FillError, match=r"3 groups in a row failed; .* no rollout has the part of the reward"
+    ):
+        run(filler.fill(2, step=0))
+    assert settled(filler, curriculum).failed == 3

@@ -63,6 +63,11 @@ def test_traces_with_errors_have_no_reward(prime):
     assert counts(one) == (2, 1, 1, 0)
 
 
+def test_a_gate_that_leaves_batches_to_be_topped_up_is_refused(prime):
+    with pytest.raises(ConfigError, match="admits no group by itself, and prime-rl trains on admitted"):
+        installed(prime, admission="best")
+
+
 def test_a_group_of_different_tasks_is_refused(prime):
     one = installed(prime)
     first, second = next(one.sampler), next(one.sampler)
