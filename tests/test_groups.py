@@ -1,4 +1,4 @@
-"""Mean and variance of groups: the same for a group alone and in any batch, exact where that is possible."""
+"""Mean and variance of groups, alone and in any batch; and the order in which groups are learnt from."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from curro.errors import RewardError
-from curro.groups import Feedback, mark_missing, moments, read_groups
+from curro.groups import Feedback, by_prompt, mark_missing, moments, read_groups
 from curro.prompts import PromptTable
 
 SHAPES = st.tuples(st.integers(0, 6), st.integers(1, 20))
@@ -85,3 +85,23 @@ def test_what_version_0_2_marked_as_not_scored_may_be_anything():
 def test_a_nan_that_is_marked_as_scored_is_refused():
     with pytest.raises(RewardError, match="NaN although `scored` is True"):
         mark_missing([[np.nan, 1.0]], [[True, True]])
+
+
+def test_groups_are_in_order_of_their_prompts():
+    groups = np.array([[7, 2, 9, 0], [0.25, 0.5, 0.75, 1.0]])
+    assert by_prompt(groups).tolist() == [[0, 2, 7, 9], [1.0, 0.5, 0.25, 0.75]]
+
+
+def test_the_rows_after_it_decide_where_a_prompt_stands_twice():
+    groups = np.array([[7, 2, 7, 7], [1, 0, 1, 0], [0.75, 0.5, 0.25, 1.0]])
+    assert by_prompt(groups).tolist() == [[2, 7, 7, 7], [0, 0, 1, 1], [0.5, 1.0, 0.25, 0.75]]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.floats(0, 1)), max_size=30).flatmap(
+        lambda groups: st.tuples(st.just(groups), st.permutations(groups))
+    )
+)
+def test_the_order_in_which_groups_came_in_does_not_matter(both):
+    one, other = (np.array(groups, np.float64).reshape(-1, 3).T for groups in both)
+    np.testing.assert_array_equal(by_prompt(one), by_prompt(other))
