@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.prediction.judging import Scripted
 from tests.test_port_machine import SELECTIONS
 
 from curro import CheckpointError, Choice, Curriculum, Reason, Selection
@@ -228,3 +229,32 @@ def test_a_heap_and_groups_by_hand():
     assert rows.groups(groups, "groups").tolist() == [[2.0, 0.0], [0.1, 0.3]]
     with pytest.raises(CheckpointError, match="groups are not of the table"):
         rows.groups(np.array([[3.0]]), "groups")
+
+
+def test_metis_keeps_the_judgments_and_the_memory_of_the_rows_that_are_left():
+    def with_policy(numbers):
+        curriculum = Curriculum("metis:candidates=1,exemplars=4", [row(number) for number in numbers])
+        policy = Scripted(lambda text: "\\boxed{0.1}", lambda prompt: f"prompt {numbers[prompt]} ")
+        curriculum.attach(policy)
+        return curriculum, policy
+
+    saved, policy = with_policy([1, 2, 3, 4, 5])
+    draw = saved.select(2, step=0)
+    saved.observe(draw.tickets, [[1, 0], [1, 1]])
+    flying = saved.select(3, step=1)
+    known = [saved.table.key(prompt) for prompt in draw.prompts.tolist()]
+    gone = int(saved.table.key(int(flying.prompts[0])).removeprefix("row-"))
+    left = [number for number in (5, 4, 3, 2, 1) if number != gone]
+    here, policy = with_policy([*left, 9])
+    with pytest.warns(UserWarning, match="4 rows are known, 0 of them changed, 1 are new and 1 are gone"):
+        here.load_state_dict(saved.state_dict())
+    pending = here.selection.predictor.pending.state_dict()["prompts"].tolist()
+    judged = [here.table.key(prompt) for prompt in pending]
+    assert sorted(judged) == sorted(saved.table.key(prompt) for prompt in flying.prompts[1:].tolist())
+    # a judgment of .1 earns 1 - (4 * .15)^2 = .64 for v = 1/4 and 1 - .4^2 = .84 for v = 0, so that the
+    # baseline is .05 * (.64 + .84) / 2 = .037 after the first step
+    verdict = here.observe(here.ledger.tickets, [[1, 0]] * 2)
+    np.testing.assert_allclose(verdict.auxiliary_samples.advantages, [0.64 - 0.037] * 2, rtol=1e-12)
+    here.select(1, step=2)
+    shown = policy.conversations[0][-1]["content"]
+    assert all(f"prompt {key.removeprefix('row-')} " in shown for key in known)
