@@ -6,16 +6,17 @@
         --held-out data/eurus-validation.parquet
     python recipes/prepare.py open-rs open-rs.parquet --out data/open-rs.parquet
     python recipes/prepare.py code codecontests-plus.parquet --out data/codecontests-plus.parquet
-    python recipes/prepare.py bfcl base --out data/bfcl-base.parquet
-    python recipes/prepare.py bfcl base --name test --out data/bfcl-base-test.parquet
+    python recipes/prepare.py bfcl all/summary --out data/bfcl.parquet
+    python recipes/prepare.py bfcl all/summary --name test --out data/bfcl-test.parquet
     python recipes/prepare.py test MATH-500.jsonl --name MATH-500 --out data/math-500.parquet
 
 The public files: `guru` takes the mathematics of LLM360/guru-RL-92k, `dapo` BytedTsinghua-SIA/DAPO-Math-17k,
 `eurus` PRIME-RL/Eurus-2-RL-Data, `open-rs` knoveleng/open-rs, `code` ByteDance-Seed/Code-Contests-Plus, and
 `test` any file with a problem and its answer, as MATH-500, AIME and AMC23 (`problem` or `question`,
 `answer`), Minerva (`problem`, `solution`) and OlympiadBench (`question`, `final_answer`) have them. `bfcl`
-reads a category of the installed package bfcl-eval (docs/multi-turn.md); a fifth is held out under the name
-`test`. With `--held-out` 1,024 rows, or `--held-out-problems`, go into that file and not into the other.
+reads a category of the installed package bfcl-eval, or all of them (docs/multi-turn.md); a fifth is held out
+under the name `test`. With `--held-out` 1,024 rows, or `--held-out-problems`, go into that file and not into
+the other.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -57,16 +59,24 @@ def read(path: str, columns: Iterable[str]) -> datasets.Dataset:
     return rows
 
 
-def guru(path: str, problems: int, seed: int) -> datasets.Dataset:
+STRATA: dict[str, int | list[float]] = {"quantiles": 20, "tenths": [tenth / 10 for tenth in range(1, 10)]}
+"""Of pass rates, as `stratified_subset` takes them: twenty quantiles, or ten strata of equal width."""
+
+
+def guru(path: str, problems: int, seed: int, strata: str = "quantiles") -> datasets.Dataset:
     """Prioritized replay, section 5: pass rate above 0.5 of Qwen3-30B, then a stratified subset.
 
-    The strata are quantiles of Qwen2.5-7B's pass rate, the policy's; each keeps its share by largest
-    remainder. Pass rates choose the subset and are kept out of what is trained on.
+    The strata are of Qwen2.5-7B's pass rate, the policy's; each keeps its share by largest remainder. Pass
+    rates choose the subset and are kept out of what is trained on.
+
+    Args:
+        strata: one of `STRATA`; the authors' notebook has ten strata.
     """
     rows = read(path, (*VERL_COLUMNS, POLICY_RATE, STRONG_RATE))
     strong = np.array(rows[STRONG_RATE], np.float64)
     rows = rows.select(np.flatnonzero(strong > 0.5))
-    chosen = rows.select(stratified_subset(np.array(rows[POLICY_RATE], np.float64), problems, seed=seed))
+    rates = np.array(rows[POLICY_RATE], np.float64)
+    chosen = rows.select(stratified_subset(rates, problems, bins=STRATA[strata], seed=seed))
     return datasets.Dataset.from_list(
         [verl_row(f"guru-{row['data_source']}", row["prompt"], row) for row in chosen]
     )
@@ -75,14 +85,37 @@ def guru(path: str, problems: int, seed: int) -> datasets.Dataset:
 def dapo(path: str) -> datasets.Dataset:
     """METIS, appendix A.2: all problems, each once; the public file has every one about a hundred times.
 
-    The instruction for answers is replaced by the boxed one that the paper's evaluation has.
+    The instruction for answers is replaced by the boxed one that the paper's evaluation has. The column
+    `category` is for SEC, appendix A.5: the paper has ten categories and does not say which.
     """
-    found: dict[str, Mapping[str, Any]] = {}
+    unique: dict[str, Mapping[str, Any]] = {}
     for row in read(path, VERL_COLUMNS):
-        found.setdefault(_dapo_problem(row["prompt"]), row)
+        unique.setdefault(_dapo_problem(row["prompt"]), row)
     return datasets.Dataset.from_list(
-        [verl_row("dapo", _asked(problem), row) for problem, row in found.items()]
+        [
+            verl_row("dapo", _asked(problem), row) | {"category": topic(problem)}
+            for problem, row in unique.items()
+        ]
     )
+
+
+TOPICS = {
+    "probability": r"probabilit|expected (?:value|number)|at random|randomly|dice|coin",
+    "geometry": r"angle|circle|polygon|\barea|perimeter|parallelogram|trapezoid|\bsquares?\b(?! root)",
+    "combinatorics": r"how many (?:ways|different|subsets)|number of ways|permutation|arrange|colou?r",
+    "number theory": r"divis|prime|remainder|gcd|lcm|modul|digit|integer solutions|factor of",
+    "sequences": r"sequence|series|a_n|a_{n|recurr|progression|term of",
+    "functions": r"function|f\s*\(",
+    "polynomials": r"polynomial|roots?\b|coefficient|quadratic",
+    "inequalities": r"maximum|minimum|largest|smallest|greatest|least",
+    "equations": r"equation|solve|system of|real numbers?|complex",
+}
+"""Ten categories of competition mathematics, the last of which is all the rest, by words of the statement."""
+
+
+def topic(problem: str) -> str:
+    """The first of `TOPICS` that a problem has a word of, else `other`."""
+    return next((name for name, words in TOPICS.items() if re.search(words, problem, re.I)), "other")
 
 
 def eurus(path: str) -> datasets.Dataset:
@@ -105,17 +138,37 @@ _FIGURE = re.compile(
 )
 
 
+_SEVERAL = re.compile(
+    r"\b(?:print|output|find|choose|return) any\b|\bany (?:one )?of them\b"
+    r"|\b(?:multiple|several|many) (?:possible |correct |valid |optimal )?(?:answers|solutions|outputs)"
+    r"|\bmore than one (?:possible |correct |valid |optimal )?(?:answer|solution|output)",
+    re.I,
+)
+"""Of a statement that accepts several outputs. The data set has a checker for those, a program in C++."""
+
+
 def code(path: str) -> datasets.Dataset:
     """METIS, appendix A.2: problems with a Python solution, at most 25 tests and no figure.
 
-    The answer is the tests as JSON, as curro's reward `code` reads them.
+    Problems with several right outputs are left out: their checkers are C++, and against one expected output
+    a right program would fail. How many are left out, and why, is printed. The answer is the tests as JSON,
+    as curro's reward `code` reads them.
     """
-    made = []
+    made, left_out = [], Counter[str]()
     for row in read(path, ("description", "test_cases", "correct_submissions")):
-        languages = {str(one["language"]).lower() for one in row["correct_submissions"] or []}
+        languages = {str(submission["language"]).lower() for submission in row["correct_submissions"] or []}
         tests = row["test_cases"] or []
-        solved = any(language.startswith(PYTHON[:2]) or language in PYTHON for language in languages)
-        if not solved or not 0 < len(tests) <= MOST_TESTS or _FIGURE.search(row["description"]):
+        reasons = {
+            "no Python solution": not any(
+                language.startswith(PYTHON[:2]) or language in PYTHON for language in languages
+            ),
+            f"no tests, or more than {MOST_TESTS}": not 0 < len(tests) <= MOST_TESTS,
+            "a figure": _FIGURE.search(row["description"]),
+            "several right outputs": _SEVERAL.search(row["description"]),
+        }
+        reason = next((reason for reason, applies in reasons.items() if applies), None)
+        if reason is not None:
+            left_out[reason] += 1
             continue
         answer = json.dumps([{"input": test["input"], "output": test["output"]} for test in tests])
         prompt = f"{row['description']}\n\n{PROGRAM}"
@@ -126,6 +179,8 @@ def code(path: str) -> datasets.Dataset:
                 {"reward_model": {"ground_truth": answer}},
             )
         )
+    for reason, count in left_out.items():
+        print(f"{count} problems left out: {reason}")
     return datasets.Dataset.from_list(made)
 
 
@@ -187,17 +242,26 @@ def split(rows: datasets.Dataset, held_out: int, seed: int) -> tuple[datasets.Da
     return rows.select(np.sort(order[held_out:])), rows.select(np.sort(order[:held_out]))
 
 
-def bfcl(category: str, split: str) -> datasets.Dataset:
+def bfcl(name: str, split: str) -> datasets.Dataset:
     """METIS, appendix A.2: multi-turn conversations, with the columns that the environment reads."""
     from curro.environments.bfcl import tasks
 
     return datasets.Dataset.from_list(
         [
-            verl_row(f"bfcl-{category}", row["prompt"], {"reward_model": {"ground_truth": row["answer"]}})
+            verl_row(
+                _bfcl_source(row["key"]),
+                row["prompt"],
+                {"reward_model": {"ground_truth": row["answer"]}},
+            )
             | {"ability": "agent", "key": row["key"], "task": row["task"]}
-            for row in tasks.rows(category, split, None)
+            for row in tasks.rows(name, split, None)
         ]
     )
+
+
+def _bfcl_source(key: str) -> str:
+    """`bfcl-long_context` of `multi_turn_long_context_7`."""
+    return f"bfcl-{key.removeprefix('multi_turn_').rpartition('_')[0]}"
 
 
 def verl_row(source: str, prompt: list[dict[str, str]], row: Mapping[str, Any]) -> dict[str, Any]:
@@ -237,6 +301,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("file", help="of bfcl the category")
     parser.add_argument("--out", required=True)
     parser.add_argument("--problems", type=int, default=1000, help="of guru's subset")
+    parser.add_argument("--strata", choices=tuple(STRATA), default="quantiles", help="of guru's subset")
     parser.add_argument("--seed", type=int, default=0, help="of guru's subset, and of what is held out")
     parser.add_argument("--held-out", help="where the problems go that are not trained on")
     parser.add_argument("--held-out-problems", type=int, default=1024)
@@ -245,7 +310,7 @@ def main(arguments: list[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     system = SYSTEM if given.system is None else Path(given.system).read_text()
     makers = {
-        "guru": lambda: guru(given.file, given.problems, given.seed),
+        "guru": lambda: guru(given.file, given.problems, given.seed, given.strata),
         "dapo": lambda: dapo(given.file),
         "eurus": lambda: eurus(given.file),
         "open-rs": lambda: problems(given.file, "open-rs", system),

@@ -35,6 +35,7 @@ METIS = "metis:template=lab-compact,max_tokens=12"
 SERIES = (
     "reward",
     "signal_share",
+    "judge/reward",
     "judge/mean_prediction",
     "judge/std_prediction",
     "judge/judgments",
@@ -144,16 +145,22 @@ def picture_pools(results: Results, path: Path) -> None:
 
 
 def picture_predictions(results: Results, path: Path) -> None:
-    """Figures 6 and 10: mean and standard deviation of the candidates' predictions over training."""
-    figure, axes = plt.subplots(1, 2, figsize=(7.2, 2.8), layout="constrained")
-    for axis, what in zip(axes, ("mean", "std"), strict=True):
+    """Figures 6 and 10: the judgments' reward, and mean and deviation of the predictions, over training.
+
+    Rows that were written before the reward was among them are left out of its curve.
+    """
+    figure, axes = plt.subplots(1, 3, figsize=(10.8, 2.8), layout="constrained")
+    metrics = ("judge/reward", "judge/mean_prediction", "judge/std_prediction")
+    for axis, metric in zip(axes, metrics, strict=True):
         for weight, found in WEIGHTS.items():
-            curve(axis, f"lambda = {weight}", results.of(found), f"judge/{what}_prediction")
+            if rows := [row for row in results.of(found) if metric in row["series"]]:
+                curve(axis, f"lambda = {weight}", rows, metric)
         axis.set_xlabel("training step")
-    axes[0].axhline(0.25, color="0.5", linestyle="--")
-    axes[0].set(ylabel="mean prediction", ylim=(0, 0.27))
-    axes[1].set(ylabel="deviation of the predictions", ylim=(0, 0.14))
-    axes[0].legend(frameon=False)
+    axes[1].axhline(0.25, color="0.5", linestyle="--")
+    axes[0].set(ylabel="reward of the judgments")
+    axes[1].set(ylabel="mean prediction", ylim=(0, 0.27))
+    axes[2].set(ylabel="deviation of the predictions", ylim=(0, 0.14))
+    axes[1].legend(frameon=False)
     figure.savefig(path, metadata={"Date": None})
 
 
@@ -200,9 +207,9 @@ def main(
 
 
 PREDICTIONS = """
-The predictions by the weight of the judgment loss (figures 6 and 10), with one standard error:
+The judgments by the weight of their loss (figures 6 and 10), with one standard error:
 
-![Mean and deviation of the predictions](../../docs/img/metis-predictions.svg)
+![Reward of the judgments, mean and deviation of the predictions](../../docs/img/metis-predictions.svg)
 """
 FOUR = """
 METIS and uniform sampling from a hard pool and from an easy one (figure 4), with one standard error:

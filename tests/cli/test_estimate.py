@@ -23,7 +23,7 @@ from tests.rollout.server_setup import FakeServer
 from curro import lab
 from curro.data import PromptSet, load_prompts
 from curro.errors import ConfigError, EngineError
-from curro.evaluation.curation import curate, write_prompts
+from curro.evaluation.curation import curate, write_prompts, write_solutions
 from curro.evaluation.estimate import estimate
 from curro.evaluation.estimate_folder import EstimateError, EstimateFolder, bands, render, shares
 from curro.lab.model import build_model
@@ -154,6 +154,53 @@ def test_the_command_that_is_printed_reads_the_prompts_and_answers_that_were_est
     ]
 
 
+def test_verified_completions_become_worked_answers(curro, tmp_path):
+    """Answers are right from a reward of 1 on, uncut, and each once; the command that is printed trains."""
+    chains = ["estimate", "lab:chains/easy", "--limit", "12", "-k", "8", "-o", "est"]
+    curro(*chains, "--keep-texts")
+    folder = EstimateFolder.open(tmp_path / "est")
+    table, completions = folder.table().to_pylist(), folder.completions()
+    for row in table:
+        kept = completions[row["prompt"]]
+        assert len(kept) == row["rollouts"] == 8
+        assert sum(part["score"] == 1 for part in kept) == row["correct"]
+        assert sum(part["cut"] for part in kept) == row["truncated"]
+    said = curro(
+        *("curate", "est", "--keep", "0,1", "--closed", "high", "--solutions", "2", "-o", "worked.jsonl")
+    )
+    rows = [json.loads(line) for line in (tmp_path / "worked.jsonl").read_text().splitlines()]
+    right = [
+        {part["text"] for part in completions[row["prompt"]] if part["score"] == 1 and not part["cut"]}
+        for row in table
+    ]
+    assert len(rows) == sum(min(2, len(texts)) for texts in right) > 0
+    assert f"worked.jsonl: {len(rows)} worked answers of" in said
+    by_key = {row["key"]: texts for row, texts in zip(table, right, strict=True)}
+    assert all(row["solution"] in by_key[row["key"].removesuffix("-2")] for row in rows)
+    train = shlex.split(said.splitlines()[-1])[1:]
+    assert train[0] == "sft"
+    assert "done: the model is in sft" in curro(*train, "--limit", "4", "--out", "sft")
+    assert "curro estimate --keep-texts" in curro("estimate", *chains[1:-1], "plain", status=0) + curro(
+        "curate", "plain", "--solutions", "1", "-o", "none.jsonl", status=2
+    )
+
+
+def test_worked_answers_are_verified_uncut_and_differ(tmp_path):
+    prompts = PromptSet([{"prompt": str(i), "answer": None, "key": f"k{i}"} for i in range(3)])
+    texts = [("a", 1.0, False), ("b", 0.5, False), ("c", 1.0, True), ("a", 1.0, False), ("d", 1.0, False)]
+    completions = {
+        0: [{"text": text, "score": score, "cut": cut} for text, score, cut in texts],
+        1: [{"text": "e", "score": None, "cut": False}],
+        2: [{"text": "f", "score": 1.0, "cut": False}],
+    }
+    rates, path = np.array([0.5, 0.0, 1.0]), tmp_path / "worked.jsonl"
+    assert write_solutions(path, prompts, np.array([0, 1]), rates, completions, at_most=3) == 2
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(row["key"], row["solution"]) for row in rows] == [("k0", "a"), ("k0-2", "d")]
+    with pytest.raises(ConfigError, match=r"no completion .* was found right"):
+        write_solutions(tmp_path / "x.jsonl", prompts, np.array([1]), rates, completions, at_most=1)
+
+
 def test_a_file_that_exists_is_not_written_over(estimated, curro, tmp_path):
     shutil.copytree(estimated[0] / "est", tmp_path / "est")
     (tmp_path / "data.jsonl").write_text("precious")
@@ -267,6 +314,7 @@ def test_failed_rollouts_are_not_counted_and_unscored_ones_not_in_the_mean():
     assert rows[0] == {
         "prompt": 0, "key": "k0", "rollouts": 4, "scored": 4, "correct": 3, "truncated": 1, "mean": 1.5,
         "variance": 1.25,
+        "completions": [{"text": str(j), "score": float(j), "cut": j == 3} for j in range(4)],
     }  # fmt: skip
     assert (rows[7]["rollouts"], rows[7]["mean"]) == (3, 2.0)
     assert (rows[8]["scored"], rows[8]["mean"], rows[8]["variance"]) == (1, 3.0, 0.0)

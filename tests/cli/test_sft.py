@@ -61,6 +61,23 @@ def test_conversations_are_answered_by_the_assistant(curro, untrained, tmp_path)
     assert likelihood("sft", prompt.removeprefix("<bos>"), "777") > -0.5
 
 
+def test_answers_after_which_the_model_would_not_stop_are_refused(curro, untrained, tmp_path):
+    chat = [{"role": "user", "content": "3abc="}]
+    arguments = ["sft", "--data", "worked.jsonl", "--model", untrained, "--out", "sft"]
+    for end in ("<|im_end|>", "<|endoftext|>\n", "</s>"):
+        write(
+            tmp_path / "worked.jsonl",
+            [{"prompt": "1a=", "answer": "7"}, {"prompt": "2a=", "answer": f"7{end}"}],
+        )
+        said = curro(*arguments, status=2)
+        assert f"the worked answer of row 1 of worked.jsonl ends with {end.strip()}: leave it out" in said
+    write(tmp_path / "worked.jsonl", [{"prompt": chat, "answer": "7"}])
+    template = tmp_path / untrained / "chat_template.jinja"
+    template.write_text(template.read_text().replace("eos_token", "'<|user|>'"))
+    said = curro(*arguments, status=2)
+    assert "ends an answer with 'assistant|>7<|user|>', and the model stops at '<eos>'" in said
+
+
 def test_lora_in_training_leaves_a_plain_model(curro, tmp_path):
     """Its weights differ from the start's by matrices of the rank asked for."""
     curro(

@@ -14,7 +14,11 @@ from curro.lab.model import build_model, build_tokenizer
 PROBLEMS = 64
 MANY = 1100
 """Enough for a subset of 1,000 problems (guru), or to hold out 1,024 (eurus)."""
-ANSWERS = ("\\boxed{1}", "\\boxed{2}")
+ANSWERS = {
+    "numbers": ("\\boxed{1}", "\\boxed{2}"),
+    "programs": ("```\nprint(1)\n```", "```\nprint(2)\n```"),
+}
+"""What tiny models answer; each problem below is solved by one of the two."""
 DAPO_BEFORE = "Solve the following math problem step by step. The last line should be the answer."
 DAPO_AFTER = 'Remember to put your answer on its own line after "Answer:".'
 
@@ -104,7 +108,9 @@ def write_tiny_model(folder: Path, texts: Sequence[str], steps: int = 150) -> No
 def write_sft_set(folder: Path) -> None:
     """Problems with worked solutions, as the cold start reads them."""
     folder.mkdir(parents=True)
-    rows = [{"prompt": _messages(n), "completion": _reply(ANSWERS[n % 2])} for n in range(PROBLEMS)]
+    rows = [
+        {"prompt": _messages(n), "completion": _reply(ANSWERS["numbers"][n % 2])} for n in range(PROBLEMS)
+    ]
     datasets.Dataset.from_list(rows).to_json(folder / "train.jsonl")
 
 

@@ -1,4 +1,4 @@
-"""The difficulty-filtering paper's pipeline, by the five commands of its small recipe."""
+"""The difficulty-filtering paper's pipeline, by the commands of its small recipe."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,18 @@ def test_the_whole_pipeline(tmp_path, monkeypatch, capsys):
     )
     assert said.returncode == 0, said.stderr
     commands = [shlex.split(line) for line in said.stdout.decode().splitlines()]
-    assert [command[0] for command in commands] == ["sft", "estimate", "curate", "train", "evaluate"]
+    runs = ["online", "plain", "curated", "curated-external", "scheduled"]
+    expected = [
+        "sft",
+        "estimate",
+        "estimate",
+        "curate",
+        "curate",
+        "curate",
+        *["train"] * len(runs),
+        "evaluate",
+    ]
+    assert [command[0] for command in commands] == expected
     monkeypatch.chdir(tmp_path)
     for command in commands:
         monkeypatch.setattr(sys, "argv", ["curro", *command])
@@ -35,18 +47,36 @@ def test_the_whole_pipeline(tmp_path, monkeypatch, capsys):
             main()
         assert not end.value.code, capsys.readouterr()
     out = tmp_path / "out"
-    start, trained = (load_model(str(out / name))[0] for name in ("sft", "run/model"))
-    assert not all((a == b).all() for a, b in zip(start.parameters(), trained.parameters(), strict=True))
-    scheduled = [json.loads(line) for line in (out / "scheduled.jsonl").read_text().splitlines()]
-    rates = [row["pass_rate"] for row in scheduled]
+    start = load_model(str(out / "sft"))[0]
+    for run in runs:
+        trained = load_model(str(out / run / "model"))[0]
+        assert not all((a == b).all() for a, b in zip(start.parameters(), trained.parameters(), strict=True))
+    files = {name: read_lines(out / f"{name}.jsonl") for name in ("curated", "external", "scheduled")}
+    assert all(0.1 < row["pass_rate"] < 0.9 for rows in files.values() for row in rows)
+    rates = [row["pass_rate"] for row in files["scheduled"]]
     assert rates == sorted(rates, reverse=True)
-    assert all(0.1 < rate < 0.9 for rate in rates)
-    groups = RunFolder.open(out / "run").groups(["mean", "admitted"])
+    keys = {name: [row["key"] for row in rows] for name, rows in files.items()}
+    assert sorted(keys["scheduled"]) == sorted(keys["curated"])
+    models = [EstimateFolder.open(out / name).settings["model"] for name in ("initial", "external")]
+    assert models == ["out/sft", "lab:chains"]
+    for run, file in (("curated", "curated"), ("curated-external", "external"), ("scheduled", "scheduled")):
+        groups = RunFolder.open(out / run).groups(["key", "mean", "step"])
+        assert {group["key"] for group in groups} <= set(keys[file])
+        assert any(group["mean"] > 0 for group in groups), "scored as the lab scores"
+        if run == "scheduled":  # step by step in the file's order; within a step groups finish in any
+            count = len(groups[:4])
+            assert [group["step"] for group in groups[:4]] == [1] * count
+            assert sorted(group["key"] for group in groups[:4]) == sorted(keys[file][:4])
+    groups = RunFolder.open(out / "online").groups(["mean", "admitted"])
     assert any(group["admitted"] for group in groups)
     assert any(not group["admitted"] for group in groups)
     assert all(0.1 < group["mean"] < 0.9 for group in groups if group["admitted"])
-    for name in ("sft", "run-model"):
-        (folder,) = (out / "evaluation").glob(f"*{name}")
+    for name in ("sft", *(f"{run}-model" for run in runs)):
+        (folder,) = (out / "evaluation").glob(f"*out-{name}")
         assert len(EstimateFolder.open(folder).table()) == 16
     assert "Accuracy" in capsys.readouterr().out
     assert (out / "evaluation" / "evaluation.html").is_file()
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]

@@ -122,6 +122,27 @@ def test_a_recipe_in_small_trains(path, tmp_path):
         assert metrics["admitted"] >= 4 * trainer.args.max_steps
 
 
+def test_the_checkpoint_that_is_best_in_validation_stays(tmp_path):
+    """As the recipes of METIS at paper size keep it, in small."""
+    options = {
+        "eval_data": "lab:chains_judge", "eval_prompts": "8", "eval_strategy": "steps", "eval_steps": "1",
+        "num_generations_eval": "1", "per_device_eval_batch_size": "8", "save_strategy": "best",
+        "metric_for_best_model": "eval_reward", "save_total_limit": "1", "output_dir": str(tmp_path),
+    }  # fmt: skip
+    for recipe in ("metis_dapo", "metis_code"):
+        arguments, config, _ = parsed(RECIPES / "trl" / f"{recipe}.yaml", *ON_CPU)
+        same = ("save_strategy", "metric_for_best_model")
+        assert [getattr(config, name) for name in same] == [options[name] for name in same]
+        assert len(arguments.eval_data) == 1, "of several data sets TRL compares the last one's rewards"
+    words = [part for name, value in options.items() for part in (f"--{name}", value)]
+    trainer = recipes_train.trainer_of(*parsed(RECIPES / "small" / "metis.yaml", *words))
+    trainer.train()
+    rewards = [entry["eval_reward"] for entry in trainer.state.log_history if "eval_reward" in entry]
+    assert len(rewards) == 4
+    best = 1 + rewards.index(max(rewards))
+    assert [folder.name for folder in tmp_path.glob("checkpoint-*")] == [f"checkpoint-{best}"]
+
+
 def test_what_metis_shows_of_a_programming_problem():
     import statements
 

@@ -6,18 +6,23 @@ import json
 import os
 import signal
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from curro import Curriculum, CurroError, RewardError
+from curro import ConfigError, Curriculum, CurroError, RewardError
+from curro.evaluation.sampling import evaluate
+from curro.evaluation.suites import SUITES
 from curro.hosts.trl.trainer import CurriculumGRPOTrainer
+from curro.rollout.engines.engine import SamplingSettings
+from curro.rollout.engines.models import load_model
 from curro.runs.folder import RunFolder
 from curro.storage.lock import LockedError
 from curro.training import prepared
 from curro.training import run as training_run
 from curro.training.prepared import prepare
-from curro.training.run import train
+from curro.training.run import EVALUATION, train
 from curro.training.settings import TrainSettings
 
 STEP = 4 * 8
@@ -62,6 +67,90 @@ def reward(tmp_path, monkeypatch):
         return f"{name}:reward"
 
     return write
+
+
+@pytest.fixture
+def suite(tmp_path, monkeypatch):
+    """The suite MATH-500 with three problems of one answer each, in a file."""
+    path = tmp_path / "math-500.jsonl"
+    rows = [{"problem": f"{i}a=", "answer": "40", "level": 1} for i in range(3)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setitem(SUITES, "MATH-500", replace(SUITES["MATH-500"], data=str(path)))
+
+
+def test_a_suite_is_evaluated_by_its_name_beside_a_data_set(run, suite):
+    """With the suite's own prompts and reward, and with the mean over both as what a run has always had."""
+    folder, complete, _ = run(settings(eval_data="MATH-500,lab:chains"))
+    assert complete is True
+    for line in folder.metrics():
+        if "eval/pass@1" not in line:
+            continue
+        for name in ("pass@1", "pass@2", "reward"):
+            both = [line[f"eval/{part}/{name}"] for part in ("MATH-500", "lab:chains")]
+            assert line[f"eval/{name}"] == pytest.approx(np.mean(both))
+    asked = prepare(settings(eval_data="MATH-500,lab:chains")).held_out
+    assert [(part.name, len(part.prompts)) for part in asked] == [("MATH-500", 3), ("lab:chains", 4)]
+    assert asked[0].prompts[0]["prompt"][0]["content"].startswith("0a=\n\nPlease reason step by step")
+    assert asked[0].reward.score(["\\boxed{40}"], [asked[0].prompts[0]]) == [1.0]
+    (alone,) = prepare(settings(eval_data="MATH-500")).held_out
+    assert alone.name == "", "of one data set the metrics are called as ever"
+
+
+def test_the_best_evaluations_model_is_kept(run):
+    """It is the first of the best, and its weights have the score that was written down."""
+    options = {
+        "eval_every": 1,
+        "learning_rate": 3e-3,
+        "warmup_steps": 0,
+        "keep_best": True,
+        "eval_prompts": 16,
+    }
+    asked = settings(**options)
+    folder, complete, said = run(asked)
+    assert complete is True
+    lines = [line for line in folder.metrics() if "eval/pass@1" in line]
+    best = max(lines, key=lambda line: (line["eval/pass@1"], line["eval/reward"]))
+    kept = json.loads((folder.best / EVALUATION).read_bytes())
+    expected = {"step": best["step"], "pass@1": best["eval/pass@1"], "reward": best["eval/reward"]}
+    assert kept == expected
+    assert f"the best model so far, of step {best['step']}, is in {folder.best}" in said
+    assert min(line["eval/pass@1"] for line in lines) < best["eval/pass@1"]
+    prepared = prepare(asked)
+    (held_out,) = prepared.held_out
+    sampling = SamplingSettings(prepared.settings.max_completion_length, 1.0)
+    scores = evaluate(
+        *load_model(str(folder.best)), held_out.prompts, held_out.reward, samples=2, settings=sampling
+    )
+    assert scores["eval/pass@1"] == best["eval/pass@1"]
+
+
+def test_a_model_is_kept_only_if_it_is_better_than_the_one_that_is_there(run):
+    """So a resumed run keeps the best of the whole run."""
+    asked = settings(keep_best=True)
+    folder, _, _ = run(asked)
+    perfect = {"step": 3, "pass@1": 2.0, "reward": 2.0}
+    (folder.best / EVALUATION).write_text(json.dumps(perfect))
+    (folder.path / "config.json").write_text(
+        json.dumps({"settings": asked.extended(8 * STEP, "run").as_dict()})
+    )
+    _, complete, said = run(asked.extended(8 * STEP, "run"), resume=True)
+    assert complete is True
+    assert "best model" not in said
+    assert json.loads((folder.best / EVALUATION).read_bytes()) == perfect
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"data": "own.jsonl", "model": "lab:chains", "keep_best": True}, "--keep-best compares evaluations"),
+        ({"eval_data": "lab:chains,lab:chains"}, "two data sets have the same name"),
+    ],
+)
+def test_evaluations_that_cannot_be(tmp_path, monkeypatch, options, sentence):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.jsonl").write_text(json.dumps({"prompt": "1a=", "answer": "1"}) + "\n")
+    with pytest.raises(ConfigError, match=sentence):
+        prepare(settings(**({"prompts_per_step": 1} | options)))
 
 
 def steps(folder):

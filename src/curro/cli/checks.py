@@ -13,6 +13,7 @@ from pathlib import Path
 from curro import registry
 from curro.data.load import READERS, source_files
 from curro.errors import ConfigError
+from curro.evaluation.suites import SUITES
 from curro.loading import PROVIDERS
 from curro.text import did_you_mean
 from curro.training.declared import known_settings
@@ -28,9 +29,10 @@ def check_start(settings: TrainSettings) -> None:
     for kind, spec in settings.curriculum_config.items():
         if kind in registry.BUILTIN and spec is not None:
             registry.build(kind, spec)
-    for source, split in ((settings.data, "train"), (settings.eval_data, "test")):
-        if source is not None:
-            check_data(source, split)
+    check_data(settings.data, "train")
+    for source in settings.eval_sources:
+        if source not in SUITES:
+            check_data(source, "test")
     if settings.model is not None:
         check_model(settings.model)
     check_logger(settings.log)

@@ -28,13 +28,22 @@ def curate(
         str,
         typer.Option(help="The order of the prompts: data (as in the data set), easy-first or hard-first."),
     ] = "data",
+    solutions: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Write worked answers instead, for curro sft: of each prompt at most this many of the "
+            "completions that the reward found right, in the column solution. The estimate needs "
+            "--keep-texts.",
+        ),
+    ] = None,
 ) -> None:
     """Write a data file of the prompts whose pass rate lies in a band.
 
     Then print the command that trains on it.
     """
     from curro.evaluation.curation import curate as choose
-    from curro.evaluation.curation import source_of, write_prompts
+    from curro.evaluation.curation import source_of, write_prompts, write_solutions
     from curro.evaluation.estimate_folder import EstimateFolder
 
     try:
@@ -45,8 +54,19 @@ def curate(
     rates = folder.table()["mean"].to_numpy()
     ids = choose(rates, low, high, closed=closed, order=order)
     prompts = source_of(folder)
-    write_prompts(out, prompts, ids, rates)
     console = Console(soft_wrap=True, markup=False, highlight=False)
+    if solutions is not None:
+        written = write_solutions(out, prompts, ids, rates, folder.completions(), at_most=solutions)
+        console.print(f"{out}: {written} worked answers of {len(ids)} prompts")
+        flags = {
+            "data": out,
+            "answer-column": "solution",
+            "key-column": "key",
+            "model": folder.settings["model"],
+        }
+        console.print(shlex.join(["curro", "sft", *_flags(flags)]))
+        return
+    write_prompts(out, prompts, ids, rates)
     console.print(f"{out}: {len(ids)} of {len(prompts)} prompts")
     command = shlex.join(["curro", "train", *_train_flags(folder.settings, out, order, len(ids))])
     console.print(command)
@@ -78,4 +98,10 @@ def _train_flags(settings: dict[str, Any], out: Path, order: str, prompts: int) 
         }
     elif settings["model"]:
         flags["model"] = settings["model"]
-    return [part for flag, value in flags.items() for part in (f"--{flag}", str(value))]
+    return _flags(flags)
+
+
+def _flags(values: dict[str, Any]) -> list[str]:
+    """Options as the command line has them, without those that are None."""
+    given = {name: value for name, value in values.items() if value is not None}
+    return [part for flag, value in given.items() for part in (f"--{flag}", str(value))]

@@ -56,6 +56,14 @@ def estimate(
     batch: BatchSize = 64,
     connections: Connections = 64,
     timeout: Timeout = 600.0,
+    keep_texts: Annotated[
+        bool,
+        typer.Option(
+            "--keep-texts",
+            help="Also keep every completion with its score, in completions.jsonl, of which "
+            "`curro curate --solutions` makes a set of worked answers.",
+        ),
+    ] = False,
     room: Annotated[
         bool,
         typer.Option(
@@ -110,6 +118,8 @@ def estimate(
             f"name a model for {data}: --model with a folder, a hub id or lab:NAME, or a --server"
         )
     environment = resolve_environment(asked.environment, prompts)
+    if keep_texts and environment is not None:
+        raise ConfigError("--keep-texts keeps answers of one turn: leave it out for tasks of several turns")
     if room:
         if model is None or environment is not None:
             raise ConfigError("--room trains a model on answers: it needs a --model here, and no environment")
@@ -123,6 +133,8 @@ def estimate(
         "reward": scored_by.name, "max_completion_length": sampling.max_new_tokens,
         "temperature": asked.temperature, "top_p": top_p, "seed": None if server else asked.seed,
     }  # fmt: skip
+    if keep_texts:
+        settings["keep_texts"] = True
     name = f"{folder_name(data)}-{folder_name(model or str(server_model))}"
     work = sampler(
         str(model or server_model),
@@ -143,7 +155,9 @@ def estimate(
     todo = [i for i in range(len(prompts)) if i not in done]
     console = plain_console()
     console.print(f"estimate folder {folder.path}")
-    sample_all(work, folder, todo, prompts=len(prompts), title="estimating", console=console)
+    sample_all(
+        work, folder, todo, prompts=len(prompts), title="estimating", console=console, keep_texts=keep_texts
+    )
     table = folder.write_table()
     console.print(render(table["mean"].to_numpy(), k))
     lost = len(prompts) * k - sum(table["rollouts"].to_pylist())

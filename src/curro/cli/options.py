@@ -52,9 +52,9 @@ GROUPS = {
     ),
     "Optimisation": (
         "rollouts", "learning_rate", "prompts_per_step", "rollouts_per_prompt", "loss_type", "beta",
-        "num_iterations", "warmup_steps", "skip_empty_steps", "seed",
+        "num_iterations", "warmup_steps", "skip_empty_steps", "scale_rate", "seed",
     ),
-    "Evaluation": ("eval_data", "eval_prompts", "eval_every", "eval_samples"),
+    "Evaluation": ("eval_data", "eval_prompts", "eval_every", "eval_samples", "keep_best"),
     "Output": ("save_every", "keep_rollouts", "keep_megabytes", "log"),
 }  # fmt: skip
 """The settings by what they are about, those that are used most first; so the help lists them."""

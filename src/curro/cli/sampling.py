@@ -133,13 +133,21 @@ def _episodes(
 
 
 def sample_all(
-    work: Work, folder: EstimateFolder, todo: Sequence[int], *, prompts: int, title: str, console: Console
+    work: Work,
+    folder: EstimateFolder,
+    todo: Sequence[int],
+    *,
+    prompts: int,
+    title: str,
+    console: Console,
+    keep_texts: bool = False,
 ) -> None:
     """Sample and score into the folder, with a progress bar.
 
     Args:
         todo: the numbers of the prompts that are not done yet.
         prompts: how many there are.
+        keep_texts: keep the completions in the folder too.
 
     Raises:
         ConfigError: prompts without any rollout.
@@ -150,7 +158,7 @@ def sample_all(
         counts: Counter[str] = Counter()
 
         def on_group(row: dict[str, Any]) -> None:
-            folder.append(row)
+            folder.append(row, keep_texts=keep_texts)
             counts.update(done=1, never=row["variance"] == 0 == row["mean"])
             bar.update(task, advance=1, latest=f"without any reward {counts['never'] / counts['done']:.2f}")
 

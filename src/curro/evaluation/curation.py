@@ -7,6 +7,7 @@ by their difficulty before training", scheduling "additionally orders the traini
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from curro.admission.band import DifficultyBand, between
 from curro.data import PromptSet, load_prompts
 from curro.errors import ConfigError
 from curro.evaluation.estimate_folder import EstimateError, EstimateFolder
+from curro.reward.reward import SUCCESS
 from curro.storage.files import replacing
 
 ORDERS = ("data", "easy-first", "hard-first")
@@ -71,13 +73,56 @@ def write_prompts(path: Path, prompts: PromptSet, ids: np.ndarray, rates: np.nda
     Raises:
         ConfigError: the path does not end in .jsonl or is in use, or nothing is to be written.
     """
+    if not len(ids):
+        raise ConfigError("no prompt lies within the band: widen it")
+    _write(path, [prompts[int(i)] | {"pass_rate": float(rates[i])} for i in ids])
+
+
+def write_solutions(
+    path: Path,
+    prompts: PromptSet,
+    ids: np.ndarray,
+    rates: np.ndarray,
+    completions: Mapping[int, Sequence[Mapping[str, Any]]],
+    *,
+    at_most: int,
+) -> int:
+    """Write verified completions as worked answers, for the cold start of appendix D: `solution` is added.
+
+    A completion is verified if its score is that of success, and it was not cut. Of each prompt the first
+    that differ are taken; of several the keys are numbered.
+
+    Args:
+        completions: of an estimate with `keep_texts`, by the number of their prompt.
+        at_most: worked answers of a prompt.
+
+    Returns:
+        how many were written.
+
+    Raises:
+        ConfigError: the path does not end in .jsonl or is in use, or no completion is right.
+    """
+    rows: list[dict[str, Any]] = []
+    for i in ids.tolist():
+        right = [
+            part["text"]
+            for part in completions.get(i, ())
+            if not part["cut"] and part["score"] is not None and part["score"] >= SUCCESS
+        ]
+        for number, text in enumerate(list(dict.fromkeys(right))[:at_most]):
+            key = prompts.keys[i] if number == 0 else f"{prompts.keys[i]}-{number + 1}"
+            rows.append(prompts[i] | {"key": key, "solution": text, "pass_rate": float(rates[i])})
+    if not rows:
+        raise ConfigError("no completion of a prompt within the band was found right: widen the band")
+    _write(path, rows)
+    return len(rows)
+
+
+def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     if path.suffix != ".jsonl":
         raise ConfigError(f"{path} does not end in .jsonl, the one format that prompts are written in")
     if path.exists():
         raise ConfigError(f"{path} exists and is not written over: choose another file with --out")
-    if not len(ids):
-        raise ConfigError("no prompt lies within the band: widen it")
-    rows: list[dict[str, Any]] = [prompts[int(i)] | {"pass_rate": float(rates[i])} for i in ids]
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as part:
         part.write_text("".join(json.dumps(row, default=str) + "\n" for row in rows), encoding="utf-8")

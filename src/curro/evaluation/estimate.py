@@ -71,9 +71,10 @@ async def estimate(
                 texts = [rollout.text for rollout in completed]
                 rows = [rollout_row(prompts[i], rollout) for rollout in completed]
                 scores = await asyncio.to_thread(reward.score, texts, rows)
+            is_cut = [rollout.finish == "length" for rollout in completed]
             on_group(
-                {"prompt": i, "key": prompts.keys[i]}
-                | moments(scores, sum(rollout.finish == "length" for rollout in completed))
+                {"prompt": i, "key": prompts.keys[i], "completions": completions(texts, scores, is_cut)}
+                | moments(scores, sum(is_cut))
             )
 
     workers = [asyncio.ensure_future(work()) for _ in range(in_flight)]
@@ -97,6 +98,16 @@ def moments(scores: Sequence[float | None], truncated: int) -> dict[str, Any]:
         "mean": float(scored.mean()) if len(scored) else None,
         "variance": float(scored.var()) if len(scored) else None,
     }
+
+
+def completions(
+    texts: Sequence[str], scores: Sequence[float | None], is_cut: Sequence[bool]
+) -> list[dict[str, Any]]:
+    """The completions of a prompt, as an estimate's folder keeps them."""
+    return [
+        {"text": text, "score": score, "cut": cut}
+        for text, score, cut in zip(texts, scores, is_cut, strict=True)
+    ]
 
 
 def estimate_episodes(
@@ -134,6 +145,10 @@ def estimate_episodes(
         played = episodes(model, tokenizer, rows, environment, settings=settings, batch=len(rows))
         for j, i in enumerate(chunk):
             group = played[j * k : (j + 1) * k]
-            truncated = sum(len(trajectory.ids) >= settings.max_new_tokens for trajectory in group)
-            row = moments([trajectory.reward for trajectory in group], truncated)
-            on_group({"prompt": i, "key": prompts.keys[i]} | row)
+            is_cut = [len(episode.ids) >= settings.max_new_tokens for episode in group]
+            rewards = [episode.reward for episode in group]
+            texts = tokenizer.batch_decode([episode.ids for episode in group], skip_special_tokens=True)
+            on_group(
+                {"prompt": i, "key": prompts.keys[i], "completions": completions(texts, rewards, is_cut)}
+                | moments(rewards, sum(is_cut))
+            )

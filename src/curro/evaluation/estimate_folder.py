@@ -4,6 +4,8 @@ estimate.json         what the estimate was started with
 groups.jsonl          a line a prompt, in the order they finished: `prompt`, `key`, `rollouts`, `scored`,
                       `correct`, `truncated`, `mean`, `variance`
 pass_rates.parquet    the same in the data set's order, once all prompts are done
+completions.jsonl     with --keep-texts, a line a prompt: `prompt`, `key` and its `completions`, each with
+                      `text`, `score`, and whether it was `cut` at the most tokens
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ class EstimateFolder:
         self._settings = path / "estimate.json"
         self._groups = path / "groups.jsonl"
         self._table = path / "pass_rates.parquet"
+        self._completions = path / "completions.jsonl"
 
     @classmethod
     def begin(cls, path: str | os.PathLike[str], settings: Mapping[str, Any]) -> EstimateFolder:
@@ -90,9 +93,16 @@ class EstimateFolder:
         except ValueError as error:
             raise EstimateError(f"{self._settings} is damaged: {error}") from error
 
-    def append(self, row: Mapping[str, Any]) -> None:
-        """Add a finished prompt."""
-        append_rows(self._groups, [row])
+    def append(self, row: Mapping[str, Any], *, keep_texts: bool = False) -> None:
+        """Add a finished prompt.
+
+        Args:
+            row: the columns, and the `completions`.
+            keep_texts: keep the completions too; written first, so that no finished prompt lacks them.
+        """
+        if keep_texts:
+            append_rows(self._completions, [{name: row[name] for name in ("prompt", "key", "completions")}])
+        append_rows(self._groups, [{name: row[name] for name in COLUMNS}])
 
     def groups(self) -> dict[int, dict[str, Any]]:
         """The finished prompts by their number, in the order of the data set; null comes back as NaN.
@@ -101,6 +111,19 @@ class EstimateFolder:
         """
         latest = {row["prompt"]: row for row in read_rows(self._groups, COLUMNS)}
         return dict(sorted(latest.items()))
+
+    def completions(self) -> dict[int, list[dict[str, Any]]]:
+        """The completions that were kept, by the number of their prompt: hostile text, never executed.
+
+        Raises:
+            EstimateError: none were kept.
+        """
+        if not self._completions.is_file():
+            raise EstimateError(
+                f"the estimate in {self.path} has no completions: make it with `curro estimate --keep-texts`"
+            )
+        rows = read_rows(self._completions, ("prompt", "key", "completions"))
+        return {row["prompt"]: row["completions"] for row in rows}
 
     def write_table(self) -> pa.Table:
         """Write and return the table of all prompts, by their number."""

@@ -13,6 +13,7 @@
     table.parquet     the prompt table, with the data set's fingerprint as `curro.fingerprint`
     checkpoints/      of the trainer, to resume from
     model/            the trained model
+    best/             with --keep-best, the model of the best evaluation, and that in `evaluation.json`
     .lock             which process writes to the folder, while one does
 
 Steps are counted from 1 in all of them, and step 0 of the metrics is before training. This module writes
@@ -64,6 +65,7 @@ class RunFolder:
         self.path = path
         self.checkpoints = path / "checkpoints"
         self.model = path / "model"
+        self.best = path / "best"
         self._config = path / "config.json"
         self._metrics = path / "metrics.jsonl"
         self._groups = path / "groups.jsonl"

@@ -253,8 +253,15 @@ class DeclaredSettings:
     )
     eval_data: str | None = setting(
         None,
-        "Held-out prompts to evaluate on; written like --data.",
+        "Held-out prompts to evaluate on: written like --data, or the name of a benchmark suite of "
+        "`curro evaluate`, such as MATH-500, which has its own reward. Several are separated by commas, and "
+        "eval/pass@1 is their mean.",
         "the lab's test split, for data of the lab; else no evaluation",
+    )
+    keep_best: bool = setting(
+        False,
+        "Also keep the model of the evaluation with the highest pass@1, and of equal ones that with the "
+        "highest reward, in the run's folder best.",
     )
     prompts_per_step: int | None = setting(
         None, "P, the prompts of a training step.", "16, or the lab's recipe", least=1
@@ -288,6 +295,11 @@ class DeclaredSettings:
         False,
         "Make no update after a step whose groups all have equal rewards. Otherwise AdamW still moves the "
         "weights by its momentum, and its estimate of the gradients' size decays.",
+    )
+    scale_rate: bool = setting(
+        False,
+        "Divide the learning rate by the square root of signal/ratio while that is above 1. By so much "
+        "gradients are larger than with uniform sampling, for which rates are usually tuned.",
     )
     learning_rate: float | None = setting(
         None,

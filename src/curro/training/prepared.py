@@ -21,6 +21,7 @@ from curro.environments.environment import EPISODE_REWARD, episode_reward
 from curro.errors import ConfigError
 from curro.evaluation.estimate_folder import EstimateFolder
 from curro.evaluation.estimate_hub import PREFIX, pull
+from curro.evaluation.suites import SUITES, suite_prompts
 from curro.prompts import PromptTable
 from curro.reward import Reward, resolve_reward, trl_reward
 from curro.reward.adapters import completion_text, facts
@@ -166,12 +167,29 @@ def _part(named: _LatestScores, name: str) -> Callable[..., Sequence[Score]]:
 
 
 @dataclass(frozen=True)
+class HeldOut:
+    """Held-out prompts.
+
+    Attributes:
+        name: of the suite or the data set, where there are several; else "".
+        prompts: those that are evaluated.
+        reward: what scores them.
+        environment: what plays them, for tasks of several turns.
+    """
+
+    name: str
+    prompts: PromptSet
+    reward: Reward
+    environment: Environment | None
+
+
+@dataclass(frozen=True)
 class Prepared:
     """All that a run needs, loaded and checked."""
 
     settings: TrainSettings
     prompts: PromptSet
-    held_out: PromptSet | None
+    held_out: Sequence[HeldOut]
     environment: Environment | None
     reward: Reward
     fill: FillSettings
@@ -200,6 +218,11 @@ def prepare(settings: TrainSettings) -> Prepared:
         raise ConfigError(f"name a model for {settings.data}: --model with a folder, a hub id or lab:NAME")
     if settings.vllm and settings.model.startswith("lab:"):
         raise ConfigError(f"vLLM loads no model of the lab: leave --vllm out with --model {settings.model}")
+    if settings.keep_best and not settings.eval_sources:
+        raise ConfigError("--keep-best compares evaluations: name held-out prompts with --eval-data")
+    names = [source_name(source) for source in settings.eval_sources]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"--eval-data {settings.eval_data}: two data sets have the same name; rename one")
     environment = resolve_environment(settings.environment, prompts)
     check_columns(prompts, environment=environment is not None)
     reward = _reward(settings, prompts)
@@ -209,8 +232,9 @@ def prepare(settings: TrainSettings) -> Prepared:
         config, prompts = with_known(config, prompts, settings.known)
     curriculum = Curriculum.from_config(config, prompts)
     check_signal(curriculum, reward)
-    held_out = _held_out(settings)
     model, tokenizer = load_model(settings.model)
+    chat = bool(getattr(tokenizer, "chat_template", None))
+    held_out = [_held_out(settings, source, reward, environment, chat) for source in settings.eval_sources]
     return Prepared(settings, prompts, held_out, environment, reward, fill, curriculum, model, tokenizer)
 
 
@@ -258,7 +282,20 @@ def _reward(settings: TrainSettings, prompts: PromptSet) -> Reward:
     return episode_reward(settings.environment)
 
 
-def _held_out(settings: TrainSettings) -> PromptSet | None:
-    if settings.eval_data is None:
-        return None
-    return load_prompts(settings.eval_data, split="test", limit=settings.eval_prompts, **settings.columns)
+def _held_out(
+    settings: TrainSettings, source: str, reward: Reward, environment: Environment | None, chat: bool
+) -> HeldOut:
+    """The prompts of a suite with its own reward, or of a data set with the run's."""
+    name = "" if len(settings.eval_sources) == 1 else source_name(source)
+    if source in SUITES:
+        suite = SUITES[source]
+        prompts = suite_prompts(suite, limit=settings.eval_prompts, chat=chat)
+        own = resolve_reward(suite.reward, prompts, sandbox=settings.sandbox)
+        return HeldOut(name, prompts, own, None)
+    prompts = load_prompts(source, split="test", limit=settings.eval_prompts, **settings.columns)
+    return HeldOut(name, prompts, reward, environment)
+
+
+def source_name(source: str) -> str:
+    """What a data set is called in metrics: a file by its name without the suffix."""
+    return Path(source).stem if Path(source).is_file() else source

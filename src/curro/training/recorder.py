@@ -75,6 +75,7 @@ class Recorder(TrainerCallback):
     Args:
         folder: where the lines go.
         evaluate: held-out accuracy of the model as it is, by name; None for no evaluation.
+        on_evaluated: hears every line of metrics that has an evaluation.
         budget: rollouts after which the run ends; rejected groups count.
         steps: steps after which it ends.
         num_iterations: how many steps train on the rollouts of one generation.
@@ -91,6 +92,7 @@ class Recorder(TrainerCallback):
         curriculum: Curriculum,
         *,
         evaluate: Callable[[], dict[str, float]] | None,
+        on_evaluated: Callable[[dict[str, Any]], None] | None = None,
         budget: int,
         steps: int,
         num_iterations: int = 1,
@@ -101,7 +103,8 @@ class Recorder(TrainerCallback):
         host_metrics: Callable[[], dict[str, float]] = dict,
     ) -> None:
         self.folder, self.curriculum, self.on_step, self.say = folder, curriculum, on_step, say
-        self.evaluate, self.eval_every, self.host_metrics = evaluate, eval_every, host_metrics
+        self.evaluate, self.on_evaluated, self.eval_every = evaluate, on_evaluated, eval_every
+        self.host_metrics = host_metrics
         self.budget, self.steps, self.num_iterations = budget, steps, num_iterations
         self.stopping = self.between_steps = False
         self._process = os.getpid()
@@ -139,7 +142,7 @@ class Recorder(TrainerCallback):
     ) -> None:
         self.folder.renumber(self.curriculum.table)  # the checkpoint was loaded just now
         if state.global_step == 0:
-            self.on_step(self.writer.evaluated(0, {} if self.evaluate is None else self.evaluate()))
+            self._report(self.writer.evaluated(0, {} if self.evaluate is None else self.evaluate()))
         self.writer.clock.start()
 
     def on_step_end(
@@ -157,7 +160,7 @@ class Recorder(TrainerCallback):
             self.say(warning)
         if due and self.evaluate is not None:
             metrics |= self.evaluate()
-        self.on_step(self.writer.step(self.step, metrics))
+        self._report(self.writer.step(self.step, metrics))
         self.between_steps = True
         if self.stopping or self.spent:
             control.should_save = control.should_training_stop = True
@@ -171,3 +174,8 @@ class Recorder(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         self.writer.clock.start()
+
+    def _report(self, line: dict[str, Any]) -> None:
+        if self.on_evaluated is not None and "eval/pass@1" in line:
+            self.on_evaluated(line)
+        self.on_step(line)

@@ -7,7 +7,7 @@ import json
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ from curro.runs.folder import RunFolder
 from curro.runs.reader import RunReader
 from curro.runs.writer import KeepRollouts
 from curro.training.lora import lora_config, save_model
-from curro.training.prepared import Prepared, row_rewards, training_set
+from curro.training.prepared import HeldOut, Prepared, row_rewards, training_set
 from curro.training.recorder import Recorder
 from curro.training.settings import TrainSettings
 
@@ -105,18 +105,46 @@ def _save(trainer: CurriculumGRPOTrainer, recorder: Recorder, say: Callable[[str
         say(f"what the run had reached could not be saved: {error}")
 
 
-def write_model(trainer: CurriculumGRPOTrainer, folder: RunFolder) -> None:
+def write_model(
+    trainer: CurriculumGRPOTrainer, target: Path, evaluation: Mapping[str, Any] | None = None
+) -> None:
     """Save the model; its folder appears whole, in the place of an earlier one.
+
+    Args:
+        evaluation: is saved beside the weights.
 
     Raises:
         CheckpointError: it cannot be written.
     """
-    part = folder.path / ".model.part"
+    part = target.with_name(f".{target.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     with checkpoints.saving(part):
         save_model(trainer, part)
-        shutil.rmtree(folder.model, ignore_errors=True)
-        part.rename(folder.model)
+        if evaluation is not None:
+            (part / EVALUATION).write_text(json.dumps(evaluation) + "\n", encoding="utf-8")
+        shutil.rmtree(target, ignore_errors=True)
+        part.rename(target)
+
+
+EVALUATION = "evaluation.json"
+"""In the folder of the best model: `step`, `pass@1` and `reward` of its evaluation."""
+
+
+def keep_best(
+    trainer: CurriculumGRPOTrainer, folder: RunFolder, line: Mapping[str, Any], say: Callable[[str], None]
+) -> None:
+    """Save the model if its evaluation in this line is the run's best so far, of equal ones the first.
+
+    The score is compared with that of the saved model, so that a resumed run goes on as it should.
+    """
+    score = {"step": line["step"], "pass@1": line["eval/pass@1"], "reward": line["eval/reward"]}
+    saved = folder.best / EVALUATION
+    if saved.is_file():
+        best = json.loads(saved.read_bytes())
+        if (score["pass@1"], score["reward"]) <= (best["pass@1"], best["reward"]):
+            return
+    write_model(trainer, folder.best, score)
+    say(f"the best model so far, of step {score['step']}, is in {folder.best}")
 
 
 def grpo_arguments(settings: TrainSettings, folder: RunFolder, reward_weights: list[float]) -> GRPOConfig:
@@ -215,7 +243,8 @@ def _train(
     recorder = Recorder(
         folder,
         prepared.curriculum,
-        evaluate=None if prepared.held_out is None else lambda: _accuracy(prepared, trainer),
+        evaluate=(lambda: _accuracy(prepared, trainer)) if prepared.held_out else None,
+        on_evaluated=(lambda line: keep_best(trainer, folder, line, say)) if settings.keep_best else None,
         budget=settings.rollouts,
         steps=settings.steps,
         num_iterations=settings.num_iterations,
@@ -235,7 +264,7 @@ def _train(
             trainer.train(resume_from_checkpoint=None if last is None else str(last))
     folder.write_table(prepared.curriculum.table)
     if recorder.spent:
-        write_model(trainer, folder)
+        write_model(trainer, folder.model)
     report.write_report(folder)
     return recorder.spent
 
@@ -280,6 +309,7 @@ def _trainer(prepared: Prepared, recorder: Recorder) -> CurriculumGRPOTrainer:
         write_run=False,
         share_prompts=prepared.settings.share_prompts,
         skip_empty_steps=prepared.settings.skip_empty_steps,
+        scale_rate=prepared.settings.scale_rate,
         log_all_metrics=True,
         args=grpo_arguments(prepared.settings, recorder.folder, list(prepared.reward.weights.values())),
         callbacks=[recorder],
@@ -294,17 +324,35 @@ def _trainer(prepared: Prepared, recorder: Recorder) -> CurriculumGRPOTrainer:
 
 
 def _accuracy(prepared: Prepared, trainer: CurriculumGRPOTrainer) -> dict[str, float]:
+    """Of one data set `eval/...`; of several `eval/NAME/...` each, and their means as `eval/...`."""
+    scores = {part.name: _accuracy_on(part, prepared, trainer) for part in prepared.held_out}
+    if len(scores) == 1:
+        return scores[prepared.held_out[0].name]
+    named = {
+        name.replace("eval/", f"eval/{part}/", 1): value
+        for part, values in scores.items()
+        for name, value in values.items()
+    }
+    means = {
+        name: float(np.mean([values[name] for values in scores.values()]))
+        for name in scores[prepared.held_out[0].name]
+    }
+    return means | named
+
+
+def _accuracy_on(held_out: HeldOut, prepared: Prepared, trainer: CurriculumGRPOTrainer) -> dict[str, float]:
     settings = prepared.settings
+    is_own = held_out.reward is prepared.reward  # a suite's rewards are from 0 to 1
     with trainer.accelerator.autocast():  # it rounds the weights once, and not again for every token
         return evaluate(
             trainer.accelerator.unwrap_model(trainer.model),
             prepared.tokenizer,
-            prepared.held_out or prepared.prompts,
-            prepared.reward,
-            environment=prepared.environment,
+            held_out.prompts,
+            held_out.reward,
+            environment=held_out.environment,
             samples=settings.eval_samples,
             settings=SamplingSettings(settings.max_completion_length or 1, settings.temperature),
-            reward_range=prepared.curriculum.table.reward_range,
+            reward_range=prepared.curriculum.table.reward_range if is_own else (0.0, 1.0),
             seed=settings.seed,
         )
 

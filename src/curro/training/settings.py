@@ -62,6 +62,13 @@ class TrainSettings(DeclaredSettings):
         return lab_family(self.data)
 
     @property
+    def eval_sources(self) -> list[str]:
+        """The data sets and suites to evaluate on; a path that has a comma is one."""
+        if self.eval_data is None:
+            return []
+        return [self.eval_data] if Path(self.eval_data).exists() else self.eval_data.split(",")
+
+    @property
     def columns(self) -> dict[str, str]:
         """The names of columns that were given, as `curro.data.load_prompts` takes them."""
         names = ("prompt_column", "answer_column", "key_column")

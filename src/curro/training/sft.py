@@ -6,6 +6,7 @@ Reasoning Oriented RL", appendix D, does with 1,107 worked answers.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from trl import SFTConfig, SFTTrainer
 from curro.data import DataError, PromptSet, load_prompts
 from curro.errors import ConfigError
 from curro.rollout.engines.models import load_model
+from curro.rollout.engines.plain_generation import end_ids
 from curro.training.lora import lora_config, save_model
 
 _WORKED = ("solution", "response", "completion")
@@ -88,6 +90,42 @@ def worked_answers(settings: SFTSettings) -> PromptSet:
     return prompts
 
 
+_END = re.compile(r"(<\|[^<>|\s]{1,40}\|>|</s>|<eos>|<end_of_turn>)\s*\Z")
+"""What ends a sequence in the usual chat templates, at the end of a text."""
+
+
+def check_ends(model: Any, tokenizer: Any, examples: PromptSet) -> None:
+    """Refuse worked answers after which the trained model would not stop.
+
+    Training writes the end of sequence after every answer, and rollouts stop at the tokens of `end_ids`. An
+    answer that brings an end of its own is trained to be followed by a second one, and if it is another
+    model's, rollouts run past it to the length limit.
+
+    Raises:
+        DataError: an answer ends with an end of sequence.
+        ConfigError: the chat template ends an answer with a token at which the model does not stop.
+    """
+    for i, row in enumerate(examples):
+        if own := _END.search(row["answer"]):
+            raise DataError(
+                f"the worked answer of row {i} of {examples.source} ends with {own[1]}: leave it out, since "
+                "training writes the end of sequence that rollouts stop at"
+            )
+    prompt = examples[0]["prompt"]
+    if isinstance(prompt, str):
+        return  # TRL appends the tokenizer's end of sequence, which is one of `end_ids`
+    messages = [*prompt, {"role": "assistant", "content": examples[0]["answer"]}]
+    ids = tokenizer.apply_chat_template(messages, tokenize=True, return_dict=True)["input_ids"]
+    text = tokenizer.decode(ids).rstrip()
+    stops = [tokenizer.decode([token]) for token in end_ids(model, tokenizer)]
+    if not text.endswith(tuple(stops)):
+        raise ConfigError(
+            f"the chat template ends an answer with {text[-20:]!r}, and the model stops at "
+            f"{' or '.join(map(repr, stops))}: set eos_token_id in its generation_config.json, or take "
+            "another chat template"
+        )
+
+
 def train_on_answers(
     settings: SFTSettings,
     out: Path,
@@ -107,12 +145,14 @@ def train_on_answers(
         `out`.
 
     Raises:
-        CurroError: the data or the model cannot be loaded, or the folder is in use.
+        CurroError: the data or the model cannot be loaded, the answers have no end at which the model stops,
+            or the folder is in use.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out} exists and is not an empty folder: choose another one with --out")
     examples = worked_answers(settings)
     model, tokenizer = load_model(settings.model)
+    check_ends(model, tokenizer, examples)
     save_model(train_in_memory(model, tokenizer, examples, settings, out, on_step=on_step), out)
     return out
 

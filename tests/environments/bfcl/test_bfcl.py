@@ -46,6 +46,106 @@ def test_functions_held_back_are_told_later():
     assert '"name": "sort"' in request
 
 
+def test_all_categories_stand_one_after_the_other_and_share_the_split():
+    every = {split: tasks.rows("all", split, None) for split in ("train", "test")}
+    parts = [tasks.rows(name, "train", None) for name in tasks.CATEGORIES]
+    assert every["train"] == [row for part in parts for row in part]
+    numbers = {split: {row["key"].rpartition("_")[2] for row in rows} for split, rows in every.items()}
+    assert not numbers["train"] & numbers["test"]
+    assert len(every["train"]) + len(every["test"]) == 4 * 200 + COMPOSITES
+    with pytest.raises(
+        ConfigError, match=r"no multi-turn category 'most'; there are: base, .*composite, all"
+    ):
+        tasks.rows("most", "train", 1)
+    with pytest.raises(ConfigError, match="only 'summary' can stand, not 'json'"):
+        tasks.rows("base/json", "train", 1)
+
+
+COMPOSITES = 166
+"""Of 200: of the others a change touches more than the turn that it is about."""
+
+
+def turns(*texts):
+    return [[{"role": "user", "content": text}] if text else [] for text in texts]
+
+
+def entry(number, question, answer, **more):
+    return {"id": f"multi_turn_x_{number}", "question": turns(*question), **more}, answer
+
+
+SAME = {"involved_classes": ["MathAPI"], "initial_config": {}}
+PLAIN = entry(7, "ab", [["a()"], ["b()"]], **SAME)
+UNSAID = entry(7, ["a", "b?", "the b"], [["a()"], [], ["b()"]], **SAME)
+
+
+def held_back(at, question):
+    return entry(7, question, [], **SAME, missed_function={str(at): ["f"]})
+
+
+@pytest.mark.parametrize(
+    ("held", "asked", "solved", "revealed"),
+    [
+        (held_back(1, ["a", "", "b"]), ["a", "", "b?", "the b"], [[], ["a()"], [], ["b()"]], 1),
+        (held_back(2, ["a", "b", ""]), ["a", "b?", "the b", ""], [["a()"], [], [], ["b()"]], 3),
+    ],
+    ids=["in another turn", "in the same turn"],
+)
+def test_a_composite_has_both_changes(held, asked, solved, revealed):
+    made, answer = tasks.composite(PLAIN, held, UNSAID)
+    assert made["question"] == turns(*asked)
+    assert answer == solved
+    assert made["missed_function"] == {str(revealed): ["f"]}
+    assert made["id"] == "multi_turn_composite_7"
+
+
+@pytest.mark.parametrize(
+    ("held", "unsaid"),
+    [
+        (held_back(1, ["other", "", "b"]), UNSAID),
+        (held_back(1, ["a", "", "b"]), entry(7, ["a", "b?", "c", "the b"], [], **SAME)),
+        (held_back(1, ["a", "", "b"]), entry(7, ["a?", "the a", "other"], [], **SAME)),
+        (held_back(1, ["a", "", "b"]), entry(7, ["a", "b", "more"], [], **SAME)),
+        (held_back(1, ["a", "", "b"]), entry(7, ["a", "b?", "b"], [], **SAME | {"involved_classes": []})),
+    ],
+    ids=["another request", "two turns more", "a change elsewhere", "nothing unsaid", "other functions"],
+)
+def test_changes_that_do_not_fit_together_make_no_composite(held, unsaid):
+    assert tasks.composite(PLAIN, held, unsaid) is None
+
+
+def test_every_composite_is_solved_by_its_answer_with_a_long_context():
+    rows = [row for split in ("train", "test") for row in tasks.rows("composite", split, None)]
+    (row,) = [row for row in rows if row["key"] == "multi_turn_composite_1"]
+    requests = json.loads(row["task"])["requests"]
+    assert len(requests) == 6  # 4 requests, a function and a parameter later
+    assert [i for i, text in enumerate(requests) if text.startswith("More functions")] == [2]
+    assert '"name": "mv"' not in row["prompt"][0]["content"]
+    for row in rows:
+        task, episode = json.loads(row["task"]), Bfcl(turns=400).start(row, 0)
+        assert task["long_context"]
+        for calls in task["answer"]:
+            for call in calls:
+                episode.step(f"[{call}]")
+            episode.step("Done.")
+        assert episode.reward() == 1.0, row["key"]
+
+
+def test_functions_in_sentences():
+    (plain,), (told,) = (tasks.rows(name, "train", 1) for name in ("base", "base/summary"))
+    system = told["prompt"][0]["content"]
+    assert "as JSON" not in system
+    assert (
+        "\ncd(folder): Change the current working directory to the specified folder.\n"
+        "folder is a text: The folder of the directory to change to. You can only change one folder level at "
+        "a time.\nIt returns current_working_directory.\n"
+    ) in system
+    assert {**plain, "prompt": None} == {**told, "prompt": None}
+    held = next(
+        row for row in tasks.rows("miss_func/summary", "train", None) if row["key"].endswith("func_0")
+    )
+    assert "\nsort(file_name): " in json.loads(held["task"])["requests"][3]
+
+
 def test_an_episode_turn_by_turn():
     episode = Bfcl(partial=True).start(ROW, 0)
     observed = json.loads(episode.step("[mkdir(dir_name='new'), ls()]"))

@@ -27,11 +27,25 @@ def folder_of(made_once: Callable[[str, Callable[[Path], object]], Path], name: 
     return made_once("two_processes", _run) / name
 
 
+def under_fsdp2(*words: str, folder: Path, precision: str = "bf16") -> None:
+    """Run a script with arguments in two processes on the CPU, with the recipes' configuration for FSDP2.
+
+    Args:
+        folder: the working directory.
+        precision: of accelerate's autocast.
+    """
+    config = ["--config_file", str(REPOSITORY / "recipes" / "trl" / "fsdp.yaml"), "--num_processes", "2"]
+    on_cpu = str(Path(__file__).with_name("fsdp_on_cpu.py"))
+    command = [sys.executable, "-m", "accelerate.commands.launch", *config, "--mixed_precision", precision]
+    _in_processes([*command, on_cpu, *words], folder)
+
+
 def _run(folder: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    _in_processes([*command, str(Path(__file__).with_name("two_processes.py")), str(folder)], REPOSITORY)
+
+
+def _in_processes(command: list[str], folder: Path) -> None:
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": f"{REPOSITORY / 'src'}:{REPOSITORY}"}
-    done = subprocess.run(
-        [*command, str(Path(__file__).with_name("two_processes.py")), str(folder)],
-        env=environment, capture_output=True, text=True, timeout=300, cwd=REPOSITORY,
-    )  # fmt: skip
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -17,6 +17,7 @@ import curro
 from curro.errors import FillError
 from curro.hosts.trl.batches import GeneratedRollouts
 from curro.hosts.trl.observe import GroupObserver
+from curro.hosts.trl.owner import Owner
 from curro.hosts.trl.rounds import Rounds, fill_in_rounds
 from curro.rollout.fill import Fill
 from curro.rollout.fill_settings import FillSettings
@@ -56,7 +57,12 @@ class Process:
         self.accelerator = SimpleNamespace(num_processes=processes, is_main_process=is_owner)
         self.rounds, self.records, self.rewards, self.numbers = [], [], [], {}
         self.observer = GroupObserver(
-            self.accelerator, curriculum, torch.ones(1), ["reward"], [self.records.append], patience=10**9
+            Owner(self.accelerator),
+            curriculum,
+            torch.ones(1),
+            ["reward"],
+            [self.records.append],
+            patience=10**9,
         )
         self.rng = np.random.default_rng(0)
         self.pass_rates = self.rng.random(size) if pass_rate is None else np.full(size, pass_rate)
@@ -89,7 +95,7 @@ class Process:
         """The batch: the prompt of each group and the numbers of its rollouts."""
         self.records.clear()
         rounds = Rounds(
-            self.accelerator, self.fill, self.observer, self.roll_out_prompts, size=SIZE, step=step,
+            self.fill, self.observer, self.roll_out_prompts, size=SIZE, step=step,
             metrics={"train": defaultdict(list)}, logs={},
         )  # fmt: skip
         try:

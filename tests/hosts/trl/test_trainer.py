@@ -9,6 +9,7 @@ import pytest
 import torch
 from datasets import Dataset, IterableDataset
 from peft import LoraConfig
+from tests.hosts.trl.judging import weights
 from tests.hosts.trl.setup import PROMPTS, Diary, config, dataset, first_token_is_even, trainer
 from trl import GRPOTrainer
 
@@ -29,6 +30,58 @@ def test_the_rows_rolled_out_are_the_ones_chosen(tmp_path):
     assert len(diary.records) == 3
     for rows, draw in zip(seen, diary.draws(), strict=True):
         assert rows == [prompt for prompt in draw for _ in range(4)]
+
+
+@pytest.mark.parametrize("admission", [None, "band:0,1,both"], ids=["drawn", "filled"])
+def test_groups_without_credit_have_none_in_trls_own_advantages(tmp_path, admission):
+    """The selection credits even prompts alone; half of each group's rewards are 1."""
+
+    class Even(curro.Selection):
+        def select(self, n: int, step: int) -> curro.Choice:
+            free = np.flatnonzero(~self.table["in_flight"])
+            return curro.Choice.of(free[:n], curro.Reason.UNIFORM)
+
+        def uncredited(self, groups: Any) -> np.ndarray:
+            return groups.prompts % 2 == 1
+
+    def reward(row: list[int], **_: Any) -> list[float]:
+        return [float(i % 2) for i in range(len(row))]
+
+    host = trainer(tmp_path, curriculum=Even(), admission=admission, reward_funcs=reward, max_steps=1)
+    trained: list[dict[str, Any]] = []
+    compute = host._compute_loss
+    host._compute_loss = lambda model, inputs: trained.append(dict(inputs)) or compute(model, inputs)
+    host.train()
+    advantages: dict[int, list[float]] = {}
+    for ids, mask, advantage in zip(
+        *(trained[0][name] for name in ("prompt_ids", "prompt_mask", "advantages")), strict=True
+    ):
+        text = host.processing_class.decode(ids[mask.bool()], skip_special_tokens=True)
+        advantages.setdefault(int(text.split(" ")[0]), []).append(advantage.item())
+    assert sorted(advantages) == [0, 1, 2, 3]
+    for prompt, values in advantages.items():
+        assert len(values) == 4
+        assert all(value != 0 for value in values) is (prompt % 2 == 0), prompt
+        assert any(value != 0 for value in values) is (prompt % 2 == 0), prompt
+
+
+@pytest.mark.parametrize(("ratio", "scale"), [(4.0, 0.5), (0.25, 1.0), (float("nan"), 1.0)])
+def test_the_learning_rate_is_divided_by_how_much_larger_gradients_are(tmp_path, monkeypatch, ratio, scale):
+    """A step of SGD moves the weights by the rate times the gradient, and the schedule goes on as without."""
+    moved, sgd = [], {"optim": "sgd", "learning_rate": 1.0, "max_grad_norm": 0.0, "max_steps": 1}
+    for scale_rate in (False, True):
+        host = trainer(tmp_path, scale_rate=scale_rate, curriculum="uniform", **sgd)
+        measured = host.curriculum.metrics
+        monkeypatch.setattr(
+            host.curriculum, "metrics", lambda measured=measured: measured() | {"signal/ratio": ratio}
+        )
+        before = weights(host.model)
+        host.train()
+        moved.append(before - weights(host.model))
+        assert host.optimizer.param_groups[0]["lr"] == 1.0
+    assert moved[0].abs().max() > 0
+    torch.testing.assert_close(moved[1], scale * moved[0], rtol=1e-3, atol=1e-6)
+    assert host.state.log_history[0]["rate_scale"] == scale
 
 
 def test_the_next_choice_has_seen_the_latest_rewards(tmp_path):

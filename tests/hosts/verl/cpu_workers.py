@@ -12,6 +12,7 @@ from simulation import SimulatedParts
 from verl.single_controller.base.decorator import Dispatch, register
 from verl.single_controller.ray import RayClassWithInitArgs, RayResourcePool, RayWorkerGroup
 from verl.workers.engine import EngineRegistry
+from verl.workers.engine.fsdp import transformer_impl
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.engine_workers import ActorRolloutRefWorker
 
@@ -19,6 +20,10 @@ from curro.hosts.verl.trainer import CurriculumTrainerSync
 from curro.lab.model import build_model, build_tokenizer
 
 EngineRegistry.register("language_model", "fsdp2", device="cpu")(FSDPEngineWithLMHead)
+
+# of a reference model: verl pins its memory, which only a machine with an accelerator can
+_offload = transformer_impl.CPUOffloadPolicy
+transformer_impl.CPUOffloadPolicy = lambda pin_memory: _offload(pin_memory=False)
 
 
 class CPUWorker(ActorRolloutRefWorker):
@@ -97,6 +102,7 @@ class CPUSync(SimulatedParts, CurriculumTrainerSync):
     def _setup(self) -> None:
         super()._setup()
         self.actor_rollout_wg = kept_workers(self.config, self.ranks, "actor")
+        self.ref_in_actor = False
         if self.use_reference_policy:
             self.ref_policy_wg = kept_workers(self.config, self.ranks, "ref")
         self.batches: list[Any] = []

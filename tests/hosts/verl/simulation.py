@@ -135,7 +135,7 @@ class Engine:
                     "rm_scores": scores,
                     "num_turns": 2,
                     "pass_rate": torch.tensor([p]),
-                    "extra_fields": {"reward_extra_info": {"acc": right} | said | self.extra},
+                    "extra_fields": {"reward_extra_info": {"acc": right, "math": right} | said | self.extra},
                     "session_id": session,
                 }
             )

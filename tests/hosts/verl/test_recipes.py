@@ -69,6 +69,26 @@ def test_guru_is_filtered_and_its_subset_has_the_difficulties_of_the_whole(tmp_p
     assert made[0]["prompt"][0]["role"] == "user"
 
 
+def test_tenths_of_gurus_pass_rates_keep_their_shares(tmp_path):
+    """Of 100 problems 85 have a pass rate up to 0.1, and 15 one above 0.9: 17 and 3 of 20."""
+    rates = [0.0] * 60 + [n / 256 for n in range(1, 26)] + [1 - n / 256 for n in range(15)]
+    rows = [
+        {
+            "data_source": "math",
+            "prompt": [{"content": f"{n}?", "role": "user"}],
+            "reward_model": {"ground_truth": str(n), "style": "rule"},
+            "qwen2.5_7b_pass_rate": rate,
+            "qwen3_30b_pass_rate": 1.0,
+        }
+        for n, rate in enumerate(rates)
+    ]
+    path, out = tmp_path / "guru.parquet", tmp_path / "out.parquet"
+    datasets.Dataset.from_list(rows).to_parquet(path)
+    prepare.main(["guru", str(path), "--problems", "20", "--strata", "tenths", "--out", str(out)])
+    chosen = np.array([rates[int(row["ground_truth"])] for row in read_parquet(out)["reward_model"]])
+    assert ((chosen <= 0.1).sum(), (chosen > 0.9).sum()) == (17, 3)
+
+
 def test_dapo_has_every_problem_once_with_a_boxed_answer(tmp_path):
     before = prepare.DAPO_BEFORE + " The last line of your response should be of the form Answer: $Answer"
     rows = [
@@ -87,11 +107,67 @@ def test_dapo_has_every_problem_once_with_a_boxed_answer(tmp_path):
     prepare.main(["dapo", str(tmp_path / "dapo.parquet"), "--out", str(tmp_path / "out.parquet")])
     made = datasets.load_dataset("parquet", data_files=str(tmp_path / "out.parquet"))["train"]
     assert [row["reward_model"]["ground_truth"] for row in made] == [str(n + 1) for n in range(7)]
+    assert made["category"] == ["other"] * 7
     assert made[3]["prompt"][0]["content"] == f"What is\n\n3 + 1?\n\n{prepare.INSTRUCTION}"
     rows[5]["prompt"][0]["content"] = "What is 1 + 1?"
     datasets.Dataset.from_list(rows).to_parquet(tmp_path / "odd.parquet")
     with pytest.raises(DataError, match="a prompt that is not DAPO's"):
         prepare.dapo(str(tmp_path / "odd.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("problem", "category"),
+    [
+        ("Two dice are rolled.", "probability"),
+        ("A triangle has sides 3, 4 and 5.", "geometry"),
+        ("How many ways are there to seat them?", "combinatorics"),
+        ("Find the remainder of 7^{100} by 13.", "number theory"),
+        ("The sequence a_1, a_2, ... has", "sequences"),
+        ("Let f(x) = x + 1.", "functions"),
+        ("Find the sum of the roots.", "polynomials"),
+        ("Find the maximum of xy.", "inequalities"),
+        ("Solve for x.", "equations"),
+        ("What is 1 + 1?", "other"),
+    ],
+)
+def test_dapos_problems_have_one_of_ten_categories_for_sec(problem, category):
+    assert prepare.topic(problem) == category
+    assert len(prepare.TOPICS) + 1 == 10
+
+
+def read_parquet(path):
+    return datasets.load_dataset("parquet", data_files=str(path))["train"]
+
+
+def test_every_option_of_the_preparation(tmp_path):
+    """What is held out, by which seed; another system message; the name of a test set."""
+    path, _ = guru_file(tmp_path)
+    out, held = tmp_path / "new" / "out.parquet", tmp_path / "held.parquet"
+    arguments = ["guru", str(path), "--problems", "50", "--out", str(out), "--held-out", str(held)]
+    answers = {}
+    for seed in ("0", "0", "1"):
+        prepare.main([*arguments, "--held-out-problems", "10", "--seed", seed])
+        parts = [{row["ground_truth"] for row in read_parquet(file)["reward_model"]} for file in (out, held)]
+        assert [len(part) for part in parts] == [40, 10]
+        assert not parts[0] & parts[1]
+        answers.setdefault(seed, parts)
+        assert answers[seed] == parts, "the same seed holds out the same problems"
+    assert answers["0"] != answers["1"]
+    with pytest.raises(DataError, match="50 problems cannot be held out of 50: lower --held-out-problems"):
+        prepare.main([*arguments, "--held-out-problems", "50"])
+    problems = tmp_path / "problems.jsonl"
+    problems.write_text('{"question": "1 + 1?", "final_answer": ["2"]}\n')
+    (tmp_path / "system.txt").write_text("Be brief.")
+    prepare.main(["open-rs", str(problems), "--out", str(out), "--system", str(tmp_path / "system.txt")])
+    (row,) = read_parquet(out)
+    assert [part["content"] for part in row["prompt"]] == ["Be brief.", "1 + 1?"]
+    prepare.main(["open-rs", str(problems), "--out", str(out)])
+    assert read_parquet(out)[0]["prompt"][0]["content"] == prepare.SYSTEM
+    for name, expected in (([], "test"), (["--name", "AMC23"], "AMC23")):
+        prepare.main(["test", str(problems), "--out", str(out), *name])
+        (row,) = read_parquet(out)
+        assert (row["data_source"], row["reward_model"]["ground_truth"]) == (expected, "2")
+        assert row["prompt"][0]["content"] == f"1 + 1?\n\n{prepare.INSTRUCTION}"
 
 
 def test_eurus_is_mathematics_without_a_system_message(tmp_path):
@@ -103,7 +179,7 @@ def test_eurus_is_mathematics_without_a_system_message(tmp_path):
     assert [row["prompt"] for row in made] == [messages[1:]]
 
 
-def test_programs_have_a_python_solution_few_tests_and_no_figure(tmp_path):
+def test_programs_have_a_python_solution_few_tests_one_right_output_and_no_figure(tmp_path, capsys):
     test, solved = {"input": "1 2", "output": "3"}, [{"language": "python3", "code": "print(3)"}]
     rows = [
         {"description": "kept", "test_cases": [test] * 25, "correct_submissions": solved},
@@ -111,8 +187,15 @@ def test_programs_have_a_python_solution_few_tests_and_no_figure(tmp_path):
         {"description": "C++ alone", "test_cases": [test], "correct_submissions": [{"language": "cpp"}]},
         {"description": "See the figure below.", "test_cases": [test], "correct_submissions": solved},
     ]
+    for said in ("If there are multiple answers, print any.", "Find any of them.", "Output any valid plan."):
+        rows.append({"description": said, "test_cases": [test], "correct_submissions": solved})
     datasets.Dataset.from_list(rows).to_parquet(tmp_path / "code.parquet")
     prepare.main(["code", str(tmp_path / "code.parquet"), "--out", str(tmp_path / "out.parquet")])
+    said = capsys.readouterr().out
+    assert "1 problems left out: no Python solution\n" in said
+    assert "1 problems left out: no tests, or more than 25\n" in said
+    assert "1 problems left out: a figure\n" in said
+    assert "3 problems left out: several right outputs\n" in said
     (made,) = datasets.load_dataset("parquet", data_files=str(tmp_path / "out.parquet"))["train"]
     assert made["prompt"][0]["content"].startswith("kept")
     assert json.loads(made["reward_model"]["ground_truth"]) == [test] * 25
@@ -212,6 +295,14 @@ def test_a_recipe_is_valid_for_verl_and_for_curro(tmp_path, name):
         assert curriculum.has_admission is (name == "difficulty_filtering")
         if name == "difficulty_filtering":
             assert (data.train_batch_size, rollout.n, steps) == (16, 16, 256)
+
+
+def test_one_line_switches_the_kl_term_of_difficulty_filtering_on():
+    config = load("difficulty_filtering", "actor_rollout_ref.actor.use_kl_loss=True")
+    assert need_reference_policy(config)
+    validate_config(config, True, need_critic(config))
+    actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
+    assert (actor.use_kl_loss, actor.kl_loss_coef) == (True, 0.001)
 
 
 @pytest.mark.parametrize("name", ["small_metis", "small_metis_bfcl"])

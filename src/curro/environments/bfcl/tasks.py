@@ -15,7 +15,13 @@ from curro.environments.environment import episode_scores
 from curro.errors import ConfigError
 from curro.reward.reward import Score
 
-CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
+PUBLISHED = ("base", "miss_func", "miss_param", "long_context")
+CATEGORIES = (*PUBLISHED, "composite")
+"""The package has no file of the composite, which `composite` puts together."""
+
+ALL = "all"
+SUMMARY = "summary"
+"""Names: all categories together, and after a slash functions in sentences in place of JSON."""
 
 MORE_FUNCTIONS = "More functions are available now:\n{functions}\nPlease try again."
 
@@ -25,15 +31,19 @@ You solve tasks by calling functions. Answer with a list of calls and nothing el
 Values are Python literals. You are then shown what each call returned, and may call again.
 When a request is done, or cannot be done with what you have, say so in a sentence without calls.
 
-The functions, as JSON:
+The functions{form}:
 {functions}"""
 
 
-def rows(category: str, split: str, limit: int | None) -> list[dict[str, Any]]:
-    """The conversations of a category, in BFCL's order.
+def rows(name: str, split: str, limit: int | None) -> list[dict[str, Any]]:
+    """The conversations of a category, or of all one category after the other, in BFCL's order.
 
     A fifth of them, by a hash of their numbers, is the test split: a conversation has the same number, and so
     the same split, in each category.
+
+    Args:
+        name: a category or `all`; with `/summary` functions are told in sentences, as METIS, appendix A.2,
+            tells them, and not as JSON.
 
     Returns:
         rows with `prompt` (a conversation up to the first request), `answer` (JSON: for each turn the calls
@@ -42,22 +52,108 @@ def rows(category: str, split: str, limit: int | None) -> list[dict[str, Any]]:
     Raises:
         ConfigError: no such category or split, or bfcl-eval is not installed.
     """
-    if category not in CATEGORIES:
-        raise ConfigError(f"BFCL has no multi-turn category {category!r}; there are: {', '.join(CATEGORIES)}")
+    categories, is_summary = parse_name(name)
     if split not in ("train", "test"):
         raise ConfigError(f"split {split!r} is not one of train, test")
-    answers = {entry["id"]: entry["ground_truth"] for entry in _lines(f"possible_answer/{_file(category)}")}
-    entries = [entry for entry in _lines(_file(category)) if _split(entry["id"]) == split]
-    return [_row(entry, answers[entry["id"]]) for entry in entries[:limit]]
+    entries = [
+        pair
+        for category in categories
+        for pair in (_composites() if category == "composite" else _entries(category))
+        if _split(pair[0]["id"]) == split
+    ]
+    return [_row(entry, answer, is_summary) for entry, answer in entries[:limit]]
 
 
-def _row(entry: Mapping[str, Any], answer: list[list[str]]) -> dict[str, Any]:
+def parse_name(name: str) -> tuple[Sequence[str], bool]:
+    """The categories that a name stands for, and whether functions are told in sentences.
+
+    Raises:
+        ConfigError: no such category, or another word than `summary` after the slash.
+    """
+    category, _, form = name.partition("/")
+    if category not in (*CATEGORIES, ALL):
+        there = ", ".join((*CATEGORIES, ALL))
+        raise ConfigError(f"BFCL has no multi-turn category {category!r}; there are: {there}")
+    if form not in ("", SUMMARY):
+        raise ConfigError(f"bfcl:{name}: after the slash only {SUMMARY!r} can stand, not {form!r}")
+    return CATEGORIES if category == ALL else (category,), form == SUMMARY
+
+
+Entry = tuple[Mapping[str, Any], list[list[str]]]
+"""A conversation as BFCL has it, and for each turn the calls that solve it."""
+
+
+def _entries(category: str) -> list[Entry]:
+    answers = {line["id"]: line["ground_truth"] for line in _lines(f"possible_answer/{_file(category)}")}
+    return [(entry, answers[entry["id"]]) for entry in _lines(_file(category))]
+
+
+def _composites() -> list[Entry]:
+    """BFCL's composite, whose file is not in the package, from its parts.
+
+    BFCL makes its other categories by changes of the conversations of `base`. The composite has all of them:
+    functions are held back, a parameter is missing at first, and the context is long. A conversation is left
+    out where one of the two changes touches more than the turn that it is about, since it cannot be told
+    then how they go together.
+    """
+    parts = [
+        {_number(entry["id"]): (entry, answer) for entry, answer in _entries(category)}
+        for category in ("base", "miss_func", "miss_param")
+    ]
+    made = (composite(*(part[number] for part in parts)) for number in parts[0])
+    return [entry for entry in made if entry is not None]
+
+
+def composite(base: Entry, held_back: Entry, unsaid: Entry) -> Entry | None:
+    """A conversation with the changes of two others of the same number; None where they do not fit together.
+
+    Args:
+        base: the plain conversation.
+        held_back: with empty turns at which functions that the turn before needs become available.
+        unsaid: with a turn in which a parameter is missing, and a further turn that says it.
+    """
+    requests, answers = base[0]["question"], base[1]
+    later = {int(turn): names for turn, names in held_back[0]["missed_function"].items()}
+    rest = [turn for i, turn in enumerate(held_back[0]["question"]) if i not in later]
+    changed = unsaid[0]["question"]
+    at = next((i for i, turn in enumerate(requests) if turn != changed[i]), None)
+    same = ("involved_classes", "initial_config")
+    if (
+        rest != requests
+        or at is None
+        or len(changed) != len(requests) + 1
+        or changed[at + 2 :] != requests[at + 1 :]
+        or any(part[0][name] != base[0][name] for part in (held_back, unsaid) for name in same)
+    ):
+        return None
+    revealed, turn = {}, -1
+    for i in range(len(held_back[0]["question"])):
+        if i in later:
+            revealed[turn] = later[i]
+        else:
+            turn += 1
+    turns: list[tuple[Any, list[str]]] = []
+    missed: dict[str, list[str]] = {}
+    for i, (request, answer) in enumerate(zip(requests, answers, strict=True)):
+        if i == at:
+            turns.append((changed[i], []))
+            request = changed[i + 1]
+        turns.append((request, [] if i in revealed else answer))
+        if i in revealed:
+            missed[str(len(turns))] = revealed[i]
+            turns.append(([], answer))
+    entry = {**base[0], "id": f"multi_turn_composite_{_number(base[0]['id'])}", "missed_function": missed}
+    return {**entry, "question": [turn for turn, _ in turns]}, [answer for _, answer in turns]
+
+
+def _row(entry: Mapping[str, Any], answer: list[list[str]], is_summary: bool) -> dict[str, Any]:
+    tell = summary if is_summary else _json
     functions = [function for name in entry["involved_classes"] for function in _lines(_doc_file(name))]
     later = {int(turn): names for turn, names in entry.get("missed_function", {}).items()}
     held_back = {name for names in later.values() for name in names}
     offered = [function for function in functions if function["name"] not in held_back]
     requests = [
-        MORE_FUNCTIONS.format(functions=_json([f for f in functions if f["name"] in later[turn]]))
+        MORE_FUNCTIONS.format(functions=tell([f for f in functions if f["name"] in later[turn]]))
         if turn in later
         else "\n".join(message["content"] for message in messages)
         for turn, messages in enumerate(entry["question"])
@@ -67,17 +163,60 @@ def _row(entry: Mapping[str, Any], answer: list[list[str]]) -> dict[str, Any]:
         "answer": answer,
         "classes": entry["involved_classes"],
         "config": entry["initial_config"],
-        "long_context": "long_context" in entry["id"],
+        "long_context": any(word in entry["id"] for word in ("long_context", "composite")),
     }
     prompt = [
-        {"role": "system", "content": SYSTEM.format(functions=_json(offered))},
+        {
+            "role": "system",
+            "content": SYSTEM.format(form="" if is_summary else ", as JSON", functions=tell(offered)),
+        },
         {"role": "user", "content": requests[0]},
     ]
     return {"prompt": prompt, "answer": _json(answer), "key": entry["id"], "task": _json(task)}
 
 
+def summary(functions: Sequence[Mapping[str, Any]]) -> str:
+    """The functions in sentences, a paragraph each: what they do, their parameters, and what they return."""
+    return "\n\n".join(map(_sentences, functions))
+
+
+def _sentences(function: Mapping[str, Any]) -> str:
+    needed = function["parameters"].get("required", [])
+    parameters = function["parameters"]["properties"]
+    does = function["description"].rpartition("Tool description:")[2]
+    said = [f"{function['name']}({', '.join(parameters)}): {_sentence(does)}"]
+    for name, facts in parameters.items():
+        kind = _KINDS.get(facts["type"], facts["type"])
+        default = f", {facts['default']!r} if it is left out" if "default" in facts else ""
+        may = "" if name in needed or default else ", which may be left out"
+        said.append(f"{name} is {kind}{default}{may}: {_sentence(facts['description'])}")
+    returned = function.get("response", {}).get("properties", {})
+    if returned:
+        said.append(f"It returns {', '.join(returned)}.")
+    return "\n".join(said)
+
+
+_KINDS = {
+    "string": "a text",
+    "integer": "a whole number",
+    "float": "a number",
+    "boolean": "True or False",
+    "array": "a list",
+    "dict": "a dictionary",
+}
+
+
+def _sentence(text: str) -> str:
+    line = " ".join(text.split())
+    return line if line.endswith(".") else f"{line}."
+
+
+def _number(identifier: str) -> str:
+    return identifier.rpartition("_")[2]
+
+
 def _split(identifier: str) -> str:
-    number = identifier.rpartition("_")[2]
+    number = _number(identifier)
     return "test" if hashlib.blake2b(number.encode(), digest_size=4).digest()[0] % 5 == 0 else "train"
 
 
@@ -114,8 +253,7 @@ class BfclTasks:
 
     def verify(self, name: str) -> Callable[[Sequence[str], Sequence[Row]], list[Score]]:
         """The scores that the environment gave."""
-        if name not in CATEGORIES:
-            raise ConfigError(f"BFCL has no multi-turn category {name!r}; there are: {', '.join(CATEGORIES)}")
+        parse_name(name)
         return episode_scores
 
     def environment(self, name: str) -> Bfcl:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from accelerate import Accelerator
 
 from curro.curriculum import Curriculum
 from curro.errors import RewardError
 from curro.groups import Feedback
-from curro.hosts.trl.owner import on_owner
+from curro.hosts.trl.owner import Owner
 from curro.policy import AuxiliarySamples
 from curro.runs.writer import Completion, RunWriter
 from curro.verdicts import Draw, Verdict
@@ -101,7 +100,8 @@ class GroupObserver:
     """What stands between TRL's rows of rewards and the curriculum's groups.
 
     Args:
-        accelerator, curriculum: the trainer's.
+        owner: of the curriculum.
+        curriculum: the trainer's.
         weights, names: of the reward functions.
         listeners: are called on the main process with every `GroupRecord`.
         patience: how many rollouts in a row may have no reward before there has been any.
@@ -112,7 +112,7 @@ class GroupObserver:
 
     def __init__(
         self,
-        accelerator: Accelerator,
+        owner: Owner,
         curriculum: Curriculum,
         weights: torch.Tensor,
         names: Sequence[str],
@@ -120,7 +120,7 @@ class GroupObserver:
         *,
         patience: int,
     ) -> None:
-        self.accelerator, self.curriculum = accelerator, curriculum
+        self.owner, self.curriculum = owner, curriculum
         self.weights, self.names, self.listeners = weights, names, listeners
         self.patience = patience
         self.auxiliary_samples: list[AuxiliarySamples] = []
@@ -135,7 +135,7 @@ class GroupObserver:
     def more(self, tickets: Sequence[int], rewards: torch.Tensor, sizes_P: np.ndarray) -> Sequence[int]:
         """How many further rollouts each of these open tickets is to get."""
         feedback = self.feedback(tickets, rewards, sizes_P)
-        return on_owner(self.accelerator, lambda: self.curriculum.more(**feedback.arguments()).tolist())
+        return self.owner.decide(lambda: self.curriculum.more(**feedback.arguments()).tolist())
 
     def observe(
         self, draw: Draw, rewards: torch.Tensor, completions: Sequence[Completion], step: int
@@ -144,7 +144,7 @@ class GroupObserver:
 
         Where the curriculum refuses the rewards, the tickets are dropped.
         """
-        verdict = on_owner(self.accelerator, lambda: self._observe(draw, rewards, completions, step))
+        verdict = self.owner.decide(lambda: self._observe(draw, rewards, completions, step))
         if verdict.auxiliary_samples is not None:
             self.auxiliary_samples.append(verdict.auxiliary_samples)
         return verdict

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from accelerate import Accelerator
 from transformers import GenerationConfig
 from trl.models import unwrap_model_for_generation
 from trl.trainer.utils import pad
@@ -19,6 +18,7 @@ from trl.trainer.utils import pad
 from curro.environments.environment import Environment
 from curro.errors import ConfigError
 from curro.evaluation.sampling import attempts, beside_training
+from curro.hosts.trl.owner import Owner
 from curro.policy import Reply
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.plain_generation import generation_config, padded
@@ -60,9 +60,8 @@ class ModelAccess:
     """What a policy needs of TRL's trainer.
 
     Attributes:
-        accelerator: of this process.
-        model, wrapped: give the model that is trained, and as the accelerator has wrapped it.
-        is_split: tells whether its weights are split over the processes (FSDP, DeepSpeed).
+        owner: of the curriculum, which has or gathers all weights.
+        model: gives the model that is trained.
         prompts: gives a row of the data set by its number.
         tokenizer, template, template_options: of prompts and conversations.
         tokenize_prompts: TRL's `_tokenize_prompts`.
@@ -72,10 +71,8 @@ class ModelAccess:
         gradient_checkpointing_kwargs: of the training arguments.
     """
 
-    accelerator: Accelerator
+    owner: Owner
     model: Callable[[], Any]
-    wrapped: Callable[[], Any]
-    is_split: Callable[[], bool]
     prompts: Callable[[int], Mapping[str, Any]]
     tokenizer: Any
     template: str | None
@@ -91,12 +88,10 @@ class ModelAccess:
     @classmethod
     def of(cls, trainer: Any) -> ModelAccess:
         """That of a `CurriculumGRPOTrainer`."""
-        accelerator, tokenizer = trainer.accelerator, trainer._tokenizer
+        tokenizer = trainer._tokenizer
         return cls(
-            accelerator=accelerator,
+            owner=trainer._owner,
             model=lambda: trainer.model,
-            wrapped=lambda: trainer.model_wrapped,
-            is_split=lambda: trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled,
             prompts=lambda number: trainer.train_dataset[number],
             tokenizer=tokenizer,
             template=trainer.chat_template,
@@ -111,7 +106,7 @@ class ModelAccess:
             environment=trainer.environment,
             max_completion_length=trainer.max_completion_length,
             reward_functions=trainer.reward_funcs,
-            rows=trainer.args.generation_batch_size // accelerator.num_processes,
+            rows=trainer.args.generation_batch_size // trainer.accelerator.num_processes,
             gradient_checkpointing_kwargs=trainer.args.gradient_checkpointing_kwargs,
         )
 
@@ -141,21 +136,22 @@ class TrainedPolicy:
         """Rewards (P, samples) of the policy as it is; training's own random numbers are left alone."""
         access = self.access
         (score,) = access.reward_functions
-        return uncounted_rewards(
-            access.accelerator.unwrap_model(access.model()),
-            access.tokenizer,
-            [dict(access.prompts(int(number))) for number in prompts],
-            score,
-            environment=access.environment,
-            samples=samples,
-            max_new_tokens=access.max_completion_length,
-            temperature=access.sampling["temperature"],
-            seed=seed,
-        )
+        with access.owner.whole_model() as model:
+            return uncounted_rewards(
+                access.owner.accelerator.unwrap_model(model),
+                access.tokenizer,
+                [dict(access.prompts(int(number))) for number in prompts],
+                score,
+                environment=access.environment,
+                samples=samples,
+                max_new_tokens=access.max_completion_length,
+                temperature=access.sampling["temperature"],
+                seed=seed,
+            )
 
     def backbone(self) -> tuple[Any, Any]:
         """A copy of the model as it is now without its head, adapters merged, and the tokenizer."""
-        model = self.access.accelerator.unwrap_model(self.access.model())
+        model = self.access.owner.accelerator.unwrap_model(self.access.model())
         if hasattr(model, "merge_and_unload"):
             model = copy.deepcopy(model).merge_and_unload()
         # TRL binds the whole model's `forward` to it: a copy of the whole would run the trained one
@@ -168,19 +164,21 @@ class TrainedPolicy:
         joined by blank lines.
 
         Raises:
-            ConfigError: the weights are split over processes (FSDP, DeepSpeed): none can answer alone.
+            ConfigError: the weights are split over processes in another way than by FSDP2.
         """
-        self._refuse_split_weights()
         since = time.perf_counter()
         rows, asked = self.access.rows, self._tokenize(conversations)
         answered: list[list[int]] = []
         sampling = self.access.sampling | {"max_new_tokens": max_tokens, "do_sample": True}
-        with unwrap_model_for_generation(
-            self.access.wrapped(),
-            self.access.accelerator,
-            generation_kwargs=sampling,  # else the model's own settings fill gaps
-            gradient_checkpointing_kwargs=self.access.gradient_checkpointing_kwargs,
-        ) as model:
+        with (
+            self.access.owner.whole_model() as whole,
+            unwrap_model_for_generation(
+                whole,
+                self.access.owner.accelerator,
+                generation_kwargs=sampling,  # else the model's own settings fill gaps
+                gradient_checkpointing_kwargs=self.access.gradient_checkpointing_kwargs,
+            ) as model,
+        ):
             training = model.training
             model.eval()
             try:
@@ -202,7 +200,7 @@ class TrainedPolicy:
         has rollouts, padded on the right, where a causal model does not look.
 
         Raises:
-            ConfigError: the weights are split over processes (FSDP, DeepSpeed); prompts with images.
+            ConfigError: the weights are split in another way than by FSDP2; prompts with images.
         """
         ids, access = self._prompt_ids(prompts), self.access
         with self._evaluating() as model:
@@ -219,7 +217,7 @@ class TrainedPolicy:
         likeliest first; `Policy.entropies`. As many prompts are read at a time as in `hidden_states`.
 
         Raises:
-            ConfigError: the weights are split over processes (FSDP, DeepSpeed); prompts with images.
+            ConfigError: the weights are split in another way than by FSDP2; prompts with images.
         """
         ids, access = self._prompt_ids(prompts), self.access
         parts = []
@@ -236,7 +234,6 @@ class TrainedPolicy:
 
     def _prompt_ids(self, prompts: Sequence[int]) -> list[list[int]]:
         """The tokens of the data set's prompts, by number: TRL's, chat template and all."""
-        self._refuse_split_weights()
         ids, images, _ = self.access.tokenize_prompts([self.access.prompts(n)["prompt"] for n in prompts])
         if images is not None:
             raise ConfigError(
@@ -246,20 +243,22 @@ class TrainedPolicy:
 
     @contextmanager
     def _evaluating(self) -> Iterator[Any]:
-        """The model without its wrappers, in evaluation mode and without gradients."""
-        model = self.access.accelerator.unwrap_model(self.access.model())
-        training = model.training
-        model.eval()
-        try:
-            with torch.no_grad(), self.access.accelerator.autocast():
-                yield model
-        finally:
-            model.train(training)
+        """The model without its wrappers, with all weights, in evaluation mode and without gradients."""
+        accelerator = self.access.owner.accelerator
+        with self.access.owner.whole_model() as whole:
+            model = accelerator.unwrap_model(whole)
+            training = model.training
+            model.eval()
+            try:
+                with torch.no_grad(), accelerator.autocast():
+                    yield model
+            finally:
+                model.train(training)
 
     def _last_states(self, backbone: Any, ids: list[list[int]]) -> torch.Tensor:
         prompts = [torch.tensor(tokens) for tokens in ids]
         masks = [torch.ones_like(tokens) for tokens in prompts]
-        device = self.access.accelerator.device
+        device = self.access.owner.accelerator.device
         states = backbone(
             input_ids=pad(prompts, padding_value=self.access.tokenizer.pad_token_id).to(device),
             attention_mask=pad(masks, padding_value=0).to(device),
@@ -267,13 +266,6 @@ class TrainedPolicy:
         ).last_hidden_state
         last = torch.tensor([len(tokens) - 1 for tokens in ids], device=device)
         return states[torch.arange(len(ids), device=device), last]
-
-    def _refuse_split_weights(self) -> None:
-        if self.access.is_split():
-            raise ConfigError(
-                "the main process answers for the policy and needs all of its weights: "
-                "train with one process or DDP, not with FSDP or DeepSpeed"
-            )
 
     def _tokenize(self, conversations: Sequence[Sequence[dict[str, str]]]) -> list[list[int]]:
         tokenizer, template = self.access.tokenizer, self.access.template
@@ -292,7 +284,7 @@ class TrainedPolicy:
     def _generate(self, model: Any, asked: list[list[int]], sampling: dict[str, Any]) -> list[list[int]]:
         """The tokens after each prompt, up to and with the first end of sequence."""
         prompts = [torch.tensor(ids) for ids in asked]
-        device = self.access.accelerator.device
+        device = self.access.owner.accelerator.device
         with torch.no_grad():
             output = model.generate(
                 input_ids=pad(

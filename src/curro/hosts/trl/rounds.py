@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from accelerate import Accelerator
 from accelerate.utils import gather_object
 
 from curro.errors import ExhaustedError
@@ -25,7 +24,6 @@ from curro.hosts.trl.batches import (
     rows_of,
 )
 from curro.hosts.trl.observe import GroupObserver
-from curro.hosts.trl.owner import on_owner
 from curro.rollout.fill import Fill, draw_fresh, sized
 from curro.rollout.group_tasks import release
 from curro.runs.writer import Completion
@@ -142,7 +140,6 @@ class Rounds:
     all processes are told.
 
     Args:
-        accelerator: the trainer's.
         fill: counts rows.
         observer: reports finished groups to its curriculum.
         roll_out_prompts: generates and scores one rollout of each prompt, with its ticket, of all processes.
@@ -156,7 +153,6 @@ class Rounds:
 
     def __init__(
         self,
-        accelerator: Accelerator,
         fill: Fill[KeptGroup],
         observer: GroupObserver,
         roll_out_prompts: Callable[[list[int], list[int]], GeneratedRollouts],
@@ -166,7 +162,7 @@ class Rounds:
         metrics: dict[str, TRLMetrics],
         logs: dict[str, Any],
     ) -> None:
-        self.accelerator, self.fill, self.observer = accelerator, fill, observer
+        self.fill, self.observer, self.owner = fill, observer, observer.owner
         self.curriculum, self.roll_out_prompts = observer.curriculum, roll_out_prompts
         self.size, self.step, self.metrics, self.logs = size, step, metrics, logs
         self.written: TRLMetrics = defaultdict(list)
@@ -175,7 +171,7 @@ class Rounds:
     @property
     def processes(self) -> int:
         """How many processes train."""
-        return self.accelerator.num_processes
+        return self.owner.accelerator.num_processes
 
     def start(self, rows: int) -> dict[int, int]:
         """Draw new groups for about so many rows: the first rollouts of each, by ticket.
@@ -183,11 +179,11 @@ class Rounds:
         None where the prompts have run out, or others have the rest of them in flight.
         """
         try:
-            draw = on_owner(self.accelerator, lambda: self._draw(rows))
+            draw = self.owner.decide(lambda: self._draw(rows))
         except ExhaustedError:
             self.fill.exhausted = True
             return {}
-        if not self.accelerator.is_main_process:
+        if not self.owner.accelerator.is_main_process:
             self.fill.give_out(draw)
         for row, ticket in enumerate(draw.tickets.tolist()):
             self._open[ticket] = OpenGroup(draw.take([row]))
@@ -244,7 +240,7 @@ class Rounds:
         lost = list(self.fill.in_flight)
         for ticket in lost:
             self.fill.lose(ticket, "failed")
-        if self.accelerator.is_main_process:
+        if self.owner.accelerator.is_main_process:
             release(self.curriculum, lost)
 
     def _rewards(self, tickets: Sequence[int]) -> torch.Tensor:

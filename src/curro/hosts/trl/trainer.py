@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from accelerate.utils import gather_object
 from datasets import Dataset
+from transformers import TrainerCallback
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOConfig, GRPOTrainer
 
@@ -58,7 +59,7 @@ from curro.hosts.trl.flat_groups import (
     rows_with_gradient,
 )
 from curro.hosts.trl.observe import GroupObserver, GroupRecord
-from curro.hosts.trl.owner import on_owner, own_share
+from curro.hosts.trl.owner import Owner, own_share
 from curro.hosts.trl.policy import ModelAccess, TrainedPolicy
 from curro.hosts.trl.rounds import Rounds, fill_in_rounds
 from curro.hosts.trl.shared_prompts import SharedPrompts, backbone_of, whole_groups
@@ -116,6 +117,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             changes nothing but rounding. For a model that cannot, TRL's way is taken, and the log says why.
         skip_empty_steps: make no update where every gradient is zero, because all groups of the step are
             flat. AdamW would still move the weights by its memory of earlier steps, and forget them.
+        scale_rate: divide the learning rate by the square root of `signal/ratio` while that is above 1, as
+            section 4.3 of the prioritized-replay paper suggests. TRL logs the factor as `rate_scale`.
         log_all_metrics: let TRL log all of `Curriculum.metrics()`, and not only those of `LOGGED_METRICS`;
             the run folder has them all.
         args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`, or `Levels`, whose
@@ -165,6 +168,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
         share_prompts: bool = True,
         skip_empty_steps: bool = False,
+        scale_rate: bool = False,
         log_all_metrics: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -217,8 +221,13 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             writer = RunWriter.of_host(Path(cast(str, self.args.output_dir)), curriculum, keep)
             listeners.append(lambda record: record.write_to(writer))
             self._writer = writer
+        self._owner = Owner(
+            self.accelerator,
+            model=lambda: self.model_wrapped,
+            is_split=lambda: self.is_fsdp_enabled or self.is_deepspeed_enabled,
+        )
         self._observer = GroupObserver(
-            self.accelerator, curriculum, self.reward_weights, self.reward_func_names, listeners,
+            self._owner, curriculum, self.reward_weights, self.reward_func_names, listeners,
             patience=self._batch_rows,
         )  # fmt: skip
         self._log_all_metrics = log_all_metrics
@@ -234,6 +243,10 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             if self.is_deepspeed_enabled:
                 raise ConfigError("DeepSpeed makes its updates itself: leave out skip_empty_steps")
             self.add_callback(EmptySteps(self))
+        if scale_rate:
+            if self.is_deepspeed_enabled:
+                raise ConfigError("DeepSpeed makes its updates itself: leave out scale_rate")
+            self.add_callback(_ScaledRate(self))
         self.policy = TrainedPolicy(ModelAccess.of(self))
         if self.accelerator.is_main_process:
             curriculum.attach(self.policy)
@@ -298,8 +311,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         """One draw, rolled out and trained on whatever its rewards."""
         step = self.state.global_step
         budget = self._batch_rows if self.curriculum.has_allocation else None
-        draw = on_owner(
-            self.accelerator,
+        draw = self._owner.decide(
             lambda: sized(
                 self.curriculum.select(self._batch_prompts, step=step, rollouts=budget), self.num_generations
             ),
@@ -322,6 +334,9 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             credit = torch.from_numpy(credit_PG[np.arange(credit_PG.shape[1]) < draw.rollouts[:, None]])
             output["advantages"] = own_share(self.accelerator, credit).to(output["advantages"])
             replace_latest(self._logs["advantages"], credit.tolist())
+        else:
+            is_credited = torch.from_numpy(np.repeat(credited(verdict), draw.rollouts))
+            output["advantages"] *= own_share(self.accelerator, is_credited).to(output["advantages"])
         return output
 
     def _roll_out_prompts(self, prompts: list[int], tickets: list[int]) -> GeneratedRollouts:
@@ -366,6 +381,9 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         if self.use_vllm or cast(Any, self).use_transformers_continuous_batching:
             return super()._generate_single_turn(*arguments)
         model = self.accelerator.unwrap_model(self.model)
+        if self.accelerator.is_fsdp2:
+            # else transformers lets a process stop while the others still need it to gather weights
+            cast(Any, model)._is_fsdp_managed_module = True
         sampled = SampledLogProbs(model) if self.accelerator.mixed_precision != "no" else None
         # one autocast around all tokens: weights are rounded once, not once a token
         with (
@@ -402,7 +420,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
     def _fill_batch(self) -> dict[str, Any]:
         """Rounds until the batch is full of finished, admitted groups; every process gets an equal share."""
         rounds = Rounds(
-            self.accelerator, self._fill, self._observer, self._roll_out_prompts, size=self.num_generations,
+            self._fill, self._observer, self._roll_out_prompts, size=self.num_generations,
             step=self.state.global_step, metrics=self._metrics, logs=self._logs,
         )  # fmt: skip
         try:
@@ -419,6 +437,10 @@ class CurriculumGRPOTrainer(GRPOTrainer):
                 group.logs["advantages", None] = credit_G[: len(group)].tolist()
             credit = torch.tensor([value for group in batch for value in group.logs["advantages", None]])
             output["advantages"] = own_share(self.accelerator, credit).to(output["advantages"])
+        else:
+            marks = [bool(credited(group.verdict)[0]) for group in batch for _ in range(len(group))]
+            is_credited = torch.tensor(marks)
+            output["advantages"] *= own_share(self.accelerator, is_credited).to(output["advantages"])
         described = self._describe(batch) | self._fill.batch_counts.metrics()
         log_batch(self._metrics["train"], self._logs, rounds.written, described, batch)
         return output
@@ -647,3 +669,38 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         sizes_P = np.full(len(self._rewards) // size, size)
         self._held_out.append(self._observer.feedback([], self._rewards, sizes_P).rewards)
         return output
+
+
+def credited(verdict: Verdict) -> np.ndarray:
+    """Which groups, bool (P,), have an advantage other than 0 by the curriculum.
+
+    The others are flat, and TRL's own advantages are 0 too, or the selection wants no update by them, as
+    prioritized replay of solved problems that stay solved.
+    """
+    return (verdict.advantages != 0).any(axis=1)
+
+
+class _ScaledRate(TrainerCallback):
+    """Divides the learning rate by how much larger gradients are than with uniform sampling, while they are.
+
+    "Prioritized Replay for RL Post-training", section 4.3: the loss scales linearly with the advantages, so
+    that a rate tuned for uniform sampling may be too high. The factor is the square root of `signal/ratio`,
+    that of mean squared advantages; a smaller signal does not raise the rate.
+    """
+
+    def __init__(self, trainer: CurriculumGRPOTrainer) -> None:
+        self._trainer = trainer
+        self._rates: list[float] = []
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        trainer = self._trainer
+        ratio = trainer._owner.decide(lambda: float(trainer.curriculum.metrics()["signal/ratio"]))
+        scale = ratio**-0.5 if ratio > 1 else 1.0
+        self._rates = [group["lr"] for group in kwargs["optimizer"].param_groups]
+        for group, rate in zip(kwargs["optimizer"].param_groups, self._rates, strict=True):
+            group["lr"] = rate * scale
+        trainer._metrics["train"]["rate_scale"].append(scale)
+
+    def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        for group, rate in zip(kwargs["optimizer"].param_groups, self._rates, strict=True):
+            group["lr"] = rate
