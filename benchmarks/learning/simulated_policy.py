@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -104,14 +105,24 @@ class World:
         """The mean pass rate of the prompts that are held out."""
         return float(self.pass_rates()[self.settings.prompts :].mean())
 
-    def practise(self, prompts_B: np.ndarray) -> np.ndarray:
-        """Roll out, learn from it; returns the rewards (B, G)."""
+    def practise(
+        self,
+        prompts_B: np.ndarray,
+        credit: Callable[[np.ndarray], np.ndarray] = lambda rewards_BG: (
+            rewards_BG - rewards_BG.mean(axis=1, keepdims=True)
+        ),
+    ) -> np.ndarray:
+        """Roll out, learn from it; returns the rewards (B, G).
+
+        Args:
+            credit: makes the advantages (B, G) of rewards (B, G).
+        """
         rates_K, own_B1 = 1 / (1 + np.exp(-self.logits_K)), 1 / (1 + np.exp(-self.own_M[prompts_B, None]))
         counts_BGK = np.repeat(self.counts_MK[prompts_B][:, None], GROUP, axis=1)
         successes_BGK = self.rng.binomial(counts_BGK, rates_K)
         own_BG = self.rng.random((len(prompts_B), GROUP)) < own_B1
         rewards_BG = ((successes_BGK == counts_BGK).all(axis=2) & own_BG).astype(float)
-        advantages_BG = rewards_BG - rewards_BG.mean(axis=1, keepdims=True)
+        advantages_BG = credit(rewards_BG)
         gradient_K = np.einsum("bg,bgk->k", advantages_BG, successes_BGK - counts_BGK * rates_K)
         self.logits_K = self.logits_K + self._step(self.kernel_KK @ gradient_K / rewards_BG.size)
         self.logits_K[: self.settings.blocked] = BLOCKED

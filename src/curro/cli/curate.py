@@ -37,14 +37,33 @@ def curate(
             "--keep-texts.",
         ),
     ] = None,
+    hardest: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE", help="Keep this share of the prompts, those with the lowest pass rates, as 0.1."
+        ),
+    ] = None,
+    like_mean_curve: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN",
+            help="Keep the prompts whose success rate in this finished run rose as the mean did.",
+        ),
+    ] = None,
+    least: Annotated[
+        float, typer.Option(help="With --like-mean-curve: the smallest likeness that is kept, 1 at most.")
+    ] = 0.6,
 ) -> None:
-    """Write a data file of the prompts whose pass rate lies in a band.
+    """Write a data file of the prompts whose pass rate lies in a band, or of those that another rule keeps.
 
     Then print the command that trains on it.
     """
     from curro.evaluation.curation import curate as choose
+    from curro.evaluation.curation import hardest as choose_hardest
+    from curro.evaluation.curation import like_mean_curve as choose_like_mean_curve
     from curro.evaluation.curation import source_of, write_prompts, write_solutions
     from curro.evaluation.estimate_folder import EstimateFolder
+    from curro.runs.folder import RunFolder
 
     try:
         low, high = (float(end) for end in keep.split(","))
@@ -52,8 +71,15 @@ def curate(
         raise ConfigError(f"--keep must be two numbers, LOW,HIGH, not {keep!r}") from None
     folder = EstimateFolder.open(estimated)
     rates = folder.table()["mean"].to_numpy()
-    ids = choose(rates, low, high, closed=closed, order=order)
+    if hardest is not None and like_mean_curve is not None:
+        raise ConfigError("--hardest and --like-mean-curve are two rules: give one of them")
     prompts = source_of(folder)
+    if hardest is not None:
+        ids = choose_hardest(rates, hardest)
+    elif like_mean_curve is not None:
+        ids = choose_like_mean_curve(RunFolder.open(like_mean_curve), prompts, least)
+    else:
+        ids = choose(rates, low, high, closed=closed, order=order)
     console = Console(soft_wrap=True, markup=False, highlight=False)
     if solutions is not None:
         written = write_solutions(out, prompts, ids, rates, folder.completions(), at_most=solutions)

@@ -94,11 +94,14 @@ def estimate(
     Ctrl-C, the same command continues.
     """
     quiet()
+    import numpy as np
+
     from curro.data import load_prompts
     from curro.environments import resolve_environment
     from curro.evaluation.estimate_folder import EstimateFolder, render
     from curro.evaluation.estimate_hub import check_push
     from curro.evaluation.estimate_hub import push as push_estimate
+    from curro.evaluation.expectations import Guesser, describe_visits
     from curro.rollout.engines.engine import SamplingSettings
 
     if push is not None:
@@ -165,6 +168,12 @@ def estimate(
         console.print(f"{lost} rollouts failed and are not counted")
     cut = sum(table["truncated"].to_pylist()) / max(1, sum(table["rollouts"].to_pylist()))
     console.print(f"{cut:.1%} of the completions were cut at {sampling.max_new_tokens} tokens")
+    guesser = Guesser.of([row["answer"] for row in prompts], k)
+    if guesser is not None:
+        solved = float(np.mean([count > 0 for count in table["correct"].to_pylist()]))
+        for sentence in guesser.describe(table["mean"].to_numpy(), solved):
+            console.print(sentence)
+    console.print(describe_visits(asked.rollouts, complete.rollouts_per_prompt or 1, len(prompts)))
     console.print(f"table: {folder.path / 'pass_rates.parquet'}")
     if room:
         from curro.rollout.engines.models import load_model

@@ -1,7 +1,8 @@
 """Offline curation and scheduling: a data file of the prompts within a band of pass rates, easy ones first.
 
 "Online Difficulty Filtering for Reasoning Oriented RL", sections 4.2 and 5.2: curation "filters the problems
-by their difficulty before training", scheduling "additionally orders the training batches accordingly".
+by their difficulty before training", scheduling "additionally orders the training batches accordingly". Two
+other rules keep the hardest prompts (arXiv 2508.14094), or those that are learnt as the pool is (LIMR).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from curro.data import PromptSet, load_prompts
 from curro.errors import ConfigError
 from curro.evaluation.estimate_folder import EstimateError, EstimateFolder
 from curro.reward.reward import SUCCESS
+from curro.runs.folder import RunFolder
 from curro.storage.files import replacing
 
 ORDERS = ("data", "easy-first", "hard-first")
@@ -63,6 +65,80 @@ def curate(
     if order == "data":
         return ids
     return ids[np.argsort(-rates[ids] if order == "easy-first" else rates[ids], kind="stable")]
+
+
+def hardest(rates: np.ndarray, share: float) -> np.ndarray:
+    """The numbers of the prompts with the lowest pass rates, int64, in the data set's order.
+
+    Source: "Hard Examples Are All You Need" (arXiv 2508.14094), which keeps a tenth.
+
+    Args:
+        rates: pass rates (N,); prompts with NaN are left out. Prompts that were never solved are among the
+            hardest; of equal rates the first ones are kept.
+        share: of the prompts with a rate that are kept, in (0, 1]; at least one is.
+
+    Raises:
+        ConfigError: no such share, or no prompt has a rate.
+    """
+    if not 0 < share <= 1:
+        raise ConfigError(f"the share of the hardest prompts is in (0, 1], not {share}")
+    known = np.flatnonzero(~np.isnan(rates))
+    if not len(known):
+        raise ConfigError("no prompt has a pass rate: none of the completions was scored")
+    number = max(1, round(share * len(known)))
+    return np.sort(known[np.argsort(rates[known], kind="stable")[:number]])
+
+
+def alignments(prompts: np.ndarray, rates: np.ndarray, size: int) -> np.ndarray:
+    """How much the learning curve of each prompt is like the mean curve of all, float64 (N,).
+
+    Source: LIMR (arXiv 2502.11886), which keeps prompts above .6. With r_i^k the success rate at the k-th
+    visit of prompt i, and r^k the mean over the prompts that have a k-th visit,
+
+        s_i = 1 - sum_k (r_i^k - r^k)^2 / sum_k (1 - r^k)^2
+
+    over the visits of i. The paper has a visit of every prompt in each epoch; here a prompt's own visits
+    count. NaN for prompts with fewer than 2 visits, and where all of r^k are 1.
+
+    Args:
+        prompts, rates: of the groups of a run, in their order: prompt numbers, and success rates in [0, 1].
+        size: N.
+    """
+    order = np.argsort(prompts, kind="stable")
+    prompt_K, rate_K = prompts[order], rates[order]
+    starts = np.flatnonzero(np.diff(prompt_K, prepend=-1))
+    visit_K = np.arange(len(prompt_K)) - np.repeat(starts, np.diff([*starts, len(prompt_K)]))
+    mean_V = np.bincount(visit_K, rate_K) / np.bincount(visit_K)
+    away_N = np.bincount(prompt_K, np.square(rate_K - mean_V[visit_K]), size)
+    room_N = np.bincount(prompt_K, np.square(1 - mean_V[visit_K]), size)
+    is_known_N = (np.bincount(prompt_K, minlength=size) >= 2) & (room_N > 0)
+    return np.where(is_known_N, 1 - away_N / np.where(room_N > 0, room_N, 1.0), np.nan)
+
+
+def like_mean_curve(folder: RunFolder, prompts: PromptSet, least: float) -> np.ndarray:
+    """The numbers of the prompts whose learning curve in a run is like the mean one (`alignments`), int64.
+
+    Args:
+        folder: of a run on these prompts, which are found by their keys.
+        least: the smallest alignment that is kept.
+
+    Raises:
+        ConfigError: no prompt was visited twice in the run.
+    """
+    number_of = {key: number for number, key in enumerate(prompts.keys)}
+    low, high = folder.settings.get("reward_range", (0.0, 1.0))
+    groups = [
+        (number_of[group["key"]], min(max((group["mean"] - low) / (high - low), 0.0), 1.0))
+        for group in folder.groups()
+        if group["key"] in number_of and group["mean"] == group["mean"]
+    ]
+    numbers_K, rates_K = np.array(groups, np.float64).reshape(-1, 2).T
+    alignment_N = alignments(numbers_K.astype(np.int64), rates_K, len(prompts))
+    if np.isnan(alignment_N).all():
+        raise ConfigError(
+            f"{folder.path} has no learning curves of these prompts: none was visited twice in that run"
+        )
+    return np.flatnonzero(alignment_N >= least)
 
 
 def write_prompts(path: Path, prompts: PromptSet, ids: np.ndarray, rates: np.ndarray) -> None:

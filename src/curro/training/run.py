@@ -30,6 +30,7 @@ from trl import GRPOConfig
 from curro import report
 from curro.configuration import describe_signal
 from curro.errors import CurroError
+from curro.evaluation.expectations import visits_warning
 from curro.evaluation.sampling import evaluate
 from curro.hosts.trl import checkpoint as checkpoints
 from curro.hosts.trl.trainer import CurriculumGRPOTrainer
@@ -238,6 +239,14 @@ def _train(
         return True
     for note in prepared.reward.notes:
         say(note)
+    curriculum = prepared.curriculum
+    if curriculum.table.levels is None:
+        warning = visits_warning(
+            curriculum.config["selection"]["name"], settings.rollouts, settings.rollouts_per_prompt or 1,
+            curriculum.table.size,
+        )  # fmt: skip
+        if warning is not None:
+            say(warning)
     if prepared.curriculum.signal_parts and settings.signal is None:
         say(describe_signal(prepared.curriculum.signal_parts))
     recorder = Recorder(
