@@ -71,7 +71,7 @@ class Guesser:
         if solved < NEAR * self.drawn_at_k and mean < NEAR * max(self.drawn, self.most_frequent):
             sentences.append(
                 f"the model's pass@{self.k} of {solved:.3f} is about what the guesser gets: a prompt that "
-                "was solved once may have been guessed, so that its pass rate says little of what can be learnt"
+                "was solved once may have been guessed, and its pass rate says little of what can be learnt"
             )
         return sentences
 
