@@ -310,8 +310,12 @@ class DurableCurriculum:
         if first is None:
             self._journal.append(encode(here))
             return
+        self._check_origin(first)
+
+    def _check_origin(self, state: Mapping[str, Any]) -> None:
+        """Refuse other rows too, which a checkpoint may have: the calls name prompts by their numbers."""
         try:
-            self.curriculum.check_origin(first)
+            self.curriculum.check_origin(state)
         except CheckpointError as error:
             raise CheckpointError(
                 f"{self.folder} is of another data set or configuration, so choose another folder: {error}"
@@ -465,7 +469,7 @@ class DurableCurriculum:
     def _restore(self, state: Mapping[str, Any]) -> None:
         if state["has_policy"]:
             self._attach()
-        self.curriculum.check_origin(state["curriculum"])  # the journal's calls name prompts by their numbers
+        self._check_origin(state["curriculum"])
         self.curriculum.load_state_dict(state["curriculum"])
         self._replies.load_state_dict(state["replies"])
 
