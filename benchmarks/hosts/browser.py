@@ -65,12 +65,12 @@ class Browser:
         """What the page made the browser complain about since the last call."""
         return [entry["message"] for entry in self._call("POST", "/se/log", {"type": "browser"})]
 
-    def screenshot(self, path: Path, height: int | None = None) -> None:
-        """The page as a PNG, whole or its upper part of this height."""
+    def screenshot(self, path: Path, height: int | None = None, top: float = 0) -> None:
+        """The page as a PNG, whole or the part of this height that begins at `top`."""
         wanted = {"captureBeyondViewport": True}
         if height is not None:
             width = self.run("return innerWidth")
-            wanted["clip"] = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+            wanted["clip"] = {"x": 0, "y": top, "width": width, "height": height, "scale": 1}
         image = self._devtools("Page.captureScreenshot", wanted)
         path.write_bytes(base64.b64decode(image["data"]))
 
