@@ -349,9 +349,18 @@ class DeclaredSettings:
         None,
         "Also log every step to trackio, wandb or tensorboard, which has to be installed. The curriculum's "
         "metrics are called curriculum/METRIC and curriculum/SOURCE/METRIC. The report's pictures are logged "
-        "at every checkpoint, as curriculum/pictures/NAME.",
+        "at every checkpoint, as curriculum/pictures/NAME, and with --keep-rollouts the prompts and "
+        "completions kept since the last, as the table curriculum/rollouts (trackio and wandb).",
         "only to the run folder",
         choices=("trackio", "wandb", "tensorboard"),
+    )
+    project: str | None = setting(
+        None,
+        "With --log trackio or wandb: the project in which the run appears.",
+        "the name of the folder in which the run's folder is",
+    )
+    run_name: str | None = setting(
+        None, "With --log: the name under which the run appears.", "the name of the run's folder"
     )
     prompt_column: str | None = setting(
         None, "The column that holds the prompts; dots reach into nested columns.", "found by its name"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import shutil
 import signal
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +45,7 @@ from curro.rollout.engines.plain_generation import end_ids
 from curro.runs.folder import RunFolder
 from curro.runs.reader import RunReader
 from curro.runs.writer import KeepRollouts
+from curro.storage.json_lines import GrowingFile, as_object
 from curro.training.lora import lora_config, save_model
 from curro.training.prepared import HeldOut, Prepared, row_rewards, training_set
 from curro.training.recorder import Recorder
@@ -85,7 +89,7 @@ def saving_on_error(
             step = 0 if last is None else checkpoints.step_of(last)
             say(f"the run stopped; curro train --resume {recorder.folder.path} goes on after step {step}")
         else:
-            say("the run stopped before its training began: start it again with the same command")
+            say("the run stopped before its first step was finished: start it again with the same command")
         if isinstance(error, SystemExit):
             raise CurroError(
                 f"something in the run, such as a reward or an environment, called sys.exit({error.code!r}): "
@@ -183,6 +187,8 @@ def grpo_arguments(settings: TrainSettings, folder: RunFolder, reward_weights: l
         save_total_limit=2,
         logging_steps=10 if settings.log is None else 1,
         report_to=[] if settings.log is None else [settings.log],
+        project=settings.project or folder.path.absolute().parent.name,
+        run_name=settings.run_name or folder.path.absolute().name,
         disable_tqdm=True,
         use_cpu=not torch.cuda.is_available(),
         bf16=torch.cuda.is_available() if settings.precision is None else settings.precision == "bfloat16",
@@ -269,13 +275,36 @@ def _train(
         say("the budget is spent: there is nothing left to train")
         trainer.restore(last)
     else:
-        with saving_on_error(trainer, recorder, say), stopping_cleanly(recorder, say):
+        with (
+            saving_on_error(trainer, recorder, say),
+            stopping_cleanly(recorder, say),
+            wandb_project(settings.project, trainer.args.project),
+        ):
             trainer.train(resume_from_checkpoint=None if last is None else str(last))
     folder.write_table(prepared.curriculum.table)
     if recorder.spent:
         write_model(trainer, folder.model)
     report.write_report(folder)
     return recorder.spent
+
+
+@contextmanager
+def wandb_project(project: str | None, default: str) -> Iterator[None]:
+    """Let transformers name this project to wandb, which it does by an environment variable alone.
+
+    Args:
+        project: as the user named it.
+        default: what it is called where neither the user nor the environment names it.
+    """
+    before = os.environ.get("WANDB_PROJECT")
+    os.environ["WANDB_PROJECT"] = project or before or default
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["WANDB_PROJECT"]
+        else:
+            os.environ["WANDB_PROJECT"] = before
 
 
 def _is_spent(folder: RunFolder, settings: TrainSettings) -> bool:
@@ -329,6 +358,9 @@ def _trainer(prepared: Prepared, recorder: Recorder) -> CurriculumGRPOTrainer:
     if prepared.settings.log is not None:
         log, handler = prepared.settings.log, trainer.callback_handler
         trainer.add_callback(LoggedPictures(recorder.folder, log, handler))
+        for callback in handler.callbacks:
+            if isinstance(callback, TensorBoardCallback) and callback.logging_dir is None:
+                callback.logging_dir = str(recorder.folder.path / "tensorboard")
     return trainer
 
 
@@ -370,10 +402,16 @@ SHARE = 0.05
 """The most of the time that drawing may take."""
 
 
-class LoggedPictures(TrainerCallback):
-    """Sends the pictures, as `curriculum/pictures/<name>`, with the checkpoints; always with a run's last.
+ROWS = 200
+"""Rollouts in a table, at most: the latest."""
 
-    They are drawn from the run folder, so the step's lines have to be written before.
+
+class LoggedPictures(TrainerCallback):
+    """Sends pictures and rollouts with the checkpoints; the pictures always with a run's last.
+
+    The pictures are called `curriculum/pictures/<name>`. The rollouts kept since the last checkpoint are the
+    table `curriculum/rollouts`, in loggers that have tables. Both are made from the run folder, so the step's
+    lines have to be written before.
 
     Args:
         folder: of the run.
@@ -384,10 +422,13 @@ class LoggedPictures(TrainerCallback):
     def __init__(self, folder: RunFolder, log: str, handler: CallbackHandler) -> None:
         self._reader, self._log, self._handler = RunReader(folder), log, handler
         self._not_before = 0.0
+        self._kept = GrowingFile(folder.rollouts_file)
 
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
+        if self._log != "tensorboard":
+            self._send_rollouts(state.global_step)
         begun = time.perf_counter()
         if begun < self._not_before and not control.should_training_stop:
             return
@@ -397,6 +438,31 @@ class LoggedPictures(TrainerCallback):
         self._send([(chart, pixels(chart)) for chart in charts], state.global_step)
         now = time.perf_counter()
         self._not_before = now + (now - begun) / SHARE
+
+    def _send_rollouts(self, step: int) -> None:
+        rows: deque[list[Any]] = deque(maxlen=ROWS)
+        while (block := self._kept.read()).data:
+            for line in block.data.splitlines():
+                group = as_object(line)
+                rows.extend(
+                    [
+                        group["step"],
+                        self._shown(group["text"]),
+                        rollout["reward"],
+                        self._shown(rollout["text"]),
+                    ]
+                    for rollout in group["rollouts"]
+                )
+        if rows:
+            logger = importlib.import_module(self._log)
+            table = logger.Table(columns=["step", "prompt", "reward", "completion"], data=list(rows))
+            logger.log({"curriculum/rollouts": table, "train/global_step": step})
+
+    def _shown(self, text: str) -> str:
+        """A text that a model wrote, for a table: trackio reads cells as Markdown with HTML in it."""
+        if self._log != "trackio":
+            return text
+        return escape(text).replace("[", "&#91;")
 
     def _send(self, pictures: list[tuple[Chart, np.ndarray]], step: int) -> None:
         if self._log == "tensorboard":
