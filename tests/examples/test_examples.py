@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from curro.runs.folder import RunFolder
+from curro.storage.json_lines import read_rows
+
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLES = REPOSITORY / "examples"
 
@@ -37,6 +40,33 @@ def test_the_bare_loop_is_short():
 
 def test_the_trl_script_is_short():
     assert len((EXAMPLES / "trl_script.py").read_text().splitlines()) < 50
+
+
+def test_the_page_on_own_data_shows_what_its_script_has():
+    page = (REPOSITORY / "docs" / "trl-own-data.md").read_text()
+    script = (EXAMPLES / "trl_own_data.py").read_text()
+    blocks = re.findall(r"```py\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 3
+    for block in blocks:
+        assert block in script
+
+
+@pytest.mark.parametrize("options", [(), ("--lora",), ("--curriculum", "metis:template=lab,max_tokens=12")])
+def test_own_data_is_trained_on_and_resumed(run, monkeypatch, tmp_path, options):
+    monkeypatch.chdir(tmp_path)
+    script = EXAMPLES / "trl_own_data.py"
+    run(script, "--max-steps", "10", *options)
+    folder = RunFolder.open("runs/own-data")
+    assert [line["step"] for line in folder.metrics() if "reward" in line] == list(range(1, 11))
+    assert [line["step"] for line in folder.metrics() if "eval/pass@1" in line] == [0, 10]
+    assert all(row["rollouts"] for row in read_rows(folder.rollouts_file))
+    assert folder.table()["text"].to_pylist()[0]
+    printed = run(script, "--max-steps", "11", "--resume", *options)
+    assert "train_runtime" in printed
+    assert [line["step"] for line in folder.metrics() if "reward" in line] == list(range(1, 12))
+    assert sorted(path.name for path in Path("runs/own-data").iterdir()) == [
+        "checkpoint-10", "checkpoint-11", "curro", "final",
+    ]  # fmt: skip
 
 
 def test_the_trl_script_with_and_without_a_curriculum(run, tmp_path):
