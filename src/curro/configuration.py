@@ -47,9 +47,19 @@ def build_part(part: str, spec: Any) -> Any:
         ConfigError: it names none.
     """
     base = BASES[part]
-    method = spec if isinstance(spec, base) else registry.build(part, spec)
+    if isinstance(spec, type):
+        raise ConfigError(
+            f"{part} {spec.__qualname__} is a class: pass an object of it, {spec.__qualname__}()"
+        )
+    is_plain = spec is None or isinstance(spec, str | Mapping | float | int | Sequence)
+    method = registry.build(part, spec) if is_plain else spec
     if not isinstance(method, base):
-        raise ConfigError(f"{part} {spec!r} is not a curro.{base.__name__}: derive its class from that")
+        raise ConfigError(f"{part} {spec!r:.100} is not a curro.{base.__name__}: derive its class from that")
+    if isinstance(method, Selection) and type(method).select is Selection.select:
+        raise ConfigError(
+            f"{part} {type(method).__qualname__} has no method `select`: define select(self, n, step), which "
+            "returns a curro.Choice"
+        )
     return method
 
 

@@ -37,7 +37,7 @@ from curro.selection.base import Choice, Outcome, Selection, checked
 from curro.selection.mixture import SourceMixture, read_shares
 from curro.storage import checkpoint
 from curro.storage.checkpoint import check_alike, check_state
-from curro.text import html_table
+from curro.text import abbreviated, html_table
 from curro.tickets import TicketLedger
 from curro.verdicts import Credited, Draw, Verdict, multiply_credit
 
@@ -142,7 +142,7 @@ class Curriculum:
         self.config: dict[str, Any] = {
             **{part: describe_part(part, spec) for part, spec in self._parts.items()},
             "reward_range": list(self.table.reward_range),
-            "seed": operator.index(seed),
+            "seed": _read_seed(seed),
         }
         self.signal_parts = read_signal(signal)
         self._names_signal = signal is not None
@@ -151,7 +151,7 @@ class Curriculum:
         shares = {"source_weights": source_weights, "source_floors": source_floors}
         weights, floors = (read_shares(setting, value) for setting, value in shares.items())
         self.config |= {name: value for name, value in zip(shares, (weights, floors), strict=True) if value}
-        self.rng = np.random.default_rng(seed)
+        self.rng = np.random.default_rng(self.config["seed"])
         self._lock = RLock()
         self.ledger = TicketLedger(self.table)
         self.step = self.admitted = 0
@@ -605,8 +605,9 @@ class Curriculum:
 
     def _other_data(self, state: Mapping[str, Any]) -> CheckpointError:
         return CheckpointError(
-            f"the checkpoint is of another data set: it has {state.get('fingerprint')!r}, this curriculum "
-            f"{self.table.fingerprint!r}; resume with the data that it was saved with, or start a new run"
+            "the checkpoint is of another data set: it has "
+            f"{abbreviated(state.get('fingerprint'))!r}, this curriculum {abbreviated(self.table.fingerprint)!r}; "
+            "resume with the data that it was saved with, or start a new run"
         )
 
     def _renumbered(self, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -678,8 +679,17 @@ class Curriculum:
         self.division.load_state_dict(state["beliefs"])
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `state_dict` to one file, atomically."""
-        checkpoint.save_state(path, self.state_dict())
+        """Write `state_dict` to one file, atomically.
+
+        Raises:
+            CheckpointError: nothing can be written there; what was saved before is still there.
+        """
+        try:
+            checkpoint.save_state(path, self.state_dict())
+        except OSError as error:
+            raise CheckpointError(
+                f"the curriculum cannot be saved as {os.fspath(path)!r}: {error.strerror or error}"
+            ) from error
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Read what `save` wrote; raises CheckpointError as `load_state_dict` does."""
@@ -708,6 +718,21 @@ def _are_rows(prompts: Any) -> bool:
         return False
     is_list = isinstance(prompts, Sequence) and len(prompts) > 0 and isinstance(prompts[0], Mapping)
     return is_list or hasattr(prompts, "column_names")
+
+
+def _read_seed(seed: Any) -> int:
+    """The seed as a plain number.
+
+    Raises:
+        ConfigError: it is no whole number of 0 or more.
+    """
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise ConfigError(f"seed must be a whole number of 0 or more, not {seed!r:.50}")
+    return number
 
 
 def _whole_number(name: str, value: Any) -> int:

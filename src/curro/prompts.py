@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -344,8 +345,14 @@ def _check_keys(keys: Sequence[str]) -> None:
         return
     seen: dict[str, int] = {}
     for row, key in enumerate(keys):
-        if isinstance(key, str) and not key.isascii():
-            _refuse_surrogates(key, row)
+        if isinstance(key, str):
+            if not key.isascii():
+                _refuse_surrogates(key, row)
+        elif not isinstance(key, Integral):
+            raise ConfigError(
+                f"prompt {row} is {key!r:.50}: prompts are rows with a column `prompt`, their keys, or their "
+                "number"
+            )
         first = seen.setdefault(key, row)
         if first != row:
             raise ConfigError(f"prompts {first} and {row} have the same key {key!r}: keys must be unique")

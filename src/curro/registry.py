@@ -123,6 +123,13 @@ def construct(
             if options[option] is None and signature.parameters[option].annotation in (str, "str"):
                 options[option] = "none"  # which is a word like another, where an option is text
             _check_type(f"{label}: {option}", options[option], signature.parameters[option].annotation)
+    parameters = signature.parameters.values()
+    needed = [
+        p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
+    missing = [name for name in needed if name not in options]
+    if missing:
+        raise ConfigError(f"{label} needs {' and '.join(needed)}; missing: {', '.join(missing)}")
     try:
         return factory(**options)
     except TypeError as error:

@@ -39,6 +39,12 @@ def preview(prompt: Any) -> str:
     return "" if prompt is None else readable(" ".join(str(prompt)[: 8 * PREVIEW].split()), PREVIEW)
 
 
+def abbreviated(identity: Any) -> Any:
+    """The first eight digits of a fingerprint of 64, which are enough to see a difference; else unchanged."""
+    is_long = isinstance(identity, str) and len(identity) == 64 and set(identity) <= set("0123456789abcdef")
+    return identity[:8] if is_long else identity
+
+
 def slug(text: str) -> str:
     """The letters and digits of a text, with a hyphen in place of everything between them."""
     return "".join(letter if letter.isalnum() else "-" for letter in text).strip("-")

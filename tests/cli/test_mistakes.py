@@ -16,11 +16,28 @@ from curro.runs.folder import RunFolder
 CHAINS = [{"prompt": f"{digit}{letter}=", "answer": "5"} for digit in range(3) for letter in "abc"]
 
 
+OWN = ["--model", "lab:chains", "--data"]
+
+
 @pytest.fixture
-def curro(curro, tmp_path):
+def curro(curro, tmp_path, monkeypatch):
     """Run `curro ARGUMENTS` in a folder with a data set of nine prompts; returns its sentence."""
+    monkeypatch.setattr(sys, "path", list(sys.path))  # each test has a module of the same name in its folder
+    sys.modules.pop("own_rewards", None)
     Path("data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in CHAINS))
     Path("empty.jsonl").write_text("")
+    Path("questions.jsonl").write_text('{"q": "1+1", "answer": "2"}\n')
+    Path("unanswered.jsonl").write_text('{"prompt": "1+1"}\n')
+    Path("cut.jsonl").write_text('{"prompt": "1+1"\n')
+    Path("twice.jsonl").write_text(2 * (json.dumps(CHAINS[0]) + "\n"))
+    Path("mixed.jsonl").write_text('{"prompt": "1+1", "answer": "2"}\n{"question": "2+2"}\n')
+    Path("data.csv").write_text("prompt,answer\n1+1,2\n")
+    Path("own_rewards.py").write_text(
+        "limit = 3\n\n\ndef score(completion, row):\n    return row['solution']\n"
+    )
+    Path("folder").mkdir()
+    Path("typo.toml").write_text("rolouts = 3\n")
+    Path("cut.toml").write_text("rollouts = = 3\n")
 
     def run(*arguments: str) -> str:
         said = curro(*arguments, status=2)
@@ -72,10 +89,68 @@ def curro(curro, tmp_path):
         ),
         (["--resume", "runs/none"], "no run at runs/none"),
         (["--data", "lab:chains", "--curriculum", "uniform:=1"], "'=1' in 'uniform:=1' names no option"),
+        (["--data", "questions.jsonl"], "no column of q, answer holds prompts: name it with --prompt-column"),
+        ([*OWN, "unanswered.jsonl"], "no row has one: name its column with --answer-column"),
+        ([*OWN, "cut.jsonl"], "cut.jsonl:1 is not valid JSON"),
+        (
+            [*OWN, "twice.jsonl"],
+            "(twice.jsonl:2) are the same prompt and answer: remove one of them, or name",
+        ),
+        ([*OWN, "mixed.jsonl"], "row 1 (mixed.jsonl:2) has no 'prompt'"),
+        ([*OWN, "data.csv"], "data.csv is none of .jsonl, .json, .parquet: convert it"),
+        ([*OWN, "folder"], "the folder folder has no files that end in .jsonl, .json, .parquet"),
+        (
+            ["--data", "data.jsonl", "--model", "folder"],
+            "the folder 'folder' holds no model: it has no config",
+        ),
+        (["--data", "data.jsonl", "--model", "lab:chain"], "the lab has no model 'chain'"),
+        (
+            [*OWN, "data.jsonl", "--reward", "own_rewards.py"],
+            "names a file and no function: write own_rewards.py:FUNC",
+        ),
+        ([*OWN, "data.jsonl", "--reward", "./own_rewards.py:scor"], "has no 'scor' (did you mean 'score'?)"),
+        ([*OWN, "data.jsonl", "--reward", "own_rewards.py:limit"], "is 3, neither a function nor a class"),
+        ([*OWN, "data.jsonl", "--config", "typo.toml"], "no setting 'rolouts' (did you mean 'rollouts'?)"),
+        ([*OWN, "data.jsonl", "--config", "cut.toml"], "cut.toml is no TOML"),
+        ([*OWN, "data.jsonl", "--config", "none.toml"], "none.toml cannot be read: No such file"),
+        ([*OWN, "data.jsonl", "--eval-data", "none.jsonl"], "there is no file or folder 'none.jsonl'"),
+        ([*OWN, "data.jsonl", "--seed", "x"], "invalid value for '--seed': it must be a whole number"),
+        ([*OWN, "data.jsonl", "--rollouts", "1e3"], "invalid value for '--rollouts': it must be a whole"),
+        ([*OWN, "data.jsonl", "--keep-rollouts", "-1"], "--keep-rollouts must be 0 or more, not -1"),
+        ([*OWN, "data.jsonl", "--curriculm", "frontier"], "no such option: --curriculm"),
+        ([*OWN, "data.jsonl", "--admission", "band:0.2"], "'band' needs low and high; missing: high"),
+        ([*OWN, "data.jsonl", "--signal", "acc"], "--signal acc: the reward has no such part; it has: math"),
+        ([*OWN, "data.jsonl", "--reward-range", "0"], "--reward-range must be two numbers, LOW,HIGH"),
+        ([*OWN, "data.jsonl", "--reward-range", "1,0"], "with failure < success"),
+        ([*OWN, "data.jsonl", "--known", "none"], "--known none is neither a folder nor a column"),
+        (
+            [*OWN, "data.jsonl", "--prompts-per-step", "4", "--device-batch", "5"],
+            "--device-batch 5 does not divide",
+        ),
+        ([*OWN, "data.jsonl", "--precision", "fp16"], "--precision must be one of float32, bfloat16"),
+        ([*OWN, "data.jsonl", "--temperature", "0"], "--temperature must be a finite number above 0"),
+        ([*OWN, "data.jsonl", "--environment", "x"], "no environment is called 'x'"),
+        ([*OWN, "data.jsonl", "--out", "folder/../data.jsonl"], "exists and is not an empty folder"),
+        (["--resume", "data.jsonl"], "no run at data.jsonl: it is a file, not a run's folder"),
+        (["--resume", "folder"], "folder holds no run: it has no config.json"),
+        (["--resume", "folder", "--seed", "1"], "--resume goes on with the settings"),
     ],
 )
 def test_training(curro, arguments, sentence):
-    assert sentence in curro("train", *arguments)
+    said = curro("train", *arguments)
+    assert sentence in said
+    assert "\n" not in said
+
+
+def test_a_reward_that_fails_in_the_first_step_leaves_nothing_that_blocks_the_command(curro, tmp_path):
+    command = ["train", *OWN, "data.jsonl", "--prompts-per-step", "4", "--rollouts", "32", "--out", "run"]
+    said = curro(*command, "--reward", "own_rewards.py:score")
+    assert "KeyError: 'solution' (" in said
+    assert "own_rewards.py:5, in score)" in said
+    assert not Path("run").exists()
+    Path("mended.py").write_text("def score(completion, row):\n    return float(len(completion) % 2)\n")
+    run_command(*command, "--reward", "mended.py:score", folder=tmp_path)
+    assert RunFolder.open("run").latest()["step"] == 1
 
 
 @pytest.mark.parametrize(

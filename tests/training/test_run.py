@@ -249,13 +249,13 @@ def test_an_error_in_an_update_goes_back_to_the_last_checkpoint(run, monkeypatch
 
 def test_what_ends_the_process_is_an_error(run, monkeypatch):
     monkeypatch.setattr(CurriculumGRPOTrainer, "_compute_loss", lambda *_: sys.exit(0))
-    folder, error, said = run(settings(rollouts=STEP))
+    _, error, said = run(settings(rollouts=STEP))
     assert isinstance(error, CurroError)
     assert str(error) == (
         "something in the run, such as a reward or an environment, called sys.exit(0): it must return, or "
         "raise an error"
     )
-    assert said == f"the run stopped; curro train --resume {folder.path} goes on after step 0"
+    assert said == "the run stopped before its first step was finished: start it again with the same command"
 
 
 def test_a_run_that_fails_before_its_first_line_is_not_offered_to_be_resumed(run, monkeypatch):
@@ -263,7 +263,7 @@ def test_a_run_that_fails_before_its_first_line_is_not_offered_to_be_resumed(run
     folder, error, said = run(settings(rollouts=STEP))
     assert isinstance(error, ZeroDivisionError)
     assert folder.latest() is None
-    assert said == "the run stopped before its training began: start it again with the same command"
+    assert said == "the run stopped before its first step was finished: start it again with the same command"
 
 
 def test_a_second_process_in_a_folder_is_refused(run):

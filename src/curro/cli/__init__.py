@@ -99,7 +99,7 @@ def _not_imported() -> None:
 def main() -> None:
     """Run the command; exit status 2 after a mistake of the user's."""
     try:
-        make_app(sys.argv[1:2])()
+        sys.exit(make_app(sys.argv[1:2])(standalone_mode=False))
     except CurroError as error:
         from curro.cli.checks import as_typed
 
@@ -110,6 +110,30 @@ def main() -> None:
         if error.name is None or error.name.partition(".")[0] == "curro":
             raise
         _end(f"{error.name} is not installed: pip install 'curro[train]'")
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # only errors of the command line itself have it
+            raise
+        if len(sys.argv) == 1:
+            error.show()  # the help
+            sys.exit(0)
+        _end(_mistyped(error))
+
+
+NEEDED = {
+    "Input should be a valid integer, unable to parse string as an integer": "it must be a whole number",
+    "Input should be a valid number, unable to parse string as a number": "it must be a number",
+    "Input should be": "it must be",
+}
+"""What typer says of a value, and what is said instead."""
+
+
+def _mistyped(error: Any) -> str:
+    """What is wrong with the words of a command line, and where its help is."""
+    sentence = error.format_message().rstrip(".")
+    for theirs, ours in NEEDED.items():
+        sentence = sentence.replace(theirs, ours)
+    command = getattr(getattr(error, "ctx", None), "command_path", "curro")
+    return f"{sentence[0].lower()}{sentence[1:]} (see {command} --help)"
 
 
 def _sentence(error: OSError) -> str:

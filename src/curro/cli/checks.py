@@ -24,7 +24,7 @@ def check_start(settings: TrainSettings) -> None:
     """Refuse settings with which no run can start.
 
     Raises:
-        ConfigError: a method, a model, a data file or a logger that there is not.
+        ConfigError: a method, a model, a data file, a logger or a reward that there is not.
     """
     for kind, spec in settings.curriculum_config.items():
         if kind in registry.BUILTIN and spec is not None:
@@ -35,7 +35,8 @@ def check_start(settings: TrainSettings) -> None:
             check_data(source, "test")
     if settings.model is not None:
         check_model(settings.model)
-    check_logger(settings.log)
+    check_logger(settings)
+    check_reward(settings)
 
 
 def check_data(source: str, split: str) -> None:
@@ -52,6 +53,8 @@ def check_model(name: str) -> None:
     similar name is near.
     """
     path = Path(name)
+    if path.is_dir() and not (path / "config.json").is_file():
+        raise ConfigError(f"the folder {name!r} holds no model: it has no config.json")
     if name.partition(":")[0] in PROVIDERS or path.exists():
         return
     near = [str(item) for item in path.parent.iterdir() if item.is_dir()] if path.parent.is_dir() else []
@@ -62,10 +65,25 @@ def check_model(name: str) -> None:
         )
 
 
-def check_logger(name: str | None) -> None:
-    """Raises ConfigError where the package of a logger is not installed."""
+def check_reward(settings: TrainSettings) -> None:
+    """Raises ConfigError where curro knows no reward of that name; one of the user's own is not read yet."""
+    if settings.reward in ("auto", "lab") or ":" in settings.reward:
+        return
+    from curro.reward.resolve import resolve_reward
+
+    resolve_reward(settings.reward, sandbox=settings.sandbox)
+
+
+def check_logger(settings: TrainSettings) -> None:
+    """Raises ConfigError where a logger's package is not installed, or names are given to no logger."""
+    name = settings.log
     if name is not None and importlib.util.find_spec(name) is None:
         raise ConfigError(f"--log {name} needs the package {name}: pip install {name}")
+    if name is None and (settings.project or settings.run_name):
+        option = "--project" if settings.project else "--run-name"
+        raise ConfigError(
+            f"{option} names something for a logger: choose one with --log, or leave {option} out"
+        )
 
 
 def _is_local(name: str) -> bool:

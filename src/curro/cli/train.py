@@ -25,7 +25,7 @@ from curro.cli.terminal import (
 )
 from curro.errors import ConfigError
 from curro.runs.folder import RunFolder
-from curro.storage.files import refuse_links
+from curro.storage.files import check_writable, refuse_links
 from curro.text import printable
 from curro.training.settings import TrainSettings
 
@@ -88,6 +88,7 @@ def train(
         settings = TrainSettings(**values) if config is None else _settings(config, values, trust)
         folder = RunFolder(out or Path("runs") / _name(settings))
         folder.check_unused()
+        check_writable(folder.path)
     check_start(settings)
     note(settings)
     quiet()
@@ -131,7 +132,7 @@ def train(
 
 @contextmanager
 def _leaving_nothing(folder: RunFolder) -> Iterator[None]:
-    """Remove the folder of a run that fails before its first line, so that its command can start again."""
+    """Remove the folder of a run that fails in its first step, so that its command can start again."""
     try:
         yield
     except BaseException:

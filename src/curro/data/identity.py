@@ -11,6 +11,7 @@ import numpy as np
 
 from curro.data.columns import ANSWER, answer_of, first_column
 from curro.errors import ConfigError
+from curro.text import abbreviated
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,9 +82,13 @@ class DatasetRows:
     Args:
         rows: a `datasets.Dataset`, or a sequence of dicts.
         prompt_column: text or messages. Rows that lack it may have `raw_prompt` instead, as verl's do.
+
+    Raises:
+        ConfigError: the rows are no dicts, or have no such column.
     """
 
     def __init__(self, rows: Sequence[Mapping[str, Any]], prompt_column: str = "prompt") -> None:
+        _check_prompts(rows, prompt_column)
         self.rows = rows
         self.fingerprint, self.row_digests = digest_dataset(rows, prompt_column)
         self.keys: Sequence[str] = RowNumbers(len(rows))
@@ -94,6 +99,20 @@ class DatasetRows:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+
+def _check_prompts(rows: Sequence[Any], column: str) -> None:
+    columns = getattr(rows, "column_names", None)
+    if columns is None:
+        other = next((i for i, row in enumerate(rows) if not isinstance(row, Mapping)), None)
+        if other is not None:
+            raise ConfigError(f"row {other} is {rows[other]!r:.50}: every row is a dict of columns")
+        columns = list(rows[0]) if len(rows) else [column]
+    if column not in columns and "raw_prompt" not in columns:
+        raise ConfigError(
+            f"the rows have no column {column!r} with the prompts; they have {', '.join(map(str, columns))}: "
+            "rename the column that holds the prompts"
+        )
 
 
 def check_same_rows(size: int, identity: str, rows: Any, name: str) -> None:
@@ -113,8 +132,8 @@ def check_same_rows(size: int, identity: str, rows: Any, name: str) -> None:
     if identity not in (f"{size} prompts", rows.fingerprint, fingerprint(rows.keys)):
         raise ConfigError(
             f"the curriculum has the prompts of another data set than {name}, or in another order: their "
-            f"fingerprints begin with {identity[:8]} and {rows.fingerprint[:8]}; build the curriculum from "
-            f"{name} itself, as prompts={name}"
+            f"fingerprints begin with {abbreviated(identity)} and {abbreviated(rows.fingerprint)}; build "
+            f"the curriculum from {name} itself, as prompts={name}"
         )
 
 

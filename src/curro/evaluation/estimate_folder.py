@@ -25,6 +25,7 @@ from curro.errors import CurroError, RunError
 from curro.rollout.cost import cost_of_share
 from curro.storage.files import read_parquet, replacing
 from curro.storage.json_lines import append_rows, as_object, read_rows
+from curro.text import abbreviated
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,7 +62,10 @@ class EstimateFolder:
             names = dict.fromkeys([*saved, *settings])
             changed = [name for name in names if saved.get(name) != settings.get(name)]
             if changed:
-                differ = ", ".join(f"{n} was {saved.get(n)!r}, is {settings.get(n)!r}" for n in changed)
+                differ = ", ".join(
+                    f"{name} was {abbreviated(saved.get(name))!r}, is {abbreviated(settings.get(name))!r}"
+                    for name in changed
+                )
                 raise EstimateError(
                     f"{path} holds another estimate ({differ}): choose another folder with --out"
                 )

@@ -243,6 +243,8 @@ def _single(spec: str, prompts: PromptSet | None, limits: WorkerLimits | None, s
     if ":" in spec:
         function, _, more = arguments.partition(":")
         return Reward(spec, user.load(f"{name}:{function}", parse_options(more, spec), limits))
+    if spec.endswith(".py"):
+        raise ConfigError(f"the reward {spec!r} names a file and no function: write {spec}:FUNCTION")
     raise ConfigError(
         f"no reward is called {spec!r}{did_you_mean(spec, _NAMES)}; there are: {', '.join(_NAMES)}; "
         "your own is module:function"

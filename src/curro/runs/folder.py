@@ -123,7 +123,8 @@ class RunFolder:
             if hosted._config.is_file():
                 return hosted
         if not run.path.is_dir():
-            raise RunError(f"no run at {run.path}: there is no such folder")
+            problem = "it is a file, not a run's folder" if run.path.exists() else "there is no such folder"
+            raise RunError(f"no run at {run.path}: {problem}")
         if not run._config.is_file():
             raise RunError(
                 f"{run.path} holds no run: it has no config.json, which `curro train` writes first"
@@ -177,8 +178,9 @@ class RunFolder:
         return list(read_rows(self._metrics, columns))
 
     def has_progress(self) -> bool:
-        """Whether the run wrote a line of metrics or began a checkpoint; else there is nothing to resume."""
-        return self.latest() is not None or any(self.checkpoints.glob("checkpoint-*"))
+        """Whether the run finished a training step or began a checkpoint; else there is nothing to resume."""
+        last = self.latest()
+        return (last is not None and last["step"] > 0) or any(self.checkpoints.glob("checkpoint-*"))
 
     def latest(self) -> dict[str, Any] | None:
         """The last training step, found without reading those before it; None before the first."""

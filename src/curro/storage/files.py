@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import tempfile
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -121,6 +122,20 @@ class replacing:
                 os.replace(self.part, self.target)
         finally:
             self.part.unlink(missing_ok=True)
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a folder in which nothing can be written, or that cannot be made; nothing is left behind.
+
+    Raises:
+        ConfigError: says why nothing can be written there.
+    """
+    nearest = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
+    try:
+        with tempfile.TemporaryDirectory(dir=nearest):
+            pass
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be used: {error.strerror or error}") from error
 
 
 def read_toml(path: Path) -> dict[str, Any]:

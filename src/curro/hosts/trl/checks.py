@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 from datasets import Dataset, concatenate_datasets
@@ -12,7 +13,10 @@ from curro import registry
 from curro.curriculum import Curriculum
 from curro.data.levels import Levels
 from curro.errors import ConfigError
+from curro.rollout.fill_settings import FillSettings
+from curro.runs.writer import KeepRollouts
 from curro.selection.base import Selection
+from curro.storage.files import check_writable
 
 
 def build_curriculum(
@@ -58,6 +62,34 @@ def loader_rows(levels: Levels) -> Dataset:
     """The examples of levels, again and again: TRL's data loader wants more rows than a batch has."""
     examples = levels.to_hf()
     return concatenate_datasets([examples] * -(-LOADED // len(examples)))
+
+
+def check_arguments(
+    args: GRPOConfig | None, train_dataset: Any, *, keep: Any, fill: Any, on_groups: Any
+) -> None:
+    """Refuse arguments of a wrong kind before TRL begins to build a trainer of them.
+
+    Raises:
+        ConfigError: names the argument, and says how it is written.
+    """
+    if not isinstance(keep, KeepRollouts):
+        raise ConfigError(f"keep is a curro.hosts.trl.KeepRollouts, as KeepRollouts(2), not {keep!r:.50}")
+    if not isinstance(fill, FillSettings):
+        raise ConfigError(
+            f"fill is a curro.hosts.trl.FillSettings, as FillSettings(limit=10), not {fill!r:.50}"
+        )
+    if on_groups is not None and not callable(on_groups):
+        raise ConfigError(f"on_groups is a function that is called with a GroupRecord, not {on_groups!r:.50}")
+    if isinstance(train_dataset, Dataset) and "prompt" not in train_dataset.column_names:
+        raise ConfigError(
+            f"train_dataset has no column 'prompt'; it has {', '.join(train_dataset.column_names)}: "
+            "rename the column that holds the prompts"
+        )
+    if args is None:
+        return
+    if type(args.seed) is not int or args.seed < 0:
+        raise ConfigError(f"seed must be a whole number of 0 or more, not {args.seed!r:.50}")
+    check_writable(Path(cast(str, args.output_dir)))
 
 
 def check_batch(args: GRPOConfig, prompts: int) -> int:

@@ -48,6 +48,7 @@ from curro.hosts.trl.checks import (
     build_curriculum,
     check_admission,
     check_allocation,
+    check_arguments,
     check_batch,
     loader_rows,
 )
@@ -180,6 +181,13 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         levels = kwargs.get("train_dataset")
         if isinstance(levels, Levels):
             kwargs["train_dataset"] = loader_rows(levels)
+        by_name = {
+            **dict(zip(("model", "reward_funcs", "args", "train_dataset"), args, strict=False)),
+            **kwargs,
+        }
+        check_arguments(
+            by_name.get("args"), by_name.get("train_dataset"), keep=keep, fill=fill, on_groups=on_groups
+        )
         super().__init__(*args, **kwargs)
         if environment is not None:
             self.rollout_func = cast(Any, EpisodeRollouts(environment, lambda: self.rows))
@@ -592,7 +600,19 @@ class CurriculumGRPOTrainer(GRPOTrainer):
     # ------------------------------ checkpoints ------------------------------
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
-        """TRL's; at the end the run folder gets the prompt table, which else comes with checkpoints."""
+        """TRL's; at the end the run folder gets the prompt table, which else comes with checkpoints.
+
+        Where a run begins in an output folder that has the checkpoints of another one, the log says so: a
+        later resume would take the last of them, whichever run it is of.
+        """
+        earlier = checkpoints.newest(Path(cast(str, self.args.output_dir)))
+        resumed = args[0] if args else kwargs.get("resume_from_checkpoint")
+        if earlier is not None and not resumed and self.accelerator.is_main_process:
+            logging.getLogger(__name__).warning(
+                "%s is of an earlier run, and this run begins anew: resuming would take the last checkpoint "
+                "of the two runs, so remove it or choose another output_dir",
+                earlier,
+            )
         output = super().train(*args, **kwargs)
         if self._writer is not None:
             self._writer.write_table()

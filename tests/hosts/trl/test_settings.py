@@ -1,0 +1,148 @@
+"""TRL's settings as users combine them with a curriculum: each trains two steps, and groups are counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from peft import LoraConfig
+from tests.hosts.trl.setup import PROMPTS, dataset, first_token_is_even, trainer
+from transformers import TrainerCallback
+
+from curro.hosts.trl import FillSettings, KeepRollouts
+from curro.lab.model import build_model, build_tokenizer
+from curro.runs.folder import RunFolder
+
+
+def short(completion_ids: list[list[int]], **_: Any) -> list[float | None]:
+    """A reward that some rollouts lack."""
+    return [None if ids[0] % 3 == 0 else float(len(ids) < 4) for ids in completion_ids]
+
+
+async def later(completion_ids: list[list[int]], **_: Any) -> list[float]:
+    """A reward that is awaited."""
+    return [float(ids[0] % 2) for ids in completion_ids]
+
+
+LORA = LoraConfig(r=2, target_modules="all-linear", task_type="CAUSAL_LM")
+HELD_OUT = {"eval_dataset": dataset().select(range(4)), "per_device_eval_batch_size": 8}
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    # the loss
+    "GRPO's loss": {"loss_type": "grpo"},
+    "BNPO": {"loss_type": "bnpo"},
+    "Dr. GRPO": {"loss_type": "dr_grpo", "scale_rewards": "none"},
+    "DAPO": {"loss_type": "dapo", "epsilon_high": 0.28},
+    "CISPO": {"loss_type": "cispo", "epsilon_high": 5.0},
+    "SAPO": {"loss_type": "sapo"},
+    "GSPO": {"importance_sampling_level": "sequence", "epsilon": 3e-4, "epsilon_high": 4e-4},
+    "two-sided clipping": {"delta": 2.0},
+    "scaled by the batch": {"scale_rewards": "batch"},
+    "a reference model": {"beta": 0.04},
+    "a reference model that follows": {"beta": 0.04, "sync_ref_model": True, "ref_model_sync_steps": 1},
+    "an unbiased KL": {"beta": 0.04, "use_bias_correction_kl": True},
+    "an entropy bonus": {"entropy_coef": 0.01},
+    "entropic tokens": {"top_entropy_quantile": 0.5},
+    "truncated ones masked": {"mask_truncated_completions": True},
+    "off-policy ones masked": {"off_policy_mask_threshold": 0.5, "num_iterations": 2},
+    # batches
+    "two iterations": {"num_iterations": 2},
+    "two steps a generation": {"per_device_train_batch_size": 8, "steps_per_generation": 2},
+    "a generation batch": {"per_device_train_batch_size": 8, "generation_batch_size": 16},
+    "accumulation": {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4},
+    "micro-batches within a group": {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 8},
+    "one group a step": {"per_device_train_batch_size": 4},
+    "all prompts in a step": {"per_device_train_batch_size": 4 * PROMPTS},
+    "epochs": {"max_steps": -1, "num_train_epochs": 1 / 3},
+    # sampling
+    "one token": {"max_completion_length": 1},
+    "a low temperature": {"temperature": 0.5},
+    "truncated sampling": {"top_p": 0.9, "top_k": 8, "min_p": 0.01},
+    "a repetition penalty": {"repetition_penalty": 1.2},
+    "options of generate": {"generation_kwargs": {"min_new_tokens": 2}},
+    # rewards
+    "several weighted rewards": {"reward_funcs": [first_token_is_even, short], "reward_weights": [1.0, 0.5]},
+    "each reward normalised": {
+        "reward_funcs": [first_token_is_even, later],
+        "multi_objective_aggregation": "normalize_then_sum",
+    },
+    "rollouts without a reward": {"reward_funcs": short},
+    "an asynchronous reward": {"reward_funcs": later},
+    # models and optimisers
+    "LoRA": {"peft_config": LORA},
+    "LoRA and a reference": {"peft_config": LORA, "beta": 0.04},
+    "products in bfloat16": {"bf16": True},
+    "recomputed activations": {"activation_checkpointing": True},
+    "a float32 head": {"cast_lm_head_to_fp32": True},
+    "SGD with a cosine": {"optim": "sgd", "lr_scheduler_type": "cosine", "warmup_steps": 1},
+    "an optimiser of one's own": {"optimizers": "own"},
+    "padding to eight": {"pad_to_multiple_of": 8},
+    # data, evaluation and output
+    "messages": {"train_dataset": dataset(conversational=True)},
+    "evaluation": {**HELD_OUT, "eval_strategy": "steps", "eval_steps": 1, "eval_on_start": True},
+    "fewer rollouts in evaluation": {
+        **HELD_OUT, "eval_strategy": "steps", "eval_steps": 1, "num_generations_eval": 2,
+    },
+    "the best model at the end": {
+        **HELD_OUT, "eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1,
+        "load_best_model_at_end": True, "metric_for_best_model": "eval_reward", "save_total_limit": 1,
+    },
+    "printed completions": {"log_completions": True, "num_completions_to_print": 1},
+    "a callback": {"callbacks": [TrainerCallback()]},
+    # with more of a curriculum
+    "a gate": {"admission": "signal", "loss_type": "dr_grpo", "fill": FillSettings(limit=3)},
+    "a gate in micro-batches": {"admission": "signal", "per_device_train_batch_size": 8,
+                                "steps_per_generation": 2, "fill": FillSettings(limit=3)},
+    "an allocation": {"allocation": "knapsack", "advantage": "leave-one-out"},
+    "kept rollouts": {"keep": KeepRollouts(2), "beta": 0.04},
+    "empty steps skipped": {"skip_empty_steps": True, "num_iterations": 2},
+    "a copy of the prompt each": {"share_prompts": False, "top_entropy_quantile": 0.5},
+}  # fmt: skip
+
+
+def test_there_are_45_settings_and_more():
+    assert len(SETTINGS) >= 45
+
+
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory):
+    """The tests' tiny model in a folder, from which TRL can load its reference model too."""
+    folder = tmp_path_factory.mktemp("model")
+    tokenizer = build_tokenizer()
+    for part in (build_model(tokenizer, width=32, layers=1), tokenizer):
+        part.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize("options", SETTINGS.values(), ids=SETTINGS)
+def test_a_setting_trains(tmp_path, model_folder, options):
+    options = {"max_steps": 2, **options}
+    if "beta" in options:
+        options["model"] = model_folder
+    if "optimizers" in options:
+        model = build_model(build_tokenizer(), width=32, layers=1)
+        options |= {"model": model, "optimizers": (torch.optim.SGD(model.parameters(), lr=1e-2), None)}
+    host = trainer(tmp_path, **options)
+    before = [weight.detach().clone() for weight in host.model.parameters()]
+    host.train()
+    after = [weight.detach() for weight in host.model.parameters()]
+    assert host.state.global_step == 2
+    assert all(bool(weight.isfinite().all()) for weight in after)
+    metrics = host.curriculum.metrics()
+    assert metrics["selected"] == metrics["observed"] + metrics["dropped"]
+    assert metrics["in_flight"] == 0
+    args = host.args
+    steps_each = args.steps_per_generation // args.gradient_accumulation_steps * args.num_iterations
+    generations = -(-2 // steps_each)
+    folder = RunFolder.open(tmp_path)
+    lines = [line for line in folder.metrics() if "reward" in line]
+    assert [line["step"] for line in lines] == [1, 2][:generations]
+    groups = folder.groups()
+    assert metrics["observed"] == sum(not np.isnan(line["mean"]) for line in groups)
+    if "admission" not in options:
+        assert metrics["selected"] == generations * args.generation_batch_size / 4
+    has_signal = any(line["admitted"] and line["variance"] > 0 for line in groups)
+    if has_signal and "mask_truncated_completions" not in options:
+        assert any(not torch.equal(a, b) for a, b in zip(after, before, strict=True))
