@@ -72,7 +72,7 @@ BUILT: dict[str, tuple[dict[str, Any], str]] = {
     "other number": (
         {"curriculum": curro.Curriculum("uniform", 5)}, "the curriculum is over 5 prompts",
     ),
-    "an allocation alone": ({"allocation": "knapsack"}, "needs groups of one size: give the curriculum"),
+    "an allocation alone": ({"allocation": "knapsack"}, "need groups of one size: give the curriculum"),
     "a scale": (
         {"admission": "signal", "scale_rewards": "batch"}, "divides by the deviation of rejected groups too",
     ),
