@@ -604,10 +604,10 @@ class Curriculum:
         return is_numbered or saved == self.table.fingerprint
 
     def _other_data(self, state: Mapping[str, Any]) -> CheckpointError:
+        saved, own = abbreviated(state.get("fingerprint")), abbreviated(self.table.fingerprint)
         return CheckpointError(
-            "the checkpoint is of another data set: it has "
-            f"{abbreviated(state.get('fingerprint'))!r}, this curriculum {abbreviated(self.table.fingerprint)!r}; "
-            "resume with the data that it was saved with, or start a new run"
+            f"the checkpoint is of another data set: it has {saved!r}, this curriculum {own!r}; resume with "
+            "the data that it was saved with, or start a new run"
         )
 
     def _renumbered(self, state: Mapping[str, Any]) -> dict[str, Any]:
