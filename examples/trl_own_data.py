@@ -15,6 +15,7 @@ import argparse
 import json
 from pathlib import Path
 
+import torch
 from peft import LoraConfig
 from trl import GRPOConfig
 
@@ -83,6 +84,8 @@ config = GRPOConfig(
     save_total_limit=2,
     logging_steps=10,
     report_to=[],
+    use_cpu=not torch.cuda.is_available(),
+    bf16=torch.cuda.is_available(),
 )
 trainer = CurriculumGRPOTrainer(
     model=options.model,
