@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import shutil
 import sys
 from collections.abc import Iterator
@@ -132,11 +133,16 @@ def train(
 
 @contextmanager
 def _leaving_nothing(folder: RunFolder) -> Iterator[None]:
-    """Remove the folder of a run that fails in its first step, so that its command can start again."""
+    """Remove the folder of a run that fails in its first step, so that its command can start again.
+
+    A run of a comparison keeps it once there is a line in it: the comparison counts it as begun, and the same
+    command goes on with it.
+    """
     try:
         yield
     except BaseException:
-        if not folder.has_progress():
+        is_compared = multiprocessing.parent_process() is not None
+        if not folder.has_progress() and not (is_compared and folder.latest()):
             shutil.rmtree(folder.path, ignore_errors=True)
         raise
 
