@@ -98,8 +98,9 @@ def _not_imported() -> None:
 
 def main() -> None:
     """Run the command; exit status 2 after a mistake of the user's."""
+    arguments = sys.argv[1:] or ["--help"]
     try:
-        sys.exit(make_app(sys.argv[1:2])(standalone_mode=False))
+        sys.exit(make_app(arguments[:1])(arguments, standalone_mode=False))
     except CurroError as error:
         from curro.cli.checks import as_typed
 
@@ -113,9 +114,6 @@ def main() -> None:
     except Exception as error:
         if not hasattr(error, "format_message"):  # only errors of the command line itself have it
             raise
-        if len(sys.argv) == 1:
-            error.show()  # the help
-            sys.exit(0)
         _end(_mistyped(error))
 
 
