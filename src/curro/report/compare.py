@@ -29,6 +29,8 @@ class Comparison:
         seeds: how many runs it has.
         final: held-out pass@1 at the last evaluation, the mean over seeds.
         error: the standard error of that mean; None with one seed.
+        k: the largest k of which all runs have held-out pass@k; 1 where there is no other.
+        final_at_k: that pass@k at the last evaluation, the mean over seeds.
         rollouts: spent on training by one run, the mean over seeds.
         to_level: rollouts to reach the level; None where it was not reached.
         ratio: how many times fewer rollouts than the first curriculum needed for the level; None
@@ -45,6 +47,8 @@ class Comparison:
     seeds: int
     final: float
     error: float | None
+    k: int
+    final_at_k: float
     rollouts: float
     to_level: float | None
     ratio: float | None
@@ -90,6 +94,7 @@ def comparison_table(runs: RunsByName) -> list[Comparison]:
     curves = {name: pool(name, seeds, METRIC, "rollouts") for name, seeds in histories.items()}
     fits = {name: isotonic(curve.mean) for name, curve in curves.items()}
     level = float(next(iter(fits.values()))[-1])
+    k = _largest_k([history for seeds in histories.values() for history in seeds])
     rows: list[Comparison] = []
     first_tokens: float | None = None
     for name, seeds in histories.items():
@@ -105,6 +110,8 @@ def comparison_table(runs: RunsByName) -> list[Comparison]:
                 seeds=len(seeds),
                 final=float(finals.mean()),
                 error=float(finals.std(ddof=1) / np.sqrt(len(finals))) if len(finals) > 1 else None,
+                k=k,
+                final_at_k=float(np.mean([history.last(f"eval/pass@{k}") for history in seeds])),
                 rollouts=float(np.mean([history.last("rollouts") for history in seeds])),
                 to_level=reached,
                 ratio=first / reached if first and reached else None,
@@ -115,6 +122,13 @@ def comparison_table(runs: RunsByName) -> list[Comparison]:
             )
         )
     return rows
+
+
+def _largest_k(histories: Sequence[History]) -> int:
+    """The largest k of which every run has `eval/pass@k`."""
+    shared = set.intersection(*(set(history.evaluations) for history in histories))
+    plain = [name.removeprefix("eval/pass@") for name in shared if name.startswith("eval/pass@")]
+    return max(map(int, plain), default=1)
 
 
 RESAMPLES = 500
@@ -237,7 +251,7 @@ def cells(row: Comparison) -> tuple[str, ...]:
     """A row as it is printed, under `columns`."""
     error = "" if row.error is None else f" ± {row.error:.3f}"
     return (
-        f"{row.final:.3f}{error}",
+        f"{row.final:.3f}{error}" + (f"\npass@{row.k} {row.final_at_k:.3f}" if row.k > 1 else ""),
         f"{row.rollouts:,.0f}",
         "not reached" if row.to_level is None else f"{row.to_level:,.0f}",
         _factor(row.ratio, row.interval),
