@@ -55,7 +55,7 @@ GROUPS = {
         "num_iterations", "warmup_steps", "skip_empty_steps", "scale_rate", "seed",
     ),
     "Evaluation": ("eval_data", "eval_prompts", "eval_every", "eval_samples", "keep_best"),
-    "Output": ("save_every", "keep_rollouts", "keep_megabytes", "log"),
+    "Output": ("save_every", "keep_rollouts", "keep_megabytes", "log", "project", "run_name"),
 }  # fmt: skip
 """The settings by what they are about, those that are used most first; so the help lists them."""
 
