@@ -305,6 +305,22 @@ def test_one_line_switches_the_kl_term_of_difficulty_filtering_on():
     assert (actor.use_kl_loss, actor.kl_loss_coef) == (True, 0.001)
 
 
+@pytest.mark.parametrize(
+    ("small", "large"), [("small_metis", "metis_dapo"), ("small_metis_bfcl", "metis_bfcl")]
+)
+def test_a_recipe_in_small_trains_as_the_large_one(small, large):
+    """Rate, precision, loss and all else of its actor, but for the sizes of batches."""
+    actors = []
+    for folder, name in ((RECIPES.parent / "small" / "verl", small), (RECIPES, large)):
+        searched = f"hydra.searchpath=[pkg://verl.trainer.config,file://{RECIPES}]"
+        with initialize_config_dir(str(folder), version_base=None):
+            actor = OmegaConf.to_container(compose(name, [searched]).actor_rollout_ref.actor)
+        sizes = [actor.pop(name) for name in ("ppo_mini_batch_size", "ppo_micro_batch_size_per_gpu")]
+        actors.append(actor)
+        assert (sizes == [4, 4]) is (name == small)
+    assert actors[0] == actors[1]
+
+
 @pytest.mark.parametrize("name", ["small_metis", "small_metis_bfcl"])
 def test_a_recipe_in_small_runs(tmp_path, name):
     """verl's loop with simulated workers and servers, as the other tests' runs."""
