@@ -40,7 +40,7 @@ CHECK = """
         if job.startswith("pid"):
             return os.getpid()
         if job == "sleep":
-            time.sleep(60)
+            time.sleep(3600)
         if job == "random":
             import random
             return random.random()
@@ -121,7 +121,7 @@ def test_a_job_that_came_before_is_not_done_again(checks):
 def test_a_check_that_only_waits_is_ended_by_the_clock(make):
     checks, started = make(seconds=0.5), time.monotonic()
     assert checks.scores(["sleep", "sleep", "sleep"]) == [0.0] * 3
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 600
 
 
 def test_jobs_that_a_batch_has_no_time_for_are_neither_right_nor_wrong(checks):

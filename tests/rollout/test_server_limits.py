@@ -227,5 +227,5 @@ def test_a_first_answer_without_end_names_the_server():
         pytest.raises(EngineError, match="answers no request for the model 'tiny'"),
     ):
         asked(url)
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < 600
     assert hostile.requests == 4, "asked with fewer fields each time"

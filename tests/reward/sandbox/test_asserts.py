@@ -9,13 +9,14 @@ from curro.reward.sandbox import Limits, landlock
 from curro.reward.sandbox.confinement import BUBBLEWRAP, LANDLOCK
 from curro.reward.sandbox.program_tests import run_asserts
 
-LIMITS = Limits(seconds=5.0, memory_mib=256)
+LIMITS = Limits(seconds=60.0, memory_mib=256)
 
 
 @pytest.fixture(params=[BUBBLEWRAP, LANDLOCK][: 1 + bool(landlock.version())], ids=lambda one: one.name)
 def passed(request):
-    def passed(program: str, *tests: str, **options: str) -> list[bool]:
-        return run_asserts(program, tests, request.param, LIMITS, **options)
+    def passed(program: str, *tests: str, seconds: float = 60.0, **options: str) -> list[bool]:
+        limits = Limits(seconds=seconds, memory_mib=256)
+        return run_asserts(program, tests, request.param, limits, **options)
 
     return passed
 
@@ -103,7 +104,7 @@ def test_no_trick_passes(passed, program):
         "import math\nassert math.isclose(f(3), 4)",
     ]
     setup = "from math import isclose"
-    assert passed(program, *tests, setup=setup) == [False] * 4
+    assert passed(program, *tests, setup=setup, seconds=5.0) == [False] * 4
 
 
 def test_helpers_of_the_setup_are_not_the_program_s(passed):

@@ -21,7 +21,7 @@ import pytest
 from curro.reward.sandbox import Limits, ProgramRun, bubblewrap, landlock, run
 from curro.reward.sandbox.confinement import BUBBLEWRAP, LANDLOCK
 
-LIMITS = Limits(seconds=5.0, memory_mib=256, processes=12, files_mib=4, output_kib=64)
+LIMITS = Limits(seconds=60.0, memory_mib=256, processes=12, files_mib=4, output_kib=64)
 
 
 @pytest.fixture(params=[BUBBLEWRAP, LANDLOCK][: 1 + bool(landlock.version())], ids=lambda one: one.name)
@@ -73,7 +73,7 @@ print(made)
 
 
 def test_fifty_forks_stop_at_the_limit(go):
-    done = go(FORKS, seconds=4)
+    done = go(FORKS)
     assert done.status == 0
     assert 1 <= int(done.output) <= 11
 
@@ -96,7 +96,7 @@ def test_a_fork_bomb_ends_with_its_time(go):
         "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass", seconds=2
     )
     assert done.status is None
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 300
 
 
 def test_nothing_outlives_it(go):
@@ -137,11 +137,11 @@ def test_what_is_refused_ends_the_program(go, code):
 
 def test_endless_output_is_cut_and_sleep_is_ended(go):
     started = time.monotonic()
-    done = go("while True: print('x' * 1000)", seconds=4)
+    done = go("while True: print('x' * 1000)")
     assert done.status != 0
     assert len(done.output) == 64 * 1024
-    assert go("import time\ntime.sleep(60)", seconds=1).status is None
-    assert time.monotonic() - started < 20
+    assert go("import time\ntime.sleep(3600)", seconds=1).status is None
+    assert time.monotonic() - started < 300
 
 
 def test_it_can_kill_nobody_and_sees_nobody(go):
@@ -291,14 +291,15 @@ import os, time
 for _ in range(8):
     if os.fork() == 0:
         held = bytearray(80 << 20)
-        time.sleep(3)
+        time.sleep(15)
         os._exit(0)
 for _ in range(8):
     os.wait()
 print("all of them")
 """
     assert go(code, seconds=20) == ProgramRun(None, b"")
-    assert go(code.replace("80 << 20", "10 << 20"), seconds=20).output == b"all of them\n"
+    honest = code.replace("80 << 20", "10 << 20").replace("sleep(15)", "sleep(3)")
+    assert go(honest).output == b"all of them\n"
 
 
 def test_no_memory_is_kept_in_queues_of_sockets(go):
@@ -326,15 +327,14 @@ print(sent >> 20)
 def test_a_million_empty_files_count_as_memory():
     """They have no bytes that a size limits; bubblewrap alone has folders to make them in."""
     code = """
-import os, time
-end = time.monotonic() + 8
+import os
 made = 0
-while made < 400_000 and time.monotonic() < end:
+while made < 400_000:
     os.close(os.open(f"/tmp/{made}", os.O_CREAT | os.O_WRONLY))
     made += 1
 print(made)
 """
-    limits = Limits(seconds=10.0, memory_mib=80, processes=2, files_mib=4)
+    limits = Limits(seconds=60.0, memory_mib=80, processes=2, files_mib=4)
     assert run(code, BUBBLEWRAP, limits) == ProgramRun(None, b"")
     assert run(code.replace("400_000", "1_000"), BUBBLEWRAP, limits).output == b"1000\n"
 
