@@ -74,8 +74,10 @@ def test_the_parts_of_a_curriculum_can_be_given_apart_or_together():
     allocated = TrainSettings(curriculum="pspo", allocation="hit:least=1").curriculum_config
     assert allocated["allocation"] == {"name": "hit", "least": 1}
     assert allocated["advantage"] == {"name": "leave-one-out"}
-    mixed = TrainSettings(curriculum="pspo", source_weights="math=2,code=1").curriculum_config
-    assert mixed["source_weights"] == "math=2,code=1"
+    mixed = TrainSettings(curriculum="pspo", source_weights="my math=2,code=1").curriculum_config
+    assert mixed["source_weights"] == "my math=2,code=1"
+    with pytest.raises(ConfigError, match=r"source_weights is in the curriculum's text and in a setting"):
+        _ = TrainSettings(curriculum="pspo source_weights=a=1", source_weights="a=1").curriculum_config
     assert (
         TrainSettings(curriculum="pspo source_floors=math=0.5").curriculum_config["source_floors"]
         == "math=0.5"

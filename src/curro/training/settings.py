@@ -88,9 +88,16 @@ class TrainSettings(DeclaredSettings):
         Raises:
             ConfigError: text that names no curriculum, or a part that stands in two settings.
         """
-        kinds = ("allocation", "advantage", "admission", "signal", "source_weights", "source_floors")
+        kinds = ("allocation", "advantage", "admission", "signal")
         parts = [f"{kind}={getattr(self, kind)}" for kind in kinds if getattr(self, kind)]
         config = registry.parse_curriculum(" ".join([self.curriculum, *parts]))
+        for name in ("source_weights", "source_floors"):  # apart, because a source's name may have spaces
+            if (shares := getattr(self, name)) is not None:
+                if name in config:
+                    raise ConfigError(
+                        f"{name} is in the curriculum's text and in a setting of its own: keep one"
+                    )
+                config[name] = shares
         if "allocation" in config:  # TRL's advantages need groups of one size
             config.setdefault("advantage", {"name": "leave-one-out"})
         return {**config, "reward_range": self.reward_range, "seed": self.seed}
