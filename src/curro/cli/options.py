@@ -44,7 +44,8 @@ GROUPS = {
         "device_batch", "vllm", "threads",
     ),
     "Curriculum": (
-        "curriculum", "known", "allocation", "admission", "advantage", "signal", "fill_limit", "when_short",
+        "curriculum", "known", "allocation", "admission", "advantage", "signal", "source_weights",
+        "source_floors", "fill_limit", "when_short",
     ),
     "Reward": (
         "reward", "reward_range", "environment", "sandbox", "reward_workers", "reward_seconds",
