@@ -101,7 +101,8 @@ def train_once(family: str, method: str, seed: int, rollouts: int) -> dict[str, 
             environment="benchmarks.learning.levels:locks" if family == "locks" else None,
         )  # fmt: skip
         run = RunFolder.create(Path(folder) / "run", {"settings": settings.as_dict()})
-        train(prepare(settings), run)
+        if not train(prepare(settings), run):
+            raise SystemExit("stopped before the run was complete: its row is left out")
         lines, groups = run.metrics(), run.groups()
     scores = [line["eval/pass@1"] for line in lines if "eval/pass@1" in line]
     levels = [int(group["key"].split("/")[1]) for group in groups] if method != "pool" else []
@@ -143,8 +144,8 @@ def table(rows: list[dict[str, Any]]) -> str:
         by[row["family"], row["method"]].append(row)
     lines = [
         "| family | method | before | at the end | mean over the run | less uniform, same seeds | "
-        "groups with a signal | level, first and last quarter | seeds |",
-        f"|---|---|{'--:|' * 7}",
+        "groups with a signal | level, first and last quarter | rollouts | seeds |",
+        f"|---|---|{'--:|' * 8}",
     ]
     for family in FAMILIES:
         base = {row["seed"]: row["mean"] for row in by[family, "uniform"]}
@@ -163,7 +164,7 @@ def table(rows: list[dict[str, Any]]) -> str:
             moved = "{:.1f}, {:.1f}".format(*np.mean(levels, axis=0)) if levels else ""
             lines.append(
                 f"| {family} | {method} | {mean['before']:.3f} | {mean['end']:.3f} | {mean['mean']:.3f} | "
-                f"{less} | {mean['signal']:.2f} | {moved} | {len(runs)} |"
+                f"{less} | {mean['signal']:.2f} | {moved} | {runs[0]['rollouts']:,} | {len(runs)} |"
             )
     return "\n".join(lines)
 
