@@ -5,8 +5,8 @@
 
 A server of its own process on loopback, and clients in processes of their own. Each client observes a draw
 and selects the next in one request, or in two (`--apart`), as fast as it is answered. At the end the books
-are compared: every draw that a client was given was given once, every outcome counted once, and the metrics
-add up.
+are compared: every draw that a client was given was given once, every outcome counted once, the metrics add
+up, and with kills the run folder has each group's line once and all rollouts in its last line.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +27,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import typer
 
+from curro.runs.folder import RunFolder
 from curro.serve import ServedCurriculum
 
 CLIENT = "client"
@@ -45,15 +47,15 @@ def start(config: Path, port: int) -> tuple[subprocess.Popen[str], int]:
     return server, int(line.split("127.0.0.1:")[1].split(";")[0])
 
 
-def ask(address: str, token: str, seconds: float, batch: int, is_apart: bool, out: Path) -> None:
-    """A client's process: what it was given and what it reported, as JSON."""
-    curriculum = ServedCurriculum(address, token, patience=120)
+def ask(address: str, token: str, batch: int, is_apart: bool, out: Path) -> None:
+    """A client's process, until the file `end` is there: what it was given and what it reported, as JSON."""
+    curriculum, end = ServedCurriculum(address, token, patience=600), out.with_name("end")
     rng = np.random.default_rng(os.getpid())
     tickets: list[int] = []
-    calls, until = 0, time.monotonic() + seconds
+    calls = 0
     began, worked = time.monotonic(), time.process_time()
     draw = curriculum.select(batch, step=0)
-    while time.monotonic() < until:
+    while not end.exists():
         tickets += draw.tickets.tolist()
         rewards = rng.integers(0, 2, (batch, 8))
         if is_apart:
@@ -70,6 +72,11 @@ def ask(address: str, token: str, seconds: float, batch: int, is_apart: bool, ou
     curriculum.close()
     books = {"tickets": tickets, "calls": calls, "seconds": spent, "cpu": time.process_time() - worked}
     out.write_text(json.dumps(books))
+
+
+def journal_bytes(folder: Path) -> int:
+    """How long the service's journal is."""
+    return sum(path.stat().st_size for path in folder.glob("*.journal"))
 
 
 def cpu_seconds(pid: int) -> float:
@@ -90,8 +97,10 @@ def main(
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         config = folder / "serve.toml"
+        written = f'run_folder = "{folder / "run"}"\n' if kills else ""
         config.write_text(
-            f'prompts = {prompts}\nfolder = "{folder / "live"}"\n[curriculum]\nselection = "{selection}"\n'
+            f'prompts = {prompts}\nfolder = "{folder / "live"}"\n{written}'
+            f'[curriculum]\nselection = "{selection}"\n'
         )
         server, port = start(config, 0)
         token = (folder / "live" / "token").read_text()
@@ -111,7 +120,6 @@ def main(
                     CLIENT,
                     address,
                     token,
-                    f"{seconds}",
                     f"{batch}",
                     f"{apart:d}",
                     out,
@@ -121,12 +129,18 @@ def main(
         ]
         rng = np.random.default_rng(0)
         for _ in range(kills):
-            time.sleep(float(rng.uniform(0.2, seconds / kills)))
+            before = journal_bytes(folder / "live")
+            while journal_bytes(folder / "live") == before:  # at least one call is answered between two kills
+                time.sleep(0.01)
+            time.sleep(float(rng.uniform(0, 2 * seconds / kills)))
             server.send_signal(signal.SIGKILL)
             server.wait()
             assert server.stdout is not None
             server.stdout.close()
             server, _ = start(config, port)
+        if not kills:
+            time.sleep(seconds)
+        (folder / "end").touch()
         for process in asking:
             if process.wait():
                 raise RuntimeError("a client failed")
@@ -141,6 +155,11 @@ def main(
         assert sorted(given) == list(range(len(given))), "a draw was lost or given twice"
         assert metrics["selected"] == metrics["observed"] == len(given), "an outcome was lost"
         assert metrics["in_flight"] == 0
+        if kills:
+            lines = RunFolder.open(folder / "run")
+            groups = Counter(row["prompt"] for row in lines.groups())
+            assert groups.total() == len(given), "a group's line is missing, or stands twice"
+            assert lines.metrics()[-1]["rollouts"] == 8 * len(given), "the last line has other rollouts"
         calls = sum(one["calls"] for one in found)
         rate = calls / max(one["seconds"] for one in found)
         print(
@@ -156,7 +175,7 @@ def main(
 
 if __name__ == "__main__":
     if sys.argv[1:2] == [CLIENT]:
-        address, token, seconds, batch, is_apart, out = sys.argv[2:]
-        ask(address, token, float(seconds), int(batch), is_apart == "1", Path(out))
+        address, token, batch, is_apart, out = sys.argv[2:]
+        ask(address, token, int(batch), is_apart == "1", Path(out))
     else:
         typer.run(main)

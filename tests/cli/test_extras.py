@@ -29,7 +29,7 @@ main()
 
 def without_extras(*arguments, folder):
     return subprocess.run(
-        [sys.executable, "-c", PROGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", PROGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=900
     )
 
 

@@ -49,7 +49,7 @@ def test_a_typo_is_answered_without_torch(tmp_path, arguments, sentence):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("")
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", PROGRAM, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=900
     )
     assert done.returncode == 2, done.stderr
     assert sentence in done.stderr

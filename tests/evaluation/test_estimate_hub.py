@@ -118,7 +118,7 @@ def run(hub, tmp_path):
                 | {"HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"},
                 capture_output=True,
                 text=True,
-                timeout=300,
+                timeout=900,
             )
             assert done.returncode == status, done.stdout + done.stderr
             return done.stdout + done.stderr

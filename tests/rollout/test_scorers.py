@@ -302,7 +302,7 @@ async def main():
 
 def run_script(path, text):
     path.write_text(text)
-    return subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=120)
+    return subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=900)
 
 
 def test_a_scorer_of_the_script_itself_is_found_in_its_processes(tmp_path):

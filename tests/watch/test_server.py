@@ -32,7 +32,7 @@ def ask(server, path, host=None):
     request = urllib.request.Request(server.url + path, headers={"Host": host} if host else {})
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(request, timeout=30) as answer:
+        with opener.open(request, timeout=600) as answer:
             return answer.status, answer.headers, answer.read()
     except urllib.error.HTTPError as error:
         with error:
@@ -164,7 +164,7 @@ def test_what_there_is_not(run, path):
 def test_only_reading(run):
     with (
         serving(run.path) as server,
-        socket.create_connection(server.server_address[:2], timeout=30) as client,
+        socket.create_connection(server.server_address[:2], timeout=600) as client,
     ):
         client.sendall(
             f"POST / HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nConnection: close\r\n\r\n".encode()

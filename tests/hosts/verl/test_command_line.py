@@ -25,7 +25,7 @@ def main_ppo(folder, *overrides, **environment):
         env=os.environ | {"PYTHONPATH": python_path()} | environment,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=900,
         cwd=folder.parent,
     )
 
@@ -60,7 +60,7 @@ def in_new_process(program, **environment):
         env=os.environ | {"PYTHONPATH": python_path()} | environment,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=900,
     )
 
 

@@ -388,7 +388,7 @@ def go_as_nobody(request):
             env=environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=900,
             **user,
         )
         assert done.stderr == ""
