@@ -20,8 +20,8 @@ def some_groups_are_flat(completions: list[str], row: list[int], **_: Any) -> li
     ]
 
 
-def trained(folder: Any, monkeypatch: Any, *, whole: bool, **options: Any) -> tuple[Any, int]:
-    """A trainer after three steps, and how many tokens of its batches went through a graph.
+def trained(folder: Any, monkeypatch: Any, *, whole: bool, **options: Any) -> tuple[Any, int, int]:
+    """A trainer after three steps, and how many tokens its loss has read with a graph and without.
 
     Args:
         whole: give every rollout a graph, as TRL does.
@@ -34,17 +34,28 @@ def trained(folder: Any, monkeypatch: Any, *, whole: bool, **options: Any) -> tu
     made = trainer(
         folder, **{"reward_funcs": some_groups_are_flat, "optim": "sgd", "learning_rate": 0.1} | options
     )
-    tokens = 0
+    tokens = {True: 0, False: 0}
+    is_loss = False
 
     def count(module: Any, arguments: Any, output: torch.Tensor) -> None:
-        nonlocal tokens
-        tokens += output[..., 0].numel() if torch.is_grad_enabled() else 0
+        if is_loss:
+            tokens[torch.is_grad_enabled()] += output[..., 0].numel()
 
+    compute_loss = made._compute_loss
+
+    def watched(model: Any, inputs: Any) -> Any:
+        nonlocal is_loss
+        is_loss = True
+        loss = compute_loss(model, inputs)
+        is_loss = False
+        return loss
+
+    made._compute_loss = watched
     hook = made.model.get_input_embeddings().register_forward_hook(count)
     made.train()
     hook.remove()
     monkeypatch.undo()
-    return made, tokens
+    return made, tokens[True], tokens[False]
 
 
 def weights(made: Any) -> torch.Tensor:
@@ -87,17 +98,20 @@ SEVERAL = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2}
     ids=str,
 )  # fmt: skip
 def test_a_flat_group_has_no_graph_and_changes_nothing(tmp_path, monkeypatch, options):
-    expected, all_tokens = trained(tmp_path / "whole", monkeypatch, whole=True, **options)
-    found, tokens = trained(tmp_path / "flat", monkeypatch, whole=False, **options)
+    expected, all_tokens, _ = trained(tmp_path / "whole", monkeypatch, whole=True, **options)
+    found, tokens, others = trained(tmp_path / "flat", monkeypatch, whole=False, **options)
     assert 0 < tokens < all_tokens
+    # sampling has just computed the others, unless the policy has moved since or the loss reads them all
+    is_later = {"num_iterations", "steps_per_generation", "top_entropy_quantile"} & options.keys()
+    assert (others > 0) == bool(is_later)
     assert_same_training(found, expected)
 
 
 @pytest.mark.parametrize("options", [{"beta": 0.1, "lora": 4}, {"entropy_coef": 0.01}], ids=str)
 def test_where_a_flat_group_has_a_gradient_of_its_own_it_keeps_its_graph(tmp_path, monkeypatch, options):
-    expected, all_tokens = trained(tmp_path / "whole", monkeypatch, whole=True, **options)
-    found, tokens = trained(tmp_path / "flat", monkeypatch, whole=False, **options)
-    assert tokens == all_tokens
+    expected, all_tokens, _ = trained(tmp_path / "whole", monkeypatch, whole=True, **options)
+    found, tokens, others = trained(tmp_path / "flat", monkeypatch, whole=False, **options)
+    assert (tokens, others) == (all_tokens, 0)
     assert_same_training(found, expected)
 
 
@@ -113,7 +127,7 @@ def test_adamw_goes_on_in_steps_without_signal_as_it_did(tmp_path, monkeypatch, 
             calls += 1
             return some_groups_are_flat(completions, row) if calls == 1 else [1.0] * len(completions)
 
-        made[whole], _ = trained(
+        made[whole], _, _ = trained(
             tmp_path / str(whole), monkeypatch, whole=whole, reward_funcs=reward, curriculum="uniform",
             optim="adamw_torch", learning_rate=1e-3, **options,
         )  # fmt: skip
@@ -127,14 +141,20 @@ def test_adamw_goes_on_in_steps_without_signal_as_it_did(tmp_path, monkeypatch, 
 
 def test_products_of_16_bits_learn_the_same(tmp_path, monkeypatch):
     """A weight that was rounded without a graph would get no gradient."""
-    expected, _ = trained(tmp_path / "whole", monkeypatch, whole=True, bf16=True, max_steps=1)
-    found, _ = trained(tmp_path / "flat", monkeypatch, whole=False, bf16=True, max_steps=1)
+    expected, _, _ = trained(tmp_path / "whole", monkeypatch, whole=True, bf16=True, max_steps=1)
+    found, _, _ = trained(tmp_path / "flat", monkeypatch, whole=False, bf16=True, max_steps=1)
     start = trainer(tmp_path / "start")
     moved, wanted = weights(found) - weights(start), weights(expected) - weights(start)
     assert wanted.norm() > 0
     assert (moved - wanted).norm() < 0.01 * wanted.norm()
     for name, weight in found.model.named_parameters():
         assert weight.grad is None or bool(weight.grad.isfinite().all()), name
+
+
+@pytest.mark.parametrize("options", [{"top_p": 0.9}, {"repetition_penalty": 1.2}, {"top_k": 20}], ids=str)
+def test_where_sampling_drew_from_something_else_flat_groups_are_read(tmp_path, monkeypatch, options):
+    _, tokens, others = trained(tmp_path, monkeypatch, whole=False, **options)
+    assert min(tokens, others) > 0
 
 
 def inputs(prompts: list[list[int]], lengths: list[int], advantages: list[float]) -> dict[str, torch.Tensor]:

@@ -58,6 +58,8 @@ from curro.hosts.trl.flat_groups import (
     join_rows,
     only_advantages_teach,
     rows_with_gradient,
+    sampled_values,
+    with_sampled,
 )
 from curro.hosts.trl.observe import GroupObserver, GroupRecord
 from curro.hosts.trl.owner import Owner, own_share
@@ -150,6 +152,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
     _completions: list[Completion]
     _trained_log_probs: torch.Tensor
     _rows_with_gradient: torch.Tensor | None = None
+    _flat_values: tuple[torch.Tensor, ...] | None = None
+    _sampled: tuple[SampledLogProbs, Any] | None = None
 
     # ------------------------------ construction ------------------------------
 
@@ -333,7 +337,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             if self.accelerator.is_main_process:
                 self.curriculum.drop(draw.tickets)
             raise
-        output = generated.output
+        output = generated.output if self._sampled is None else with_sampled(generated.output, *self._sampled)
+        self._sampled = None
         verdict = self._observer.observe(draw, generated.rewards, generated.completions, step)
         if budget is not None:
             self._replace_statistics(generated.rewards, verdict)
@@ -392,7 +397,10 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         if self.accelerator.is_fsdp2:
             # else transformers lets a process stop while the others still need it to gather weights
             cast(Any, model)._is_fsdp_managed_module = True
-        sampled = SampledLogProbs(model) if self.accelerator.mixed_precision != "no" else None
+        is_rounded = self.accelerator.mixed_precision != "no"
+        sampled = None
+        if self._is_training and (is_rounded or only_advantages_teach(self)):
+            sampled = SampledLogProbs(model)
         # one autocast around all tokens: weights are rounded once, not once a token
         with (
             self.accelerator.autocast(),
@@ -400,8 +408,10 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             sampled or nullcontext(),
         ):
             completion_ids, logprobs = super()._generate_single_turn(*arguments)
-        if sampled is not None and self._is_training:
-            logprobs = sampled.of(completion_ids)
+        if sampled is not None:
+            self._sampled = sampled, completion_ids
+            if is_rounded:
+                logprobs = sampled.of(completion_ids)
         return completion_ids, logprobs
 
     def _calculate_rewards(
@@ -529,12 +539,13 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         """
         if self._is_training and only_advantages_teach(self):
             self._rows_with_gradient = rows_with_gradient(inputs)
+            self._flat_values = sampled_values(self, inputs)
         try:
             loss = super()._compute_loss(model, inputs)
+            if self._is_training:
+                self._log_ratio(inputs)
         finally:
-            self._rows_with_gradient = None
-        if self._is_training:
-            self._log_ratio(inputs)
+            self._rows_with_gradient = self._flat_values = None
         parts = cast(int, self.args.steps_per_generation)
         is_first_pass = self._step % (parts * self.num_iterations) < parts
         if not (self._is_training and "auxiliary_advantages" in inputs and is_first_pass):
@@ -565,6 +576,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         whole = self.accelerator.unwrap_model(model)
 
         def compute(rows: torch.Tensor | slice, has_graph: bool) -> tuple[torch.Tensor | None, ...]:
+            if self._flat_values is not None and not has_graph:
+                return (*(values[rows] for values in self._flat_values), None)
             run, ids, mask = model if has_graph else whole, input_ids[rows], attention_mask[rows]
             shared = None
             if shared_prompts is not None:
@@ -594,7 +607,10 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         if "sampling_per_token_logps" not in inputs or self.use_vllm:
             return
         if first < self.args.gradient_accumulation_steps:
-            for name, value in describe_ratio(self._trained_log_probs, inputs, self.accelerator).items():
+            computed = self._trained_log_probs
+            if self._flat_values is not None and self._rows_with_gradient is not None:
+                computed = computed.masked_fill(~self._rows_with_gradient[:, None], torch.nan)
+            for name, value in describe_ratio(computed, inputs, self.accelerator).items():
                 self._metrics["train"][name].append(value)
 
     # ------------------------------ checkpoints ------------------------------

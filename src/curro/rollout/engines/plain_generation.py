@@ -7,7 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from transformers import DynamicCache, GenerationConfig, LogitsProcessor, LogitsProcessorList
+from transformers import (
+    DynamicCache,
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    TemperatureLogitsWarper,
+)
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from curro.rollout.engines.engine import Prompt
@@ -148,19 +154,26 @@ class SampledLogProbs(LogitsProcessor):
 
     Args:
         model: of transformers, with adapters or without, and not wrapped for several processes.
+
+    Attributes:
+        is_whole: whether the latest batch was drawn from all tokens, by temperature alone.
     """
 
     def __init__(self, model: Any) -> None:
         self._model = model.get_base_model() if hasattr(model, "get_base_model") else model
         self._columns: list[torch.Tensor] = []
+        self._entropies: list[torch.Tensor] = []
         self._latest: torch.Tensor | None = None
+        self.is_whole = False
 
     def __enter__(self) -> SampledLogProbs:
         processors = self._model._get_logits_processor
 
         def with_record(*arguments: Any, **options: Any) -> LogitsProcessorList:
-            self._columns, self._latest = [], None
-            return LogitsProcessorList([*processors(*arguments, **options), self])
+            self._columns, self._entropies, self._latest = [], [], None
+            others = processors(*arguments, **options)
+            self.is_whole = all(isinstance(processor, TemperatureLogitsWarper) for processor in others)
+            return LogitsProcessorList([*others, self])
 
         self._model._get_logits_processor = with_record
         return self
@@ -172,6 +185,7 @@ class SampledLogProbs(LogitsProcessor):
         if self._latest is not None:
             self._columns.append(self._latest.gather(1, input_ids[:, -1:]))
         self._latest = scores.float().log_softmax(-1)
+        self._entropies.append(torch.special.entr(self._latest.exp()).sum(-1))
         return scores
 
     def of(self, completions: Sequence[Sequence[int]]) -> list[list[float]]:
@@ -184,3 +198,8 @@ class SampledLogProbs(LogitsProcessor):
         tokens_B1 = torch.tensor(last_tokens, device=self._latest.device)[:, None]
         rows = torch.cat([*self._columns, self._latest.gather(1, tokens_B1)], dim=1).tolist()
         return [row[: len(ids)] for row, ids in zip(rows, completions, strict=True)]
+
+    def entropies(self) -> torch.Tensor:
+        """Of the distributions that the latest batch was drawn from, in nats: float32 (B, T), with those of
+        places behind a completion's end."""
+        return torch.stack(self._entropies, dim=1)
