@@ -1,10 +1,11 @@
-"""What a step of TRL costs with every group's prompt computed once, beside one that computes all copies.
+"""What a step of TRL costs with every group's prompt computed once, and flat groups not trained on.
 
     python -m benchmarks.hosts.shared_prompts                      # the setting of make pretrained: 4 minutes
     python -m benchmarks.hosts.shared_prompts --data lab:chains    # the lab: half a minute
 
-Three processes train the same model, a step each in turn, so that what else the machine does meets all alike:
-one as TRL trains, one that shares prompts, one that also multiplies in bfloat16. Seconds of
+Four processes train the same model, a step each in turn, so that what else the machine does meets all alike:
+one as TRL trains, one that shares prompts, one that also multiplies in bfloat16, and one that also leaves the
+groups without signal out of the loss, as curro does. Seconds of
 processor time are split into generation (with its one prefill a prompt), the loss (all forward and backward
 passes) and the whole step with the optimizer's update. The first step of each, which fills caches, is not
 counted.
@@ -29,6 +30,7 @@ import typer
 from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 
 from curro.hosts.trl import CurriculumGRPOTrainer
+from curro.hosts.trl import trainer as trainer_module
 from curro.rollout.engines.plain_generation import end_ids
 from curro.runs.folder import RunFolder
 from curro.training.prepared import prepare, row_rewards, training_set
@@ -107,9 +109,17 @@ def trainer_of(settings: TrainSettings, folder: Path, turn: InTurn) -> Timed:
     return trainer
 
 
-def work(settings: TrainSettings, mine: Any, following: Any, answers: Any, number: int) -> None:
-    """Train in a process of its own and send the seconds of the steps."""
+def work(
+    settings: TrainSettings, trains_flat: bool, mine: Any, following: Any, answers: Any, number: int
+) -> None:
+    """Train in a process of its own and send the seconds of the steps.
+
+    Args:
+        trains_flat: whether groups without signal go through the loss, as in TRL.
+    """
     torch.set_num_threads(1)
+    if trains_flat:
+        trainer_module.only_advantages_teach = lambda trainer: False
     turn = InTurn(mine, following)
     with tempfile.TemporaryDirectory() as folder:
         trainer_of(settings, Path(folder) / "run", turn).train()
@@ -135,12 +145,16 @@ def main(
         "as TRL": plain,
         "prompts shared": replace(plain, share_prompts=True),
         "shared, bfloat16": replace(plain, share_prompts=True, precision="bfloat16"),
+        "and no flat groups": replace(plain, share_prompts=True, precision="bfloat16"),
     }
     context = multiprocessing.get_context("spawn")
     answers = context.Queue()
     turns = [context.Semaphore(int(i == 0)) for i in range(len(kinds))]
     processes = [
-        context.Process(target=work, args=(settings, turns[i], turns[(i + 1) % len(kinds)], answers, i))
+        context.Process(
+            target=work,
+            args=(settings, i < len(kinds) - 1, turns[i], turns[(i + 1) % len(kinds)], answers, i),
+        )
         for i, settings in enumerate(kinds.values())
     ]
     for process in processes:
@@ -155,7 +169,7 @@ def main(
     print(f"{steps - 1} steps of {per_step} rollouts each, {data}; seconds of a core, and times faster")
     for name, found in zip(kinds, seconds, strict=True):
         cells = [f"{part} {found[part]:7.3f} s {seconds[0][part] / found[part]:5.2f}x" for part in PARTS]
-        print(f"{name:18}" + "   ".join(cells))
+        print(f"{name:20}" + "   ".join(cells))
 
 
 if __name__ == "__main__":
