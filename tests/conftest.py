@@ -51,6 +51,57 @@ def _own_state_folder(tmp_path_factory):
         os.environ["XDG_STATE_HOME"] = before
 
 
+INTERRUPTING = """
+import importlib, os, signal, time
+
+calls, first = 0, int(os.environ.setdefault("INTERRUPTED", str(os.getpid())))
+
+def interrupt():
+    "Ctrl-C for the command, which passes it on to a run of its: wait for it, as a person does not."
+    before, came = signal.getsignal(signal.SIGINT), []
+
+    def handler(*arguments):
+        came.append(arguments)
+        signal.signal(signal.SIGINT, before)
+        before(*arguments)
+
+    signal.signal(signal.SIGINT, handler)
+    os.kill(first, signal.SIGINT)
+    while not came:
+        time.sleep(0.01)
+
+def counted(*arguments):
+    global calls
+    plain(*arguments)
+    calls += 1
+    if calls == CALLS:
+        interrupt()
+
+writer = getattr(importlib.import_module("MODULE"), "WRITER")
+plain = writer.METHOD
+writer.METHOD = counted
+"""
+
+
+@pytest.fixture(scope="session")
+def interrupting(tmp_path_factory) -> Callable[[str, int], dict[str, str]]:
+    """The environment of a command that gets a Ctrl-C after a call of `module:Writer.method`, by its number.
+
+    A test that waited for a file to grow and then sent the signal would now and then come after the end.
+    """
+
+    def environment(method: str, calls: int) -> dict[str, str]:
+        folder = tmp_path_factory.mktemp("interrupting")
+        module, _, place = method.partition(":")
+        text = INTERRUPTING.replace("MODULE", module).replace("CALLS", str(calls))
+        writer, _, name = place.partition(".")
+        (folder / "sitecustomize.py").write_text(text.replace("WRITER", writer).replace("METHOD", name))
+        path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+        return os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+
+    return environment
+
+
 @pytest.fixture
 def user_module(tmp_path, monkeypatch):
     """Writes a module with a name of its own into a working directory of its own; returns the name."""

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -31,18 +27,6 @@ from curro.reward import Reward
 from curro.rollout.engines.engine import Rollout
 from curro.runs.folder import RunFolder
 from curro.training.settings import TrainSettings
-
-
-def start(*arguments: str, folder: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "curro", *arguments],
-        cwd=folder,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
 
 CHAINS = ["lab:chains", "--limit", "120", "-k", "8", "--batch", "16"]
 
@@ -72,15 +56,19 @@ def test_estimated(estimated):
     assert f"(0, 1)      {share:.3f}         {8 / share:.1f}" in said
 
 
-def test_interrupted_and_gone_on_with_as_if_never_interrupted(estimated, curro, tmp_path):
+def test_interrupted_and_gone_on_with_as_if_never_interrupted(estimated, curro, tmp_path, interrupting):
     groups = tmp_path / "est" / "groups.jsonl"
-    process = start("estimate", *CHAINS, "-o", "est", folder=tmp_path)
-    deadline = time.monotonic() + 120
-    while not (groups.exists() and groups.read_text().count("\n") >= 10) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    said = process.communicate(timeout=60)[0]
-    assert process.returncode == 130, said
+    done = subprocess.run(
+        [sys.executable, "-m", "curro", "estimate", *CHAINS, "-o", "est"],
+        cwd=tmp_path,
+        env=interrupting("curro.evaluation.estimate_folder:EstimateFolder.append", 10),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=600,
+    )
+    said = done.stdout
+    assert done.returncode == 130, said
     assert "of 120 prompts; the same command goes on" in said
     stopped = groups.read_text()
     assert 10 <= stopped.count("\n") < 120
