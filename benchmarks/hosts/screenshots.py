@@ -88,7 +88,7 @@ def simulated() -> None:
 
 @app.command()
 def prompts(run: Path) -> None:
-    """The prompts of a run: the live page's rankings, one prompt opened there, and the terminal."""
+    """The prompts of a run: the live page's rankings, and the terminal."""
     console = Console(record=True, width=118, markup=False, highlight=False, file=StringIO())
     inspect_run(run, 3, console)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
@@ -104,10 +104,6 @@ def prompts(run: Path) -> None:
             browser.open(Page(server.url), width=1280, dark=False)
             wait_until(browser, "document.querySelectorAll('#rankings button').length > 0")
             browser.screenshot(PICTURES / "watch-prompts.png", top=browser.run(PROMPTS_TOP), height=900)
-            browser.run("document.querySelector('#rankings button').click()")
-            wait_until(browser, "document.querySelectorAll('#prompt details').length > 0")
-            browser.run("document.querySelector('#prompt details').open = true")
-            browser.screenshot(PICTURES / "watch-prompt.png", top=browser.run("return scrollY"), height=800)
 
 
 if __name__ == "__main__":

@@ -91,6 +91,9 @@ def test_prompts_are_shown_by_their_texts_and_rows(written):
     assert text.count("How many legs?!!!") == 2
     assert "Be brief" not in text
     assert table.key(0) not in text
+    narrow = printed(run, width=80)
+    assert "A wider terminal also shows: reward variance, in flight" in narrow
+    assert narrow.count("What is 3 + 4?") == 2  # and not a word a line
     keys = printed(run, width=200, keys=True)
     assert keys.count(table.key(0)) == 2
     assert "What is" not in keys

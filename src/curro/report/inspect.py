@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,7 @@ def _show_table(
         console.print(Text(f"{table.num_rows} prompts written to {out}"))
         return
     console.print(render_columns(table))
-    console.print(render_rows(table, n, keys=keys))
+    console.print(render_rows(table, n, console.width, keys=keys))
 
 
 def saved_curriculum(path: Path) -> Path | None:
@@ -143,18 +143,36 @@ def render_columns(table: pa.Table) -> Table:
     return shown
 
 
-def render_rows(table: pa.Table, n: int, *, keys: bool = False) -> Table:
-    """The first n rows, with the prompts' texts where the table has them, or their keys."""
+def render_rows(table: pa.Table, n: int, width: int, *, keys: bool = False) -> Table:
+    """The first n rows, with the prompts' texts where the table has them, or their keys.
+
+    Args:
+        width: of the terminal; the last columns are left out where it has no room for them.
+    """
     hidden = "text" if keys and "key" in table.column_names else "key"
     if hidden in table.column_names and {"key", "text"} <= set(table.column_names):
         table = table.drop_columns([hidden])
+    names = table.column_names
+    kept = _fitting(names, width)
     shown = _table(
-        f"The first {min(n, table.num_rows)} prompts",
-        [name.replace("_", "\n") for name in table.column_names],
+        f"The first {min(n, table.num_rows)} prompts", [name.replace("_", "\n") for name in names[:kept]]
     )
+    if kept < len(names):
+        others = ", ".join(name.replace("_", " ") for name in names[kept:])
+        shown.caption = Text(f"A wider terminal also shows: {others}", style="dim")
     for row in table.slice(0, n).to_pylist():
-        shown.add_row(*(_cell(value) for value in row.values()))
+        shown.add_row(*(_cell(row[name]) for name in names[:kept]))
     return shown
+
+
+_NARROWEST = {"text": 30, "key": 30}
+"""Characters of a column at least; others have room for a number."""
+
+
+def _fitting(names: Sequence[str], width: int) -> int:
+    """How many columns, from the left, have room in a terminal; the first two always are shown."""
+    widths = [_NARROWEST.get(name, max(7, *map(len, name.split("_")))) + 3 for name in names]
+    return max(2, int(np.searchsorted(np.cumsum(widths) + 1, width, side="right")))
 
 
 def render_ranking(ranking: Ranking, *, keys: bool = False) -> Table:

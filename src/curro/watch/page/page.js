@@ -176,7 +176,7 @@ function showPrompt(content, prompt) {
     if (!visit.rollouts.length) group.append(element("p", {class: "soft"}, "Its rollouts were not kept."));
     for (const rollout of visit.rollouts) {
       const facts = element("div");
-      facts.append(element("span", {class: `badge ${rollout.reward > 0 ? "good" : "bad"}`}, `reward ${rollout.reward ?? "none"}`));
+      facts.append(element("span", {class: `badge ${rollout.reward > 0 ? "good" : "bad"}`}, `reward ${rollout.reward == null ? "none" : Number(rollout.reward.toPrecision(4))}`));
       if (rollout.tokens !== null) facts.append(element("span", {class: "badge"}, `${rollout.tokens} tokens`));
       if (rollout.is_cut) facts.append(element("span", {class: "badge bad"}, "cut at the limit"));
       group.append(facts, written(rollout.text));
