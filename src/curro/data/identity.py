@@ -95,7 +95,8 @@ class DatasetRows:
         columns = getattr(rows, "column_names", None)
         if columns is None or "key" in columns:
             keys = [row.get("key") for row in rows] if columns is None else rows["key"]  # type: ignore[call-overload]
-            self.keys = [str(number if key is None else key) for number, key in enumerate(keys)]
+            if any(key is not None for key in keys):
+                self.keys = [str(number if key is None else key) for number, key in enumerate(keys)]
 
     def __len__(self) -> int:
         return len(self.keys)
