@@ -68,9 +68,10 @@ class Process:
         self.pass_rates = self.rng.random(size) if pass_rate is None else np.full(size, pass_rate)
         self.outcomes = [iter(marks) for marks in outcomes]
 
-    def roll_out_prompts(self, prompts):
+    def roll_out_prompts(self, prompts, tickets):
         if self.breaks and self.breaks.pop(0):
             raise Broken
+        assert len(prompts) == len(tickets)
         assert len(prompts) % self.accelerator.num_processes == 0
         self.rounds.append(dict(Counter(self.number(prompt) for prompt in prompts)))
         first = len(self.rewards)
