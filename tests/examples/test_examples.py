@@ -90,7 +90,7 @@ def test_own_data_is_trained_on_and_resumed(run, monkeypatch, tmp_path, options)
     assert "train_runtime" in printed
     assert [line["step"] for line in folder.metrics() if "reward" in line] == list(range(1, 12))
     assert sorted(path.name for path in Path("runs/own-data").iterdir()) == [
-        "checkpoint-10", "checkpoint-11", "curro", "final",
+        "README.md", "checkpoint-10", "checkpoint-11", "curro", "final",
     ]  # fmt: skip
 
 
