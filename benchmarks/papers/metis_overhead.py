@@ -58,7 +58,7 @@ def seconds_a_step(curriculum: str, steps: int, folder: Path) -> np.ndarray:
 
 def main(
     quick: Annotated[bool, typer.Option(help="Two steps of each method, nothing written.")] = False,
-    steps: Annotated[int, typer.Option(help="Training steps of each method, in each of two rounds.")] = 12,
+    steps: Annotated[int, typer.Option(help="Training steps of each method, in each of two rounds.")] = 4,
 ) -> None:
     measured: dict[str, list[np.ndarray]] = {name: [] for name in METHODS}
     with tempfile.TemporaryDirectory() as parent:
