@@ -75,9 +75,9 @@ def interrupt():
     while not came:
         time.sleep(0.01)
 
-def counted(*arguments):
+def counted(*arguments, **named):
     global calls
-    plain(*arguments)
+    plain(*arguments, **named)
     calls += 1
     if calls == CALLS:
         interrupt()

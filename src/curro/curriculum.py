@@ -133,7 +133,7 @@ class Curriculum:
             reward_range=reward_range,
             row_digests=getattr(prompts, "row_digests", None),
             levels=getattr(prompts, "levels", None),
-            seed=operator.index(seed),
+            seed=_read_seed(seed),
         )
         self._was_numbered = self.table.is_numbered
         self._parts = {

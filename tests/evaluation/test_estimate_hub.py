@@ -230,3 +230,5 @@ def test_paths_of_this_machine_are_left_out(tmp_path):
     data.write_text("")
     settings = {"data": str(data), "model": "org/model", "reward": "math"}
     assert _public(settings) == {"data": "mine.jsonl", "model": "org/model", "reward": "math"}
+    settings = {"data": f"{data},/home/ann/b.jsonl", "reward": "math+0.5*~/client/score.py:f", "k": 4}
+    assert _public(settings) == {"data": "mine.jsonl,b.jsonl", "reward": "math+0.5*score.py:f", "k": 4}

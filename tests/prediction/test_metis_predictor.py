@@ -186,7 +186,7 @@ def test_weight_zero_judges_and_teaches_nothing():
         ({"max_tokens": 0}, "max_tokens is a number from 1"),
         ({"cut": 0}, "cut is a number of characters from 1"),
         ({"template": "none.txt"}, "and no file"),
-        ({"strip": "nowhere"}, "there is no module 'nowhere'"),
+        ({"strip": "nowhere"}, "strip 'nowhere' names nothing in a module: write module:name"),
         ({"spred": True}, "did you mean 'spread'"),
     ],
 )

@@ -41,7 +41,7 @@ def test_overlong_falls_linearly_over_the_buffer():
 
 def test_options_and_rows_that_do_not_fit():
     for spec, message in (
-        ("overlong:limit=10", "missing 1 required positional argument: 'buffer'"),
+        ("overlong:limit=10", "needs limit and buffer; missing: buffer"),
         ("overlong:limit=10,buffer=11", "buffer is a number of tokens from 1 to limit = 10, not 11"),
         ("cosine:limit=0", "limit is a number of tokens from 1"),
         ("cosine:limit=ten", "limit is a whole number, not 'ten'"),

@@ -75,8 +75,8 @@ def test_rollouts_are_kept_as_they_are(tmp_path):
 
     a, b = sorted(read_rows(writer.folder.rollouts_file), key=lambda row: row["prompt"])
     assert (a["step"], a["text"], b["text"]) == (1, HOSTILE, "user: Hi")
-    # of rewards 1, 0 and none the lowest, and the one that was not scored, which sorts last
-    assert [one["reward"] for one in a["rollouts"]] == [0.0, None]
+    # of rewards 1, 0 and none the lowest and the highest
+    assert [one["reward"] for one in a["rollouts"]] == [1.0, 0.0]
     assert [one["text"] for one in a["rollouts"]] == [f"0{HOSTILE}1", f"0{HOSTILE}2"]
     assert [(one["tokens"], one["cut"]) for one in a["rollouts"]] == [(11, False), (12, True)]
     assert b"\x1b" not in writer.folder.rollouts_file.read_bytes()
@@ -93,6 +93,10 @@ def test_the_lowest_and_the_highest_reward_are_among_the_kept():
     assert spread(rewards, 2) == [1, 3]
     assert spread(rewards, 3) == [1, 2, 3]
     assert spread(rewards, 9) == [0, 1, 2, 3, 4]
+    unscored = np.array([0.5, np.nan, 0.0, 1.0])
+    assert spread(unscored, 2) == [2, 3]  # the lowest and the highest, not the one without a reward
+    assert spread(unscored, 4) == [0, 1, 2, 3]
+    assert spread(np.full(3, np.nan), 2) == [0, 1]
     assert MOST_TEXT > 100_000
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from curro import ConfigError, Curriculum, Reason
-from curro.selection.prioritized_replay import one_each
+from curro.selection.prioritized_replay import one_each, stride_of
 
 DEFAULT, PUBLISHED = "prioritized-replay", "prioritized-replay:variant=published"
 
@@ -131,7 +131,7 @@ def test_proposals_are_given_out_in_order_to_the_highest_draw_that_is_free():
         places = min(places, int((~taken).sum()))
         proposed, drawn = rng.integers(0, size, (places, 4)), rng.integers(0, 4, (places, 4)) / 4
         chosen, before = np.empty(places, np.int64), taken.copy()
-        one_each(proposed, drawn, taken, chosen)
+        one_each(proposed, drawn, taken, chosen, 7)  # 7 is the first from .618 * 12 that 12 has no part of
         np.testing.assert_array_equal(taken, before)
         gone = set(np.flatnonzero(taken).tolist())
         for row, pick in enumerate(chosen.tolist()):
@@ -139,6 +139,25 @@ def test_proposals_are_given_out_in_order_to_the_highest_draw_that_is_free():
             if usable:
                 assert pick == proposed[row, max(usable, key=lambda c: (drawn[row, c], -c))]
             else:
-                after = [(int(proposed[row, -1]) + i) % size for i in range(size)]
+                after = [(int(proposed[row, -1]) + 7 * i) % size for i in range(size)]
                 assert pick == next(i for i in after if i not in gone)
             gone.add(pick)
+
+
+@pytest.mark.parametrize(("size", "stride"), [(1, 1), (2, 1), (10, 7), (12, 7), (100, 61)])
+def test_steps_meet_every_prompt(size, stride):
+    assert stride_of(size) == stride
+    assert {stride * i % size for i in range(size)} == set(range(size))
+
+
+def test_a_small_source_behind_a_large_one_is_drawn_from_all_over():
+    """One row in twenty is code, at the end, and has half of the draws: not its first rows alone."""
+    rows = [{"prompt": f"{i}", "source": "code" if i >= 1_900 else "math"} for i in range(2_000)]
+    curriculum = Curriculum(DEFAULT, rows, source_weights="math=1,code=1", seed=0)
+    for step in range(20):
+        draw = curriculum.select(32, step=step)
+        assert (draw.prompts >= 1_900).sum() == 16
+        curriculum.observe(draw.tickets, np.zeros((32, 4)))
+    visits = curriculum.table["visits"][1_900:]
+    # 320 visits of 100 rows: at random 4 rows would have none; by number 70 would
+    assert (visits == 0).sum() < 25

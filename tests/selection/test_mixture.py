@@ -9,7 +9,11 @@ from tests.test_port_machine import SELECTIONS
 from curro import CheckpointError, Choice, ConfigError, Curriculum, ExhaustedError, Reason, Selection
 from curro.registry import parse_curriculum
 
-MIXED = [spec for spec in SELECTIONS if not spec.startswith("adcl")]
+MIXED = [
+    spec
+    for spec in SELECTIONS
+    if not spec.startswith(("adcl", "scheduled")) and "replacement=true" not in spec
+]
 
 
 def rows(**sizes):
@@ -37,13 +41,25 @@ def drawn(curriculum, n, steps, *, first=0):
 @pytest.mark.parametrize("n", [1, 3])
 def test_weights_by_hand(n):
     """math=2, code=1: due 2/3 and 1/3, so math; then 1/3 and 2/3, so code; then 1 and 0, so math; again."""
-    curriculum = Curriculum("scheduled", rows(math=9, code=9), source_weights="math=2,code=1")
+    curriculum = Curriculum("uniform", rows(math=9, code=9), source_weights="math=2,code=1")
     sources = [source for draw in drawn(curriculum, n, 6 // n) for source in draw]
     expected = ["math", "code", "math"] * 2
     assert sources == expected if n == 1 else sorted(sources) == sorted(expected)
     metrics = curriculum.metrics()
     assert metrics["math/share"] == pytest.approx(2 / 3)
     assert np.isnan(metrics["signal/uniform"])
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ("scheduled", "Scheduled trains on the data set in an order of its own"),
+        ("pspo:replacement=true", "may draw a prompt that is in flight"),
+    ],
+)
+def test_selections_that_cannot_leave_a_source_out_are_refused(spec, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        Curriculum(spec, rows(math=9, code=9), source_weights="math=2,code=1")
 
 
 @pytest.mark.filterwarnings("ignore:the reward")

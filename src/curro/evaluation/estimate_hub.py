@@ -149,13 +149,22 @@ def _check_name(name: str) -> None:
 
 
 def _public(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings, with the last part alone of data and models that are files of this machine."""
+    """The settings, with the last part alone of every path of this machine."""
     return {
-        name: Path(value).name
-        if name in ("data", "model") and isinstance(value, str) and Path(value).exists()
-        else value
-        for name, value in settings.items()
+        name: _without_folders(value) if isinstance(value, str) else value for name, value in settings.items()
     }
+
+
+def _without_folders(text: str) -> str:
+    """A path, or several with commas or plusses between, each without the folders that lead to it.
+
+    Names of the hub have one slash and are no path here, so they stay.
+    """
+    parts = re.split(r"([,+:*\s]+)", text)
+    return "".join(
+        Path(part).name if "/" in part and (part[0] in "/.~" or Path(part).exists()) else part
+        for part in parts
+    )
 
 
 def _cell(value: Any) -> str:

@@ -60,13 +60,21 @@ class CurriculumSelector(BaseSelector):
         settings = {"seed": config.seed, **config.kwargs}
         rows = DatasetRows(_with_prompts(data_source.dataset, settings.pop("prompt_column", "prompt")))
         settings = registry.expand_curriculum(settings)
-        if decided := [name for name in ("allocation", "advantage", "admission") if settings.get(name)]:
+        if decided := [
+            name for name in ("allocation", "advantage", "admission", "signal") if settings.get(name)
+        ]:
             raise ConfigError(
                 f"Trinity itself decides how many rollouts a task gets, which groups are trained on and how "
-                f"they are credited: leave {' and '.join(decided)} out of the selector's kwargs"
+                f"they are credited, and reports one reward: leave {' and '.join(decided)} out of the "
+                f"selector's kwargs"
             )
         self.curriculum = Curriculum.from_config(settings, rows)
         refuse_policy(self.curriculum.selection.needs_policy, "Trinity")
+        if self.curriculum.selection.repeats:
+            raise ConfigError(
+                "Trinity tells groups apart by their rows, and this selection may draw a row that is in "
+                "flight: choose one without replacement"
+            )
         self.reads = 0
         self._tickets: dict[int, int] = {}
 

@@ -157,10 +157,9 @@ class LevelPosterior:
         )
 
     def expected(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
-        """The expected informativeness (P,), in squared units of the reward, and the share of evidence."""
-        low, high = self.table.reward_range
+        """The expected informativeness (P,), in squared reward ranges, and the share of evidence."""
         _, _, variance_P, kept_P = self.combine(prompts, step)
-        return variance_P * (high - low) ** 2, kept_P
+        return variance_P, kept_P
 
     def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
         """Successes and failures (P,) of a Beta distribution of the success rate of an arm's problems.

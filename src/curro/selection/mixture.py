@@ -54,7 +54,8 @@ class SourceMixture:
         floors: by source, shares that sum to at most 1; sources that are not named have no floor.
 
     Raises:
-        ConfigError: a selection that orders the whole data set; both of them; sources that the data lacks or
+        ConfigError: a selection that orders the whole data set, or that may draw a prompt again while it is
+            in flight, as on levels; both of them; sources that the data lacks or
             that have no weight; all weights 0, floors above 1.
     """
 
@@ -70,6 +71,11 @@ class SourceMixture:
             raise ConfigError(
                 f"{type(selection).__name__} trains on the data set in an order of its own, which shares of "
                 f"its sources would break: leave {setting} out"
+            )
+        if selection.repeats:
+            raise ConfigError(
+                f"{type(selection).__name__} may draw a prompt that is in flight, so it cannot be told to "
+                f"leave a source out: leave {setting} out"
             )
         if weights and floors:
             raise ConfigError("source_weights leave nothing to source_floors: give one of the two")
@@ -124,8 +130,7 @@ class SourceMixture:
         """
         in_flight, open_prompts = self.table["in_flight"], self.table.prompts_in_flight
         before_N = in_flight.copy()
-        repeats = self.selection.repeats
-        free_S = self.size_S * n if repeats else self.free(open_prompts)
+        free_S = self.free(open_prompts)
         wanted_S, whichever = self._divide(n, free_S)
         parts: list[Choice] = []
         returned: list[np.ndarray] = []
@@ -135,7 +140,7 @@ class SourceMixture:
                 if not whichever:
                     in_flight |= wanted_S[self.source_N] == 0
                     self.table.prompts_in_flight = np.flatnonzero(in_flight)
-                count = missing if repeats else min(missing, int(np.count_nonzero(~in_flight)))
+                count = min(missing, int(np.count_nonzero(~in_flight)))
                 choice = ask(count)
                 taken_P = np.zeros(len(choice.prompts), np.bool_)
                 for row, source in enumerate(self.source_N[choice.prompts].tolist()):

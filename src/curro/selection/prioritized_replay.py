@@ -7,6 +7,7 @@ the paper's pools.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -66,7 +67,9 @@ class FadedReplay(Selection):
     time, so prompts run out only when fewer are free than asked for.
 
     Draws one at a time and in batches are the same. If all candidates of a slot are in flight, the
-    next free prompt after the last candidate, in order of number, takes it.
+    first free prompt takes it that is met in long equal steps from the last candidate. Neighbours are often
+    of one source, and where others are left out (`source_weights`) the next one by number would always be
+    the same.
 
     Args:
         candidates: proposals for each slot, an even number from 2. With more of them, the highest draw is
@@ -90,6 +93,7 @@ class FadedReplay(Selection):
         (self.thompson,) = rng.spawn(1)
         self.posterior.bind(table)
         self.tree = SumTree(table.size)
+        self.stride = stride_of(table.size)
 
     def select(self, n: int, step: int) -> Choice:
         learnt = self.posterior.learn()
@@ -104,7 +108,7 @@ class FadedReplay(Selection):
         explores = chance[:, 0] < self.exploration
         drawn[explores, -1] = np.inf
         chosen = np.empty(n, np.int64)
-        one_each(proposed, drawn, self.table["in_flight"], chosen)
+        one_each(proposed, drawn, self.table["in_flight"], chosen, self.stride)
         reasons = Reason.by_visits(self.table["visits"][chosen])
         reasons[explores & (chosen == proposed[:, -1])] = Reason.EXPLORATION
         return Choice.of(chosen, reasons)
@@ -135,13 +139,21 @@ class FadedReplay(Selection):
         self.tree = SumTree.from_array(self.posterior.variance.astype(np.float64))
 
 
+def stride_of(size: int) -> int:
+    """How long steps are that meet every number below `size` once: near .618 of it, and coprime to it."""
+    stride = max(1, int(size * (math.sqrt(5) - 1) / 2))
+    while math.gcd(stride, size) > 1:
+        stride += 1
+    return stride
+
+
 @kernel
-def one_each(proposed, drawn, taken, chosen):  # type: ignore[no-untyped-def]
+def one_each(proposed, drawn, taken, chosen, stride):  # type: ignore[no-untyped-def]
     """Choose for each row of `proposed` the prompt with the highest draw that is not taken; of ties the
     first.
 
-    Where all of a row are taken, the next free prompt after the row's last proposal is chosen. The flags
-    `taken` are set for prompts of earlier rows and restored at the end.
+    Where all of a row are taken, the first free prompt in steps of `stride` from the row's best proposal is
+    chosen. The flags `taken` are set for prompts of earlier rows and restored at the end.
     """
     for row in range(proposed.shape[0]):
         best = -1
@@ -150,7 +162,7 @@ def one_each(proposed, drawn, taken, chosen):  # type: ignore[no-untyped-def]
                 best = c
         pick = proposed[row, best]
         while taken[pick]:
-            pick = (pick + 1) % taken.size
+            pick = (pick + stride) % taken.size
         chosen[row] = pick
         taken[pick] = True
     for row in range(proposed.shape[0]):

@@ -23,6 +23,8 @@ class Scheduled(Selection):
     easy-first` writes one.
     """
 
+    orders_everything = True
+
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
         self.position = 0

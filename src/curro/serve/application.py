@@ -236,6 +236,7 @@ class Service:
             "prompts": curriculum.table.size,
             "fingerprint": curriculum.table.fingerprint,
             "curriculum": curriculum.config,
+            "needs_top_up": curriculum.admission.needs_top_up,
             "step": curriculum.step,
             **self.about,
         }

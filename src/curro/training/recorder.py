@@ -70,6 +70,7 @@ class Recorder(TrainerCallback):
     Attributes:
         stopping: set to have the run end after the step, with a checkpoint.
         step: the last finished one.
+        has_begun: the run's state is loaded, so the prompt table is of the same rows as the folder's lines.
         between_steps: it is written down and nothing was observed since, so that a checkpoint belongs to it.
 
     Args:
@@ -106,7 +107,7 @@ class Recorder(TrainerCallback):
         self.evaluate, self.on_evaluated, self.eval_every = evaluate, on_evaluated, eval_every
         self.host_metrics = host_metrics
         self.budget, self.steps, self.num_iterations = budget, steps, num_iterations
-        self.stopping = self.between_steps = False
+        self.stopping = self.between_steps = self.has_begun = False
         self._process = os.getpid()
         self.step = 0
         self.writer = RunWriter(folder, curriculum.table, keep, clock=Clock(("seconds", "cpu_seconds")))
@@ -141,6 +142,7 @@ class Recorder(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         self.folder.renumber(self.curriculum.table)  # the checkpoint was loaded just now
+        self.has_begun = True
         if state.global_step == 0:
             self._report(self.writer.evaluated(0, {} if self.evaluate is None else self.evaluate()))
         self.writer.clock.start()

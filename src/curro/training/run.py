@@ -102,7 +102,8 @@ def _save(trainer: CurriculumGRPOTrainer, recorder: Recorder, say: Callable[[str
     """Save the prompt table, and a checkpoint if nothing was observed since the last finished step."""
     folder = recorder.folder
     try:
-        folder.write_table(recorder.curriculum.table)
+        if recorder.has_begun:  # before, the table may be of other rows than the folder's lines
+            folder.write_table(recorder.curriculum.table)
         last = checkpoints.newest(folder.checkpoints)
         if recorder.between_steps and (last is None or checkpoints.step_of(last) < recorder.step):
             trainer.save_checkpoint()

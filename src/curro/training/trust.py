@@ -40,11 +40,21 @@ def code_of(settings: TrainSettings) -> list[str]:
             code += [value for value in (*positional, *options) if isinstance(value, str) and ":" in value]
     reward, unconfined = named_code(settings.reward)
     code += reward
+    for source in (settings.data, settings.model, settings.eval_data):
+        code += _levels_code(source)
     if settings.environment is not None and settings.environment.partition(":")[0] not in ENVIRONMENTS:
         code.append(":".join(settings.environment.split(":")[:2]))
     if unconfined or settings.sandbox == "none":
         code.append(UNCONFINED)
     return code
+
+
+def _levels_code(source: str | None) -> list[str]:
+    """The families of the user's own that `levels:NAME,NAME`, or a list of data sets with it, names."""
+    parts = (source or "").replace("levels:", ",levels:,").split(",")
+    if "levels:" not in parts:
+        return []
+    return [part.strip() for part in parts if ":" in part.rstrip(":") and not part.strip().startswith("lab/")]
 
 
 def note(settings: TrainSettings) -> None:
@@ -87,6 +97,8 @@ def _text(settings: TrainSettings, code: list[str]) -> str:
     """What a record holds: the settings that can name code, and the files that are meant."""
     names = ("curriculum", "allocation", "advantage", "admission", "reward", "environment", "sandbox")
     texts = {name: getattr(settings, name) for name in names}
+    sources = ("data", "model", "eval_data")
+    texts |= {name: getattr(settings, name) for name in sources if _levels_code(getattr(settings, name))}
     files = {spec: _file(spec) for spec in code if spec != UNCONFINED}
     return json.dumps({"settings": texts, "files": files}, indent=1, sort_keys=True)
 

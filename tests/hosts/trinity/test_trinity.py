@@ -160,6 +160,8 @@ def test_mean_rewards_are_refused(make_scheduler):
     [
         ({"curriculum": "uniform admission=signal"}, "leave admission out"),
         ({"advantage": "group", "allocation": "knapsack"}, "leave allocation and advantage out"),
+        ({"signal": "accuracy"}, "leave signal out"),
+        ({"curriculum": "pspo:replacement=true"}, "choose one without replacement"),
         ({"curriculum": "frontie"}, "did you mean 'frontier'"),
         ({"curriculum": "metis"}, "Trinity"),
         ({"prompt_column": "text"}, "no column 'text', only question, answer: name"),

@@ -158,6 +158,21 @@ def test_a_session_without_a_reward_takes_no_part_in_verls_own_advantages(tmp_pa
     assert done.metrics["observed"] == 3 * BATCH
 
 
+def test_a_group_without_any_reward_stays_with_advantages_of_0_where_verl_cannot_replace_it(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(Engine, "unscored", dict.fromkeys(range(0, PROMPTS, 3), SIZE))
+    done = run(tmp_path / "out", steps=4)
+    lost = {uid for uid, rewards in done.engine.rewards.items() if np.isnan(rewards).all()}
+    updates = [rollout for update in done.trainer.actor_rollout_wg.updates for rollout in update["rollouts"]]
+    assert len(updates) == 4 * BATCH * SIZE
+    assert lost
+    assert {advantage for uid, advantage in updates if uid in lost} == {0.0}
+    assert all(np.isfinite(advantage) for _, advantage in updates)
+    assert done.metrics["observed"] + done.metrics["dropped"] == 4 * BATCH
+    assert done.metrics["dropped"] == len(lost)
+
+
 def test_a_run_without_any_reward_is_stopped(tmp_path, monkeypatch):
     monkeypatch.setattr(Engine, "unscored", dict.fromkeys(range(PROMPTS), SIZE))
     with pytest.raises(curro.RewardError, match=f"none of the first {BATCH} groups has a reward"):

@@ -119,8 +119,7 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
             raise ConfigError(f"a curriculum needs TRL's own rollout worker, not {other}")
         rows = DatasetRows(self.train_dataset)
         check_same_rows(about["prompts"], about["fingerprint"], rows, "train_dataset")
-        admission = about["curriculum"]["admission"] or {}
-        refuse_top_up(admission.get("name") == "best", "asynchronous GRPO")
+        refuse_top_up(about["needs_top_up"], "asynchronous GRPO")
         if about["curriculum"]["allocation"] is not None:
             raise ConfigError("an allocation needs groups of several sizes, which asynchronous GRPO has not")
 

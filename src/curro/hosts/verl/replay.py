@@ -307,11 +307,18 @@ class ReportingBuffer(Host):
             tq.kv_batch_put(keys=list(tags), partition_id="train", tags=list(tags.values()))
         self.settled |= ended
 
+    @property
+    def _replaces_groups(self) -> bool:
+        """Whether verl replaces single groups; in the mode "sync" it does so only where a gate needs it."""
+        return bool(self.trainer_mode != "sync" or self.sync_refill_failed_groups)
+
     def _replace_missing_rewards(self, feedback: Feedback, outcomes: Iterable[SessionOutcome]) -> None:
         """Give sessions without a reward the mean reward of their group, in verl's queue.
 
         verl's own advantages and metrics know no missing rewards: one NaN would make all advantages of a
         group NaN. With the mean of its group, the session's own advantage is 0, and the mean is what it was.
+        A group without any reward is thrown away; where verl cannot replace it, its rewards become 0, so that
+        it is trained on with advantages of 0.
         """
         mean_of = dict(zip(feedback.tickets.tolist(), feedback.means.tolist(), strict=True))
         means = {
@@ -319,8 +326,10 @@ class ReportingBuffer(Host):
             for outcome in outcomes
             if math.isnan(outcome.reward)
         }
-        # a group without any reward is not trained on
-        means = {key: mean for key, mean in means.items() if not math.isnan(mean)}
+        if self._replaces_groups:
+            means = {key: mean for key, mean in means.items() if not math.isnan(mean)}
+        else:
+            means = {key: 0.0 if math.isnan(mean) else mean for key, mean in means.items()}
         if not means:
             return
         data = tq.kv_batch_get(keys=list(means), partition_id="train", select_fields=["rm_scores"])
@@ -370,7 +379,8 @@ class ReportingBuffer(Host):
         if verdict.auxiliary_samples is not None:
             self.auxiliary_samples.append(verdict.auxiliary_samples)
         # without a gate only groups without any reward are not admitted: verl would train on their NaN
-        self.rejected = {groups.names[row] for row in np.flatnonzero(~verdict.admitted)}
+        if self._replaces_groups:
+            self.rejected = {groups.names[row] for row in np.flatnonzero(~verdict.admitted)}
         if self.has_advantage:
             self._tag_credit(groups, verdict)
 
