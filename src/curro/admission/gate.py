@@ -17,6 +17,8 @@ class Gate:
     Attributes:
         needs_top_up: whether it leaves batches to be topped up with groups that it has rejected; not every
             host does that.
+        reward: optional; the part of the reward it decides by, which hosts read to know which numbers to
+            report.
     """
 
     needs_top_up: ClassVar[bool] = False

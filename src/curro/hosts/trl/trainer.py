@@ -96,9 +96,10 @@ class CurriculumGRPOTrainer(GRPOTrainer):
     where one falls between a generation and its last update, the rollouts that are left, so that a resumed
     run goes on as an uninterrupted one.
 
-    The sum of the weighted rewards decides informativeness, and the reward functions' own values reach the
-    curriculum as named rewards, under the functions' names; a rollout for which every reward function
-    returned None is not scored. Without an `advantage` in the curriculum the advantages are TRL's.
+    The signal decides informativeness: the sum of the weighted rewards, unless a `signal` is named or a
+    function has a verifier's name. The reward functions' own values reach the curriculum as named rewards,
+    under the functions' names; a rollout for which every reward function returned None is not scored.
+    Without an `advantage` in the curriculum the advantages are TRL's.
 
     A curriculum that asks the policy something (METIS) is lent it, and what it wants trained on besides the
     rollouts joins the loss of the same optimizer steps, whatever the `loss_type`.
@@ -121,7 +122,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         skip_empty_steps: make no update where every gradient is zero, because all groups of the step are
             flat. AdamW would still move the weights by its memory of earlier steps, and forget them.
         scale_rate: divide the learning rate by the square root of `signal/ratio` while that is above 1, as
-            section 4.3 of the prioritized-replay paper suggests. TRL logs the factor as `rate_scale`.
+            section 4.3 of the prioritized-replay paper suggests. The ratio is NaN where it is unknown: then
+            the rate stays. TRL logs the factor as `rate_scale`.
         log_all_metrics: let TRL log all of `Curriculum.metrics()`, and not only those of `LOGGED_METRICS`;
             the run folder has them all.
         args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`, or `Levels`, whose
@@ -710,8 +712,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
 def credited(verdict: Verdict) -> np.ndarray:
     """Which groups, bool (P,), have an advantage other than 0 by the curriculum.
 
-    The others are flat, and TRL's own advantages are 0 too, or the selection wants no update by them, as
-    prioritized replay of solved problems that stay solved.
+    The others are flat, and TRL's own advantages are 0 too; or none of their rollouts has the signal; or the
+    selection wants no update by them, as prioritized replay of solved problems that stay solved.
     """
     return (verdict.advantages != 0).any(axis=1)
 
