@@ -71,7 +71,7 @@ def write_public_file(kind: str, folder: Path) -> Path:
     return path
 
 
-def write_tiny_model(folder: Path, texts: Sequence[str], steps: int = 150) -> None:
+def write_tiny_model(folder: Path, texts: Sequence[str], steps: int = 250) -> None:
     """A Qwen3 of 64 dimensions that answers whatever it is asked with one of these texts, each as often.
 
     So each group of rollouts has right and wrong ones, and every recipe has something to learn.
@@ -80,7 +80,7 @@ def write_tiny_model(folder: Path, texts: Sequence[str], steps: int = 150) -> No
     rng = random.Random(0)
     tokenizer = build_tokenizer()
     model = build_model(tokenizer, width=64, layers=2)
-    vocabulary = [token for token in tokenizer.get_vocab() if not token.startswith("<")]
+    vocabulary = sorted(token for token in tokenizer.get_vocab() if not token.startswith("<"))
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     for _ in range(steps):
         rows = []
