@@ -226,10 +226,11 @@ class Rounds:
         verdict = self.observer.observe(draw, rewards, completions, self.step)
         means_P = self.observer.feedback(draw.tickets, rewards, sizes_P).means
         for row, ticket in enumerate(tickets):
-            group = self._open.pop(ticket)
-            size, group = len(group), group.close(verdict.take(row))
+            rolled_out = self._open.pop(ticket)
+            group = rolled_out.close(verdict.take(row))
             if np.isnan(verdict.mean[row]):  # nothing was scored, so the curriculum has dropped the group
-                self.fill.lose(ticket, "failed", size=size)  # also where the allocation would keep none of it
+                # its whole size counts, also where the allocation keeps none of it
+                self.fill.lose(ticket, "failed", size=len(rolled_out))
             elif verdict.admitted[row]:
                 self.fill.admit(ticket, group)
             else:
