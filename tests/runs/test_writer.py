@@ -77,8 +77,8 @@ def test_rollouts_are_kept_as_they_are(tmp_path):
     assert (a["step"], a["text"], b["text"]) == (1, HOSTILE, "user: Hi")
     # of rewards 1, 0 and none the lowest and the highest
     assert [one["reward"] for one in a["rollouts"]] == [1.0, 0.0]
-    assert [one["text"] for one in a["rollouts"]] == [f"0{HOSTILE}1", f"0{HOSTILE}2"]
-    assert [(one["tokens"], one["cut"]) for one in a["rollouts"]] == [(11, False), (12, True)]
+    assert [one["text"] for one in a["rollouts"]] == [f"0{HOSTILE}0", f"0{HOSTILE}1"]
+    assert [(one["tokens"], one["cut"]) for one in a["rollouts"]] == [(10, False), (11, False)]
     assert b"\x1b" not in writer.folder.rollouts_file.read_bytes()
 
 
