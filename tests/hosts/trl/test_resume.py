@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from tests.hosts.trl.setup import dataset, resumed_and_whole, trainer
+from tests.hosts.trl.setup import config, dataset, first_token_is_even, resumed_and_whole, trainer
 
 import curro
 from curro import Curriculum
 from curro.data.levels import Levels
+from curro.hosts.trl import CurriculumGRPOTrainer
+from curro.lab.model import build_model, build_tokenizer
 from curro.runs.folder import RunFolder
 
 
@@ -45,6 +47,15 @@ class Sums:
     def problem(self, level, rng):
         terms = [rng.randrange(10) for _ in range(level + 2)]
         return {"prompt": " + ".join(map(str, terms)) + " =", "answer": sum(terms)}
+
+
+def test_levels_may_stand_without_their_name(tmp_path):
+    tokenizer = build_tokenizer()
+    model = build_model(tokenizer, width=32, layers=1)
+    arguments = (model, first_token_is_even, config(tmp_path, max_steps=1), Levels([Sums()]))
+    host = CurriculumGRPOTrainer(*arguments, processing_class=tokenizer, curriculum="frontier")
+    host.train()
+    assert host.curriculum.metrics()["observed"] > 0
 
 
 def test_a_resumed_run_generates_the_same_problems(tmp_path):

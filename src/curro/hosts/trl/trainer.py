@@ -184,9 +184,12 @@ class CurriculumGRPOTrainer(GRPOTrainer):
                 raise ConfigError("an environment plays the rollouts: give it or a rollout_func, not both")
             if len(args) < 2:
                 kwargs.setdefault("reward_funcs", trl_reward(episode_reward("environment")))
-        levels = kwargs.get("train_dataset")
+        levels = args[3] if len(args) > 3 else kwargs.get("train_dataset")
         if isinstance(levels, Levels):
-            kwargs["train_dataset"] = loader_rows(levels)
+            if len(args) > 3:
+                args = (*args[:3], loader_rows(levels), *args[4:])
+            else:
+                kwargs["train_dataset"] = loader_rows(levels)
         by_name = {
             **dict(zip(("model", "reward_funcs", "args", "train_dataset"), args, strict=False)),
             **kwargs,
@@ -401,7 +404,9 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             cast(Any, model)._is_fsdp_managed_module = True
         is_rounded = self.accelerator.mixed_precision != "no"
         sampled = None
-        if self._is_training and (is_rounded or only_advantages_teach(self)):
+        # in rounds nothing reads them but the ratio of rounded products
+        stands_in = only_advantages_teach(self) and not self._needs_rounds
+        if self._is_training and (is_rounded or stands_in):
             sampled = SampledLogProbs(model)
         # one autocast around all tokens: weights are rounded once, not once a token
         with (
@@ -411,7 +416,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         ):
             completion_ids, logprobs = super()._generate_single_turn(*arguments)
         if sampled is not None:
-            self._sampled = sampled, completion_ids
+            if stands_in:
+                self._sampled = sampled, completion_ids
             if is_rounded:
                 logprobs = sampled.of(completion_ids)
         return completion_ids, logprobs
