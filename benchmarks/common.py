@@ -6,11 +6,13 @@ import asyncio
 import multiprocessing
 import selectors
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from curro.storage.json_lines import append_rows, read_rows
 
 DOCS = Path(__file__).parents[1] / "docs"
 PICTURES = DOCS / "img"
@@ -23,8 +25,25 @@ def write_page(name: str, title: str, command: str, text: str) -> None:
     (RESULTS / f"{name}.md").write_text(f"{head}{text.rstrip()}\n")
 
 
+def complete_rows(
+    path: Path, cases: Iterable[dict[str, Any]], make: Callable[..., dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The rows of a JSONL file, after those of the cases that it lacks have been made and appended.
+
+    Args:
+        cases: the columns by which a row is told from others, with their values: the arguments of `make`.
+    """
+    rows = list(read_rows(path))
+    for case in cases:
+        if not any(case.items() <= row.items() for row in rows):
+            rows.append(make(**case))
+            append_rows(path, rows[-1:])
+            print(rows[-1], flush=True)
+    return rows
+
+
 def write_rows(text: str, page: Path) -> None:
-    """Put rows into a method's page, between the two comments that mark their place."""
+    """Put a table into a page, between the two comments that mark its place."""
     start, end = "<!-- benchmark -->\n", "<!-- end of benchmark -->\n"
     before, rest = page.read_text().split(start)
     page.write_text(f"{before}{start}{text}{end}{rest.split(end)[1]}")
@@ -95,21 +114,21 @@ def watched(
             return f"hung at case {before}"
     if answers.empty():
         return f"ended with exit code {process.exitcode} at case {done.value}"
-    found = answers.get()
+    result = answers.get()
     process.join()
-    return found
+    return result
 
 
 def all_of(part: Cases, kinds: Mapping[str, Any], cases: int, seed: int) -> None:
     """Print what each kind came to; exits with 1 where one went wrong."""
     total, wrong, begun = 0, 0, time.monotonic()
     for kind in kinds:
-        found = watched(part, kind, cases, seed)
-        if isinstance(found, str):
+        result = watched(part, kind, cases, seed)
+        if isinstance(result, str):
             wrong += 1
-            print(f"{kind:32}{found}", flush=True)
+            print(f"{kind:32}{result}", flush=True)
         else:
-            total += sum(found.values())
-            print(f"{kind:32}" + "  ".join(f"{name} {n}" for name, n in found.items()), flush=True)
+            total += sum(result.values())
+            print(f"{kind:32}" + "  ".join(f"{name} {n}" for name, n in result.items()), flush=True)
     print(f"{total} cases, {wrong} of {len(kinds)} kinds went wrong, {time.monotonic() - begun:.0f} s")
     raise SystemExit(1 if wrong else 0)

@@ -36,9 +36,9 @@ class Browser:
         assert self.driver.stdout is not None
         try:
             port = next(
-                found[1]
+                match[1]
                 for said in self.driver.stdout
-                if (found := re.search(r"success.* on port (\d+)", said))
+                if (match := re.search(r"success.* on port (\d+)", said))
             )
             self.url = f"http://127.0.0.1:{port}/session"
             options = {"binary": chromium, "args": [*ARGUMENTS, f"--user-data-dir={profile}"]}

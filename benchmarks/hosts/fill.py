@@ -82,7 +82,7 @@ class Simulated:
             right = self.rng.random(n) < self.setting.rate[number]
             await asyncio.sleep(seconds)
             self.seconds.append(seconds)
-            return [ANSWERS[int(one)] for one in right]
+            return [ANSWERS[int(is_right)] for is_right in right]
         finally:
             self.count(-1)
 
@@ -165,7 +165,7 @@ async def asynchronous(setting: Setting, batches: int, staleness: int, groups: f
 async def rounds(setting: Setting, batches: int) -> Result:
     engine, result, curriculum = Simulated(setting), Result("rounds"), setting.curriculum()
 
-    async def one(prompt: int) -> list[float]:
+    async def rewards_of(prompt: int) -> list[float]:
         return await score(prompt, await engine.generate(str(prompt), setting.group))
 
     began = time.process_time()
@@ -174,7 +174,7 @@ async def rounds(setting: Setting, batches: int) -> Result:
         since, admitted = (engine.since, engine.busy), np.empty(0, np.int64)
         while len(admitted) < setting.batch:
             draw = curriculum.select(setting.slots, step=step)
-            rewards_PG = await asyncio.gather(*(one(int(prompt)) for prompt in draw.prompts))
+            rewards_PG = await asyncio.gather(*(rewards_of(int(prompt)) for prompt in draw.prompts))
             verdict = curriculum.observe(draw.tickets, rewards_PG)
             admitted = np.concatenate([admitted, draw.prompts[verdict.admitted]])
             result.groups += len(draw)

@@ -43,8 +43,8 @@ async def score(prompt: int, rollouts: Sequence[Rollout]) -> list[float]:
 
 def counts(address: str) -> dict[str, int]:
     with urllib.request.urlopen(f"{address}/counts", timeout=60) as answer:
-        found: dict[str, int] = json.load(answer)
-    return found
+        requests: dict[str, int] = json.load(answer)
+    return requests
 
 
 def start(port: int) -> subprocess.Popen[bytes]:
@@ -115,7 +115,7 @@ def main(
         filler, grown = asyncio.run(fill(address, groups, in_flight, batch, group))
         seconds, spent = time.perf_counter() - began, time.process_time() - spent
         time.sleep(1.0)
-        told = counts(address)
+        requests = counts(address)
     finally:
         server.terminate()
         server.wait()
@@ -128,11 +128,11 @@ def main(
 | groups a second | {count.given_out / seconds:,.0f} |
 | milliseconds of the client's processor a group | {1e3 * spent / count.given_out:.2f} |
 | the client's memory grew by | {grown:.0f} MB |
-| requests at the server: answered, hung up, running in the end | {told["answered"]:,}, {told.get("hung up", 0):,}, {told["running"]} |
+| requests at the server: answered, hung up, running in the end | {requests["answered"]:,}, {requests.get("hung up", 0):,}, {requests["running"]} |
 """  # noqa: E501
     typer.echo(table)
-    if told["running"]:
-        raise SystemExit(f"{told['running']} requests still run on the server")
+    if requests["running"]:
+        raise SystemExit(f"{requests['running']} requests still run on the server")
     if not quick:
         write_page(
             "fill-server",

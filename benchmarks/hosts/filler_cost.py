@@ -59,10 +59,10 @@ async def fill(groups: int, in_flight: int, batch: int) -> tuple[float, float]:
 
 def port(groups: int) -> float:
     """Microseconds of the processor a group, of the port alone."""
-    one, rewards = curriculum(), np.repeat([[1.0, 0.0]], 4, axis=0).repeat(GROUP // 2, axis=1)
+    chooser, rewards = curriculum(), np.repeat([[1.0, 0.0]], 4, axis=0).repeat(GROUP // 2, axis=1)
     started = time.process_time()
     for step in range(groups // 4):
-        one.observe(one.select(4, step=step).tickets, rewards)
+        chooser.observe(chooser.select(4, step=step).tickets, rewards)
     return 1e6 * (time.process_time() - started) / groups
 
 

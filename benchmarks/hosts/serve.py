@@ -62,9 +62,9 @@ def ask(address: str, token: str, batch: int, is_apart: bool, out: Path) -> None
             curriculum.observe(draw.tickets, rewards)
             draw = curriculum.select(batch, step=0)
         else:
-            _, found = curriculum.observe_and_select(draw.tickets, rewards, n=batch, step=0)
-            assert found is not None
-            draw = found
+            _, following = curriculum.observe_and_select(draw.tickets, rewards, n=batch, step=0)
+            assert following is not None
+            draw = following
         calls += 1
     spent = time.monotonic() - began
     tickets += draw.tickets.tolist()
@@ -94,8 +94,8 @@ def main(
     selection: Annotated[str, typer.Option(help="the method")] = "prioritized-replay",
     apart: Annotated[bool, typer.Option(help="a request for the observe, and one for the select")] = False,
 ) -> None:
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         config = folder / "serve.toml"
         written = f'run_folder = "{folder / "run"}"\n' if kills else ""
         config.write_text(
@@ -108,7 +108,7 @@ def main(
         warm = ServedCurriculum(address, token)
         draw = warm.select(batch, step=0)
         warm.observe(draw.tickets, np.zeros((batch, 8)))
-        given = draw.tickets.tolist()
+        tickets = draw.tickets.tolist()
         worked = cpu_seconds(server.pid)
         outs = [folder / f"client-{number}.json" for number in range(clients)]
         asking = [
@@ -144,30 +144,30 @@ def main(
         for process in asking:
             if process.wait():
                 raise RuntimeError("a client failed")
-        found = [json.loads(out.read_text()) for out in outs]
+        reports = [json.loads(out.read_text()) for out in outs]
         worked = cpu_seconds(server.pid) - worked
         metrics = warm.metrics()
         warm.close()
         server.terminate()
         server.wait()
-        for one in found:
-            given += one["tickets"]
-        assert sorted(given) == list(range(len(given))), "a draw was lost or given twice"
-        assert metrics["selected"] == metrics["observed"] == len(given), "an outcome was lost"
+        for report in reports:
+            tickets += report["tickets"]
+        assert sorted(tickets) == list(range(len(tickets))), "a draw was lost or given twice"
+        assert metrics["selected"] == metrics["observed"] == len(tickets), "an outcome was lost"
         assert metrics["in_flight"] == 0
         if kills:
             lines = RunFolder.open(folder / "run")
             groups = Counter(row["prompt"] for row in lines.groups())
-            assert groups.total() == len(given), "a group's line is missing, or stands twice"
-            assert lines.metrics()[-1]["rollouts"] == 8 * len(given), "the last line has other rollouts"
-        calls = sum(one["calls"] for one in found)
-        rate = calls / max(one["seconds"] for one in found)
+            assert groups.total() == len(tickets), "a group's line is missing, or stands twice"
+            assert lines.metrics()[-1]["rollouts"] == 8 * len(tickets), "the last line has other rollouts"
+        calls = sum(report["calls"] for report in reports)
+        rate = calls / max(report["seconds"] for report in reports)
         print(
             f"{rate:,.0f} selects of {batch} with observes a second{', apart' * apart}, {clients} clients, "
-            f"{prompts:,} prompts, {kills} kills: {len(given):,} draws, each given once and counted once"
+            f"{prompts:,} prompts, {kills} kills: {len(tickets):,} draws, each given once and counted once"
         )
         if not kills:
-            each = sum(one["cpu"] for one in found) / calls
+            each = sum(report["cpu"] for report in reports) / calls
             print(
                 f"processor time of a pair: server {worked / calls * 1e6:,.0f} us, client {each * 1e6:,.0f}"
             )

@@ -48,9 +48,9 @@ class Timed(CurriculumGRPOTrainer):
 
     def _generate_single_turn(self, *args: Any, **kwargs: Any) -> Any:
         begun = time.process_time()
-        found = super()._generate_single_turn(*args, **kwargs)
+        completions = super()._generate_single_turn(*args, **kwargs)
         self.seconds["generation"] += time.process_time() - begun
-        return found
+        return completions
 
     def training_step(self, *args: Any, **kwargs: Any) -> Any:
         """TRL's, which generates first where a generation is due."""
@@ -62,9 +62,9 @@ class Timed(CurriculumGRPOTrainer):
 
     def _prepare_inputs(self, *args: Any, **kwargs: Any) -> Any:
         begun = time.process_time()
-        found = super()._prepare_inputs(*args, **kwargs)
+        inputs = super()._prepare_inputs(*args, **kwargs)
         self.seconds["prepared"] += time.process_time() - begun
-        return found
+        return inputs
 
 
 class InTurn(TrainerCallback):
@@ -167,8 +167,8 @@ def main(
         for i in range(len(kinds))
     ]
     print(f"{steps - 1} steps of {per_step} rollouts each, {data}; seconds of a core, and times faster")
-    for name, found in zip(kinds, seconds, strict=True):
-        cells = [f"{part} {found[part]:7.3f} s {seconds[0][part] / found[part]:5.2f}x" for part in PARTS]
+    for name, spent in zip(kinds, seconds, strict=True):
+        cells = [f"{part} {spent[part]:7.3f} s {seconds[0][part] / spent[part]:5.2f}x" for part in PARTS]
         print(f"{name:20}" + "   ".join(cells))
 
 

@@ -86,14 +86,14 @@ def measure(folder: Path) -> None:
         url = re.search(r"http://\S+", server.stdout.readline())[0]  # type: ignore[index]
         print(f"{time.perf_counter() - begun:.2f} s until the server answers")
         asked = time.perf_counter()
-        while not (found := ask(f"{url}api/run?run=0&version=-1"))[0].get("sections"):
+        while not (answer := ask(f"{url}api/run?run=0&version=-1"))[0].get("sections"):
             time.sleep(0.01)
         print(f"{time.perf_counter() - asked:.2f} s from the first request to the first picture")
-        while found[0]["left"]:
+        while answer[0]["left"]:
             time.sleep(0.2)
-            found = ask(f"{url}api/run?run=0&version=-1")
+            answer = ask(f"{url}api/run?run=0&version=-1")
         print(f"{time.perf_counter() - asked:.2f} s until everything is read")
-        print(f"{found[0]['seconds']:.2f} s to make all pictures anew, {found[1] / 1000:.0f} kB to send")
+        print(f"{answer[0]['seconds']:.2f} s to make all pictures anew, {answer[1] / 1000:.0f} kB to send")
     finally:
         server.terminate()
         server.wait()

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from benchmarks.common import RESULTS, write_page
 
-RULES = ("knapsack", "hit", "screen", "until")
+RULES = ("knapsack", "hit", "screen", "until", "pods")
 SELECTIONS = ("uniform", "frontier", "oracle")
 RESAMPLED = 4000
 
@@ -39,8 +39,10 @@ def gain(ends: dict[tuple[str, str, int], float], method: str, base: str) -> str
     drawn = [rng.choice(one, (RESAMPLED, len(one))).mean(axis=1) for one in pools.values()]
     low, high = np.quantile(np.mean(drawn, axis=0), [0.025, 0.975])
     mean = np.mean([np.mean(one) for one in pools.values()])
-    seeds = {len(one) for one in pools.values()}
-    told = "" if seeds == {5} else f", {min(seeds)} seeds"
+    seeds = min(len(one) for one in pools.values())
+    if seeds == 1:  # nothing to resample
+        return f"{mean:+.3f} (one seed)"
+    told = "" if seeds == 5 else f", {seeds} seeds"
     return f"{mean:+.3f} ({low:+.3f} to {high:+.3f}{told})"
 
 

@@ -84,7 +84,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         "| pool | advantage | uniform | frontier | gain, mean and range over seeds | seeds |",
         "|---|---|--:|--:|--:|--:|",
     ]
-    found = {
+    scores = {
         (row["pool"], row["credit"], row["selection"], row["seed"]): row["score"]
         for row in rows
         if row["seed"] < TUNING
@@ -93,9 +93,9 @@ def table(rows: list[dict[str, Any]]) -> str:
     for pool in POOLS:
         for credit in CREDITS:
             both = [
-                (found[pool, credit, "uniform", seed], found[pool, credit, "frontier", seed])
+                (scores[pool, credit, "uniform", seed], scores[pool, credit, "frontier", seed])
                 for seed in range(TUNING)
-                if all((pool, credit, selection, seed) in found for selection in SELECTIONS)
+                if all((pool, credit, selection, seed) in scores for selection in SELECTIONS)
             ]
             if both:
                 uniform, frontier = np.mean(both, axis=0)

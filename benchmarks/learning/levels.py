@@ -30,7 +30,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from benchmarks.common import RESULTS, write_page
+from benchmarks.common import RESULTS, complete_rows, write_page
 
 from curro.data import load_levels
 from curro.lab import family as lab_family
@@ -81,13 +81,11 @@ class Climb(Selection):
 
 def train_once(family: str, method: str, seed: int, rollouts: int) -> dict[str, Any]:
     """A run, and its row."""
-    from curro import report
     from curro.runs.folder import RunFolder
     from curro.training.prepared import prepare
     from curro.training.run import train
     from curro.training.settings import TrainSettings
 
-    report.write_report = lambda *_, **__: None  # type: ignore[assignment]
     source, recipe = f"levels:lab/{family}", lab_family(family).recipe
     with tempfile.TemporaryDirectory() as folder:
         data = source
@@ -101,7 +99,7 @@ def train_once(family: str, method: str, seed: int, rollouts: int) -> dict[str, 
             environment="benchmarks.learning.levels:locks" if family == "locks" else None,
         )  # fmt: skip
         run = RunFolder.create(Path(folder) / "run", {"settings": settings.as_dict()})
-        if not train(prepare(settings), run):
+        if not train(prepare(settings), run, page=False):
             raise SystemExit("stopped before the run was complete: its row is left out")
         lines, groups = run.metrics(), run.groups()
     scores = [line["eval/pass@1"] for line in lines if "eval/pass@1" in line]
@@ -178,16 +176,13 @@ def main() -> None:
     summary.add_argument("--rollouts", type=int, default=6400)
     summary.add_argument("--summary", action="store_true")
     args = summary.parse_args()
-    rows = [json.loads(line) for line in ROWS.read_text().splitlines()] if ROWS.exists() else []
-    done = {(row["family"], row["method"], row["seed"], row["rollouts"]) for row in rows}
-    for seed in range(0 if args.summary else args.seeds):
-        for family in args.families:
-            for method in METHODS:
-                if (family, method, seed, args.rollouts) not in done:
-                    rows.append(train_once(family, method, seed, args.rollouts))
-                    with ROWS.open("a") as file:
-                        file.write(json.dumps(rows[-1]) + "\n")
-                    print(rows[-1], flush=True)
+    cases = (
+        {"family": family, "method": method, "seed": seed, "rollouts": args.rollouts}
+        for seed in range(0 if args.summary else args.seeds)
+        for family in args.families
+        for method in METHODS
+    )
+    rows = complete_rows(ROWS, cases, train_once)
     write_page("levels", "Levels of generated problems", COMMAND, table(rows))
 
 

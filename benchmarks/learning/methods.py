@@ -1,4 +1,4 @@
-"""The benchmark of all methods; its tables go into benchmarks/results, a row into each method's page.
+"""The benchmark of all methods; its tables go into benchmarks/results, a short one into docs/results.md.
 
     python -m benchmarks.learning.methods --tune       # each method at its own best settings: some nights
     python -m benchmarks.learning.methods              # all methods at 4 prompts a step: one night
@@ -28,18 +28,6 @@ from curro.bench.search import Search, scores_of, searched_methods, searches
 from curro.bench.tables import chosen_by, searched_sheets, sheets
 from curro.evaluation.results import Sheet
 
-PAGES = {
-    "least-visited.md": ("least visited",),
-    "difficulty-filtering.md": ("zero-variance refill", "balanced band"),
-    "prioritized-replay.md": ("replay, published", "replay"),
-    "pspo.md": ("ERS", "PPS", "PSPO"),
-    "sec.md": ("SEC",),
-    "adcl.md": ("ADCL",),
-    "pcl.md": ("PCL",),
-    "metis.md": ("METIS",),
-    "posterior.md": ("posterior",),
-    "frontier.md": ("frontier",),
-}
 COMMAND = "python -m benchmarks.learning.methods --summary"
 HARD, EASY = "All hard pools", "All easy pools"
 
@@ -95,14 +83,15 @@ def two_numbers(row: dict[str, str] | None) -> str:
     return "-" if row is None else f"{row['pass@1'].split()[0].removeprefix('0')}, {row['signal']}"
 
 
-def rows_of(found: list[Sheet], methods: tuple[str, ...]) -> str:
-    """The rows of a method's page: it and the baseline, on the pools on which the method ran."""
-    hard, easy, words = cells(found, HARD), cells(found, EASY), "mean of five pools"
-    if any(where(hard[name], hard) for name in methods):
-        hard, easy, words = cells(found, "chains/hard"), cells(found, "chains/easy"), "`chains`"
-    names = (*methods, BASELINE)
-    columns = [f"{words}, 5 seeds", "hard: pass@1", "easy: pass@1"]
-    return markdown(columns, [[name, hard[name]["pass@1"], easy[name]["pass@1"]] for name in names])
+def short(found: list[Sheet]) -> str:
+    """For docs/results.md: pass@1 of every method that ran on hard and easy pools."""
+    hard, easy = cells(found, HARD), cells(found, EASY)
+    rows = [
+        [f"{method}{where(row, hard)}", row["pass@1"], easy[method]["pass@1"]]
+        for method, row in hard.items()
+        if method in easy
+    ]
+    return markdown(["mean of five pools, 5 seeds", "hard: pass@1", "easy: pass@1"], rows)
 
 
 def where(row: dict[str, str], rows: dict[str, dict[str, str]]) -> str:
@@ -181,8 +170,7 @@ def main(
     found = sheets(results)
     write_page("tables", "All tables of the benchmark", COMMAND, tables(found))
     write_page("methods", "All methods", COMMAND, summary(found, results))
-    for name, methods in PAGES.items():
-        write_rows(rows_of(found, methods), DOCS / name)
+    write_rows(short(found), DOCS / "results.md")
     search = of_the_search(Results.open(RESULTS / "search.parquet"), seeds)
     write_page("search", "Each method at its own best settings", COMMAND, search)
 

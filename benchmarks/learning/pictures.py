@@ -49,8 +49,9 @@ def band(pools: Sequence[ResultRows]) -> tuple[np.ndarray, np.ndarray, np.ndarra
     """Mean over pools and its interval (E,) at equal parts of the budget."""
     rng = np.random.default_rng(0)
     scores = [curves(runs).T for runs in pools]  # (E, S)
-    draws = [rng.integers(one.shape[1], size=(RESAMPLES, one.shape[1])) for one in scores]
-    again = iqm([one[:, drawn] for one, drawn in zip(scores, draws, strict=True)])  # (E, RESAMPLES)
+    draws = [rng.integers(scores_ES.shape[1], size=(RESAMPLES, scores_ES.shape[1])) for scores_ES in scores]
+    resampled = [scores_ES[:, drawn] for scores_ES, drawn in zip(scores, draws, strict=True)]
+    again = iqm(resampled)  # (E, RESAMPLES)
     low, high = np.quantile(again, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1)
     return iqm(scores), low, high
 
@@ -67,7 +68,9 @@ def draw_curves(axes: Axes, pools: Pools, budget: float) -> None:
 def draw_ends(axes: Axes, pools: Pools, title: str) -> None:
     """Every method's pass@1 when the budget is spent; those that ran on all pools."""
     names = [name for name in METHODS if all(name in methods for methods in pools.values())]
-    ends = {name: [one[-1] for one in band([methods[name] for methods in pools.values()])] for name in names}
+    ends = {
+        name: [curve[-1] for curve in band([methods[name] for methods in pools.values()])] for name in names
+    }
     order = sorted(names, key=lambda name: ends[name][0])
     for y, name in enumerate(order):
         middle, low, high = ends[name]
@@ -106,8 +109,8 @@ def main() -> None:
         figure.savefig(PICTURES / "result-pools.svg", metadata={"Date": None})
 
         figure, sides = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
-        for side, (pool, found) in zip(sides, by_pool.items(), strict=True):
-            draw_ends(side, found, f"{len(found)} {pool} pools")
+        for side, (difficulty, pools) in zip(sides, by_pool.items(), strict=True):
+            draw_ends(side, pools, f"{len(pools)} {difficulty} pools")
         figure.savefig(PICTURES / "result-methods.svg", metadata={"Date": None})
 
 

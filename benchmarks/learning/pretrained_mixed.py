@@ -22,9 +22,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import typer
-from benchmarks.common import RESULTS, write_page
+from benchmarks.common import PICTURES, RESULTS, write_page
+from benchmarks.learning.pictures import DRAWN, STYLE
 from benchmarks.papers.variants import Results, Row, Tables, Variant, mean_interval, report
+from scipy.stats import ttest_1samp
 
+from curro.bench.statistics import bootstrap, rollouts_to_level
 from curro.errors import ConfigError
 from curro.report.compare import METRIC
 
@@ -48,10 +51,12 @@ TABLES: Tables = {
         "frontier, skipping": Variant("frontier", {"learning_rate": 1e-5, "skip_empty_steps": True}),
     },
 }
+VARIANTS = {label: variant for table in TABLES.values() for label, variant in table.items()}
+COMPARED = ("uniform", "frontier")
 SERIES = ("eval/pass@4", "signal_share", "seconds", "cpu_seconds")
 
 
-def common(folder: Path) -> dict[str, object]:
+def common(folder: Path, precision: str) -> dict[str, object]:
     """The settings that all runs share.
 
     Raises:
@@ -64,7 +69,7 @@ def common(folder: Path) -> dict[str, object]:
         "eval_data": str(folder / f"{POOL}.held-out.jsonl"),
         "model": str(folder / "model"),
         "reward": "math",
-        "precision": "bfloat16",
+        "precision": precision,
         "max_completion_length": 6,
         "prompts_per_step": 8,
         "rollouts_per_prompt": 4,
@@ -77,8 +82,7 @@ def common(folder: Path) -> dict[str, object]:
 
 def curves(rows: Results) -> str:
     """The held-out accuracy of each method as training goes on, and what the runs found and cost."""
-    variants = {label: variant for table in TABLES.values() for label, variant in table.items()}
-    runs = {label: rows.of(variant) for label, variant in variants.items()}
+    runs = {label: rows.of(variant) for label, variant in VARIANTS.items()}
     runs = {label: done for label, done in runs.items() if done}
     if not runs:
         return ""
@@ -106,19 +110,59 @@ def _range(values: np.ndarray) -> str:
 
 
 def _difference(runs: dict[str, Sequence[Row]]) -> str:
-    """What `frontier` ends above uniform sampling at the same seeds."""
-    finals = [
-        {row["seed"]: row["series"][METRIC][1][-1] for row in runs.get(label, [])}
-        for label in ("uniform", "frontier")
-    ]
-    both = sorted(set(finals[0]) & set(finals[1]))
-    if not both:
+    """What `frontier` gains over uniform sampling with the same seeds."""
+    by_seed = [{row["seed"]: row["series"] for row in runs.get(label, [])} for label in COMPARED]
+    both = sorted(set(by_seed[0]) & set(by_seed[1]))
+    if len(both) < 2:
         return ""
-    gains = np.array([finals[1][seed] - finals[0][seed] for seed in both])
-    return (
-        f"At the same {len(both)} seeds `frontier` ends {mean_interval(gains)} above uniform sampling "
-        f"(Student's interval of 95% from two seeds on)."
+    steps = np.array(by_seed[0][both[0]][METRIC][0])
+    theirs, ours = (np.array([series[seed][METRIC][1] for seed in both]) for series in by_seed)
+    share = bootstrap(
+        lambda a, b: rollouts_to_level(32 * steps, a[0], b[0]),
+        [ours],
+        [theirs],
     )
+    best = theirs[:, theirs.mean(axis=0).argmax()]
+    rows = [
+        ("at the end, against uniform sampling's end", ours[:, -1] - theirs[:, -1]),
+        ("at the end, against uniform sampling's best", ours[:, -1] - best),
+    ]
+    gains = [
+        f"* {label}: {mean_interval(gain)}, p = {ttest_1samp(gain, 0).pvalue:.3f};" for label, gain in rows
+    ]
+    lines = [
+        f"`frontier` with {len(both)} seeds, against the same seeds of uniform sampling (Student's intervals "
+        "and t tests of the paired differences; the share's interval is a bootstrap's over the seeds):",
+        "",
+        *gains,
+        f"* rollouts to uniform sampling's final level (of the mean curves, made non-decreasing), as a share "
+        f"of uniform sampling's: {share.value:.2f} ({share.low:.2f} to {share.high:.2f}).",
+    ]
+    return "\n".join(lines)
+
+
+def draw(rows: Results, picture: Path) -> None:
+    """Held-out accuracy against rollouts: each seed thin, the mean thick."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
+        for label in COMPARED:
+            curves_SE = np.array([row["series"][METRIC][1] for row in rows.of(VARIANTS[label])])
+            rollouts_E = 32 * np.array(rows.of(VARIANTS[label])[0]["series"][METRIC][0])
+            axes.plot(rollouts_E, curves_SE.T, color=DRAWN[label], lw=0.8, alpha=0.4)
+            axes.plot(rollouts_E, curves_SE.mean(axis=0), "o-", color=DRAWN[label], label=label)
+        axes.set(
+            xlabel="rollouts",
+            ylabel="held-out pass@1",
+            title=f"SmolLM2-135M, three prompts in four hopeless, {len(curves_SE)} seeds each",
+            xlim=(0, None),
+        )
+        axes.legend(frameon=False, loc="upper left")
+        figure.savefig(picture, metadata={"Date": None})
 
 
 def main(
@@ -129,17 +173,26 @@ def main(
     runs: Annotated[Path, typer.Option(help="Where the run in progress is.")] = Path("runs/pretrained-mixed"),
     seeds: Annotated[int, typer.Option(help="How many seeds.")] = 5,
     only_report: Annotated[bool, typer.Option("--report", help="Train nothing.")] = False,
+    precision: Annotated[
+        str, typer.Option(help="Of the products; float32 where the processor multiplies no 16-bit numbers.")
+    ] = "bfloat16",
 ) -> None:
     rows = Results(results, runs)
     if not only_report:
-        variants = [variant for table in TABLES.values() for variant in table.values()]
-        rows.run(variants, seeds, common(folder), series=SERIES)
+        rows.run(
+            VARIANTS.values(),
+            seeds,
+            common(folder, precision),
+            series=SERIES,
+            more=lambda prepared, folder: {"precision": precision},
+        )
     write_page(
         "pretrained_mixed",
         "A pretrained model among hopeless problems",
         COMMAND,
         curves(rows) + report(TABLES, rows),
     )
+    draw(rows, PICTURES / "result-pretrained.svg")
 
 
 if __name__ == "__main__":

@@ -230,9 +230,9 @@ def main() -> None:
             np.mean([getattr(run, name) for run in runs]) for name in ("signal", "milliseconds", "seen")
         )
         ratios = np.mean([run.calibration for run in runs], axis=0)
-        told = " ".join(f"{ratios[i]:.2f}" for i in (0, 5, 9))
+        means = " ".join(f"{ratios[i]:.2f}" for i in (0, 5, 9))
         print(
-            f"| {method} | {at} | {reached} | {signal:.3f} | {told} | {seen:.0f} | {milliseconds:.2f} |",
+            f"| {method} | {at} | {reached} | {signal:.3f} | {means} | {seen:.0f} | {milliseconds:.2f} |",
             flush=True,
         )
 

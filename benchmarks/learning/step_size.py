@@ -40,8 +40,8 @@ def main() -> None:
                 signals[i, j] = np.mean([run.signal for run in runs])
         i, j = np.unravel_index(scores.argmax(), scores.shape)
         cells = " | ".join(f"{row.max():.3f}" for row in scores)
-        told = f"{SIZES[i]}, {RATES[j]:g} | {signals[i, j]:.2f} | {SIZES[i] * signals[i, j]:.1f}"
-        print(f"| {method} | {cells} | {told} |", flush=True)
+        best = f"{SIZES[i]}, {RATES[j]:g} | {signals[i, j]:.2f} | {SIZES[i] * signals[i, j]:.1f}"
+        print(f"| {method} | {cells} | {best} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -71,26 +71,26 @@ Table = dict[str, dict[str, Measured]]
 
 
 def at_the_tasks_settings() -> Table:
-    found: Table = {name: {pool: Measured(_variant(pool, name), []) for pool in POOLS} for name in COMPARED}
+    table: Table = {name: {pool: Measured(_variant(pool, name), []) for pool in POOLS} for name in COMPARED}
     for row in pq.read_table(RESULTS / "results.parquet").to_pylist():
         if row["rate"] == 1 and row["task"] in POOLS and row["method"] in COMPARED:
-            found[row["method"]][row["task"]].runs.append(row)
-    return found
+            table[row["method"]][row["task"]].runs.append(row)
+    return table
 
 
 def at_their_own_settings() -> Table:
     results = Searched.open(RESULTS / "search.parquet")
     cells = plan(POOLS, list(TUNED), seeds=1)
-    found: Table = {name: {} for name in TUNED}
+    table: Table = {name: {} for name in TUNED}
     for pool, methods in searched_methods(results, searches(cells, SEEDS)).items():
-        for name, one in methods.items():
+        for name, method in methods.items():
             own = {
-                "prompts_per_step": one.setting.prompts,
-                "rollouts_per_prompt": one.setting.rollouts,
-                "learning_rate": TASKS[pool].learning_rate * one.rate,
+                "prompts_per_step": method.setting.prompts,
+                "rollouts_per_prompt": method.setting.rollouts,
+                "learning_rate": TASKS[pool].learning_rate * method.rate,
             }
-            found[name][pool] = Measured(_variant(pool, name, own), one.runs)
-    return found
+            table[name][pool] = Measured(_variant(pool, name, own), method.runs)
+    return table
 
 
 def _variant(pool: str, method: str, settings: dict[str, Any] | None = None) -> Variant:
@@ -110,7 +110,7 @@ def run(results: Results, tables: list[Table]) -> None:
 def by_tokens(measured: Measured, spent: Spent, grid_E: np.ndarray) -> np.ndarray:
     """The pass@1 of each seed after so many tokens (E,); behind its end, what it ended with. (S, E)."""
     rollouts_E = np.interp(grid_E, [0, *spent["tokens"]], [0, *spent["rollouts"]])
-    return np.array([np.interp(rollouts_E, one["eval_rollouts"], one["pass_1"]) for one in measured.runs])
+    return np.array([np.interp(rollouts_E, run["eval_rollouts"], run["pass_1"]) for run in measured.runs])
 
 
 def shares(*pairs_SE: Any) -> np.ndarray:
@@ -119,9 +119,11 @@ def shares(*pairs_SE: Any) -> np.ndarray:
     return geometric_mean([rollouts_to_level(grid_E, *pair) for pair in zip(*pairs_SE, strict=True)])
 
 
-def shown(found: Estimate) -> str:
-    one = [f"{x:.2f}" if np.isfinite(x) else "not reached" for x in (found.value, found.low, found.high)]
-    return one[0] if one[0] == "not reached" else f"{one[0]} ({one[1]} to {one[2]})"
+def shown(estimate: Estimate) -> str:
+    numbers = [
+        f"{x:.2f}" if np.isfinite(x) else "not reached" for x in (estimate.value, estimate.low, estimate.high)
+    ]
+    return numbers[0] if numbers[0] == "not reached" else f"{numbers[0]} ({numbers[1]} to {numbers[2]})"
 
 
 def tables_of(table: Table, spent: dict[str, Spent]) -> str:
@@ -136,15 +138,15 @@ def tables_of(table: Table, spent: dict[str, Spent]) -> str:
     for name, of in table.items():
         ratios, curves = [], []
         for pool in pools:
-            ours, theirs = (spent[one[pool].variant.key] for one in (of, table[BASELINE]))
+            ours, theirs = (spent[pools_of[pool].variant.key] for pools_of in (of, table[BASELINE]))
             curves.append(by_tokens(of[pool], ours, np.linspace(0, theirs["tokens"][-1], POINTS)))
-            length, usual = (one["tokens"][-1] / one["rollouts"][-1] for one in (ours, theirs))
+            length, usual = (totals["tokens"][-1] / totals["rollouts"][-1] for totals in (ours, theirs))
             ratios.append(f"{length / usual:.2f}")
         base = base or curves
         each = [bootstrap(shares, [mine], [other]) for mine, other in zip(curves, base, strict=True)]
         both = [*each, bootstrap(shares, curves, base)]
         lengths.append(f"| {name} | {' | '.join(ratios)} |")
-        needed.append(f"| {name} | {' | '.join(shown(one) for one in both)} |")
+        needed.append(f"| {name} | {' | '.join(shown(estimate) for estimate in both)} |")
         ends.append(f"| {name} | {iqm([curve[:, -1] for curve in curves]):.3f} |")
     head = f"| method | {' | '.join(pools)} |"
     rule = f"|---|{'--:|' * len(pools)}"

@@ -1,4 +1,4 @@
-"""Online difficulty filtering in small: the paper's table 1, figure 2, and accuracy by level (table 3).
+"""Online difficulty filtering in small: the paper's tables 1 and 3 (accuracy by level), figures 2 and 3.
 
     python -m benchmarks.papers.difficulty_filtering               # trains what has no row yet; hours
     python -m benchmarks.papers.difficulty_filtering --report      # trains nothing, writes results/band.md
@@ -146,7 +146,7 @@ def measured(offline: Offline) -> Callable[[Prepared, RunFolder], dict[str, Any]
         rates = pass_rates(held_out, 16)
         letters = np.array([len(prompt) - 2 for prompt in held_out])
         levels = [rates[(letters >= low) & (letters <= high)].mean() for low, high in LEVELS]
-        found: dict[str, Any] = {"levels": [round(float(rate), 4) for rate in levels]}
+        measures: dict[str, Any] = {"levels": [round(float(rate), 4) for rate in levels]}
         if prepared.settings.curriculum == gate(FIGURE_2).curriculum:
             groups = [group for group in folder.groups() if group["admitted"]]
             keys = {group["key"] for group in groups}
@@ -160,14 +160,14 @@ def measured(offline: Offline) -> Callable[[Prepared, RunFolder], dict[str, Any]
             by_step: dict[int, list[dict[str, Any]]] = {}
             for group in groups:
                 by_step.setdefault(group["step"], []).append(group)
-            found["difficulty"] = {
+            measures["difficulty"] = {
                 "during": [_mean([1 - group["mean"] for group in batch]) for batch in by_step.values()],
                 **{
                     name: [_mean([1 - view[group["key"]] for group in batch]) for batch in by_step.values()]
                     for name, view in views.items()
                 },
             }
-        return found
+        return measures
 
     return more
 
@@ -247,6 +247,30 @@ def picture(rows: list[Row], path: Path) -> None:
     figure.savefig(path, metadata={"Date": None})
 
 
+AXES = {"step": "training step", "rollouts": "rollouts", "cpu_seconds": "processor seconds"}
+"""What figure 3 has accuracy against."""
+
+
+def picture_progress(rows: Mapping[str, list[Row]], path: Path) -> None:
+    """Figure 3: accuracy by band against training steps, rollouts, and the time where all rows have it."""
+    shown = {label: rows[label] for label in FIGURE_3 if rows[label]}
+    every = [row for found in shown.values() for row in found]
+    axes = [name for name in AXES if name == "step" or all(row["series"].get(name) for row in every)]
+    figure, panels = plt.subplots(1, len(axes), figsize=(3.6 * len(axes), 3.2), sharey=True, squeeze=False)
+    figure.set_layout_engine("constrained")
+    for name, panel in zip(axes, panels[0], strict=True):
+        for label, found in shown.items():
+            summary = Summary.of(found)
+            x = summary.steps
+            if name != "step":
+                x = np.mean([np.interp(x, *row["series"][name]) for row in found], axis=0)
+            panel.plot(x, summary.mean, label=label)
+        panel.set(xlabel=AXES[name], xscale="linear" if name == "step" else "log")
+    panels[0, 0].set(ylabel="held-out pass@1")
+    panels[0, 0].legend(frameon=False, fontsize="small")
+    figure.savefig(path, metadata={"Date": None})
+
+
 def main(
     quick: Annotated[bool, typer.Option(help="One seed, a few steps, nothing written.")] = False,
     only_report: Annotated[bool, typer.Option("--report", help="Write the page, train nothing.")] = False,
@@ -266,9 +290,12 @@ def main(
     trained = variants(offline)
     if not only_report:
         offline.make()
-        results.run(trained.values(), seeds, common, steps=steps, more=measured(offline))
+        series = ("cpu_seconds",)
+        results.run(trained.values(), seeds, common, steps=steps, series=series, more=measured(offline))
     rows = {label: results.of(variant) for label, variant in trained.items()}
-    start = float(np.mean([row["series"][METRIC][1][0] for found in rows.values() for row in found]))
+    start = float(
+        np.mean([row["series"][METRIC][1][0] for of_variant in rows.values() for row in of_variant])
+    )
     text = (
         f"The lab's `chains`, {limit:,} prompts, after {steps} updates of 16 prompts with 16 rollouts, mean "
         "and 95% interval over the seeds that have been run; and the rollouts that it took, rejected ones "
@@ -280,15 +307,24 @@ def main(
         if rows[FIGURE_2_LABEL]:
             picture(rows[FIGURE_2_LABEL], PICTURES / "band-difficulty.svg")
             text += SEEN
+            picture_progress(rows, PICTURES / "band-progress.svg")
+            text += PROGRESS
         write_page("band", "Difficulty filtering", "python -m benchmarks.papers.difficulty_filtering", text)
 
 
 FIGURE_2_LABEL = "0.2 < p < 0.8"
+FIGURE_3 = ("plain GRPO, 0 <= p <= 1", *(band.replace(",", " < p < ") for band in BALANCED))
 SEEN = """
 How hard are the batches that the gate 0.2 < p < 0.8 fills (figure 2)? To the model before training, while it
 trains, after it, and to the external model:
 
 ![Difficulty of the batches](../../docs/img/band-difficulty.svg)
+"""
+PROGRESS = """
+Accuracy by band against updates and against rollouts, rejected ones counted (figure 3, which has time in
+place of rollouts):
+
+![Accuracy by band](../../docs/img/band-progress.svg)
 """
 
 

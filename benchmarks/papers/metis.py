@@ -1,4 +1,4 @@
-"""The paper's ablations of METIS in small: exemplars, the weight of the judgment loss, hard and easy pools.
+"""The paper's ablations of METIS in small: exemplars, the weight of the judgment loss, pools, rewards.
 
     python -m benchmarks.papers.metis              # trains what has no row yet; hours on one core
     python -m benchmarks.papers.metis --report     # trains nothing, writes results/metis.md
@@ -24,7 +24,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import typer
 from benchmarks.common import PICTURES, RESULTS, write_page
-from benchmarks.papers.variants import Results, Row, Summary, Tables, Variant, not_run
+from benchmarks.papers.variants import Results, Row, Summary, Tables, Variant, mean_interval, not_run
 from matplotlib.axes import Axes
 
 from curro.report.charts import trailing_mean
@@ -35,6 +35,7 @@ METIS = "metis:template=lab-compact,max_tokens=12"
 SERIES = (
     "reward",
     "signal_share",
+    "eval/reward",
     "judge/reward",
     "judge/mean_prediction",
     "judge/std_prediction",
@@ -51,7 +52,7 @@ UNIFORM = Variant("uniform")
 WEIGHTS = {"0": variant(",weight=0"), "0.01": variant(), "1": variant(",weight=1")}
 TABLES: Tables = {
     "Weight of the judgment loss (table 6a)": {
-        f"lambda = {weight}": found for weight, found in WEIGHTS.items()
+        f"lambda = {weight}": trained for weight, trained in WEIGHTS.items()
     },
     "No exemplars, no judgment loss (table 2 of the paper)": {
         "no curriculum": UNIFORM,
@@ -71,6 +72,12 @@ POOLS = {
     "a hard pool": {"no curriculum": UNIFORM, "METIS": variant()},
     "an easy pool": {"no curriculum": Variant("uniform", EASY), "METIS": Variant(METIS, EASY)},
 }
+SHARE = {"data": "lab:chains_share", "model": "lab:chains_judge"}
+CONTINUOUS = {
+    "no curriculum": Variant("uniform", SHARE),
+    "METIS": Variant("metis:template=lab,max_tokens=12", SHARE),
+}
+"""Rewards between 0 and 1: the share of right digits, with a model that can judge the same problems."""
 
 
 def at_ends(rows: Sequence[Row], metric: str) -> str:
@@ -84,9 +91,9 @@ def at_ends(rows: Sequence[Row], metric: str) -> str:
     return f"{start:.3f}, {end:.3f}"
 
 
-def line(label: str, found: Variant, rows: Sequence[Row]) -> str:
+def line(label: str, trained: Variant, rows: Sequence[Row]) -> str:
     """A variant: its accuracy, and what its judgments were."""
-    cells = [label, f"`{found.key}`"]
+    cells = [label, f"`{trained.key}`"]
     signal = np.mean([np.mean(row["series"]["signal_share"][1]) for row in rows])
     cells += [Summary.of(rows).interval, f"{signal:.2f}"]
     if rows[0]["series"]["judge/judgments"][1]:
@@ -104,11 +111,11 @@ def line(label: str, found: Variant, rows: Sequence[Row]) -> str:
 def report(results: Results, intro: str) -> str:
     """The tables as Markdown."""
     parts = [intro]
-    missing = {v.key for table in (*TABLES.values(), *POOLS.values()) for v in table.values()}
+    missing = {v.key for table in (*TABLES.values(), *POOLS.values(), CONTINUOUS) for v in table.values()}
     missing -= {row["variant"] for row in results.rows()}
     for title, variants in TABLES.items():
-        run = {label: (found, results.of(found)) for label, found in variants.items()}
-        lines = [line(label, found, rows) for label, (found, rows) in run.items() if rows]
+        run = {label: (trained, results.of(trained)) for label, trained in variants.items()}
+        lines = [line(label, trained, rows) for label, (trained, rows) in run.items() if rows]
         if len(lines) < 2:
             continue
         parts.append(
@@ -116,7 +123,30 @@ def report(results: Results, intro: str) -> str:
             "mean prediction, start, end | its deviation | seeds |\n|---|---|--:|--:|--:|--:|--:|--:|\n"
             + "\n".join(lines)
         )
+    parts += continuous(results)
     return "\n\n".join([*parts, *not_run(missing)]) + "\n"
+
+
+def continuous(results: Results) -> list[str]:
+    """The table of the runs whose rewards are between 0 and 1; none where there are no runs."""
+    lines = []
+    for label, found in CONTINUOUS.items():
+        if rows := results.of(found):
+            rewards = [row["series"]["eval/reward"][1] for row in rows]
+            ends = [mean_interval(np.array([reward[end] for reward in rewards])) for end in (0, -1)]
+            signal = np.mean([np.mean(row["series"]["signal_share"][1]) for row in rows])
+            judged = rows[0]["series"]["judge/judgments"][1]
+            predicted = at_ends(rows, "judge/mean_prediction") if judged else "-"
+            cells = [label, f"`{found.key}`", *ends, Summary.of(rows).interval, f"{signal:.2f}", predicted]
+            lines.append(f"| {' | '.join([*cells, str(len(rows))])} |")
+    if not lines:
+        return []
+    return [
+        "## Rewards between 0 and 1\n\nThe reward is the share of right digits, pass@1 that of chains which "
+        "are right as a whole.\n\n| | curriculum | held-out reward, start | end | held-out pass@1 | groups "
+        "with signal | mean prediction, start, end | seeds |\n|---|---|--:|--:|--:|--:|--:|--:|\n"
+        + "\n".join(lines)
+    ]
 
 
 def curve(axis: Axes, label: str, rows: Sequence[Row], metric: str, *, smooth: bool = True) -> None:
@@ -134,9 +164,9 @@ def picture_pools(results: Results, path: Path) -> None:
     """Figure 4: the training batch's mean reward, and held-out accuracy, from a hard and an easy pool."""
     figure, axes = plt.subplots(2, 2, figsize=(7.2, 5), sharex="col", layout="constrained")
     for column, (title, variants) in enumerate(POOLS.items()):
-        for label, found in variants.items():
-            curve(axes[0, column], label, results.of(found), "reward")
-            curve(axes[1, column], label, results.of(found), METRIC, smooth=False)
+        for label, trained in variants.items():
+            curve(axes[0, column], label, results.of(trained), "reward")
+            curve(axes[1, column], label, results.of(trained), METRIC, smooth=False)
         axes[0, column].axhline(0.5, color="0.5", linestyle="--")
         axes[0, column].set(title=title, ylabel="mean reward of the batch", ylim=(0, 1))
         axes[1, column].set(xlabel="training step", ylabel="held-out pass@1")
@@ -147,20 +177,24 @@ def picture_pools(results: Results, path: Path) -> None:
 def picture_predictions(results: Results, path: Path) -> None:
     """Figures 6 and 10: the judgments' reward, and mean and deviation of the predictions, over training.
 
-    Rows that were written before the reward was among them are left out of its curve.
+    Rows that were written before the reward was among them are left out of its curve, and the curve is left
+    out where no others have been run.
     """
-    figure, axes = plt.subplots(1, 3, figsize=(10.8, 2.8), layout="constrained")
-    metrics = ("judge/reward", "judge/mean_prediction", "judge/std_prediction")
+    rewarded = any("judge/reward" in row["series"] for found in WEIGHTS.values() for row in results.of(found))
+    metrics = ["judge/reward"] if rewarded else []
+    metrics += ["judge/mean_prediction", "judge/std_prediction"]
+    figure, axes = plt.subplots(1, len(metrics), figsize=(3.6 * len(metrics), 2.8), layout="constrained")
     for axis, metric in zip(axes, metrics, strict=True):
-        for weight, found in WEIGHTS.items():
-            if rows := [row for row in results.of(found) if metric in row["series"]]:
+        for weight, trained in WEIGHTS.items():
+            if rows := [row for row in results.of(trained) if metric in row["series"]]:
                 curve(axis, f"lambda = {weight}", rows, metric)
         axis.set_xlabel("training step")
-    axes[1].axhline(0.25, color="0.5", linestyle="--")
-    axes[0].set(ylabel="reward of the judgments")
-    axes[1].set(ylabel="mean prediction", ylim=(0, 0.27))
-    axes[2].set(ylabel="deviation of the predictions", ylim=(0, 0.14))
-    axes[1].legend(frameon=False)
+    if rewarded:
+        axes[0].set(ylabel="reward of the judgments")
+    axes[-2].axhline(0.25, color="0.5", linestyle="--")
+    axes[-2].set(ylabel="mean prediction", ylim=(0, 0.27))
+    axes[-1].set(ylabel="deviation of the predictions", ylim=(0, 0.14))
+    axes[-2].legend(frameon=False)
     figure.savefig(path, metadata={"Date": None})
 
 
@@ -184,7 +218,7 @@ def main(
         "eval_prompts": 50 if quick else 250,
     }
     if not only_report:
-        for variants in (*TABLES.values(), *POOLS.values()):
+        for variants in (*TABLES.values(), *POOLS.values(), CONTINUOUS):
             results.run(variants.values(), seeds, common, series=SERIES)
     intro = (
         f"Held-out pass@1 after {rollouts:,} rollouts of `{HARD}`, {prompts} prompts a step, mean and 95% "
@@ -197,10 +231,10 @@ def main(
     if quick:
         return
     plt.rcParams["svg.hashsalt"] = "curro"
-    if all(results.of(found) for found in WEIGHTS.values()):
+    if all(results.of(trained) for trained in WEIGHTS.values()):
         picture_predictions(results, PICTURES / "metis-predictions.svg")
         text += PREDICTIONS
-    if all(results.of(found) for variants in POOLS.values() for found in variants.values()):
+    if all(results.of(trained) for variants in POOLS.values() for trained in variants.values()):
         picture_pools(results, PICTURES / "metis-pools.svg")
         text += FOUR
     write_page("metis", "METIS in small", "python -m benchmarks.papers.metis", text)

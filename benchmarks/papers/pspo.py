@@ -86,7 +86,7 @@ def picture(results: Results, path: Path) -> bool:
     rows = [results.of(variant) for variant in [*variants, grpo(f"uniform {STD}")]]
     if not all(rows):
         return False
-    *points, level = [Summary.of(found).finals for found in rows]
+    *points, level = [Summary.of(seeds).finals for seeds in rows]
     plt.rcParams["svg.hashsalt"] = "curro"
     figure, axis = plt.subplots(figsize=(6, 3.2), layout="constrained")
     errors = [finals.std(ddof=1) / len(finals) ** 0.5 if len(finals) > 1 else 0.0 for finals in points]

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,7 @@ class Results:
         keep: bool = False,
         first_seed: int = 0,
         more: Callable[[Prepared, RunFolder], Mapping[str, Any]] = lambda prepared, folder: {},
+        on_step: Callable[[Prepared, dict[str, Any]], None] = lambda prepared, line: None,
     ) -> None:
         """Train what has no row yet, all variants with one seed before the next seed.
 
@@ -95,6 +97,7 @@ class Results:
             steps: training steps of a run; None: as many as its budget of rollouts pays for.
             keep: leave the run folders.
             more: further columns of a row, from the finished run.
+            on_step: hears the metrics of every step, beginning with step 0, which is before training.
         """
         distinct = {variant.key: variant for variant in variants}
         for seed in range(first_seed, first_seed + seeds):
@@ -104,7 +107,8 @@ class Results:
                 print(f"{variant.key}, seed {seed}", flush=True)
                 own = {**variant.settings, "curriculum": variant.curriculum, "seed": seed}
                 settings = TrainSettings(**{**common, **own})
-                folder, row = self._train(settings, steps, f"{_slug(variant.key)}-seed{seed}", series, more)
+                name = f"{_slug(variant.key)}-seed{seed}"
+                folder, row = self._train(settings, steps, name, series, more, on_step)
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 with self.path.open("a") as file:
                     file.write(json.dumps({"variant": variant.key, "seed": seed, **row}) + "\n")
@@ -118,6 +122,7 @@ class Results:
         name: str,
         series: Sequence[str],
         more: Callable[[Prepared, RunFolder], Mapping[str, Any]],
+        on_step: Callable[[Prepared, dict[str, Any]], None],
     ) -> tuple[RunFolder, Row]:
         path = self.folder / name
         shutil.rmtree(path, ignore_errors=True)  # of a run that was cut off
@@ -126,15 +131,15 @@ class Results:
             known = Steps(**{**asdict(prepared.settings), "limit_steps": steps})
             prepared = replace(prepared, settings=known)
         folder = RunFolder.create(path, {"settings": asdict(prepared.settings)})
-        train(prepared, folder)
+        train(prepared, folder, on_step=partial(on_step, prepared))
         if not folder.model.is_dir():  # it was asked to stop; half a run must not become a row
             raise SystemExit(f"{name} was stopped before its end: repeat the command to run it again")
         lines = folder.metrics()
-        found: dict[str, list[list[float]]] = {}
+        curves: dict[str, list[list[float]]] = {}
         for metric in ("rollouts", METRIC, *series):
             points = [(line["step"], line[metric]) for line in lines if line.get(metric) is not None]
-            found[metric] = [[step for step, _ in points], [round(value, 5) for _, value in points]]
-        return folder, {"series": found, **more(prepared, folder)}
+            curves[metric] = [[step for step, _ in points], [round(value, 5) for _, value in points]]
+        return folder, {"series": curves, **more(prepared, folder)}
 
 
 def _slug(text: str) -> str:
@@ -179,9 +184,9 @@ def report(tables: Tables, results: Results) -> str:
     """The tables as Markdown, of the variants with a run; a table with fewer than two of them is left out."""
     parts, missing = [], set()
     for title, variants in tables.items():
-        found = {label: results.of(variant) for label, variant in variants.items()}
-        missing |= {variants[label].key for label, rows in found.items() if not rows}
-        summaries = {label: Summary.of(rows) for label, rows in found.items() if rows}
+        rows_of = {label: results.of(variant) for label, variant in variants.items()}
+        missing |= {variants[label].key for label, rows in rows_of.items() if not rows}
+        summaries = {label: Summary.of(rows) for label, rows in rows_of.items() if rows}
         if len(summaries) < 2:
             continue
         first = next(iter(summaries.values()))

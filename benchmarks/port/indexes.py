@@ -114,22 +114,25 @@ def goal_table(times: Times) -> str:
         f"|---|---|--:|{'--:|' * len(PRIORITIES)}---|",
     ]
     for group, ours, peer, goal, only in GOALS:
-        found = [ratios(times, group, one, ours, peer, only) for one in PRIORITIES]
-        met = "not measured" if not all(found) else "yes" if min(map(min, found)) >= goal else "no"
-        lines.append(f"| {ours} | {peer} | at least {goal:g}x | {spreads(found)} | {met} |")
+        measured = [ratios(times, group, priorities, ours, peer, only) for priorities in PRIORITIES]
+        met = "not measured" if not all(measured) else "yes" if min(map(min, measured)) >= goal else "no"
+        lines.append(f"| {ours} | {peer} | at least {goal:g}x | {spreads(measured)} | {met} |")
     for group, ours in dict.fromkeys((goal[0], goal[1]) for goal in GOALS):
-        found = [[1 / ratio for ratio in ratios(times, group, one, ours, Floor.label)] for one in PRIORITIES]
-        met = "not measured" if not all(found) else "yes" if max(map(max, found)) <= 12 else "no"
-        lines.append(f"| {ours} | the floor | at most 12x | {spreads(found)} | {met} |")
+        measured = [
+            [1 / ratio for ratio in ratios(times, group, priorities, ours, Floor.label)]
+            for priorities in PRIORITIES
+        ]
+        met = "not measured" if not all(measured) else "yes" if max(map(max, measured)) <= 12 else "no"
+        lines.append(f"| {ours} | the floor | at most 12x | {spreads(measured)} | {met} |")
     return "\n".join(lines)
 
 
-def spreads(found: list[list[float]]) -> str:
+def spreads(measured: list[list[float]]) -> str:
     return " | ".join(
-        ", ".join(f"{x:.1f}" for x in dict.fromkeys((min(one), statistics.median(one), max(one))))
-        if one
+        ", ".join(f"{x:.1f}" for x in dict.fromkeys((min(of_kind), statistics.median(of_kind), max(of_kind))))
+        if of_kind
         else "-"
-        for one in found
+        for of_kind in measured
     )
 
 

@@ -184,7 +184,7 @@ def measure(prompts: int, turns: int, clock: Clock) -> dict[str, dict[int, float
         "prime-rl's loop": prime_rl(prompts, rng),
         "Syllabus' loop": syllabus(prompts, rng),
     }
-    found: dict[str, dict[int, float]] = {name: {} for name in candidates}
+    costs_of: dict[str, dict[int, float]] = {name: {} for name in candidates}
     for count in BATCHES:
         taken: dict[str, list[float]] = defaultdict(list)
         for _ in range(turns):
@@ -198,19 +198,19 @@ def measure(prompts: int, turns: int, clock: Clock) -> dict[str, dict[int, float
                     seconds = spent["seconds"] - before if spent else clock() - began
                     taken[name].append(seconds * 1e6 * (count if single else 1))
         for name in candidates:
-            found[name][count] = statistics.median(taken[name])
-    return found
+            costs_of[name][count] = statistics.median(taken[name])
+    return costs_of
 
 
-def report(found: dict[str, dict[int, float]], prompts: int) -> str:
+def report(costs_of: dict[str, dict[int, float]], prompts: int) -> str:
     lines = [
         f"| microseconds, {prompts:,} prompts | " + " | ".join(f"C = {count}" for count in BATCHES) + " |",
         "|---|" + "--:|" * len(BATCHES),
     ]
-    for name, costs in found.items():
+    for name, costs in costs_of.items():
         lines.append(f"| {name} | " + " | ".join(f"{costs[count]:,.0f}" for count in BATCHES) + " |")
     for name, index in PAIRS.items():
-        times = (f"{found[name][count] / found[index][count]:.1f}x" for count in BATCHES)
+        times = (f"{costs_of[name][count] / costs_of[index][count]:.1f}x" for count in BATCHES)
         lines.append(f"| {name.removeprefix('port: ')}: port over it | " + " | ".join(times) + " |")
     return "\n".join(lines) + "\n"
 

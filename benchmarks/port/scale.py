@@ -58,24 +58,24 @@ def measure(spec: str, prompts: int) -> dict[str, Any]:
     before = peak()
     began = clock()
     curriculum = Curriculum(spec, prompts)
-    found: dict[str, Any] = {"build": clock() - began}
+    measures: dict[str, Any] = {"build": clock() - began}
     costs = [batch(curriculum, rng, step) for step in range(CALLS)]
-    found["select"], found["observe"] = (statistics.median(part) for part in zip(*costs, strict=True))
+    measures["select"], measures["observe"] = (statistics.median(part) for part in zip(*costs, strict=True))
     began = clock()
     curriculum.metrics()
-    found["metrics"] = clock() - began
+    measures["metrics"] = clock() - began
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "saved.npz"
         began = clock()
         curriculum.save(path)
-        found["save"], found["bytes"] = clock() - began, path.stat().st_size
+        measures["save"], measures["bytes"] = clock() - began, path.stat().st_size
         del curriculum
         resumed = Curriculum(spec, prompts)
         began = clock()
         resumed.load(path)
-        found["resume"] = clock() - began
-    found["peak"] = peak() - before
-    return found
+        measures["resume"] = clock() - began
+    measures["peak"] = peak() - before
+    return measures
 
 
 def batch(curriculum: Any, rng: np.random.Generator, step: int) -> tuple[float, float]:
@@ -122,8 +122,8 @@ def open_data(exponent: int) -> dict[str, Any]:
         opened, held = clock() - began, peak() - before
         rng = np.random.default_rng(0)
         began = clock()
-        for place in rng.integers(0, rows, 1000).tolist():
-            prompts[place]
+        for prompt in rng.integers(0, rows, 1000).tolist():
+            prompts[prompt]
         row = (clock() - began) / 1000
         began = clock()
         prompts.to_hf()
@@ -216,11 +216,13 @@ def main(
     rows = [json.loads(line) for line in ROWS.read_text().splitlines()] if ROWS.exists() else []
     for exponent in () if only_draw else range(least, most + 1):
         for method, spec in METHODS.items():
-            if only in (None, method) and (found := in_process(spec, str(10**exponent), gigabytes=gigabytes)):
-                row = {"method": method, "prompts": 10**exponent, **found}
-                rows = [one for one in rows if (one["method"], one["prompts"]) != (method, 10**exponent)]
+            if only in (None, method) and (
+                measures := in_process(spec, str(10**exponent), gigabytes=gigabytes)
+            ):
+                row = {"method": method, "prompts": 10**exponent, **measures}
+                rows = [row for row in rows if (row["method"], row["prompts"]) != (method, 10**exponent)]
                 rows.append(row)
-                ROWS.write_text("".join(json.dumps(one) + "\n" for one in rows))
+                ROWS.write_text("".join(json.dumps(row) + "\n" for row in rows))
                 typer.echo(json.dumps(row))
     draw(rows)
 

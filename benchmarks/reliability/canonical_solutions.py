@@ -55,13 +55,13 @@ def misspelt(solution: str) -> str:
 
 def changed(solution: str) -> str | None:
     """The last digit, comparison or sign outside of comments becomes another; None where there is none."""
-    found = [
+    positions = [
         match.start() for match in _CHANGED.finditer(re.sub(r"#.*", lambda m: " " * len(m[0]), solution))
     ]
-    if not found:
+    if not positions:
         return None
-    place = found[-1]
-    return solution[:place] + SWAPS[solution[place]] + solution[place + 1 :]
+    position = positions[-1]
+    return solution[:position] + SWAPS[solution[position]] + solution[position + 1 :]
 
 
 def main() -> int:
@@ -73,19 +73,19 @@ def main() -> int:
     asked = parser.parse_args()
     prompts = suite_prompts(SUITES["HumanEval"], limit=asked.limit)
     reward = with_heads(resolve_reward(SUITES["HumanEval"].reward, prompts))
-    found: dict[str, list[str]] = {}
+    passed: dict[str, list[str]] = {}
     started = time.monotonic()
     for name, change in (("canonical", str), ("misspelt", misspelt), ("changed", changed)):
         pairs = [(change(row["canonical_solution"]), row) for row in prompts]
-        found[name] = passing(reward, [(solution, row) for solution, row in pairs if solution is not None])
+        passed[name] = passing(reward, [(solution, row) for solution, row in pairs if solution is not None])
         tried = sum(solution is not None for solution, _ in pairs)
-        print(f"{name}: {len(found[name])} of {tried} programs score 1")
+        print(f"{name}: {len(passed[name])} of {tried} programs score 1")
     closed = [
         row | {"tests": [*row["tests"], HOLES[row["task_id"]]]} for row in prompts if row["task_id"] in HOLES
     ]
     solved = passing(reward, [(row["canonical_solution"], row) for row in closed])
     missed = passing(reward, [(changed(row["canonical_solution"]) or "", row) for row in closed])
-    wrong = sorted({*found["changed"], *missed} - {*EQUIVALENT, *(HOLES.keys() - {*missed})})
+    wrong = sorted({*passed["changed"], *missed} - {*EQUIVALENT, *(HOLES.keys() - {*missed})})
     print(f"changed, neither equivalent nor found out by a test more: {', '.join(wrong) or 'none'}")
     print(f"{time.monotonic() - started:.0f} s")
     if asked.out:
@@ -95,9 +95,9 @@ def main() -> int:
             "holes": {name: test for name, test in HOLES.items() if name in there},
             "wrong": wrong,
         }
-        asked.out.write_text(json.dumps(found | read | {"problems": len(prompts)}, indent=1) + "\n")
-    right = len(found["canonical"]) == len(prompts) and len(solved) == len(closed)
-    return int(not right or bool(found["misspelt"]) or bool(wrong))
+        asked.out.write_text(json.dumps(passed | read | {"problems": len(prompts)}, indent=1) + "\n")
+    right = len(passed["canonical"]) == len(prompts) and len(solved) == len(closed)
+    return int(not right or bool(passed["misspelt"]) or bool(wrong))
 
 
 def passing(reward: Reward, pairs: Sequence[tuple[str, Row]]) -> list[str]:

@@ -22,11 +22,11 @@ def job(number: int, tests: int, kind: str) -> tuple[str, dict[str, Any]]:
     slip = f" + (x == {tests - 1})" if number % 4 == 0 else ""
     if kind == "runs":
         program = f"x = int(input())\nprint(x + {number}{slip})"
-        given: Any = [{"input": f"{x}\n", "output": f"{x + number}\n"} for x in range(tests)]
+        cases: Any = [{"input": f"{x}\n", "output": f"{x + number}\n"} for x in range(tests)]
     else:
         program = f"def add(x):\n    return x + {number}{slip}"
-        given = [f"assert add({x}) == {x + number}" for x in range(tests)]
-    return program, {"prompt": "", "answer": None, "key": str(number), "tests": given}
+        cases = [f"assert add({x}) == {x + number}" for x in range(tests)]
+    return program, {"prompt": "", "answer": None, "key": str(number), "tests": cases}
 
 
 async def measure(programs: int, tests: int, kind: str) -> None:

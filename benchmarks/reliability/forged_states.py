@@ -89,13 +89,13 @@ def train(curriculum: Curriculum, steps: int, seed: int, leave: bool = False) ->
         curriculum.observe(draw.tickets, np.where(generated, right, np.nan))
 
 
-def leaves(state: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def leaves(state: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The places of all entries, folders too."""
-    found = [place] if place else []
+    paths = [path] if path else []
     if isinstance(state, dict):
         for name in state:
-            found += leaves(state[name], (*place, name))
-    return found
+            paths += leaves(state[name], (*path, name))
+    return paths
 
 
 def forge(state: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
@@ -175,8 +175,8 @@ def try_state(kind: str, forged: dict[str, Any]) -> str:
 def try_bytes(kind: str, whole: bytes, path: Path, rng: np.random.Generator) -> str:
     """Overwrite or cut the bytes of a saved file, load it and go on."""
     damaged = bytearray(whole)
-    for place in rng.integers(len(damaged), size=int(rng.integers(1, 20))):
-        damaged[place] = int(rng.integers(256))
+    for position in rng.integers(len(damaged), size=int(rng.integers(1, 20))):
+        damaged[position] = int(rng.integers(256))
     path.write_bytes(damaged[: int(rng.integers(len(damaged)))] if rng.random() < 0.3 else damaged)
     curriculum = make(kind)
     try:

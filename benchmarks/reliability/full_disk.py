@@ -47,20 +47,20 @@ def enter_namespace() -> None:
     mount("none", Path("/"), "", PRIVATE, "")
 
 
-def mount(source: str, place: Path, kind: str, flags: int, options: str) -> None:
-    if _libc.mount(source.encode(), bytes(place), kind.encode(), flags, options.encode()):
-        raise OSError(ctypes.get_errno(), f"{place} cannot be mounted with {options!r}")
+def mount(source: str, mounted: Path, kind: str, flags: int, options: str) -> None:
+    if _libc.mount(source.encode(), bytes(mounted), kind.encode(), flags, options.encode()):
+        raise OSError(ctypes.get_errno(), f"{mounted} cannot be mounted with {options!r}")
 
 
-def disk(place: Path, size: int = ROOM, files: int = 100_000, flags: int = 0) -> None:
+def disk(mounted: Path, size: int = ROOM, files: int = 100_000, flags: int = 0) -> None:
     """Room for so many bytes and files; what is there stays."""
     options = f"size={size},nr_inodes={files}"
-    mount("tmpfs", place, "tmpfs", flags | (REMOUNT if os.path.ismount(place) else 0), options)
+    mount("tmpfs", mounted, "tmpfs", flags | (REMOUNT if os.path.ismount(mounted) else 0), options)
 
 
-def used(place: Path) -> tuple[int, int]:
+def used(mounted: Path) -> tuple[int, int]:
     """Bytes and files that are there."""
-    now = os.statvfs(place)
+    now = os.statvfs(mounted)
     return (now.f_blocks - now.f_bfree) * now.f_frsize, now.f_files - now.f_ffree
 
 
@@ -96,16 +96,16 @@ def one_sentence(said: str) -> str:
 class Cases:
     """Runs on a disk that fails, and what became of each."""
 
-    def __init__(self, place: Path, log: Path) -> None:
-        self.place, self.log, self.run = place, log, place / "run"
-        self.full_tmp = place.with_name("tmp")
+    def __init__(self, disk_path: Path, log: Path) -> None:
+        self.disk_path, self.log, self.run = disk_path, log, disk_path / "run"
+        self.full_tmp = disk_path.with_name("tmp")
         self.full_tmp.mkdir()
         self.wrong = self.failed = self.resumed = self.anew = 0
-        disk(place)
-        marks = [used(place)]
+        disk(disk_path)
+        marks = [used(disk_path)]
         number = begin(["train", *ARGUMENTS, "--out", str(self.run)], log)
         while not (done := os.waitpid(number, os.WNOHANG))[0]:
-            if (now := used(place)) != marks[-1]:
+            if (now := used(disk_path)) != marks[-1]:
                 marks.append(now)
             time.sleep(0.0005)
         if done[1]:
@@ -116,10 +116,10 @@ class Cases:
         self.clean()
 
     def clean(self) -> None:
-        disk(self.place)
+        disk(self.disk_path)
         shutil.rmtree(self.run, ignore_errors=True)
 
-    def one(self, name: str, fail: Callable[[], None]) -> None:
+    def attempt(self, name: str, fail: Callable[[], None]) -> None:
         """A run on a disk that `fail` makes worse, and its end once there is room."""
         self.clean()
         fail()
@@ -128,7 +128,7 @@ class Cases:
         if status:
             self.failed += 1
             wrong = one_sentence(self.log.read_text())
-            disk(self.place)
+            disk(self.disk_path)
             wrong = wrong or self.go_on()
         elif result(self.run) != self.expected:
             wrong = "it ended with another result"
@@ -166,23 +166,23 @@ def main(
 
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        place, log = Path(folder) / "disk", Path(folder) / "log"
-        place.mkdir()
-        cases = Cases(place, log)
+        disk_path, log = Path(folder) / "disk", Path(folder) / "log"
+        disk_path.mkdir()
+        cases = Cases(disk_path, log)
         rooms = cases.sizes[:: max(1, len(cases.sizes) // sizes)]
         numbers = range(2, cases.files + 1, max(1, cases.files // files) if files else 1)
         for room in rooms:
-            cases.one(f"room for {room} bytes", lambda room=room: disk(place, size=max(room, 4096)))
+            cases.attempt(f"room for {room} bytes", lambda room=room: disk(disk_path, size=max(room, 4096)))
         for number in numbers:
-            cases.one(f"room for {number} files", lambda number=number: disk(place, files=number))
-        cases.one("read-only", lambda: disk(place, flags=READ_ONLY))
-        cases.one("a full /tmp", cases.fill_tmp)
+            cases.attempt(f"room for {number} files", lambda number=number: disk(disk_path, files=number))
+        cases.attempt("read-only", lambda: disk(disk_path, flags=READ_ONLY))
+        cases.attempt("a full /tmp", cases.fill_tmp)
         print(
             f"{len(rooms)} amounts of room, {len(numbers)} numbers of files, read-only, a full /tmp: "
             f"{cases.failed} runs failed, of which {cases.resumed} were resumed and {cases.anew} started "
             f"anew; {cases.wrong} went wrong; {time.monotonic() - begun:.0f} s"
         )
-        for mounted in (place, cases.full_tmp):
+        for mounted in (disk_path, cases.full_tmp):
             _libc.umount2(bytes(mounted), 2)
     raise SystemExit(1 if cases.wrong else 0)
 

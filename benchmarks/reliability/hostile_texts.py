@@ -63,8 +63,8 @@ def keys_of(texts: Sequence[str]) -> list[str]:
     return [f"{text.encode('utf-8', 'replace').decode()}#{i}" for i, text in enumerate(texts)]
 
 
-def same(found: Any, expected: Any, what: str) -> None:
-    assert found == expected, f"{what} did not come back as it was"
+def same(restored: Any, expected: Any, what: str) -> None:
+    assert restored == expected, f"{what} did not come back as it was"
 
 
 def says_no_control_character(error: CurroError) -> None:
@@ -139,8 +139,8 @@ def page(texts: Sequence[str], folder: Path) -> dict[str, int]:
     assert pages[1].elements <= pages[0].elements, pages[1].elements - pages[0].elements
     everything = "".join(pages[1].texts)
     assert not set(everything) & set(map(chr, range(0xD800, 0xE000))), "a lone surrogate in a page"
-    found = sum(html.unescape(shown(text))[:40] in everything for text in texts if len(text) < 1000)
-    assert found, "none of the texts is in the page"
+    readable = sum(html.unescape(shown(text))[:40] in everything for text in texts if len(text) < 1000)
+    assert readable, "none of the texts is in the page"
     return {"shown": len(texts)}
 
 
@@ -210,13 +210,13 @@ def scores(texts: Sequence[str], folder: Path) -> dict[str, int]:
 
     refused = 0
     for reward in rewards():
-        fine = '[{"f": {"a": [1]}}]' if reward.name == "function-calls" else "7"
+        valid = '[{"f": {"a": [1]}}]' if reward.name == "function-calls" else "7"
         for i, text in enumerate(texts):
             begun = time.monotonic()
-            row = {"prompt": "p", "key": str(i), "answer": texts[-i - 1][:9000] if i % 2 else fine}
+            row = {"prompt": "p", "key": str(i), "answer": texts[-i - 1][:9000] if i % 2 else valid}
             try:
-                found = reward.score([text], [row])
-                assert all(score is None or np.isfinite(score) for score in found)
+                values = reward.score([text], [row])
+                assert all(score is None or np.isfinite(score) for score in values)
             except RewardError:
                 refused += 1
             seconds = time.monotonic() - begun
@@ -259,7 +259,7 @@ PLACES: dict[str, Callable[[Sequence[str], Path], dict[str, int]]] = {
 }  # fmt: skip
 
 
-def hostile_texts(place: str, cases: int, seed: int, done: Any = None) -> dict[str, int]:
+def hostile_texts(kind: str, cases: int, seed: int, done: Any = None) -> dict[str, int]:
     """How many texts a place kept, showed, or refused in an error of curro's.
 
     Raises:
@@ -271,10 +271,10 @@ def hostile_texts(place: str, cases: int, seed: int, done: Any = None) -> dict[s
         texts = [text_of(rng) for _ in range(min(AT_ONCE, cases - start))]
         with tempfile.TemporaryDirectory() as folder:
             try:
-                found = PLACES[place](texts, Path(folder))
+                outcomes = PLACES[kind](texts, Path(folder))
             except Exception as error:
-                raise AssertionError(f"{place}, seed {seed}, texts from {start}: {error!r:.2000}") from error
-        counts = {name: counts.get(name, 0) + number for name, number in found.items()}
+                raise AssertionError(f"{kind}, seed {seed}, texts from {start}: {error!r:.2000}") from error
+        counts = {name: counts.get(name, 0) + number for name, number in outcomes.items()}
         if done is not None:
             done.value = start + len(texts)
     return counts

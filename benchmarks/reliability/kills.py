@@ -112,8 +112,8 @@ def kill_again_and_again(
     Raises:
         AssertionError: a run ended otherwise; its folder is kept.
     """
-    place = Path(tempfile.mkdtemp(prefix="curro-kills-"))
-    steady, log = place / "steady", place / "log"
+    base = Path(tempfile.mkdtemp(prefix="curro-kills-"))
+    steady, log = base / "steady", base / "log"
     begun = time.monotonic()
     _, status = os.waitpid(in_child(start(steady), log), 0)
     if status:
@@ -121,7 +121,7 @@ def kill_again_and_again(
     seconds, expected = time.monotonic() - begun, result(steady)
     run = done = 0
     while done < kills and time.monotonic() < until:
-        folder, rng = place / f"run-{run}", random.Random(f"{seed}, {run}")
+        folder, rng = base / f"run-{run}", random.Random(f"{seed}, {run}")
         counts, how = {"at random": 0, "while writing": 0}, ""
         while how != "ended":
             enough = done >= kills
@@ -131,11 +131,11 @@ def kill_again_and_again(
                 counts[how] += 1
                 done += 1
         if result(folder) != expected:
-            raise AssertionError(f"a resumed run differs from the uninterrupted one: compare {place}")
+            raise AssertionError(f"a resumed run differs from the uninterrupted one: compare {base}")
         note(counts)
         shutil.rmtree(folder)
         run += 1
-    shutil.rmtree(place)
+    shutil.rmtree(base)
 
 
 # ------------------------------ the programs ------------------------------

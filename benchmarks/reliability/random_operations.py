@@ -90,16 +90,16 @@ class Caller:
     def wrong(self) -> None:
         """What has to be refused in one error of curro's."""
         rewards = np.ones((1, GROUP))
-        one = next(iter(self.in_flight), 10**9)
+        ticket = next(iter(self.in_flight), 10**9)
         calls = [
             lambda: self.curriculum.select(10**6, step=self.step) if not self.repeats else self.refuse(),
             lambda: self.curriculum.select(0, step=self.step),
             lambda: self.curriculum.select(1, step=self.step - 1),
             lambda: self.curriculum.observe([-1], rewards),
             lambda: self.curriculum.observe(self.settled[-1:] or [10**9], rewards),
-            lambda: self.curriculum.observe([one, one], np.ones((2, GROUP))),
-            lambda: self.curriculum.observe([one], rewards * np.inf),
-            lambda: self.curriculum.observe([one], rewards[0]),
+            lambda: self.curriculum.observe([ticket, ticket], np.ones((2, GROUP))),
+            lambda: self.curriculum.observe([ticket], rewards * np.inf),
+            lambda: self.curriculum.observe([ticket], rewards[0]),
             lambda: self.curriculum.drop([10**12]),
         ]
         try:
