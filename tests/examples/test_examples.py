@@ -7,8 +7,12 @@ import runpy
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
+from trl.generation import vllm_generation
 
 from curro.runs.folder import RunFolder
 from curro.storage.json_lines import read_rows
@@ -39,6 +43,11 @@ def test_the_bare_loop_trains_and_evaluates(run):
 
 def test_the_bare_loop_is_short():
     assert len((EXAMPLES / "bare_grpo.py").read_text().splitlines()) < 100
+
+
+def test_the_form_of_unsloths_notebooks_trains_without_unsloth(run, tmp_path):
+    printed = run(EXAMPLES / "unsloth_grpo.py", "--max-steps", "1", "--output-dir", str(tmp_path))
+    assert "train_runtime" in printed
 
 
 def test_the_trl_script_is_short():
@@ -76,7 +85,7 @@ def test_what_the_script_asks_for_when_it_is_started_alone_brings_what_it_import
                 assert brought.intersection(providers[module]), module
 
 
-@pytest.mark.parametrize("options", [(), ("--lora",), ("--curriculum", "metis:template=lab,max_tokens=12")])
+@pytest.mark.parametrize("options", [("--lora",), ("--curriculum", "metis:template=lab,max_tokens=12")])
 def test_own_data_is_trained_on_and_resumed(run, monkeypatch, tmp_path, options):
     monkeypatch.chdir(tmp_path)
     script = EXAMPLES / "trl_own_data.py"
@@ -92,6 +101,60 @@ def test_own_data_is_trained_on_and_resumed(run, monkeypatch, tmp_path, options)
     assert sorted(path.name for path in Path("runs/own-data").iterdir()) == [
         "README.md", "checkpoint-10", "checkpoint-11", "curro", "final",
     ]  # fmt: skip
+
+
+class Colocated:
+    """vLLM in the trainer's process, as TRL asks it; the tokens come from the policy itself.
+
+    Attributes:
+        prompts: the tokens of every prompt that it was asked for.
+        texts: what was generated.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        self.model, self.tokenizer = model, tokenizer
+        self.prompts: list[list[int]] = []
+        self.texts: set[str] = set()
+
+    def generate(self, prompts: list[Any], sampling_params: Any, use_tqdm: bool) -> list[Any]:
+        asked = [prompt["prompt_token_ids"] for prompt in prompts]
+        self.prompts += asked
+        rows = self.tokenizer.pad({"input_ids": asked}, padding_side="left", return_tensors="pt")
+        options = {"do_sample": True, "max_new_tokens": sampling_params.max_tokens}
+        with torch.no_grad():
+            sampled = self.model.generate(**rows, **options)[:, rows["input_ids"].shape[1] :]
+        return [self._output(ids) for ids in sampled.tolist()]
+
+    def _output(self, ids: list[int]) -> Any:
+        end = self.tokenizer.eos_token_id
+        ids = ids[: ids.index(end) + 1] if end in ids else ids
+        self.texts.add(self.tokenizer.decode(ids, skip_special_tokens=True))
+        logprobs = [{token: SimpleNamespace(rank=1, logprob=-1.0)} for token in ids]
+        completion = SimpleNamespace(token_ids=ids, logprobs=logprobs)
+        return SimpleNamespace(prompt_token_ids=[], outputs=[completion])
+
+
+def test_own_data_is_trained_on_with_vllm_in_the_same_process(run, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    engines = []
+
+    def start(generation: Any) -> None:
+        assert generation.mode == "colocate"
+        generation.llm = Colocated(generation.model, generation.processing_class)
+        engines.append(generation.llm)
+
+    monkeypatch.setattr(vllm_generation.VLLMGeneration, "_init_vllm", start)
+    monkeypatch.setattr(vllm_generation.VLLMGeneration, "sync_weights", lambda generation: None)
+    monkeypatch.setattr(vllm_generation, "SamplingParams", SimpleNamespace, raising=False)
+    run(EXAMPLES / "trl_own_data.py", "--max-steps", "2", "--vllm")
+    (engine,) = engines
+    folder = RunFolder.open("runs/own-data")
+    assert [line["step"] for line in folder.metrics() if "reward" in line] == [1, 2]
+    kept = list(read_rows(folder.rollouts_file))
+    assert kept
+    for row in kept:
+        assert engine.tokenizer(row["text"])["input_ids"] in engine.prompts
+        assert {rollout["text"] for rollout in row["rollouts"]} <= engine.texts
 
 
 def test_the_trl_script_with_and_without_a_curriculum(run, tmp_path):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from curro.data.prompt_set import PromptSet
 from curro.data.raw import Row
+from curro.environments.tools import ToolEnvironment
 from curro.errors import ConfigError, EnvironmentFailure
 from curro.loading import load_callable, load_object, provider
 from curro.registry import construct, parse_options
@@ -158,7 +160,8 @@ def resolve_environment(spec: str | None, prompts: PromptSet) -> Environment | N
 
     Args:
         spec: `bfcl`, or a function of your own that makes one, or its class, as `module:function`; with
-            options, `bfcl:partial=true`; None for that of the lab's or BFCL's prompts, where they have one.
+            options, `bfcl:partial=true`; or a class as TRL's `environment_factory` takes it, with the options
+            of `ToolEnvironment`. None for that of the lab's or BFCL's prompts, where they have one.
 
     Raises:
         ConfigError: no such module or function, or what it makes is no environment.
@@ -181,6 +184,8 @@ def _made(spec: str) -> Environment:
             f"no environment is called {spec!r}{did_you_mean(spec, BUILTIN)}; "
             f"there is: {', '.join(BUILTIN)}; your own is module:function"
         )
+    if isinstance(factory, type) and hasattr(factory, "reset") and not hasattr(factory, "start"):
+        factory = partial(ToolEnvironment, factory)
     options = parse_options(arguments, spec)
     return construct(f"environment {name!r}", factory, options, options.pop("", []))
 

@@ -177,13 +177,13 @@ class BfclEpisode:
 
     def __init__(self, task: Mapping[str, Any], *, partial: bool) -> None:
         self.requests: Sequence[str] = task["requests"]
-        self.answer = [[_one(text) for text in turn] for turn in task["answer"]]
+        self.answer = [[_parse_call(text) for text in turn] for turn in task["answer"]]
         self.partial = partial
         self.apis, self.expected = (
             Apis(task["classes"], task["config"], long_context=task["long_context"]) for _ in range(2)
         )
         self.right: list[bool] = []
-        self.given: list[str] = []
+        self.results: list[str] = []
         self.steps = 0
         self.is_over = False
 
@@ -192,7 +192,7 @@ class BfclEpisode:
         if calls:
             self.steps += 1
             results = [self.apis.call(call) for call in calls]
-            self.given += results
+            self.results += results
             if self.steps > STEPS:
                 self.is_over = True
                 return None
@@ -210,14 +210,14 @@ class BfclEpisode:
 
     def _end_turn(self) -> None:
         expected = [self.expected.call(call) for call in self.answer[len(self.right)]]
-        missing = Counter(expected) - Counter(self.given)
+        missing = Counter(expected) - Counter(self.results)
         self.right.append(
             not expected or (self.steps > 0 and not self.apis.differs_from(self.expected) and not missing)
         )
         self.steps = 0
 
 
-def _one(text: str) -> Call:
+def _parse_call(text: str) -> Call:
     calls = parse_calls(text)
     if calls is None or len(calls) != 1:
         raise ValueError(f"{text!r:.80} is no call")
