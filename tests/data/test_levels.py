@@ -91,6 +91,11 @@ def test_problems_to_train_on_and_those_held_out_never_overlap(levels):
     assert {split_of(prompt) for prompt in trained} == {"train"}
 
 
+def test_each_level_holds_out_equally_many_also_where_the_number_does_not_divide(levels):
+    keys = [row["key"].rpartition("/held-out")[0] for row in levels.held_out(17)]
+    assert [keys.count(key) for key in levels.keys] == [4, 4, 3, 3, 3]
+
+
 class Broken(Sums):
     levels = ()
 
@@ -131,12 +136,13 @@ def test_a_level_with_too_few_problems_is_refused_where_none_is_left_for_the_spl
     "selection", ["pspo", "prioritized-replay", "least-visited", "sec", "adcl", "greso", "pcl", "metis"]
 )
 def test_methods_of_single_prompts_are_refused(levels, selection):
-    with pytest.raises(ConfigError, match="levels have new problems in every group"):
+    with pytest.raises(ConfigError, match="levels have new problems in every group") as error:
         Curriculum(selection, levels)
+    assert str(error.value).startswith(f"{selection} ")  # as it was typed
 
 
 def test_an_advantage_with_a_memory_of_prompts_is_refused(levels):
-    with pytest.raises(ConfigError, match="Smoothed compares a group with earlier groups of its prompt"):
+    with pytest.raises(ConfigError, match="smoothed compares a group with earlier groups of its prompt"):
         Curriculum("uniform", levels, advantage="smoothed")
 
 
@@ -348,4 +354,4 @@ def test_a_family_of_ones_own_scores_its_problems(user_module):
 
 
 GOLDEN = ["3+4+6+7", "3+6+5+0", "0+1+4+4"]
-KNOWN = [[4, 3, 2, 1, 1, 0], [1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1], [1, 1, 1, 2, 2, 2]]
+KNOWN = [[4, 3, 2, 1, 1, 0], [1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1], [1, 1, 1, 4, 4, 4]]

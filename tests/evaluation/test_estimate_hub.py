@@ -14,17 +14,24 @@ import pytest
 from tests.rollout.server_setup import on_loopback
 
 from curro.errors import ConfigError
-from curro.evaluation.estimate_folder import EstimateFolder
+from curro.evaluation.estimate_folder import COLUMNS, EstimateFolder
 from curro.evaluation.estimate_hub import _public, card, check_push, pull
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
+COMMIT, NEXT = "0123456789abcdef0123456789abcdef01234567", "f" * 40
 
 
 class Hub:
-    """What the stand-in has stored: data sets by name, their files by path."""
+    """What the stand-in has stored: data sets by name, their files by path; those of earlier commits."""
 
     def __init__(self):
         self.repositories, self.tokens, self.refuses = {}, [], False
+        self.commit, self.earlier = COMMIT, {}
+
+    def at(self, name, revision):
+        """The commit that a revision means, and the data set's files there."""
+        commit = self.commit if revision == "main" else revision
+        files = self.repositories if commit == self.commit else self.earlier.get(commit, {})
+        return commit, files.get(name, {})
 
     def handler(hub):
         class Handler(BaseHTTPRequestHandler):
@@ -76,16 +83,17 @@ class Hub:
 
             def do_GET(self):
                 path = self.path.partition("?")[0]
-                if found := re.fullmatch(r"/datasets/(.+)/resolve/\w+/(.+)", path):
-                    content = hub.repositories.get(found[1], {}).get(found[2])
+                if found := re.fullmatch(r"/datasets/(.+)/resolve/(\w+)/(.+)", path):
+                    commit, files = hub.at(found[1], found[2])
+                    content = files.get(found[3])
                     if content is None:
                         return self.answer(404, X_Error_Code="EntryNotFound")
                     etag = hashlib.sha1(content).hexdigest()
-                    return self.answer(200, content, ETag=f'"{etag}"', X_Repo_Commit=COMMIT)
+                    return self.answer(200, content, ETag=f'"{etag}"', X_Repo_Commit=commit)
                 name, what = re.fullmatch(r"/api/datasets/([^/]+/[^/]+)(.*)", path).groups()
                 if name not in hub.repositories:
                     return self.answer(404, {"error": "not found"}, X_Error_Code="RepoNotFound")
-                files = hub.repositories[name]
+                commit, files = hub.at(name, what.rpartition("/")[2] or "main")
                 if what.startswith("/tree"):
                     tree = [
                         {"type": "file", "path": path, "size": len(files[path]), "oid": "0" * 40}
@@ -93,7 +101,7 @@ class Hub:
                     ]
                     return self.answer(200, tree)
                 siblings = [{"rfilename": path} for path in files]
-                return self.answer(200, {"id": name, "sha": COMMIT, "siblings": siblings})
+                return self.answer(200, {"id": name, "sha": commit, "siblings": siblings})
 
             do_HEAD = do_GET
 
@@ -157,24 +165,36 @@ except CurroError as error:
 KNOWN = """
 import sys
 from curro.data import PromptSet
-from curro.training.prepared import with_known
+from curro.training.inputs import with_known
 rows = [{"prompt": key, "answer": "", "key": key} for key in ("k2", "k1", "new")]
 config = {"selection": "frontier", "reward_range": (0, 1)}
-config, prompts = with_known(config, PromptSet(rows), "hub:org/rates")
-print(config["selection"], [row[config["selection"]["known"]] for row in prompts])
+for source in sys.argv[1:]:
+    known, prompts, read = with_known(config, PromptSet(rows), source)
+    print(known["selection"], [row[known["selection"]["known"]] for row in prompts], read)
 """
 
 
-def test_an_estimate_is_pushed_and_a_training_starts_from_it(hub, run, estimate):
+def test_an_estimate_is_pushed_and_a_training_starts_from_it(hub, run, estimate, tmp_path):
     assert "datasets/org/rates" in run(PUSH, estimate.path)
     files = hub.repositories["org/rates"]
     assert set(files) == {"README.md", "estimate.json", "pass_rates.parquet"}
     assert files["pass_rates.parquet"] == (estimate.path / "pass_rates.parquet").read_bytes()
     assert set(hub.tokens) == {"Bearer hf_of_a_test"}
     assert "private" not in files["estimate.json"].decode() + files["README.md"].decode()
-    printed = run(KNOWN)
+    printed = run(KNOWN, "hub:org/rates")
     assert "'known': 'known_rate'" in printed
-    assert "[1.0, 0.5, None]" in printed
+    assert f"[1.0, 0.5, None] hub:org/rates@{COMMIT}" in printed
+    # the hub goes on, and a commit still names the same rates
+    hub.earlier, hub.commit = {COMMIT: {"org/rates": files}}, NEXT
+    newer = EstimateFolder.begin(tmp_path / "newer", estimate.settings)
+    newer.append(dict.fromkeys(COLUMNS, 0) | {"key": "k2", "mean": 0.25})
+    newer.write_table()
+    hub.repositories["org/rates"] = {
+        name: (newer.path / name).read_bytes() for name in ("estimate.json", "pass_rates.parquet")
+    }
+    printed = run(KNOWN, "hub:org/rates", f"hub:org/rates@{COMMIT}")
+    assert f"[0.25, None, None] hub:org/rates@{NEXT}" in printed
+    assert f"[1.0, 0.5, None] hub:org/rates@{COMMIT}" in printed
 
 
 def test_a_hub_that_refuses_loses_nothing(hub, run, estimate):
@@ -208,6 +228,11 @@ def test_names_that_are_none_are_refused_before_anything_is_sampled(name):
         check_push(name)
     with pytest.raises(ConfigError, match="it is ORG/NAME"):
         pull(f"hub:{name}")
+
+
+def test_a_revision_that_may_move_is_no_commit():
+    with pytest.raises(ConfigError, match="'main' is no commit of the hub, which has 40 hexadecimal digits"):
+        pull("hub:org/rates@main")
 
 
 def test_a_push_without_a_token_is_refused_before_anything_is_sampled(monkeypatch, tmp_path):

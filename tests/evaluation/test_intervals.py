@@ -1,11 +1,16 @@
-"""Intervals worked out by hand, and how often they hold the truth."""
+"""Evaluations: intervals worked out by hand, how often they hold the truth, and which samples are right."""
 
 import numpy as np
 import pytest
+import torch
 
 from curro.errors import ConfigError
+from curro.evaluation import sampling
 from curro.evaluation.results import interval_over_problems, pass_at_k, pass_at_k_of_each
+from curro.reward import Reward
+from curro.reward.resolve import WeightedReward
 from curro.rollout.cost import Z95
+from curro.rollout.engines.engine import SamplingSettings
 
 
 def test_of_one_sample_it_is_wilsons_interval():
@@ -57,3 +62,26 @@ def test_pass_at_k_of_each_problem():
     assert pass_at_k(np.array([0, 1, 4]), 4, 2) == 0.5
     with pytest.raises(ConfigError, match="pass@5 needs at least 5 samples"):
         pass_at_k_of_each(np.array([0]), 4, 5)
+
+
+def test_held_out_samples_are_right_by_the_signal(monkeypatch):
+    """Two samples each of two prompts: the answers are right, wrong; right, right."""
+
+    class Model(torch.nn.Module):
+        device = torch.device("cpu")
+
+    rows = [{"prompt": "1 =", "answer": "1"}, {"prompt": "2 =", "answer": "2"}]
+    texts = ["1", "x", "2", "2"]
+    monkeypatch.setattr(sampling, "attempts", lambda *_, **__: (texts, [row for row in rows for _ in "ab"]))
+    right = Reward(
+        "right",
+        lambda texts, rows: [float(text == row["answer"]) for text, row in zip(texts, rows, strict=True)],
+    )
+    other = Reward("other", lambda texts, rows: [-0.5, 3.0, -0.5, 0.0])
+    reward = WeightedReward("both", [(1.0, right), (0.5, other)])  # 0.75, 1.5, 0.75 and 1
+    arguments = Model(), None, rows, reward
+    options = {"samples": 2, "settings": SamplingSettings(4, 1.0)}
+    by_sum = sampling.evaluate(*arguments, **options)
+    assert by_sum == {"eval/pass@1": 0.5, "eval/pass@2": 1.0, "eval/reward": 1.0}
+    by_signal = sampling.evaluate(*arguments, **options, signal=("right",))
+    assert by_signal == {"eval/pass@1": 0.75, "eval/pass@2": 1.0, "eval/reward": 1.0}

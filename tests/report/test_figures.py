@@ -43,6 +43,16 @@ def test_outcomes_are_shares_of_each_step(history):
     assert found["all wrong"] == [0.5, 0, 0, 0]
 
 
+def test_evaluations_are_drawn_as_means_of_three_beside_themselves(tmp_path):
+    run = RunFolder.create(tmp_path / "run", {})
+    for step, rate in enumerate((0.0, 0.3, 0.6, 0.0)):
+        run.append_metrics({"step": step, "rollouts": 8 * step, "eval/pass@1": rate})
+    drawn = [one.y.tolist() for one in figures.held_out(read_history(run), "step").series]
+    assert drawn == [[0.0, 0.3, 0.6, 0.0], pytest.approx([0.0, 0.15, 0.3, 0.3])]
+    (exact,) = figures.held_out(read_history(run), "rollouts").series
+    assert exact.y.tolist() == [0.0, 0.3, 0.6, 0.0]
+
+
 def test_waste_and_what_uniform_sampling_would_have_wasted(history):
     found = by_name(figures.without_gradient(history))
     assert found["this curriculum"] == [4, 8, 12, 12]

@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from curro.errors import RunError
+from curro.prompts import PromptTable
 from curro.report import inspect_prompt
 from curro.runs.folder import RunFolder
 
@@ -63,5 +64,10 @@ def test_a_key_wins_over_a_number(run):
 
 def test_a_prompt_without_rollouts_and_one_that_was_never_drawn(run):
     assert "--keep-rollouts" in said(run, "5")
-    with pytest.raises(RunError, match="has not drawn the prompt 'other'"):
+    with pytest.raises(RunError, match="has not drawn the prompt 'other': give its key or its number"):
         said(run, "other")
+    run.write_table(PromptTable(9))
+    with pytest.raises(RunError, match="has not drawn the prompt '7' yet: there are no visits"):
+        said(run, "7")
+    with pytest.raises(RunError, match="has not drawn the prompt '9': give its key or its number"):
+        said(run, "9")

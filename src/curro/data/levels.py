@@ -32,6 +32,9 @@ from curro.data.raw import DataError
 
 Split = Literal["train", "test"]
 
+HELD_OUT = 500
+"""Problems to evaluate on, where nobody says how many."""
+
 TRIES = 1000
 """Draws of a level until its problems of a split are taken to be used up."""
 
@@ -137,13 +140,14 @@ class Levels(PromptSet):
         )
 
     def held_out(self, n: int, seed: int = 0) -> list[Row]:
-        """About n different problems that are never trained on, equally many of each arm.
+        """At most n different problems that are never trained on, equally many of each arm.
 
-        An easy level that has fewer gives those it has.
+        Where n is no multiple of the number of arms, the first ones give one more. An easy level that has
+        fewer gives those it has.
         """
         rows: list[Row] = []
         for arm, (name, level) in enumerate(self.arms):
-            wanted, prompts = -(-n // len(self.arms)), dict[str, Row]()
+            wanted, prompts = n // len(self.arms) + (arm < n % len(self.arms)), dict[str, Row]()
             for number in range(10 * wanted):
                 if len(prompts) == wanted:
                     break
@@ -180,7 +184,9 @@ def _text(prompt: Any) -> str:
 
 def _features(families: Sequence[LevelFamily]) -> tuple[np.ndarray, tuple[int, ...]]:
     """`Levels.features_ND` and `Levels.blocks`."""
-    parameters = [list(dict.fromkeys(name for level in one.levels for name in level)) for one in families]
+    parameters = [
+        list(dict.fromkeys(name for level in family.levels for name in level)) for family in families
+    ]
     rows, before, width = [], 0, sum(map(len, parameters))
     for f, (family, names) in enumerate(zip(families, parameters, strict=True)):
         values_LD = np.array([[float(level.get(name, 0.0)) for name in names] for level in family.levels])

@@ -179,7 +179,8 @@ def load_prompts(
     """Load a data set's prompts, in its own order.
 
     Args:
-        source: `lab:NAME` or `lab:NAME/DIFFICULTY`; a JSONL, JSON or Parquet file; several of them
+        source: `lab:NAME` or `lab:NAME/DIFFICULTY`; `bfcl:NAME`; `verifiers:NAME`, an installed taskset
+            that is answered in one turn; a JSONL, JSON or Parquet file; several of them
             with commas between; a folder of them; or a hub id, `owner/name`, `owner/name:config` or
             `owner/name:file.jsonl`.
         prompt_column, answer_column, key_column: which columns to use where the names are none of

@@ -23,6 +23,9 @@ from curro.data.raw import Row
 from curro.reward.code import program_of
 from curro.reward.reward import Reward, Score
 
+STANDARD_INPUT = "Write a Python program that reads from standard input and writes to standard output."
+"""What LiveCodeBench's problems end with, and those that METIS' recipe for programs trains on."""
+
 _LARGEST_TESTS = 1 << 30
 """Bytes of a problem's private tests when they are unpacked."""
 
@@ -84,7 +87,7 @@ def live_code_bench(row: Row) -> Row:
     if starter:
         problem += f"\n\nWrite Python code that starts so:\n\n```python\n{starter}\n```"
     else:
-        problem += "\n\nWrite a Python program that reads from standard input and writes to standard output."
+        problem += f"\n\n{STANDARD_INPUT}"
     name = json.loads(row.get("metadata") or "{}").get("func_name")
     pairs = [{"input": test["input"], "output": test["output"]} for test in tests]
     return {"problem": problem, "tests": [{**pair, "fn_name": name} for pair in pairs] if name else pairs}

@@ -3,7 +3,8 @@
 estimate.json         what the estimate was started with
 groups.jsonl          a line a prompt, in the order they finished: `prompt`, `key`, `rollouts`, `scored`,
                       `correct`, `truncated`, `mean`, `variance`
-pass_rates.parquet    the same in the data set's order, once all prompts are done
+pass_rates.parquet    the same in the data set's order, once all prompts are done; with --confidence also
+                      `confidence` and `confidence_score`
 completions.jsonl     with --keep-texts, a line a prompt: `prompt`, `key` and its `completions`, each with
                       `text`, `score`, and whether it was `cut` at the most tokens
 """
@@ -129,13 +130,20 @@ class EstimateFolder:
         rows = read_rows(self._completions, ("prompt", "key", "completions"))
         return {row["prompt"]: row["completions"] for row in rows}
 
-    def write_table(self) -> pa.Table:
-        """Write and return the table of all prompts, by their number."""
+    def write_table(self, more: Mapping[str, np.ndarray] | None = None) -> pa.Table:
+        """Write and return the table of all prompts, by their number.
+
+        Args:
+            more: further columns by name, a value for each prompt of the data set.
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         rows = list(self.groups().values())
         table = pa.table({name: [row[name] for row in rows] for name in COLUMNS})
+        numbers = [row["prompt"] for row in rows]
+        for name, values_N in (more or {}).items():
+            table = table.append_column(name, pa.array(values_N[numbers], from_pandas=True))
         with replacing(self._table) as part:
             pq.write_table(table, part)
         return table

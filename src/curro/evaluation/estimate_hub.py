@@ -24,6 +24,7 @@ from curro.evaluation.estimate_folder import EstimateError, EstimateFolder, shar
 PREFIX = "hub:"
 """What stands before the name of a data set on the hub where a folder could stand too."""
 _NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 _FILES = ("estimate.json", "pass_rates.parquet")
 
 
@@ -73,20 +74,32 @@ def push(folder: EstimateFolder, name: str) -> str:
     return str(address)
 
 
-def pull(source: str) -> EstimateFolder:
+def pull(source: str) -> tuple[EstimateFolder, str]:
     """The estimate that `hub:ORG/NAME` names, from the hub's cache where it is there already.
 
+    Args:
+        source: `hub:ORG/NAME` for its newest revision, or `hub:ORG/NAME@COMMIT` for that one.
+
+    Returns:
+        The estimate, and the name with its commit, which stands for the same pass rates for ever.
+
     Raises:
-        ConfigError: no name of a data set on the hub.
+        ConfigError: no name of a data set on the hub, or no commit.
         EstimateError: there is no such data set, or it has no pass rates.
     """
-    name = source.removeprefix(PREFIX)
+    name, _, commit = source.removeprefix(PREFIX).partition("@")
     _check_name(name)
+    if "@" in source and not _COMMIT.fullmatch(commit):
+        raise ConfigError(
+            f"{source}: {commit!r:.50} is no commit of the hub, which has 40 hexadecimal digits"
+        )
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     try:
-        path = Path(snapshot_download(name, repo_type="dataset", allow_patterns=list(_FILES)))
+        path = Path(
+            snapshot_download(name, repo_type="dataset", revision=commit or None, allow_patterns=list(_FILES))
+        )
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise EstimateError(f"{source} cannot be read: {_first_line(error)}") from error
     missing = [file for file in _FILES if not (path / file).is_file()]
@@ -95,7 +108,7 @@ def pull(source: str) -> EstimateFolder:
             f"{source} holds no pass rates, it lacks {' and '.join(missing)}; curro estimate --push writes "
             f"them"
         )
-    return EstimateFolder.open(path)
+    return EstimateFolder.open(path), f"{PREFIX}{name}@{path.name}"  # the cache names folders by commits
 
 
 def card(name: str, settings: Mapping[str, Any], rates: np.ndarray) -> str:

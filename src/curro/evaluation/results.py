@@ -39,12 +39,15 @@ def interval_over_problems(values_P: np.ndarray, samples: int) -> tuple[float, f
     return wilson_interval(mean, len(values) * max(1.0, min(effective_samples, samples)))
 
 
-def held_out_scores(rewards_PG: np.ndarray, reward_range: tuple[float, float]) -> dict[str, float]:
+def held_out_scores(
+    rewards_PG: np.ndarray, reward_range: tuple[float, float], signal_PG: np.ndarray | None = None
+) -> dict[str, float]:
     """The metrics of an evaluation that run folders hold.
 
     Args:
         rewards_PG: of G samples of each prompt; NaN, which is as wrong as 0, where there is none.
         reward_range: the rewards of complete failure and of complete success.
+        signal_PG: what says which samples are right, where that is a part of the reward; None: the reward.
 
     Returns:
         `eval/pass@1`, `eval/pass@G`, and `eval/reward`, the mean reward.
@@ -54,7 +57,8 @@ def held_out_scores(rewards_PG: np.ndarray, reward_range: tuple[float, float]) -
     """
     low, high = reward_range
     rewards, samples = np.nan_to_num(rewards_PG), rewards_PG.shape[1]
-    correct_P = (rewards >= high - ROUNDING * (high - low)).sum(axis=1)
+    judged = rewards if signal_PG is None else np.nan_to_num(signal_PG)
+    correct_P = (judged >= high - ROUNDING * (high - low)).sum(axis=1)
     accuracy = {f"eval/pass@{k}": pass_at_k(correct_P, samples, k) for k in {1, samples}}
     return accuracy | {"eval/reward": float(rewards.mean())}
 

@@ -199,6 +199,7 @@ def evaluate(
     settings: SamplingSettings,
     environment: Environment | None = None,
     reward_range: tuple[float, float] = (0.0, 1.0),
+    signal: Sequence[str] = (),
     seed: int = 0,
 ) -> dict[str, float]:
     """Sample, score and count.
@@ -208,9 +209,16 @@ def evaluate(
     Args:
         samples, settings, environment: as `sampled_rewards` takes them.
         reward_range: as `held_out_scores` takes it, which makes what is returned.
+        signal: the parts of the reward whose sum says which samples are right; empty for the whole reward.
     """
     with beside_training(model, seed):
-        rewards_PG = sampled_rewards(
-            model, tokenizer, prompts, reward, environment=environment, samples=samples, settings=settings
+        completions, repeated = attempts(
+            model, tokenizer, prompts, environment=environment, n=samples, settings=settings
         )
-    return held_out_scores(rewards_PG, reward_range)
+        scores = reward.named(completions, repeated)
+    named = {
+        name: np.array(values, np.float64).reshape(len(prompts), samples) for name, values in scores.items()
+    }
+    rewards_PG = sum(weight * named[name] for name, weight in reward.weights.items())
+    signal_PG = np.sum([named[name] for name in signal], axis=0) if signal else None
+    return held_out_scores(np.asarray(rewards_PG), reward_range, signal_PG)

@@ -24,7 +24,7 @@ from curro.storage.checkpoint import check_prompt_numbers, check_state
 HALF_LIVES = 2.0 ** np.arange(1, 9)
 """Candidate half-lives of the evidence, in training steps."""
 WINDOW = 512
-"""The latest groups, to which the regression is fitted."""
+"""Groups of later steps after which a group counts no more for the regression."""
 STRENGTH = 2.0
 """Groups that the prior of an arm counts as."""
 ROWS = ("arm", "step", "size", "rate", "variance")
@@ -41,9 +41,10 @@ class LevelPosterior:
         variance    (k f mu (1 - mu) + n s) / (k + n),    f the share of p(1-p) that lies within groups
 
     mu is what a logistic regression on the arm's features (`Levels.features_ND`) predicts. It is fitted to
-    the latest 512 groups, the r-th latest with the weight 1 - r / 512. Before the first fit mu is 1/2 for all
-    arms. So a level that was never tried is predicted from those that were: when those before it become
-    solved, its rate rises, and it is chosen in their place.
+    the latest groups, with the weight 1 - L / 512 where L groups are of later steps: the groups of one step
+    count the same, and all of the latest step count. Before the first fit mu is 1/2 for all arms. So a level
+    that was never tried is predicted from those that were: when those before it become solved, its rate
+    rises, and it is chosen in their place.
 
     H is the member of `HALF_LIVES` under which the mean rates of groups were predicted with the smallest
     squared error, each before it was learnt. What was observed since the last call of `learn` is learnt
@@ -110,8 +111,11 @@ class LevelPosterior:
             self.losses_H += np.square(predicted_HP - rate_P).sum(axis=1)
         for total_HN, values_P in zip(self.sums_3HN, (np.ones(len(arm_P)), rate_P, variance_P), strict=True):
             total_HN += np.bincount(arm_P, values_P, self.table.size)
-        self.recent = np.concatenate([self.recent, latest], axis=1)[:, -WINDOW:]
-        weight_K = 1 - np.arange(self.recent.shape[1])[::-1] / WINDOW
+        known = np.concatenate([self.recent, latest], axis=1)
+        known = known[:, np.lexsort(known[[4, 3, 2, 0, 1]])]  # by step, then by arm and by outcome
+        later_K = known.shape[1] - np.searchsorted(known[1], known[1], side="right")
+        self.recent = known[:, later_K < WINDOW]
+        weight_K = 1 - later_K[later_K < WINDOW] / WINDOW
         arms_K = self.recent[0].astype(np.int64)
         self.regression.fit(self.features_ND[arms_K], self.recent[3], weight_K * self.recent[2])
 

@@ -1,6 +1,6 @@
 """What runs look like: pages to open in a browser, tables in the terminal, comparisons of several runs.
 
-The pages need matplotlib and Jinja2, which are loaded when they are first asked for; the rest does not.
+The pages need Jinja2, which is loaded when they are first asked for; the rest does not.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from curro.errors import CurroError
 from curro.report.compare import Comparison, comparison_table, render_comparison
 from curro.report.inspect import inspect_prompt, inspect_run
 
@@ -31,7 +30,4 @@ _PAGES = {"write_report": "curro.report.pages", "write_comparison": "curro.repor
 def __getattr__(name: str) -> Any:
     if name not in _PAGES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        return getattr(importlib.import_module(_PAGES[name]), name)
-    except ModuleNotFoundError as error:
-        raise CurroError(f"pages need {error.name}: pip install 'curro[train]'") from error
+    return getattr(importlib.import_module(_PAGES[name]), name)

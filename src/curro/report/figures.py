@@ -13,20 +13,32 @@ from curro.text import slug
 
 QUARTERS: list[str | None] = ["0", None, "0.25", None, "0.5", None, "0.75", None, "1"]
 SPANS = 60
+EVALUATIONS = 3
+"""Of which the mean is drawn."""
 STEP = "training step"
 RED, GREEN, BLUE, GREY = 1, 2, 0, 6
 """Of the palette: all wrong, all right, mixed, and what something is compared with."""
 
 
 def held_out(history: History, against: str) -> Chart | None:
-    """Every pass@k of the evaluations against `rollouts` or `step`."""
+    """Every pass@k of the evaluations against `rollouts` or `step`.
+
+    Against steps, lines are means of each evaluation and the two before it, as in figure 2 of "Prioritized
+    Replay for RL Post-training".
+    """
     names = history.evaluations
     curves = [(name.removeprefix("eval/"), *history.series(name, against)) for name in names]
     title, x = {
         "rollouts": ("Held-out success against rollouts", "training rollouts"),
         "step": ("Held-out success against updates", STEP),
     }[against]
-    return lines(f"eval-{against}", title, curves, x=x, style="points")
+    chart = lines(f"eval-{against}", title, curves, x=x, style="points")
+    if chart is None or against == "rollouts":
+        return chart
+    faint = [replace(each, name="", style="faint") for each in chart.series]
+    means = [replace(each, y=trailing_mean(each.y, EVALUATIONS)) for each in chart.series]
+    series = [each for pair in zip(faint, means, strict=True) for each in pair]
+    return replace(chart, series=series, caption="Faint: every evaluation. Lines: means of three.")
 
 
 def smoothed(history: History, name: str, title: str, caption: str = "") -> Chart | None:
@@ -235,7 +247,7 @@ def reason_name(value: int) -> str:
 
 def without_gradient(history: History) -> Chart | None:
     """Rollouts of groups without a signal, in all so far, beside what uniform sampling would waste."""
-    sizes = _sizes(history)
+    sizes = rollouts_of_groups(history)
     title = "Rollouts without a gradient"
     return None if sizes is None else _wasted(history, sizes, "wasted-rollouts", title, "rollouts")
 
@@ -321,7 +333,7 @@ def rejected(history: History) -> Chart | None:
     )  # fmt: skip
 
 
-def _sizes(history: History) -> np.ndarray | None:
+def rollouts_of_groups(history: History) -> np.ndarray | None:
     """Rollouts of each group, by the groups' lines or by the run's own setting."""
     groups = history.groups
     size = history.config.get("settings", {}).get("rollouts_per_prompt")

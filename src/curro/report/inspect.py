@@ -18,6 +18,7 @@ from rich.text import Text
 from curro.errors import CheckpointError, ConfigError, RunError
 from curro.evaluation.estimate_folder import render_bands
 from curro.report.prompts import KeptRollout, PromptHistory, Ranking, RolloutsReader, rankings
+from curro.report.worth import Worth
 from curro.runs.folder import CURRICULUM, HOSTED, RunFolder, count_from_one
 from curro.runs.reader import GroupColumns, read_history
 from curro.storage.checkpoint import load_state
@@ -36,7 +37,8 @@ def inspect_run(
 ) -> None:
     """Print the prompt table's columns and first n rows, and the n hardest, most informative, regressed.
 
-    Last, for the usual difficulty bands, the rollouts that an admitted group would cost.
+    Then, for the usual difficulty bands, the rollouts that an admitted group would cost; and last, how many
+    rollouts uniform sampling would have needed for as many groups with a signal.
 
     Args:
         run: the run, its folder, or a checkpoint of TRL with a curriculum in it.
@@ -72,6 +74,8 @@ def inspect_run(
         costs = render_bands(rates, size)
         costs.title, costs.title_justify = Text("Bands, by the prompts' latest groups"), "left"
         console.print(costs)
+    if (worth := Worth.of(history)) is not None:
+        console.print(Text(worth.describe()))
 
 
 def _show_table(
@@ -106,7 +110,7 @@ def checkpoint_table(saved: Path) -> pa.Table:
     if not isinstance(columns, dict) or not columns:
         raise CheckpointError(f"{saved} has no prompt table: it is of another version")
     size = len(next(iter(columns.values())))
-    return count_from_one(pa.table({"prompt": np.arange(size)} | columns))
+    return count_from_one(pa.table({NUMBER: np.arange(size)} | columns))
 
 
 def export(table: pa.Table, path: Path) -> None:
@@ -134,7 +138,7 @@ def render_columns(table: pa.Table) -> Table:
     shown = _table(f"{table.num_rows} prompts", ("column", "type", "least", "mean", "most", "missing"))
     for name in table.column_names:
         column = table[name]
-        if pa.types.is_string(column.type):
+        if name == NUMBER or pa.types.is_string(column.type):
             continue
         values = pc.cast(column, pa.float64()).to_numpy()
         known = values[~np.isnan(values)]
@@ -154,9 +158,8 @@ def render_rows(table: pa.Table, n: int, width: int, *, keys: bool = False) -> T
         table = table.drop_columns([hidden])
     names = table.column_names
     kept = _fitting(names, width)
-    shown = _table(
-        f"The first {min(n, table.num_rows)} prompts", [name.replace("_", "\n") for name in names[:kept]]
-    )
+    heads = [_HEADS.get(name, name.replace("_", "\n")) for name in names[:kept]]
+    shown = _table(f"The first {min(n, table.num_rows)} prompts", heads)
     if kept < len(names):
         others = ", ".join(name.replace("_", " ") for name in names[kept:])
         shown.caption = Text(f"A wider terminal also shows: {others}", style="dim")
@@ -164,6 +167,12 @@ def render_rows(table: pa.Table, n: int, width: int, *, keys: bool = False) -> T
         shown.add_row(*(_cell(row[name]) for name in names[:kept]))
     return shown
 
+
+NUMBER = "prompt"
+"""The column of a prompt table that holds the prompts' numbers."""
+
+_HEADS = {NUMBER: "row", "text": "prompt", "key": "prompt"}
+"""What columns are called where people read them, in the rankings too."""
 
 _NARROWEST = {"text": 30, "key": 30}
 """Characters of a column at least; others have room for a number."""
@@ -230,6 +239,11 @@ def inspect_prompt(folder: RunFolder, prompt: str, n: int, console: Console) -> 
         pass
     number = find_prompt(groups, prompt)
     history = None if number is None else PromptHistory.of(groups, number, kept)
+    if history is None and _is_in_table(folder, prompt):
+        raise RunError(
+            f"the run in {folder.path} has not drawn the prompt {readable(prompt, 60)!r} yet: there are no "
+            "visits to show"
+        )
     if history is None:
         raise RunError(
             f"the run in {folder.path} has not drawn the prompt {readable(prompt, 60)!r}: give its key or "
@@ -259,6 +273,16 @@ def find_prompt(groups: GroupColumns, prompt: str) -> int | None:
     if prompt.isascii() and prompt.isdigit() and len(prompt) < 16 and int(prompt) in groups.prompt:
         return int(prompt)
     return None
+
+
+def _is_in_table(folder: RunFolder, prompt: str) -> bool:
+    """Whether a key or a number is that of a row in the saved prompt table."""
+    if not folder.has_table:
+        return False
+    table = folder.table()
+    if "key" in table.column_names and prompt in table["key"].to_pylist():
+        return True
+    return prompt.isascii() and prompt.isdigit() and len(prompt) < 16 and int(prompt) < table.num_rows
 
 
 def written(text: str) -> Text:

@@ -30,6 +30,7 @@ from curro.report.drawing import picture, style_sheet
 from curro.report.figures import STEP
 from curro.report.prompts import rankings
 from curro.report.sections import sections
+from curro.report.worth import Worth
 from curro.runs.folder import RunFolder
 from curro.runs.reader import History, read_history
 from curro.storage.files import replacing
@@ -77,6 +78,7 @@ def write_report(run: RunFolder | str | os.PathLike[str], out: str | os.PathLike
         title=f"curro: {readable(history.name, 60)}",
         headlines=headlines(history),
         verdict=verdict(history),
+        worth=Worth.of(history),
         advice=advise(history),
         sections=[(title, [picture(chart) for chart in charts]) for title, charts in sections(history)],
         rankings=rankings(history.groups, _ROWS),

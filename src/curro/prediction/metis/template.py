@@ -25,7 +25,7 @@ NAMED = {
     "lab": _LAB / "judgment.txt",
     "lab-compact": _LAB / "judgment_compact.txt",
 }
-"""Templates by name: curro's own, the paper's (appendix A.1), and two short ones for the lab's models."""
+"""Templates by name: curro's own, the paper's (appendices B.3, B.4), and two short ones for the lab."""
 
 _SECTION = re.compile(r"^\[(system|user)\][ \t]*$", re.MULTILINE)
 _JINJA = ImmutableSandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
