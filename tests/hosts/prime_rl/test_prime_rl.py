@@ -9,7 +9,8 @@ import pytest
 from prime_stand_in import group_of, number_of, task_of
 from tests.hosts import same_draws
 
-from curro.errors import ConfigError, RewardError
+from curro import Curriculum
+from curro.errors import CheckpointError, ConfigError, RewardError
 
 TASKS = [task_of(number) for number in range(24)]
 
@@ -40,6 +41,37 @@ def test_the_launcher_starts_the_orchestrator(prime, tmp_path):
 def test_a_method_reads_the_texts_of_the_tasks(prime):
     one = installed(prime)
     assert [row["prompt"] for row in one.sampler.curriculum.table.rows[:2]] == ["p0", "p1"]
+
+
+def test_a_curriculum_of_other_tasks_is_refused(prime):
+    installed(prime)  # its modules can be imported now
+    sampler = import_module("curro.hosts.prime_rl.sampler")
+    tasks = sampler.Tasks(TASKS)
+    sampler.CurriculumSampler(Curriculum("uniform", tasks), TASKS, 3)
+    numbered = Curriculum("uniform", len(TASKS))
+    sampler.CurriculumSampler(numbered, TASKS, 3)
+    assert (numbered.table.fingerprint, numbered.table.key(1)) == (tasks.fingerprint, TASKS[1].key)
+    with pytest.raises(ConfigError, match=r"another data set than Tasks\(tasks\), or in another order"):
+        sampler.CurriculumSampler(Curriculum("uniform", tasks), TASKS[::-1], 3)
+    with pytest.raises(ConfigError, match=r"is over 24 prompts, Tasks\(tasks\) has 23"):
+        sampler.CurriculumSampler(Curriculum("uniform", 24), TASKS[1:], 3)
+
+
+def test_a_checkpoint_of_other_tasks(prime):
+    """Of 24 tasks the first goes and one comes; then none is left."""
+    one = installed(prime)
+    for _ in range(24):
+        one.on_result(group_of(next(one.sampler), [0, 1]))
+    state = copy.deepcopy(one.state_dict())
+    tasks = [*TASKS[1:], task_of(30)]
+    again = prime.Curriculum(None, tasks)
+    with pytest.warns(UserWarning, match="23 rows are known, 0 of them changed, 1 are new and 1 are gone"):
+        again.load_state_dict(state)
+    table, saved = again.sampler.curriculum.table, one.sampler.curriculum.table
+    assert table["visits"].tolist() == [*saved["visits"].tolist()[1:], 0]
+    other = prime.Curriculum(None, [task_of(number) for number in range(30, 54)])
+    with pytest.raises(CheckpointError, match="of another data set"):
+        other.load_state_dict(state)
 
 
 def test_groups_are_learnt_from_and_admitted(prime):

@@ -7,6 +7,8 @@ import pytest
 from stand_in import HOOKS, Sample, Status, arguments, by_prompt, finish, generate, number
 from tests.hosts import same_draws
 
+from curro import Curriculum
+from curro.data.identity import DatasetRows
 from curro.errors import CheckpointError, ConfigError, FillError
 
 
@@ -151,6 +153,32 @@ def test_a_resumed_run_draws_what_an_uninterrupted_one_draws(load, tmp_path, par
         assert [generate(other, again, load)[1] for _ in range(3)] == [
             generate(args, source, load)[1] for _ in range(3)
         ]
+
+
+def test_the_curriculum_is_over_the_rows_of_the_data_set_in_their_order(load, tmp_path):
+    source = source_of(arguments(tmp_path), load)
+    rows = DatasetRows([{"prompt": f"p{row}", "answer": str(row)} for row in range(24)])
+    assert source.curriculum.table.fingerprint == rows.fingerprint
+    groups, ledger = source.get_samples(3), source.curriculum.ledger
+    assert [group[0].metadata["curro_ticket"] for group in groups] == ledger.tickets.tolist()
+    assert [number(group) for group in groups] == ledger.prompts.tolist()
+
+
+def test_a_checkpoint_of_other_rows(load, tmp_path):
+    """Two rows come; a checkpoint of the same prompts with other answers is of another data set."""
+    args = arguments(tmp_path)
+    source = source_of(args, load)
+    generate(args, source, load)
+    source.save(0)
+    more = source_of(arguments(tmp_path, prompts=26), load)
+    with pytest.warns(UserWarning, match="24 rows are known, 0 of them changed, 2 are new and 0 are gone"):
+        more.load(0)
+    visits = source.curriculum.table["visits"].tolist()
+    assert more.curriculum.table["visits"].tolist() == [*visits, 0, 0]
+    changed = DatasetRows([{"prompt": f"p{row}", "answer": "x"} for row in range(24)])
+    other = Curriculum("uniform", changed, seed=7)
+    with pytest.raises(CheckpointError, match="of another data set"):
+        other.load(tmp_path / "rollout" / "curro_0.npz")
 
 
 def test_a_checkpoint_without_a_curriculum(load, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,11 @@ def value_of(text: str) -> float:
 
 
 def judging_trainer(folder: Any, *, metis: dict[str, Any] | None = None, **options: Any) -> Any:
-    """A trainer whose judgments are six random tokens; they mean something with `value_of` in place."""
-    selection = {"name": "metis", "candidates": 2, "max_tokens": 6} | (metis or {})
+    """A trainer whose judgments are six random tokens, which mean something with `value_of` in place.
+
+    With the default template, which is three times as long, most of a test's time would go into reading it.
+    """
+    selection = {"name": "metis", "candidates": 2, "max_tokens": 6, "template": "lab"} | (metis or {})
     curriculum = curro.Curriculum(selection, PROMPTS, admission=options.pop("admission", None), seed=3)
     return trainer(folder, **({"curriculum": curriculum, "temperature": TEMPERATURE} | options))
 
@@ -44,6 +48,35 @@ def copy_of(model: Any) -> Any:
         fresh = type(model)(model.config)
     fresh.load_state_dict(model.state_dict())
     return fresh
+
+
+def trained_with_and_without(
+    folder: Any, diary: Any, read: Callable[[Any], torch.Tensor], **options: Any
+) -> tuple[Any, Any, torch.Tensor]:
+    """One step without the second loss and one with half of it, from the same weights on two processes.
+
+    Args:
+        diary: hears the groups of the second step, and none of the first.
+        read: a model's weights, float64 (W,).
+        options: of `plain_steps`.
+
+    Returns:
+        The model before the steps, the trainer of the second one, and how much further that one moved.
+    """
+    moved = []
+    for weight in (0.0, 0.5):
+        diary.records.clear()
+        host = judging_trainer(
+            folder / "run",
+            metis={"exemplars": 0, "weight": weight},
+            on_groups=diary,
+            ddp_backend="gloo",
+            **plain_steps(**options),
+        )
+        before = copy_of(host.model)
+        host.train()
+        moved.append(read(before) - read(host.model))
+    return before, host, moved[1] - moved[0]
 
 
 def judge_loss(model: Any, auxiliary_samples: AuxiliarySamples) -> torch.Tensor:

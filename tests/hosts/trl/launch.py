@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tests.forks import python
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -36,16 +37,17 @@ def under_fsdp2(*words: str, folder: Path, precision: str = "bf16") -> None:
     """
     config = ["--config_file", str(REPOSITORY / "recipes" / "trl" / "fsdp.yaml"), "--num_processes", "2"]
     on_cpu = str(Path(__file__).with_name("fsdp_on_cpu.py"))
-    command = [sys.executable, "-m", "accelerate.commands.launch", *config, "--mixed_precision", precision]
+    command = [python(), "-m", "accelerate.commands.launch", *config, "--mixed_precision", precision]
     _in_processes([*command, on_cpu, *words], folder)
 
 
 def _run(folder: Path) -> None:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command = [python(), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     _in_processes([*command, str(Path(__file__).with_name("two_processes.py")), str(folder)], REPOSITORY)
 
 
 def _in_processes(command: list[str], folder: Path) -> None:
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": f"{REPOSITORY / 'src'}:{REPOSITORY}"}
+    environment |= {"PYTHON_EXEC": python()}  # what torch.distributed.run starts the processes with
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr

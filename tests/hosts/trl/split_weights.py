@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import torch
-from tests.hosts.trl.judging import copy_of, judge_gradient, judging_trainer, plain_steps, value_of
+from tests.hosts.trl.judging import copy_of, judge_gradient, trained_with_and_without, value_of
 from tests.hosts.trl.setup import Diary
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 
@@ -20,26 +20,16 @@ def gathered(model):
     return get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))
 
 
-def flat(state, names):
-    return torch.cat([state[name].double().ravel() for name in names])
+def flat(model):
+    state = gathered(model)
+    return torch.cat([state[name].double().ravel() for name, _ in model.named_parameters()])
 
 
-moved, diary = {}, Diary()
-for weight in (0.0, 0.5):
-    diary.records.clear()
-    host = judging_trainer(
-        folder / "run",
-        metis={"exemplars": 0, "weight": weight},
-        on_groups=diary,
-        ddp_backend="gloo",
-        **plain_steps(loss_type="dr_grpo", per_device_train_batch_size=8),
-    )
-    before = copy_of(host.model)
-    names = [name for name, _ in before.named_parameters()]
-    host.train()
-    after = gathered(host.model)
-    moved[weight] = flat(before.state_dict(), names) - flat(after, names)
-
+diary = Diary()
+before, host, further = trained_with_and_without(
+    folder, diary, flat, loss_type="dr_grpo", per_device_train_batch_size=8
+)
+after = gathered(host.model)
 host.policy.access.sampling["temperature"] = 1e-6  # the likeliest token always
 
 
@@ -51,14 +41,14 @@ def ask():
 
 weights, answers = host._owner.decide(ask)
 report = {
-    "equal": all(torch.equal(weights[name], after[name]) for name in names),
+    "equal": all(torch.equal(weights[name], after[name]) for name, _ in before.named_parameters()),
     "answers": answers,
-    "split": sum(value.to_local().numel() for value in host.model.parameters()) / flat(after, names).numel(),
+    "split": sum(value.to_local().numel() for value in host.model.parameters()) / further.numel(),
 }
 if host.accelerator.is_main_process:
     (record,) = diary.records
     expected = judge_gradient(before, record.verdict.auxiliary_samples) / host.max_completion_length
-    report["error"] = float((moved[0.5] - moved[0.0] - 0.5 * expected).abs().max())
+    report["error"] = float((further - 0.5 * expected).abs().max())
     report["size"] = float(expected.abs().max())
     plain = copy_of(before)
     plain.load_state_dict(after)

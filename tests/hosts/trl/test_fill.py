@@ -13,6 +13,7 @@ from tests.hosts.trl.setup import PROMPTS, Diary, config, dataset, first_token_i
 import curro
 from curro.errors import FillError
 from curro.hosts.trl import CurriculumGRPOTrainer, FillSettings
+from curro.hosts.trl.batches import cut, describe_completions, merge_rows, rows_of
 from curro.lab.model import build_model, build_tokenizer
 from curro.storage.checkpoint import load_state
 
@@ -141,6 +142,27 @@ def test_masked_completions_are_described_as_trl_alone_describes_them(tmp_path, 
             assert mine[name] == expected, name
         assert (mine["completions/clipped_ratio"] < 1) == ends
         assert (mine["clip_ratio/low_min"] is not None) == ends
+
+
+def test_lengths_by_hand():
+    """A pad token (0) was sampled inside the first, whose mask is empty; the second ended with 2."""
+    first = [5, 6, 7, 8, 9, 5, 0, 7]
+    rows = {
+        "completion_ids": torch.tensor([first, [5, 6, 2, 0, 0, 0, 0, 0]]),
+        "completion_mask": torch.tensor([[0] * 8, [1] * 3 + [0] * 5]),
+    }
+    parts = cut([rows_of(rows, [8, 3])], 0, 2)
+    described = describe_completions(parts, pad_token=0, ends=[2])
+    assert described["completions/clipped_ratio"] == 0.5
+    assert described["completions/mean_length"] == 5.5
+    assert described["completions/mean_terminated_length"] == 3
+    masked = describe_completions(cut(parts, 0, 1), pad_token=0, ends=[2])
+    assert masked["completions/clipped_ratio"] == 1
+    assert masked["completions/min_length"] == masked["completions/max_length"] == 8
+    assert masked["completions/mean_terminated_length"] == 0
+    merged = merge_rows(cut(parts, 0, 1), device=torch.device("cpu"), pad_token=0, pad_to_multiple_of=None)
+    assert merged["completion_ids"].tolist() == [first]
+    assert merged["completion_mask"].tolist() == [[0] * 8]
 
 
 def test_rejected_work_has_its_own_metrics(tmp_path):

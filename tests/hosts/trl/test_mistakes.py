@@ -82,10 +82,10 @@ BUILT: dict[str, tuple[dict[str, Any], str]] = {
     "a range": ({"reward_range": (1, 0)}, "reward_range is (failure, success) with failure < success"),
     "a signal": ({"signal": 3}, "signal names parts of the reward"),
     "two players": (
-        {"environment": object(), "rollout_func": print}, "give it or a rollout_func, not both",
+        {"environment": object(), "rollout_func": print}, "give it or rollout_func, not both",
     ),
-    "an output folder": ({"output_dir": "/proc/x"}, "/proc/x cannot be used: No such file or directory"),
-    "a file as output": ({"output_dir": f"{__file__}/x"}, "/x cannot be used: Not a directory"),
+    "an output folder": ({"output_dir": "/proc/x"}, "/proc/x cannot be used (No such file"),
+    "a file as output": ({"output_dir": f"{__file__}/x"}, "/x cannot be used (Not a directory)"),
 }  # fmt: skip
 
 TRAINED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {

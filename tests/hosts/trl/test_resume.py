@@ -109,6 +109,17 @@ def test_a_checkpoint_without_curriculum_is_refused(tmp_path):
         trainer(tmp_path, max_steps=6).train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
 
 
+def test_the_log_names_a_checkpoint_of_an_earlier_run(tmp_path, caplog):
+    sentence = f"{tmp_path / 'checkpoint-1'} is of an earlier run, and this run begins anew: resuming would"
+    trainer(tmp_path, max_steps=1, save_strategy="steps", save_steps=1).train()
+    assert "earlier run" not in caplog.text
+    trainer(tmp_path, max_steps=1).train()
+    assert caplog.text.count(sentence) == 1
+    caplog.clear()
+    trainer(tmp_path, max_steps=2).train(resume_from_checkpoint=True)
+    assert "earlier run" not in caplog.text
+
+
 def test_rows_that_were_added_and_removed_are_found_again(tmp_path):
     rows = dataset().add_column("key", [f"row {i}" for i in range(len(dataset()))])
     first = trainer(tmp_path, train_dataset=rows, curriculum="posterior", save_strategy="steps", save_steps=3)

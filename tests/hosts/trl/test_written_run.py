@@ -80,6 +80,36 @@ def test_held_out_scores_of_evaluations(tmp_path, names):
     assert history.series("reward")[0].tolist() == [1, 2, 3]
 
 
+def test_held_out_samples_are_right_by_the_signal(tmp_path):
+    """Two of eight samples are solved, and none has a whole reward of 1."""
+
+    def solved(prompts, **_):
+        return [float(i % 4 == 0) for i in range(len(prompts))]
+
+    def short(prompts, **_):
+        return [-0.01] * len(prompts)
+
+    options = {"eval_strategy": "steps", "eval_steps": 1, "per_device_eval_batch_size": 8, "max_steps": 1}
+    rows = Dataset.from_dict({"prompt": ["1 =", "2 ="]})
+    trainer(tmp_path, reward_funcs=[solved, short], signal="solved", eval_dataset=rows, **options).train()
+    history = read_history(RunFolder.open(tmp_path))
+    assert history.series("eval/pass@1")[1].tolist() == [0.25]
+    assert history.series("eval/reward")[1] == pytest.approx([0.24])
+
+
+def test_evaluations_after_the_checkpoint_are_forgotten_in_the_middle_of_a_generation(tmp_path):
+    """Two steps train on the rollouts of the first, so the resumed run evaluates before it draws."""
+    rows = Dataset.from_dict({"prompt": ["1 =", "2 ="]})
+    options = {"save_strategy": "steps", "save_steps": 1, "eval_strategy": "steps", "eval_steps": 1}
+    options |= {"eval_dataset": rows, "per_device_eval_batch_size": 8, "num_iterations": 2, "max_steps": 2}
+    trainer(tmp_path, **options).train()
+    lines = [("eval/pass@1" in line, line["step"]) for line in RunFolder.open(tmp_path).metrics()]
+    assert lines == [(False, 1), (True, 1), (True, 2)]
+    trainer(tmp_path, **options).train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+    again = [("eval/pass@1" in line, line["step"]) for line in RunFolder.open(tmp_path).metrics()]
+    assert again == lines
+
+
 @pytest.mark.parametrize("options", [{"save_strategy": "steps", "save_steps": 2, "max_steps": 2}, {}])
 def test_curro_inspect_reads_the_prompt_table(tmp_path, options):
     host = trainer(tmp_path, **options)

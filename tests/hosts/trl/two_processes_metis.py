@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import torch
-from tests.hosts.trl.judging import copy_of, judge_gradient, judging_trainer, plain_steps, value_of, weights
+from tests.hosts.trl.judging import judge_gradient, trained_with_and_without, value_of, weights
 from tests.hosts.trl.setup import Diary
 
 from curro.prediction.metis import predictor
@@ -22,20 +22,10 @@ SCHEDULES = {
 }
 for name, schedule in SCHEDULES.items():
     for loss_type in ("dr_grpo", "dapo"):
-        moved, diary = {}, Diary()
-        for weight in (0.0, 0.5):
-            diary.records.clear()
-            host = judging_trainer(
-                folder / "run",
-                metis={"exemplars": 0, "weight": weight},
-                on_groups=diary,
-                ddp_backend="gloo",
-                **plain_steps(loss_type=loss_type, **schedule),
-            )
-            model = copy_of(host.model)
-            host.train()
-            moved[weight] = weights(model) - weights(host.model)
-        found = moved[0.5] - moved[0.0]
+        diary = Diary()
+        model, host, further = trained_with_and_without(
+            folder, diary, weights, loss_type=loss_type, **schedule
+        )
         entry = {"weights": float(weights(host.model).abs().sum())}
         parts = [record.verdict.auxiliary_samples for record in diary.records]
         entry["auxiliary_samples"] = sum(len(part.advantages) for part in parts)
@@ -45,7 +35,7 @@ for name, schedule in SCHEDULES.items():
             expected = sum(share * gradient for share, gradient in zip(shares, gradients, strict=True))
             mean_length = host.state.log_history[0]["completions/mean_length"]
             expected = expected / {"dr_grpo": host.max_completion_length}.get(loss_type, mean_length)
-            entry["error"] = float((found - 0.5 * expected).abs().max())
+            entry["error"] = float((further - 0.5 * expected).abs().max())
             entry["size"] = float(expected.abs().max())
         entry["logged"] = "judge/loss" in host.state.log_history[0]
         report[f"{name}/{loss_type}"] = entry

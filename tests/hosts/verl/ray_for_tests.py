@@ -20,8 +20,10 @@ def start_ray() -> None:
     os.environ["PYTHONPATH"] = python_path()
     if "RAY_ADDRESS" in os.environ:
         ray.init(log_to_driver=False)
-    else:
-        ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=200 * 2**20)
+    else:  # its own, whatever else runs on the machine
+        ray.init(
+            "local", num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=200 * 2**20
+        )
 
 
 def ray_address() -> str:

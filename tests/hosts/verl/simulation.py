@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 import types
 from functools import cache
 from pathlib import Path
@@ -27,6 +28,7 @@ from verl.workers.rollout.replica import TokenOutput
 from verl.workers.rollout.router import GlobalRequestLoadBalancer
 
 from curro.hosts.verl.credit import AUXILIARY
+from curro.hosts.verl.settings import SCORED
 
 RIGHT, WRONG, EOS, WIDTH = 3, 4, 0, 3
 
@@ -69,11 +71,15 @@ class Engine:
         rewards: of every training group by its uid; of sessions that did not fail.
         fail: numbers of prompts of which some sessions fail (1), or all (2).
         extra: of every session's `reward_extra_info`, besides its own.
-        unscored: numbers of prompts of which so many sessions have the reward NaN.
+        unscored: numbers of prompts of which so many sessions are not scored.
+        marks_unscored: whether such a session is marked as curro's own rewards mark it; else it has NaN.
+        penalty: what every reward lacks, and no number of `reward_extra_info`.
     """
 
     extra: ClassVar[dict[str, Any]] = {}
     unscored: ClassVar[dict[int, int]] = {}
+    marks_unscored: ClassVar[bool] = False
+    penalty: ClassVar[float] = 0.0
 
     def __init__(self, policy: Policy, size: int, fail: dict[int, int] | None = None) -> None:
         self.policy, self.size, self.fail = policy, size, fail or {}
@@ -117,10 +123,11 @@ class Engine:
         for session in range({0: sessions, 1: sessions - 1, 2: 0}[failed]):
             right = float(rng.random() < p)
             scores = torch.zeros(WIDTH)
-            if not validate and session < self.unscored.get(number, 0):
-                scores[-1] = float("nan")
-            else:
-                scores[-1] = right
+            is_scored = validate or session >= self.unscored.get(number, 0)
+            scores[-1] = right - self.penalty if is_scored else 0.0 if self.marks_unscored else float("nan")
+            infos = {"acc": right, "math": right} | said | self.extra
+            if self.marks_unscored:
+                infos[SCORED] = float(is_scored)
             answer = [RIGHT if right else WRONG, 5, EOS]
             fields.append(
                 {
@@ -135,12 +142,12 @@ class Engine:
                     "rm_scores": scores,
                     "num_turns": 2,
                     "pass_rate": torch.tensor([p]),
-                    "extra_fields": {"reward_extra_info": {"acc": right, "math": right} | said | self.extra},
+                    "extra_fields": {"reward_extra_info": infos},
                     "session_id": session,
                 }
             )
             if not validate:
-                self.rewards.setdefault(uid, []).append(float(scores[-1]))
+                self.rewards.setdefault(uid, []).append(float(scores[-1]) if is_scored else float("nan"))
             keys.append(f"{uid}_{session}_0")
             tags.append(
                 {
@@ -318,6 +325,9 @@ class SimulatedParts:
         self.history.append(dict(metrics) | {"policy/skill": self.policy.skill})
         if os.environ.get("CURRO_TEST_KILL") == str(self.global_steps):
             os.kill(os.getpid(), 9)
+        if os.environ.get("CURRO_TEST_WAIT") == str(self.global_steps):
+            Path(self.config.trainer.default_local_dir, "waits").touch()
+            time.sleep(600)  # until its node is killed
 
 
 class StandaloneServers:

@@ -139,8 +139,10 @@ def test_a_number_that_a_model_wrote_does_not_end_the_run(tmp_path, monkeypatch)
     assert done.metrics["observed"] == 2 * BATCH
 
 
-def test_a_session_without_a_reward_takes_no_part_in_verls_own_advantages(tmp_path, monkeypatch):
+@pytest.mark.parametrize("marked", [False, True], ids=["NaN", "marked"])
+def test_a_session_without_a_reward_takes_no_part_in_verls_own_advantages(tmp_path, monkeypatch, marked):
     """It gets the mean of its group, so that its own advantage is 0, and no other one becomes NaN."""
+    monkeypatch.setattr(Engine, "marks_unscored", marked)
     monkeypatch.setattr(Engine, "unscored", dict.fromkeys(range(PROMPTS), 1))
     done = run(tmp_path / "out", steps=3)
     varied = 0
@@ -175,6 +177,7 @@ def test_a_group_without_any_reward_stays_with_advantages_of_0_where_verl_cannot
 
 def test_a_run_without_any_reward_is_stopped(tmp_path, monkeypatch):
     monkeypatch.setattr(Engine, "unscored", dict.fromkeys(range(PROMPTS), SIZE))
+    monkeypatch.setattr(Engine, "marks_unscored", True)
     with pytest.raises(curro.RewardError, match=f"none of the first {BATCH} groups has a reward"):
         run(tmp_path / "out", *GATES["signal"])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from curro.hosts.verl.auxiliary import _dealt
 from curro.hosts.verl.replay import (
     KnownNumbers,
     NamedReward,
+    ReportingBuffer,
     SessionOutcome,
     assemble,
     parts_of,
@@ -54,6 +56,24 @@ def test_what_is_no_number_of_a_sensible_size_is_missing():
     sessions.append(SessionOutcome("ticket-0", 11, 0.0, {}))
     (part_G,) = assemble(["ticket-0"], sessions, 12, [NamedReward("acc", 1e15)]).feedback.named["acc"]
     np.testing.assert_array_equal(part_G, [1, 1, 0.5, *[np.nan] * 7, 0, np.nan])
+
+
+def test_a_session_that_a_reward_could_not_score_has_no_reward_and_no_number(monkeypatch):
+    """verl's score of it is 0, and so is that of a wrong answer; `curro_scored` tells them apart."""
+    infos = [{"acc": 0.0, "curro_scored": 1.0}, {"acc": 0.0, "curro_scored": 0.0}, {"acc": 0.0}]
+    stored = {
+        "rm_scores": torch.zeros(3, 2),
+        "extra_fields": [{"reward_extra_info": info} for info in infos],
+        "index": [7, 7, 7],
+    }
+    monkeypatch.setattr("curro.hosts.verl.replay.tq.kv_batch_get", lambda **_: stored)
+    buffer = object.__new__(ReportingBuffer)
+    buffer.partitions = {"train": {f"ticket-0_{session}_0": {"response_len": 2} for session in range(3)}}
+    buffer.longest = 9
+    outcomes = buffer._outcomes({"ticket-0"})
+    feedback = assemble(["ticket-0"], outcomes, 3, [NamedReward("acc", 1e15)]).feedback
+    np.testing.assert_array_equal(feedback.rewards, [[0.0, np.nan, 0.0]])
+    np.testing.assert_array_equal(feedback.named["acc"], [[0.0, np.nan, 0.0]])
 
 
 def test_a_number_that_no_rollout_of_a_batch_has_is_named_with_what_there_is():

@@ -96,6 +96,10 @@ def recipe_in_small(path: Path, model: Path, out: Path, *more: str) -> Any:
     return config
 
 
+EXACT = {"prioritized_replay_guru", "metis_dapo"}
+"""One recipe with verl's loss alone, and one with auxiliary samples."""
+
+
 @pytest.mark.parametrize("path", TRAINED, ids=lambda path: path.stem)
 def test_a_recipe_trains(path, tmp_path, monkeypatch):
     """Half of the weights move at the recipe's own rate and precision, as far as they do in float32."""
@@ -104,9 +108,10 @@ def test_a_recipe_trains(path, tmp_path, monkeypatch):
     model = save_model(tmp_path / "model")
     precision = f"++actor_rollout_ref.actor.fsdp_config.mixed_precision={FLOAT32}"
     changes = []
-    for name, more in {"own": [], "exact": [precision]}.items():
+    runs = {"own": []} | ({"exact": [precision]} if path.stem in EXACT else {})
+    for name, more in runs.items():
         done = Run(recipe_in_small(path, model, tmp_path / name, *more))
         changes += done.trainer.actor_rollout_wg.changed()
-    (share, norm), (_, exact) = changes
+    (share, norm), *exact = changes
     assert share > 0.5
-    assert norm == pytest.approx(exact, rel=0.1)
+    assert all(norm == pytest.approx(other, rel=0.1) for _, other in exact)

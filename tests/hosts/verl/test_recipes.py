@@ -20,6 +20,7 @@ from verl.utils.config import omega_conf_to_dataclass, validate_config
 
 import curro
 from curro.data.raw import DataError
+from curro.evaluation.suites import SUITES
 from curro.hosts.verl.auxiliary import auxiliary_rows, rows_divisor
 from curro.hosts.verl.episodes import EpisodeLoop
 from curro.hosts.verl.policy import VerlRows
@@ -89,6 +90,11 @@ def test_tenths_of_gurus_pass_rates_keep_their_shares(tmp_path):
     assert ((chosen <= 0.1).sum(), (chosen > 0.9).sum()) == (17, 3)
 
 
+def asked_by_suites(problem):
+    """A problem as `curro evaluate` asks it: trained and evaluated on with the same instruction."""
+    return SUITES["MATH-500"].instruction.format(problem=problem)
+
+
 def test_dapo_has_every_problem_once_with_a_boxed_answer(tmp_path):
     before = prepare.DAPO_BEFORE + " The last line of your response should be of the form Answer: $Answer"
     rows = [
@@ -108,7 +114,7 @@ def test_dapo_has_every_problem_once_with_a_boxed_answer(tmp_path):
     made = datasets.load_dataset("parquet", data_files=str(tmp_path / "out.parquet"))["train"]
     assert [row["reward_model"]["ground_truth"] for row in made] == [str(n + 1) for n in range(7)]
     assert made["category"] == ["other"] * 7
-    assert made[3]["prompt"][0]["content"] == f"What is\n\n3 + 1?\n\n{prepare.INSTRUCTION}"
+    assert made[3]["prompt"][0]["content"] == asked_by_suites("What is\n\n3 + 1?")
     rows[5]["prompt"][0]["content"] = "What is 1 + 1?"
     datasets.Dataset.from_list(rows).to_parquet(tmp_path / "odd.parquet")
     with pytest.raises(DataError, match="a prompt that is not DAPO's"):
@@ -167,7 +173,7 @@ def test_every_option_of_the_preparation(tmp_path):
         prepare.main(["test", str(problems), "--out", str(out), *name])
         (row,) = read_parquet(out)
         assert (row["data_source"], row["reward_model"]["ground_truth"]) == (expected, "2")
-        assert row["prompt"][0]["content"] == f"1 + 1?\n\n{prepare.INSTRUCTION}"
+        assert row["prompt"][0]["content"] == asked_by_suites("1 + 1?")
 
 
 def test_eurus_is_mathematics_without_a_system_message(tmp_path):
@@ -198,6 +204,7 @@ def test_programs_have_a_python_solution_few_tests_one_right_output_and_no_figur
     assert "3 problems left out: several right outputs\n" in said
     (made,) = datasets.load_dataset("parquet", data_files=str(tmp_path / "out.parquet"))["train"]
     assert made["prompt"][0]["content"].startswith("kept")
+    assert made["prompt"][0]["content"].endswith(SUITES["LiveCodeBench"].instruction.partition("}")[2])
     assert json.loads(made["reward_model"]["ground_truth"]) == [test] * 25
 
 
@@ -360,8 +367,8 @@ def test_the_reward_is_found_by_verl_and_right():
 
     score = get_custom_reward_fn(load("metis_dapo"))
     given = {"data_source": "dapo", "ground_truth": "1/2", "extra_info": None}
-    assert score(solution_str="so \\boxed{0.5}", **given) == 1.0
-    assert score(solution_str="so \\boxed{0.6}", **given) == 0.0
+    assert score(solution_str="so \\boxed{0.5}", **given)["score"] == 1.0
+    assert score(solution_str="so \\boxed{0.6}", **given)["score"] == 0.0
 
 
 def test_the_reward_of_a_recipe_by_its_parts():

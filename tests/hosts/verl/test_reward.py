@@ -73,7 +73,8 @@ def test_parts_of_a_weighted_sum_stand_beside_the_score(tmp_path, tokenizer, inf
     result = scored(manager, digits, infos=infos)
     cosine = 0.5 + 0.25 * (1 + math.cos(2 * math.pi / 8))
     assert result["reward_extra_info"] == {
-        "score": pytest.approx(1 + 0.5 * cosine), "exact": 1.0, "cosine": pytest.approx(cosine)
+        "score": pytest.approx(1 + 0.5 * cosine), "exact": 1.0, "cosine": pytest.approx(cosine),
+        "curro_scored": 1.0,
     }  # fmt: skip
     assert result["reward_score"] == result["reward_extra_info"]["score"]
 
@@ -98,8 +99,24 @@ def test_with_verls_own_manager_a_reward_of_the_length_says_what_to_set(tmp_path
 
 
 def test_other_rewards_need_no_manager():
-    assert compute_score("sums", r"\boxed{40}", "40") == 1.0
-    assert compute_score("sums", "40", "40", {"index": 1}, reward="exact") == 1.0
+    right = {"score": 1.0, "acc": 1.0, "curro_scored": 1.0}
+    assert compute_score("sums", r"\boxed{40}", "40") == right
+    assert compute_score("sums", "40", "40", {"index": 1, "problem": "4 * 10?"}, reward="exact") == right
     assert compute_score("sums", "41", "40", reward="exact+0.5*math") == {
-        "score": 0.0, "exact": 0.0, "math": 0.0
+        "score": 0.0, "exact": 0.0, "math": 0.0, "curro_scored": 1.0
     }  # fmt: skip
+
+
+def test_a_missing_score_is_marked(tmp_path, tokenizer):
+    folder = tmp_path / "rewards"
+    folder.mkdir()
+    (folder / "none.py").write_text("def score(completion, row):\n    return None\n")
+    (folder / "half.py").write_text("def score(completion, row):\n    return 0.5\n")
+    none, half = f"{folder}/none.py:score", f"{folder}/half.py:score"
+    missing = scored(manager_of(tmp_path, tokenizer, none), [4], infos={})
+    assert missing["reward_score"] == 0.0
+    assert missing["reward_extra_info"] == {"score": 0.0, "acc": 0.0, "curro_scored": 0.0}
+    partly = compute_score("sums", "40", "40", reward=f"{none}+2*{half}")
+    assert (partly["score"], partly["curro_scored"]) == (0.0, 0.0)
+    whole = compute_score("sums", "40", "40", reward=f"exact+2*{half}")
+    assert (whole["score"], whole["curro_scored"]) == (2.0, 1.0)

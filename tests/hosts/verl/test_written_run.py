@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from setup_run import BATCH, SIZE, run
-from simulation import RIGHT, WIDTH, WRONG, number_of
+from setup_run import BATCH, PROMPTS, SIZE, run
+from simulation import RIGHT, WIDTH, WRONG, Engine, Policy, number_of
 
 from curro.errors import ConfigError
+from curro.groups import largest_reward
 from curro.hosts.verl.owner import held_out_rewards, recorded_groups
-from curro.hosts.verl.settings import VerlSettings
+from curro.hosts.verl.replay import NamedReward, held_out_signal
+from curro.hosts.verl.settings import SCORED, VerlSettings
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
 from curro.runs.writer import Completion
@@ -55,6 +57,36 @@ def test_groups_tokens_rollouts_predictions_and_held_out_scores(tmp_path, mode):
     logged = [row["val-core/sums/acc/mean@1"] for row in done.history if "val-core/sums/acc/mean@1" in row]
     assert set(logged) <= set(rates.tolist())
     assert history.series("reward")[0].tolist() == [1, 2, 3, 4]
+
+
+def test_held_out_samples_are_right_by_the_signal(tmp_path, monkeypatch):
+    """Every reward lacks a quarter, so that by the whole reward no sample is right."""
+    monkeypatch.setattr(Engine, "penalty", 0.25)
+    options = ["+curro.signal=acc", "trainer.val_before_train=True"]
+    done = run(tmp_path / "out", *options, steps=1)
+    solved = [
+        np.random.default_rng([number, 0]).random() < Policy(PROMPTS).pass_rate(number)
+        for number in done.engine.validated[:5]
+    ]
+    assert any(solved)
+    history = read_history(RunFolder.open(tmp_path / "out"))
+    steps, rates = history.series("eval/pass@1")
+    assert (steps[0], rates[0]) == (0, pytest.approx(np.mean(solved)))
+    assert history.series("eval/reward")[1][0] == pytest.approx(np.mean(solved) - 0.25)
+
+
+def test_the_signal_of_validation_sessions_by_hand():
+    """Of the source `a` the third was not scored and the fourth has no part; `b` has a scorer of its own."""
+    infos = {
+        "reward": [0.5, -0.5, 0.0, 0.25, 1.0],
+        "math": [True, 0.0, 1.0, None, None],
+        "code": [None, 1.0, 1.0, 1e20, None],
+        SCORED: [1.0, 1.0, 0.0, 1.0, None],
+        "answer": ["x", "y", "z", "", None],
+    }
+    numbers = [NamedReward(name, largest_reward((0.0, 1.0))) for name in ("math", "code")]
+    signal = held_out_signal(["a", "a", "a", "a", "b"], infos, numbers)
+    np.testing.assert_array_equal(signal, [1.0, 1.0, np.nan, np.nan, 1.0])
 
 
 def test_a_resumed_run_writes_the_steps_after_its_checkpoint_once(tmp_path):

@@ -32,9 +32,10 @@ class Twin:
         admitted: whether each group is trained on, by the group's uid.
     """
 
-    def __init__(self, run: Any) -> None:
+    def __init__(self, run: Any, prompts: Any = None) -> None:
         self.curriculum = curro.Curriculum.from_config(
-            VerlSettings.read(run.trainer.config.curro).curriculum, VerlRows(run.trainer.train_dataset)
+            VerlSettings.read(run.trainer.config.curro).curriculum,
+            VerlRows(run.trainer.train_dataset) if prompts is None else prompts,
         )
         self.rewards = run.engine.rewards
         self.draws: list[tuple[int, list[int]]] = []

@@ -39,9 +39,14 @@ class CurriculumSampler(TaskSampler):
     open: the oldest is dropped for a new one, and nothing is learned from a group whose ticket was dropped.
 
     Args:
-        curriculum: over the tasks, in their order.
+        curriculum: over the tasks, in their order; one that was built from a bare number takes over their
+            keys.
         tasks: of one environment.
         tasks_per_step: how many draws are a training step, which prime-rl does not tell.
+
+    Raises:
+        ConfigError: a curriculum of other tasks or in another order, of levels, or with a gate that admits no
+            group by itself.
 
     Attributes:
         in_flight: half of the tasks.
@@ -50,7 +55,7 @@ class CurriculumSampler(TaskSampler):
 
     def __init__(self, curriculum: Curriculum, tasks: Sequence[Any], tasks_per_step: int) -> None:
         refuse_top_up(curriculum.admission.needs_top_up, "prime-rl")
-        curriculum.refuse_levels("prime-rl's environment")
+        curriculum.check_rows(Tasks(tasks), "Tasks(tasks)")
         self.curriculum, self.tasks, self.tasks_per_step = curriculum, list(tasks), tasks_per_step
         self.in_flight = max(1, len(self.tasks) // 2)
         self.drawn = 0

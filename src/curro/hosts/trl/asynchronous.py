@@ -19,7 +19,7 @@ from trl.experimental.async_grpo.async_rollout_worker import (
 )
 
 from curro.admission.gate import refuse_top_up
-from curro.data.identity import DatasetRows, check_same_rows
+from curro.data.identity import DatasetRows
 from curro.errors import ConfigError
 from curro.serve import ServedCurriculum
 
@@ -104,8 +104,12 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
         self.served_curriculum: ServedCurriculum | None = None
         if self.accelerator.is_main_process:
             self.served_curriculum = ServedCurriculum(*served)
-            about = self.served_curriculum.about()
-            self.served_curriculum.close()
+            rows: Any = self.train_dataset
+            try:
+                self.served_curriculum.check_rows(DatasetRows(rows), "train_dataset")
+                about = self.served_curriculum.about()
+            finally:
+                self.served_curriculum.close()
             self._check(about)
             worker: Any = self.rollout_worker
             worker._loop_cls = ServedRolloutLoop
@@ -117,8 +121,6 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
         if type(self.rollout_worker) is not AsyncRolloutWorker:
             other = type(self.rollout_worker).__name__
             raise ConfigError(f"a curriculum needs TRL's own rollout worker, not {other}")
-        rows = DatasetRows(self.train_dataset)
-        check_same_rows(about["prompts"], about["fingerprint"], rows, "train_dataset")
         refuse_top_up(about["needs_top_up"], "asynchronous GRPO")
         if about["curriculum"]["allocation"] is not None:
             raise ConfigError("an allocation needs groups of several sizes, which asynchronous GRPO has not")

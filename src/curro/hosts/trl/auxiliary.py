@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from trl.trainer.utils import pad
 
-from curro.policy import AuxiliarySamples, tokens_divisor
+from curro.policy import AuxiliarySamples, join_auxiliary, tokens_divisor
 
 
 def slots_of(auxiliary_samples: int, slots: int) -> np.ndarray:
@@ -63,21 +63,18 @@ def share_out(
         rank: of this process.
         divisor: of the auxiliary loss, from `loss_divisor`.
     """
-    asked = [ids for samples in auxiliary_samples for ids in samples.prompt_ids]
-    answered = [ids for samples in auxiliary_samples for ids in samples.completion_ids]
-    if not asked:
+    prompts_J, completions_J, advantages_J, weights_J = join_auxiliary(auxiliary_samples)
+    if not prompts_J:
         return
-    advantages_J = np.concatenate([samples.advantages for samples in auxiliary_samples])
-    counts = [len(samples.prompt_ids) for samples in auxiliary_samples]
-    weights_J = np.repeat([samples.weight / divisor for samples in auxiliary_samples], counts)
+    weights_J = weights_J / divisor
     slots = len(parts) * processes
-    slot_J = slots_of(len(asked), slots)
-    blank = (asked[0][-1:], answered[0][:1])
+    slot_J = slots_of(len(prompts_J), slots)
+    blank = (prompts_J[0][-1:], completions_J[0][:1])
     for number, part in enumerate(parts):
         mine = np.flatnonzero(slot_J == rank * len(parts) + number)
-        missing = -(-len(asked) // slots) - len(mine)
-        rows = [(asked[j], answered[j]) for j in mine] + [blank] * missing
-        scaled = np.pad(advantages_J[mine] * slots / len(asked), (0, missing))
+        missing = -(-len(prompts_J) // slots) - len(mine)
+        rows = [(prompts_J[j], completions_J[j]) for j in mine] + [blank] * missing
+        scaled = np.pad(advantages_J[mine] * slots / len(prompts_J), (0, missing))
         tensors = _tensors(rows, scaled, np.pad(weights_J[mine], (0, missing)), pad_token)
         part.update({name: tensor.to(device) for name, tensor in tensors.items()})
 

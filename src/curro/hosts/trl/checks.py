@@ -65,9 +65,12 @@ def loader_rows(levels: Levels) -> Dataset:
 
 
 def check_arguments(
-    args: GRPOConfig | None, train_dataset: Any, *, keep: Any, fill: Any, on_groups: Any
+    args: GRPOConfig | None, train_dataset: Any, *, keep: Any, fill: Any, on_groups: Any, is_played: bool
 ) -> None:
     """Refuse arguments of a wrong kind before TRL begins to build a trainer of them.
+
+    Args:
+        is_played: whether there is an `environment_factory`, with which TRL alone needs no prompts.
 
     Raises:
         ConfigError: names the argument, and says how it is written.
@@ -80,6 +83,11 @@ def check_arguments(
         )
     if on_groups is not None and not callable(on_groups):
         raise ConfigError(f"on_groups is a function that is called with a GroupRecord, not {on_groups!r:.50}")
+    if is_played and not (isinstance(train_dataset, Dataset) and "prompt" in train_dataset.column_names):
+        raise ConfigError(
+            "a curriculum chooses among rows that differ, also where environments make the prompts: give a "
+            "train_dataset with a column 'prompt' and the columns that the environment's reset takes"
+        )
     if isinstance(train_dataset, Dataset) and "prompt" not in train_dataset.column_names:
         raise ConfigError(
             f"train_dataset has no column 'prompt'; it has {', '.join(train_dataset.column_names)}: "

@@ -80,7 +80,7 @@ def with_sampled(output: Mapping[str, Any], sampled: SampledLogProbs, completion
     """
     ids = output["completion_ids"]
     log_probs = torch.zeros(ids.shape)
-    if len(completions) != len(ids) or not sampled.is_whole:
+    if "tool_mask" in output or len(completions) != len(ids) or not sampled.is_whole:
         return dict(output)
     for row, (tokens, values) in enumerate(zip(completions, sampled.of(completions), strict=True)):
         if ids[row, : len(tokens)].tolist() != list(tokens):

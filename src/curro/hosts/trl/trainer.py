@@ -28,6 +28,7 @@ from curro.data.levels import Levels
 from curro.environments.environment import Environment, episode_reward
 from curro.errors import ConfigError
 from curro.evaluation.results import held_out_scores
+from curro.groups import Feedback
 from curro.hosts.trl import checkpoint as checkpoints
 from curro.hosts.trl.auxiliary import auxiliary_loss, loss_divisor, share_out
 from curro.hosts.trl.batches import (
@@ -82,9 +83,12 @@ LOGGED_METRICS = {
     "table/success_rate_mean",
     "admitted",
     "prediction/rank_correlation",
+    "fill/given_out",
+    "fill/topped_up",
 }
 """What TRL logs of a curriculum's metrics by default: the signal, and what uniform sampling's would be; how
-much of the data was seen, and its mean pass rate; groups kept; how well predictions rank them."""
+much of the data was seen, and its mean pass rate; groups kept; how well predictions rank them; with a gate,
+the groups that the batch took, and how many rejected ones are in it."""
 
 
 class CurriculumGRPOTrainer(GRPOTrainer):
@@ -113,7 +117,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             admitted groups; rejected groups are observed, and appear in the metrics `fill/...` alone.
         fill: when filling a batch gives up, and what happens then, "top-up" or "error".
         environment: plays every rollout, of evaluations too, as an episode of several turns, and scores it,
-            unless reward functions are given, which find its reward in the column `episode_reward`.
+            unless reward functions are given, which find its reward in the column `episode_reward`. TRL's
+            own `environment_factory` and `tools` are taken in its place.
         on_groups: called on the main process with every `GroupRecord`, rejected groups included.
         write_run: write groups and metrics to the folder `curro` in `args.output_dir`, for `curro watch`.
         keep: how many rollouts of each group are kept there to be read.
@@ -124,8 +129,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         scale_rate: divide the learning rate by the square root of `signal/ratio` while that is above 1, as
             section 4.3 of the prioritized-replay paper suggests. The ratio is NaN where it is unknown: then
             the rate stays. TRL logs the factor as `rate_scale`.
-        log_all_metrics: let TRL log all of `Curriculum.metrics()`, and not only those of `LOGGED_METRICS`;
-            the run folder has them all.
+        log_all_metrics: let TRL log all of `Curriculum.metrics()` and `fill/...`, and not only those of
+            `LOGGED_METRICS`; the run folder has them all.
         args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`, or `Levels`, whose
             problems are generated.
 
@@ -137,7 +142,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
 
     Raises:
         ConfigError: a dataset without length, one smaller than a batch, a curriculum over another number
-            of prompts, a batch that cannot be filled, or an environment and a `rollout_func`.
+            of prompts, a batch that cannot be filled, or two things that play the rollouts.
         FillError: while training, a batch that stayed short, where `fill` says that this is an error.
     """
 
@@ -180,8 +185,9 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         **kwargs: Any,
     ) -> None:
         if environment is not None:
-            if kwargs.get("rollout_func") is not None:
-                raise ConfigError("an environment plays the rollouts: give it or a rollout_func, not both")
+            for other in ("rollout_func", "environment_factory", "tools"):
+                if kwargs.get(other):
+                    raise ConfigError(f"an environment plays the rollouts: give it or {other}, not both")
             if len(args) < 2:
                 kwargs.setdefault("reward_funcs", trl_reward(episode_reward("environment")))
         levels = args[3] if len(args) > 3 else kwargs.get("train_dataset")
@@ -195,8 +201,9 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             **kwargs,
         }
         check_arguments(
-            by_name.get("args"), by_name.get("train_dataset"), keep=keep, fill=fill, on_groups=on_groups
-        )
+            by_name.get("args"), by_name.get("train_dataset"), keep=keep, fill=fill, on_groups=on_groups,
+            is_played=bool(by_name.get("environment_factory")),
+        )  # fmt: skip
         super().__init__(*args, **kwargs)
         if environment is not None:
             self.rollout_func = cast(Any, EpisodeRollouts(environment, lambda: self.rows))
@@ -238,6 +245,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             writer = RunWriter.of_host(Path(cast(str, self.args.output_dir)), curriculum, keep)
             listeners.append(lambda record: record.write_to(writer))
             self._writer = writer
+            self.add_callback(_ResumedLines(writer))
         self._owner = Owner(
             self.accelerator,
             model=lambda: self.model_wrapped,
@@ -248,9 +256,10 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             patience=self._batch_rows,
         )  # fmt: skip
         self._log_all_metrics = log_all_metrics
+        self._fill_metrics: dict[str, float] = {}
         if (signal := curriculum.default_signal(self.reward_func_names)) and self.accelerator.is_main_process:
             logging.getLogger(__name__).warning(describe_signal(signal))
-        self._held_out: list[np.ndarray] = []
+        self._held_out: list[Feedback] = []
         self._auxiliary: list[AuxiliarySamples] = []
         self._has_new_rollouts = False
         self._shared_prompts: SharedPrompts | None = None
@@ -302,12 +311,19 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         self._has_new_rollouts = True
         if self.accelerator.is_main_process:
             metrics = self.curriculum.metrics()
-            for name, value in metrics.items():
-                if self._log_all_metrics or name in LOGGED_METRICS:
-                    self._metrics["train"][f"curriculum/{name}"].append(value)
+            for name, value in self._logged(metrics).items():
+                self._metrics["train"][f"curriculum/{name}"].append(value)
             if self._writer is not None:
                 self._writer.step(self.state.global_step + 1, metrics | self.generation_metrics())
         return output
+
+    def _logged(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """The metrics that TRL logs; a number that is not known yet is not logged."""
+        return {
+            name: value
+            for name, value in metrics.items()
+            if (self._log_all_metrics or name in LOGGED_METRICS) and not np.isnan(value)
+        }
 
     @property
     def _needs_rounds(self) -> bool:
@@ -316,11 +332,12 @@ class CurriculumGRPOTrainer(GRPOTrainer):
 
     def generation_metrics(self) -> dict[str, float]:
         """TRL's own numbers of the latest generation's completions, and of how its batch was filled."""
-        return {
+        completions = {
             name: values[-1]
             for name, values in self._metrics["train"].items()
-            if values and name.startswith(("completions/", "fill/"))
+            if values and name.startswith("completions/")
         }
+        return completions | self._fill_metrics
 
     # ------------------------------ rolling out ------------------------------
 
@@ -467,7 +484,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             marks = [bool(credited(group.verdict)[0]) for group in batch for _ in range(len(group))]
             is_credited = torch.tensor(marks)
             output["advantages"] *= own_share(self.accelerator, is_credited).to(output["advantages"])
-        described = self._describe(batch) | self._fill.batch_counts.metrics()
+        self._fill_metrics = self._fill.batch_counts.metrics()
+        described = self._describe(batch) | self._logged(self._fill_metrics)
         log_batch(self._metrics["train"], self._logs, rounds.written, described, batch)
         return output
 
@@ -697,9 +715,15 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         """TRL's; once training has begun, its rewards also reach the run folder, as pass@k."""
         begun, self._held_out = time.perf_counter(), []
         metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
-        rewards, self._held_out = self._held_out, []
-        if rewards and self._writer is not None and (self.is_in_train or self._writer.has_begun):
-            scores = held_out_scores(np.concatenate(rewards), self.curriculum.table.reward_range)
+        groups, self._held_out = self._held_out, []
+        if groups and self._writer is not None and (self.is_in_train or self._writer.has_begun):
+            parts = self.curriculum.signal_parts
+            rewards_PG = np.concatenate([group.rewards for group in groups])
+            signal_PG = None
+            if parts:
+                of_parts = [[np.nan_to_num(group.named[name]) for name in parts] for group in groups]
+                signal_PG = np.concatenate([np.sum(parts_RPG, axis=0) for parts_RPG in of_parts])
+            scores = held_out_scores(rewards_PG, self.curriculum.table.reward_range, signal_PG)
             name = metric_key_prefix.replace("eval_", "eval/", 1)  # TRL's of one of several data sets
             named = {key.replace("eval", name, 1): value for key, value in scores.items()}
             self._writer.evaluated(self.state.global_step, named, time.perf_counter() - begun)
@@ -711,7 +735,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         output = super()._generate_and_score_completions(inputs)
         size = cast(Any, self).num_generations_eval
         sizes_P = np.full(len(self._rewards) // size, size)
-        self._held_out.append(self._observer.feedback([], self._rewards, sizes_P).rewards)
+        self._held_out.append(self._observer.feedback([], self._rewards, sizes_P))
         return output
 
 
@@ -722,6 +746,20 @@ def credited(verdict: Verdict) -> np.ndarray:
     selection wants no update by them, as prioritized replay of solved problems that stay solved.
     """
     return (verdict.advantages != 0).any(axis=1)
+
+
+class _ResumedLines(TrainerCallback):
+    """Tells the writer after which step a resumed run goes on: its first line may be of a later one.
+
+    The rollouts of a generation may last for further steps, which are evaluated without a line before.
+    """
+
+    def __init__(self, writer: RunWriter) -> None:
+        self._writer = writer
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step:
+            self._writer.begin(state.global_step)
 
 
 class _ScaledRate(TrainerCallback):

@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 import transfer_queue as tq
 from tensordict import TensorDict
@@ -20,7 +19,7 @@ from verl.trainer.ppo.padding_utils import (
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from curro.hosts.verl.credit import AUXILIARY
-from curro.policy import AuxiliarySamples
+from curro.policy import AuxiliarySamples, join_auxiliary
 
 
 def add_auxiliary(
@@ -47,10 +46,8 @@ def add_auxiliary(
             (`rows_divisor`).
         end: the token that ends a sequence, for rows without an auxiliary sample.
     """
-    prompts_J = [ids for part in auxiliary_samples for ids in part.prompt_ids]
-    completions_J = [ids for part in auxiliary_samples for ids in part.completion_ids]
-    scale = mini_batches / len(prompts_J)
-    weights_J = np.concatenate([part.advantages * part.weight * scale for part in auxiliary_samples])
+    prompts_J, completions_J, advantages_J, weights_J = join_auxiliary(auxiliary_samples)
+    weights_J = advantages_J * weights_J * (mini_batches / len(prompts_J))
     shares = ranks * mini_batches
     count = auxiliary_rows(len(batch) // shares, len(prompts_J), shares=shares, divisor=divisor)
     source = tq.kv_batch_get(keys=batch.keys[:1], partition_id=batch.partition_id)[0]

@@ -20,6 +20,8 @@ from ray.exceptions import RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from curro.curriculum import Curriculum
+from curro.data import load_levels
+from curro.data.levels import Levels
 from curro.durable import CallReply, DurableCurriculum, unpack
 from curro.groups import Feedback
 from curro.hosts.verl.policy import ServedPolicy, VerlRows, load_backbone
@@ -96,7 +98,7 @@ class CurriculumOwner:
 
     Args:
         config: as `Curriculum.from_config` takes it.
-        prompts: the data set.
+        prompts: the data set, or the levels of generated problems as text, `levels:NAME`.
         folder: a folder on the machine of the actor.
         keep: how many rollouts of each group are written down to be read.
         model: the path of the model that the training starts from, for methods that copy its weights; None
@@ -106,14 +108,14 @@ class CurriculumOwner:
     def __init__(
         self,
         config: Mapping[str, Any],
-        prompts: VerlRows,
+        prompts: VerlRows | str,
         folder: str,
         keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
         model: str | None = None,
     ) -> None:
         self.prompts = prompts
         self.durable = DurableCurriculum(
-            Curriculum.from_config(config, prompts),
+            Curriculum.from_config(config, _loaded(prompts)),
             Path(folder),
             load_backbone=None if model is None else partial(load_backbone, model),
         )
@@ -127,7 +129,7 @@ class CurriculumOwner:
         self, client: str, call: int, n: int, step: int, serving: Sequence[Any], rollouts: int | None = None
     ) -> CallReply:
         """`Curriculum.select`; `serving` is empty, or holds a reference to the `Serving` of the policy."""
-        if self.policy is None and serving:
+        if self.policy is None and serving and isinstance(self.prompts, VerlRows):
             self.policy = ServedPolicy(ray.get(serving[0]), self.prompts)
             self.durable.lend(self.policy)
         if not self.writer.has_begun:
@@ -259,9 +261,14 @@ class CurriculumClient:
             raise error.cause from None
 
 
+def _loaded(prompts: VerlRows | str) -> VerlRows | Levels:
+    """The prompts of a curriculum; levels are sent as text, because a class of the user's may not pickle."""
+    return load_levels(prompts) if isinstance(prompts, str) else prompts
+
+
 def start_owner(
     config: Mapping[str, Any],
-    prompts: VerlRows,
+    prompts: VerlRows | str,
     folder: Path,
     name: str,
     keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
@@ -279,7 +286,8 @@ def start_owner(
     Raises:
         ConfigError: a method that these prompts will not do for.
     """
-    Curriculum.from_config(config, prompts)  # an actor that fails while it starts does not say clearly why
+    # an actor that fails while it starts does not say clearly why
+    Curriculum.from_config(config, _loaded(prompts))
     live = folder.absolute() / "curro-live"
     shutil.rmtree(live, ignore_errors=True)
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)

@@ -24,6 +24,7 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 from curro.errors import RewardError
 from curro.groups import Feedback
 from curro.hosts.verl.owner import CurriculumClient
+from curro.hosts.verl.settings import SCORED
 from curro.policy import AuxiliarySamples
 from curro.rollout.polled_fill import PolledFill
 from curro.runs.writer import Completion
@@ -42,7 +43,8 @@ class SessionOutcome:
     Attributes:
         group: the uid of its group.
         session: its number in the group.
-        reward: the sum of verl's `rm_scores`; NaN where the session was not scored.
+        reward: the sum of verl's `rm_scores`; NaN where that is NaN, or `curro_scored` says that the session
+            was not scored.
         extra: verl's `reward_extra_info`, which a model may have written.
         completion: what was generated.
         row: verl's `index` of the prompt's row.
@@ -56,6 +58,11 @@ class SessionOutcome:
     completion: Completion = Completion("", 0, False)  # noqa: RUF009 - frozen
     row: str = ""
     key: str = ""
+
+
+def is_scored(extra: Mapping[str, Any]) -> bool:
+    """Whether verl's score of a session stands for a reward, by its `reward_extra_info`."""
+    return bool(extra.get(SCORED) != 0)
 
 
 @dataclass(frozen=True)
@@ -72,11 +79,36 @@ class NamedReward:
     largest: float
 
     def of(self, extra: Mapping[str, Any]) -> float:
-        """A session's number, NaN where it has none."""
-        value = extra.get(self.name)
+        """A session's number, NaN where it has none or was not scored."""
+        value = extra.get(self.name) if is_scored(extra) else None
         if isinstance(value, np.generic):
             value = value.item()
         return float(value) if isinstance(value, int | float) and abs(value) <= self.largest else math.nan
+
+
+def held_out_signal(
+    sources: Sequence[str], infos: Mapping[str, Sequence[Any]], numbers: Sequence[NamedReward]
+) -> list[float]:
+    """What says which of N validation sessions are right: the sum of the signal's parts.
+
+    A session that has none of the parts gets NaN. Where no session of a data source has one, that source has
+    a scorer of its own, and its sessions get their whole rewards.
+
+    Args:
+        sources: the name of the data source, one a session.
+        infos: verl's `reward_extra_info` by key, a list of N each, None where a session lacks the key; and
+            the `reward`.
+        numbers: the parts of the signal.
+    """
+    rewards_N = np.asarray(infos["reward"], np.float64)
+    names = {SCORED, *(number.name for number in numbers)} & infos.keys()
+    extras = [{name: infos[name][i] for name in names} for i in range(len(rewards_N))]
+    parts_RN = np.array([[number.of(extra) for extra in extras] for number in numbers])
+    has_part_N = ~np.isnan(parts_RN).all(axis=0)
+    signal_N = np.where(has_part_N, np.nansum(parts_RN, axis=0), np.nan)
+    known = {source for source, has_part in zip(sources, has_part_N, strict=True) if has_part}
+    own_scorer_N = np.array([source not in known for source in sources], np.bool_)
+    return np.where(own_scorer_N, rewards_N, signal_N).tolist()
 
 
 @dataclass(frozen=True)
@@ -355,7 +387,8 @@ class ReportingBuffer(Host):
         keys = [key for _, key in last.values()]
         wanted = ["rm_scores", "extra_fields", "index", *(["responses"] if self.decode else [])]
         data = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=wanted)
-        extras = [getattr(extra, "data", extra) for extra in data["extra_fields"]]
+        fields = [getattr(extra, "data", extra) for extra in data["extra_fields"]]
+        extras = [extra.get("reward_extra_info", {}) for extra in fields]
         texts = [self.decode(ids) for ids in data["responses"]] if self.decode else [""] * len(keys)
         lengths = [self.partitions["train"][key].get("response_len", 0) for key in keys]
         rows = [str(getattr(row, "data", row)) for row in np.asarray(data["index"]).tolist()]
@@ -363,8 +396,8 @@ class ReportingBuffer(Host):
             SessionOutcome(
                 session[0],
                 session[1],
-                float(scores.sum()),
-                extra.get("reward_extra_info", {}),
+                float(scores.sum()) if is_scored(extra) else math.nan,
+                extra,
                 Completion(text, tokens[session], length >= self.longest),
                 row,
                 key,

@@ -10,6 +10,7 @@ from verl.experimental.reward_loop.reward_manager.naive import NaiveRewardManage
 from verl.experimental.reward_loop.reward_manager.registry import register
 
 from curro.errors import RewardError
+from curro.hosts.verl.settings import PROBLEM, SCORED
 from curro.reward import Reward, resolve_reward
 from curro.reward.completion import CUT, TOKENS
 
@@ -47,29 +48,33 @@ def compute_score(
     *,
     reward: str = "math",
     **others: Any,
-) -> float | dict[str, float]:
-    """The score of a response; a response that cannot be scored has 0.0.
+) -> dict[str, float]:
+    """The score of a response by verl's name `score`, with what else verl keeps of it.
+
+    verl has no missing scores, so a response that could not be scored has 0.0, as in verl's own metrics. The
+    number `curro_scored` is 0.0 then, and `ReportingBuffer` gives the curriculum NaN. A weighted sum is not
+    scored where one of its parts is not.
 
     For `reward.custom_reward_function.path=pkg://curro.hosts.verl.reward`.
 
     Args:
         ground_truth: the answer; for the reward `code`, the tests as JSON.
-        extra_info: from `CompletionRewardManager`, the length of the response and whether it was cut.
+        extra_info: from `CompletionRewardManager`, the length of the response and whether it was cut; from
+            `LevelRows`, the generated problem, which `levels:NAME` scores.
         reward: as `curro.reward.resolve_reward` takes it; from
             `reward.custom_reward_function.reward_kwargs.reward`. The parts of a weighted sum are returned by
-            name beside `score`, so that a gate or the signal can read them.
+            name beside `score`, so that a gate or the signal can read them; of a single reward `acc` is its
+            score, as verl names it where a function returns a number.
 
     Raises:
         RewardError: a package that the reward needs is not installed, or the reward needs lengths and verl
             has another reward manager.
     """
     resolved = _resolved(reward)
-    row = {"answer": ground_truth, "prompt": "", "key": data_source}
+    row = {"answer": ground_truth, "prompt": "", "key": data_source, **(extra_info or {}).get(PROBLEM, {})}
     facts = {name: extra_info[name] for name in (TOKENS, CUT) if name in (extra_info or {})}
     try:
-        parts = {
-            name: scores[0] or 0.0 for name, scores in resolved.named([solution_str], [row | facts]).items()
-        }
+        named = resolved.named([solution_str], [row | facts])
     except RewardError as error:
         if facts or not any(fact in str(error) for fact in (TOKENS, CUT)):
             raise
@@ -77,8 +82,11 @@ def compute_score(
             f"the reward {reward!r} has to know how long a response is: set "
             f"reward.reward_manager.name={MANAGER}"
         ) from error
+    is_scored = all(scores[0] is not None for scores in named.values())
+    parts = {name: scores[0] or 0.0 for name, scores in named.items()}
     score = sum(resolved.weights[name] * value for name, value in parts.items())
-    return score if len(parts) == 1 else {"score": score, **parts}
+    named_parts = {"acc": score} if len(parts) == 1 else parts
+    return {"score": score, **named_parts, SCORED: float(is_scored)}
 
 
 @cache

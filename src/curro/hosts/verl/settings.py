@@ -18,7 +18,14 @@ from curro.runs.writer import KeepRollouts
 from curro.text import did_you_mean
 
 KEY = "curro"
+LEVELS = "levels:"
+PROBLEM = "curro_problem"
+"""In a row's `extra_info`: a generated problem as a whole, which the score of its family reads."""
+
 KINDS = ("selection", "advantage", "admission", "allocation")
+
+SCORED = "curro_scored"
+"""In verl's `reward_extra_info`: 0 where a reward could not be computed, though verl has a number for it."""
 
 FILL_ADVICE = {
     "rejected": "widen curro.admission",
@@ -144,6 +151,30 @@ class VerlSettings:
         return chosen | plain | {"reward_range": tuple(self.reward_range), "seed": self.seed}
 
 
+def levels_source(files: Any) -> str | None:
+    """The levels of generated problems that `data.train_files` or `data.val_files` names; None for files.
+
+    Args:
+        files: a name, or a list of them.
+
+    Returns:
+        `levels:NAME`, with commas between the names of several families.
+
+    Raises:
+        ConfigError: levels and files together.
+    """
+    names = [files] if isinstance(files, str) else list(files or ())
+    families = [str(name).removeprefix(LEVELS) for name in names if str(name).startswith(LEVELS)]
+    if not families:
+        return None
+    if len(families) < len(names):
+        raise ConfigError(
+            f"{', '.join(map(str, names))}: levels generate their problems, and are no part of a list with "
+            "files: name one or the other"
+        )
+    return LEVELS + ",".join(families)
+
+
 def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
     """Refuse settings of verl that would silently break a curriculum, before anything is started.
 
@@ -207,13 +238,17 @@ def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
         ]
     if settings.asks_policy:
         conflicts += _auxiliary_conflicts(config)
+    if levels_source(data.train_files) is not None:
+        conflicts += _level_conflicts(config)
     for is_set, message in conflicts:
         if is_set:
             raise ConfigError(message)
 
 
-def refuse_large_batch(config: Any, settings: VerlSettings, mode: str, prompts: int) -> None:
+def refuse_large_batch(config: Any, mode: str, prompts: int) -> None:
     """Refuse batches that need more prompts in flight at a time than the data set has.
+
+    Selections that draw a prompt again while it is in flight need no such check.
 
     Args:
         mode: verl's mode, whose warm-up keeps prompts in flight ahead of the batch.
@@ -224,12 +259,32 @@ def refuse_large_batch(config: Any, settings: VerlSettings, mode: str, prompts: 
     """
     batch = config.data.train_batch_size
     ahead = math.floor(config.trainer.v1.get(mode, {}).get("num_warmup_batches", 0) * batch)
-    if batch + ahead > prompts and not settings.may_repeat:
+    if batch + ahead > prompts:
         window = f", and trainer.v1.{mode}.num_warmup_batches keeps {ahead} more in flight"
         raise ConfigError(
             f"a batch takes {batch} prompts{window if ahead else ''}; the data set has {prompts}: lower "
             f"data.train_batch_size{' or num_warmup_batches' if ahead else ''}"
         )
+
+
+def _level_conflicts(config: Any) -> list[tuple[bool, str]]:
+    """The conflicts of problems that are generated as they are drawn."""
+    data = config.data
+    return [
+        (
+            config.trainer.total_training_steps is None,
+            "levels have no end, and so no epochs: set trainer.total_training_steps",
+        ),
+        (
+            bool(data.filter_overlong_prompts),
+            "levels generate their prompts during the run, so that none can be filtered before: leave "
+            "data.filter_overlong_prompts out, and let data.max_prompt_length hold the longest",
+        ),
+        (
+            data.get("train_max_samples", -1) > 0,
+            "levels have no number of samples: leave data.train_max_samples out",
+        ),
+    ]
 
 
 def _auxiliary_conflicts(config: Any) -> list[tuple[bool, str]]:

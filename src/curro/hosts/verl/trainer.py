@@ -23,11 +23,13 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 
+from curro.configuration import read_signal
 from curro.errors import ConfigError
 from curro.evaluation.results import held_out_scores
 from curro.groups import largest_reward
 from curro.hosts.verl.auxiliary import AuxiliaryWorkers, add_auxiliary, ranks_of, rows_divisor
 from curro.hosts.verl.credit import ppo_loss_with_auxiliary, write_credit
+from curro.hosts.verl.levels import Item, choose_data_set
 from curro.hosts.verl.owner import CurriculumClient, held_out_rewards, start_owner
 from curro.hosts.verl.policy import Serving, VerlRows
 from curro.hosts.verl.replay import (
@@ -36,12 +38,20 @@ from curro.hosts.verl.replay import (
     ReportingBuffer,
     ReportingReplayBuffer,
     ReportingReplayBufferAsync,
+    held_out_signal,
     ticket_of,
     uid_of,
 )
-from curro.hosts.verl.settings import FILL_ADVICE, VerlSettings, refuse_conflicts, refuse_large_batch
+from curro.hosts.verl.settings import (
+    FILL_ADVICE,
+    VerlSettings,
+    levels_source,
+    refuse_conflicts,
+    refuse_large_batch,
+)
 from curro.rollout.polled_fill import PolledFill
 from curro.storage.files import replacing
+from curro.verdicts import Draw
 
 if TYPE_CHECKING:
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Host
@@ -49,8 +59,10 @@ else:
     Host = object
 
 
-class DrawnRows(Sampler[int]):
+class DrawnRows(Sampler[int | Item]):
     """A sampler without end that yields the rows of the latest draw, in its order.
+
+    A row is its number, or of levels what its problem is made from.
 
     Args:
         size: the number of rows of the data set.
@@ -58,20 +70,20 @@ class DrawnRows(Sampler[int]):
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.rows: deque[int] = deque()
+        self.rows: deque[int | Item] = deque()
 
-    def put(self, rows: Iterable[int]) -> None:
+    def put(self, rows: Iterable[int | Item]) -> None:
         """Set the rows of a draw, to be loaded next."""
         self.rows.clear()
-        self.rows.extend(int(row) for row in rows)
+        self.rows.extend(rows)
 
     def __len__(self) -> int:
         return self.size
 
-    def __iter__(self) -> Iterator[int]:
+    def __iter__(self) -> Iterator[int | Item]:
         return self
 
-    def __next__(self) -> int:
+    def __next__(self) -> int | Item:
         if not self.rows:
             raise ConfigError("the data loader asks for more prompts than were drawn: report this to curro")
         return self.rows.popleft()
@@ -105,6 +117,7 @@ class CurriculumTrainer(Host):
     Attributes:
         mode: verl's own name of the mode, which it compares with in many places.
         buffer: the class of the replay buffer.
+        levels: the levels of generated problems that are trained on, `levels:NAME`; None for a data set.
         owner: the client of the curriculum's actor. Other processes find that by its name,
             `config.curro_owner`.
 
@@ -118,6 +131,7 @@ class CurriculumTrainer(Host):
     reads_curro = True
     mode: str
     buffer: type[ReportingBuffer]
+    levels: str | None
 
     owner: CurriculumClient
     global_steps: int
@@ -135,6 +149,7 @@ class CurriculumTrainer(Host):
     def __init__(self, config: Any) -> None:
         self.settings = VerlSettings.read(config.get("curro", None))
         refuse_conflicts(config, self.settings)
+        self.levels = levels_source(config.data.train_files)
         config.trainer.v1.trainer_mode = self.mode
         if self.settings.admission is not None:
             # verl then fetches prompts one by one and replaces every failed group, and so the rejected ones
@@ -142,6 +157,7 @@ class CurriculumTrainer(Host):
             config.trainer.v1.sampler.sync_refill_failed_groups = True
         with open_dict(config):
             config.curro_owner = f"curro-{uuid.uuid4().hex[:8]}"
+            choose_data_set(config.data)
         super().__init__(config)
 
     def _build_replay_buffer(self) -> Any:
@@ -153,8 +169,12 @@ class CurriculumTrainer(Host):
 
     def _init_dataloader(self) -> None:
         super()._init_dataloader()
+        may_repeat = self.settings.may_repeat or self.levels is not None
+        if self.levels is not None:
+            self.train_dataset.draw_problems()
         size = len(self.train_dataset)
-        refuse_large_batch(self.config, self.settings, self.mode, size)
+        if not may_repeat:
+            refuse_large_batch(self.config, self.mode, size)
         self.prompt_rows = DrawnRows(size)
         self.train_dataloader = StatefulDataLoader(
             dataset=self.train_dataset,
@@ -164,7 +184,7 @@ class CurriculumTrainer(Host):
             collate_fn=self.train_dataloader.collate_fn,
             sampler=self.prompt_rows,
         )
-        rows = VerlRows(self.train_dataset, self.config.data.get("prompt_key", "prompt"))
+        rows = self.levels or VerlRows(self.train_dataset, self.config.data.get("prompt_key", "prompt"))
         folder = Path(self.config.trainer.default_local_dir)
         keep = self.settings.keep
         model = self.config.actor_rollout_ref.model.path if self.settings.asks_policy else None
@@ -178,9 +198,8 @@ class CurriculumTrainer(Host):
         limit = largest_reward(self.settings.reward_range)
         self.replay_buffer.named = tuple(NamedReward(name, limit) for name in self.settings.named)
         self.fill = PolledFill(
-            self.owner, self.settings.fill_limit, size=size, may_repeat=self.settings.may_repeat,
-            advice=FILL_ADVICE,
-        )  # fmt: skip
+            self.owner, self.settings.fill_limit, size=size, may_repeat=may_repeat, advice=FILL_ADVICE
+        )
         self.replay_buffer.fill = self.fill
 
     def on_init_end(self) -> None:
@@ -204,7 +223,7 @@ class CurriculumTrainer(Host):
         number = self.config.data.train_batch_size if num_prompts is None else num_prompts
         draw = self.fill.draw(number, step=self._finished_steps)
         try:
-            self.prompt_rows.put(draw.prompts)
+            self.prompt_rows.put(self._items(draw))
             batch = super()._next_train_batch(number)
         except BaseException:
             self.owner.drop(draw.tickets.tolist())
@@ -215,6 +234,16 @@ class CurriculumTrainer(Host):
             # by this column verl's agent loops generate another number of rollouts than `rollout.n`
             tu.assign_non_tensor_stack(batch, ROLLOUTS, draw.rollouts.tolist())
         return batch
+
+    def _items(self, draw: Draw) -> list[int] | list[Item]:
+        """What the data set is asked for: rows by their numbers, or problems by what they are made from."""
+        prompts = draw.prompts.tolist()
+        if self.levels is None:
+            return prompts
+        return [
+            (arm, ticket, self.settings.seed)
+            for arm, ticket in zip(prompts, draw.tickets.tolist(), strict=True)
+        ]
 
     def _add_prompts_to_generate(self, num_prompts: int) -> int:
         self.fill.check()
@@ -241,12 +270,18 @@ class CurriculumTrainer(Host):
     def _validate(self) -> dict[str, float]:
         begun = time.perf_counter()
         metrics = super()._validate()
-        scores = held_out_scores(self._held_out, self.settings.reward_range)
+        scores = held_out_scores(self._held_out, self.settings.reward_range, self._held_out_signal)
         self.owner.write_evaluation(self.global_steps, scores, time.perf_counter() - begun)
         return metrics
 
     def _val_metrics_update(self, sources: Any, uids: Any, infos: Any, *rest: Any, **options: Any) -> Any:
-        self._held_out = held_out_rewards(uids, infos["reward"], options.get("expected_acc_counts"))
+        expected = options.get("expected_acc_counts")
+        self._held_out = held_out_rewards(uids, infos["reward"], expected)
+        parts = read_signal(self.settings.signal)
+        numbers = [number for number in self.replay_buffer.named if number.name in parts]
+        self._held_out_signal = (
+            held_out_rewards(uids, held_out_signal(sources, infos, numbers), expected) if numbers else None
+        )
         return super()._val_metrics_update(sources, uids, infos, *rest, **options)
 
     # ------------------------------ which credit ------------------------------
