@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import sys
@@ -24,6 +25,15 @@ def pytest_configure(config: pytest.Config) -> None:
     pytest-randomly seeds them before each test, which would hide that one depends on them."""
     if config.pluginmanager.hasplugin("randomly"):
         config.option.randomly_reset_seed = False
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported for the tests out of the search for garbage.
+
+    Every training run asks for that search, and among so many objects it takes a third of a second.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -59,6 +69,7 @@ def _own_state_folder(tmp_path_factory):
 INTERRUPTING = """
 import importlib, os, signal, time
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs in its background without
 calls, first = 0, int(os.environ.setdefault("INTERRUPTED", str(os.getpid())))
 
 def interrupt():

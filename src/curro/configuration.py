@@ -63,21 +63,24 @@ def build_part(part: str, spec: Any) -> Any:
     return method
 
 
-def check_levels(selection: Selection, advantage: Advantage) -> None:
+def check_levels(selection: Selection, advantage: Advantage, config: Mapping[str, Any]) -> None:
     """Refuse methods that remember single prompts, where the prompts are levels (`curro.data.levels`).
+
+    Args:
+        config: of the curriculum, with the names of both.
 
     Raises:
         ConfigError: names the method, and what to choose instead.
     """
     if not selection.takes_levels:
         raise ConfigError(
-            f"{type(selection).__name__} chooses prompts that come back, and levels have new problems in "
+            f"{config['selection']['name']} chooses prompts that come back, and levels have new problems in "
             "every group: choose the selection frontier, posterior, target or uniform"
         )
     if not advantage.takes_levels:
         raise ConfigError(
-            f"{type(advantage).__name__} compares a group with earlier groups of its prompt, and levels have "
-            "new problems in every group: choose the advantage group, leave-one-out or maxrl"
+            f"{config['advantage']['name']} compares a group with earlier groups of its prompt, and levels "
+            "have new problems in every group: choose the advantage group, leave-one-out or maxrl"
         )
 
 

@@ -172,10 +172,12 @@ class Curriculum:
         self.admission.bind(self.table)
         self.selection: Selection = build_part("selection", selection)
         if self.table.levels is not None:
-            check_levels(self.selection, self.advantage)
+            check_levels(self.selection, self.advantage, self.config)
         self.selection.bind(self.table, self.rng)
         self.mixture = (
-            SourceMixture(self.table, self.selection, weights, floors) if weights or floors else None
+            SourceMixture(self.table, self.selection, self.config["selection"]["name"], weights, floors)
+            if weights or floors
+            else None
         )
         self.has_admission = admission is not None or self.selection.replaces_uncredited
         self.has_allocation = allocation is not None
@@ -253,7 +255,8 @@ class Curriculum:
         if self.table.levels is not None:
             raise ConfigError(
                 f"the curriculum draws levels, whose problems are generated, and {name} is fixed: train "
-                "levels with `curro train` or with TRL's GRPO trainer (train_dataset=levels)"
+                "levels with `curro train`, TRL's GRPO trainer (train_dataset=levels) or verl "
+                "(data.train_files=levels:NAME)"
             )
 
     def row(self, prompt: int, ticket: int) -> Mapping[str, Any]:
@@ -308,6 +311,8 @@ class Curriculum:
         tickets = self.ledger.open(
             choice.prompts, step, choice.weights, rollouts_P, repeats=self.selection.repeats
         )
+        if self.mixture is not None:
+            self.mixture.count(choice.prompts)
         if len(tickets) == len(chosen):
             self.uniform_meter.draw(tickets, uniform_P)
         return Draw(**vars(choice), tickets=tickets, rollouts=rollouts_P, step=step)
@@ -350,7 +355,8 @@ class Curriculum:
                 )
             return
         if not self.allocation.needs_budget:
-            raise ConfigError(f"{type(self.allocation).__name__} divides no budget: leave `rollouts` out")
+            name = self.config["allocation"]["name"] if self.has_allocation else "equal"
+            raise ConfigError(f"the allocation {name} divides no budget: leave `rollouts` out")
         self.allocation.check(n, rollouts)
 
     @one_at_a_time
@@ -426,11 +432,13 @@ class Curriculum:
         """
         open_tickets = self.ledger.open_tickets
         noted = [(column, column[prompts]) for column in self._advantage_columns]
+        remembered = self.advantage.state_dict()
         try:
             yield
         except BaseException:
             for column, values_P in noted:
                 column[prompts] = values_P
+            self.advantage.load_state_dict(remembered)
             self.ledger.reopen(open_tickets)
             raise
 
@@ -551,6 +559,7 @@ class Curriculum:
             "beliefs": self.division.state_dict(),
             **({} if self.table.identities is None else {"rows": self.table.identities}),
             **({} if self.mixture is None else {"mixture": self.mixture.state_dict()}),
+            **({"advantage": remembered} if (remembered := self.advantage.state_dict()) else {}),
         }
 
     @one_at_a_time
@@ -583,8 +592,8 @@ class Curriculum:
         except CheckpointError:
             raise
         except Exception as error:  # whatever a damaged state makes of the code that reads it
-            words = f"{type(error).__name__}: {error}"
-            raise CheckpointError(f"the checkpoint lacks what this curriculum needs: {words}") from error
+            problem = f"{type(error).__name__}: {error}"
+            raise CheckpointError(f"the checkpoint lacks what this curriculum needs: {problem}") from error
 
     def check_origin(self, state: Mapping[str, Any]) -> None:
         """Compare the data set and the configuration that a state was saved with to those of this curriculum.
@@ -647,6 +656,11 @@ class Curriculum:
             "selection": self.selection.renumbered(state["selection"], columns, rows),
             "beliefs": self.division.renumbered(state["beliefs"], rows),
             **({} if self.mixture is None else {"mixture": self.mixture.renumbered(state["mixture"], rows)}),
+            **(
+                {"advantage": self.advantage.renumbered(state["advantage"], rows)}
+                if "advantage" in state
+                else {}
+            ),
             "table": columns,
         }
 
@@ -674,6 +688,8 @@ class Curriculum:
             self.uniform_meter.forget_all_but(self.ledger.tickets)
         if self.mixture is not None:
             self.mixture.load_state_dict(state["mixture"])
+        if "advantage" in state:
+            self.advantage.load_state_dict(state["advantage"])
         self.rng.bit_generator.state = state["rng"]
         self.selection.load_state_dict(state["selection"])
         self.division.load_state_dict(state["beliefs"])

@@ -26,7 +26,7 @@ def largest_reward(reward_range: tuple[float, float]) -> float:
 
 
 OUTCOMES = (
-    *("math", "exact", "code", "function-calls", "reasoning-gym", "lab", "levels", "bfcl"),
+    *("math", "exact", "code", "function-calls", "reasoning-gym", "lab", "levels", "bfcl", "verifiers"),
     *("accuracy", "accuracy_reward", "reasoning_accuracy_reward"),
 )
 """Parts of a reward that verify the answer, by the names that curro and TRL give them."""

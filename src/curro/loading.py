@@ -70,7 +70,8 @@ def _import(name: str, label: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise ConfigError(f"{label}: there is no module {error.name!r} in {here} nor installed") from None
-        raise ConfigError(f"{label}: importing {name!r} failed: {error}") from error
+        hint = ": pip install 'curro[train]'" if name.startswith("curro.") else ""
+        raise ConfigError(f"{label}: importing {name!r} failed: {error}{hint}") from error
     except Exception as error:  # whatever the user's module does wrong as it is imported
         raise ConfigError(f"{label}: importing {name!r} failed: {type(error).__name__}: {error}") from error
 
@@ -101,6 +102,7 @@ PROVIDERS = {
     "lab": "curro.lab.provider:Lab",
     "bfcl": "curro.environments.bfcl.tasks:BfclTasks",
     "levels": "curro.lab.levels:LevelTasks",
+    "verifiers": "curro.environments.verifiers_tasks:VerifiersTasks",
 }
 """By the prefix of its names: a class, called without arguments."""
 

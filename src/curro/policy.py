@@ -82,6 +82,21 @@ class AuxiliarySamples:
     weight: float
 
 
+def join_auxiliary(
+    batches: Sequence[AuxiliarySamples],
+) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]], np.ndarray, np.ndarray]:
+    """The J auxiliary samples of several verdicts as one list.
+
+    Returns:
+        Prompts and completions, J sequences of token ids each; advantages and weights, float64 (J,).
+    """
+    prompts_J = [ids for batch in batches for ids in batch.prompt_ids]
+    completions_J = [ids for batch in batches for ids in batch.completion_ids]
+    advantages_J = np.array([advantage for batch in batches for advantage in batch.advantages], np.float64)
+    weights_J = np.array([batch.weight for batch in batches for _ in batch.prompt_ids], np.float64)
+    return prompts_J, completions_J, advantages_J, weights_J
+
+
 def refuse_policy(needs_policy: bool, host: str) -> None:
     """For a host without a policy to lend: called with the selection's `needs_policy` before anything starts.
 

@@ -49,6 +49,8 @@ BUILTIN: dict[str, dict[str, str]] = {
         "group": "curro.advantage.group:GroupRelative",
         "leave-one-out": "curro.advantage.leave_one_out:LeaveOneOut",
         "maxrl": "curro.advantage.maxrl:MaxRL",
+        "shrinkage": "curro.advantage.shrinkage:Shrinkage",
+        "history": "curro.advantage.history:HistoryAware",
         "smoothed": "curro.advantage.smoothed:Smoothed",
     },
     "admission": {

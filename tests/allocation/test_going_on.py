@@ -88,7 +88,7 @@ def test_options_that_are_none(spec):
 def test_others_never_go_on_and_these_take_no_budget():
     curriculum = Curriculum("uniform", 3)
     assert curriculum.more(curriculum.select(1, step=0).tickets, [[1, 0]]).tolist() == [0]
-    with pytest.raises(ConfigError, match="Screen divides no budget: leave `rollouts` out"):
+    with pytest.raises(ConfigError, match="the allocation screen divides no budget: leave `rollouts` out"):
         Curriculum("uniform", 3, allocation="screen").select(1, step=0, rollouts=8)
 
 

@@ -1,28 +1,15 @@
 """The benchmark can tell a good choice of prompts from a bad one, and goes on where it was stopped."""
 
-import os
 import shutil
-import signal
 import subprocess
-import sys
-import time
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from tests.forks import python
 from tests.in_process import run_command
 
-
-def bench(*arguments, folder):
-    return subprocess.Popen(
-        [sys.executable, "-m", "curro", *arguments],
-        cwd=folder,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
+from curro.runs.folder import RunFolder
 
 SHORT = ("bench", "--smoke", "--seeds", "1", "--rollouts", "320", "--eval-prompts", "40", "--out", "results")
 
@@ -54,24 +41,22 @@ def test_it_leaves_a_table_a_page_and_no_run_folders(smoke):
     assert "3/3" in run_command(*SHORT, folder=folder)
 
 
-def test_interrupted_runs_are_resumed(smoke, tmp_path):
+def test_interrupted_runs_are_resumed(smoke, tmp_path, interrupting):
     shutil.copytree(smoke[0] / "results" / "pools", tmp_path / "results" / "pools")  # measured once
     flags = [*SHORT, "--rollouts", "160", "--method", "uniform", "--jobs", "1"]
     run = tmp_path / "results" / "runs" / "locks-hard-uniform-seed-0"
-    process = bench(*flags, folder=tmp_path)
-    deadline = time.monotonic() + 300
-    while time.monotonic() < deadline:
-        written = run / "metrics.jsonl"
-        if written.exists() and written.read_text().count("\n") > 1:
-            break
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=120)
-    assert any((run / "checkpoints").iterdir())
-    process = bench(*flags, folder=tmp_path)
-    said = process.communicate(timeout=300)[0]
-    assert process.returncode == 0, said
-    assert "1/1" in said
+    done = subprocess.run(
+        [python(), "-m", "curro", *flags],
+        cwd=tmp_path,
+        env=interrupting("curro.runs.folder:RunFolder.append_metrics", 2),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.returncode == 130, done.stdout
+    assert [line["step"] for line in RunFolder.open(run).metrics()] == [0, 1]
+    assert (run / "checkpoints" / "checkpoint-1").is_dir()
+    assert "1/1" in run_command(*flags, folder=tmp_path)
     (row,) = pq.read_table(tmp_path / "results" / "results.parquet").to_pylist()
     assert row["eval_rollouts"][-1] == 160
     assert row["eval_step"] == sorted(set(row["eval_step"]))

@@ -7,12 +7,12 @@ import json
 import shlex
 import shutil
 import subprocess
-import sys
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
+from tests.forks import python
 from tests.in_process import run_command
 from tests.rollout.server_setup import FakeServer
 
@@ -56,10 +56,25 @@ def test_estimated(estimated):
     assert f"(0, 1)      {share:.3f}         {8 / share:.1f}" in said
 
 
+def test_the_confidence_of_one_forward_pass_is_a_column(curro, tmp_path):
+    asked = ["lab:chains", "--limit", "24", "-k", "4", "-o", "est", "--confidence"]
+    said = curro("estimate", *asked)
+    table = pq.read_table(tmp_path / "est" / "pass_rates.parquet").to_pandas()
+    assert table["confidence"].between(0, 1).all()
+    mean = table["confidence"].mean()
+    np.testing.assert_allclose(table["confidence_score"], 1 - (table["confidence"] - mean) ** 2)
+    rho = table["confidence"].corr(table["mean"], method="spearman")
+    assert f"answers of 24 prompts; its rank correlation with the pass rates is {rho:.2f}" in said
+    assert rho > 0.3
+    assert "--confidence reads answers with a --model" in curro(
+        "estimate", "lab:locks", "--limit", "2", "--confidence", status=2
+    )
+
+
 def test_interrupted_and_gone_on_with_as_if_never_interrupted(estimated, curro, tmp_path, interrupting):
     groups = tmp_path / "est" / "groups.jsonl"
     done = subprocess.run(
-        [sys.executable, "-m", "curro", "estimate", *CHAINS, "-o", "est"],
+        [python(), "-m", "curro", "estimate", *CHAINS, "-o", "est"],
         cwd=tmp_path,
         env=interrupting("curro.evaluation.estimate_folder:EstimateFolder.append", 10),
         stdout=subprocess.PIPE,
@@ -392,11 +407,9 @@ def test_room_is_what_answers_teach_of_others(curro, tmp_path):
 
 def test_room_needs_answers_and_a_model_here(curro, tmp_path):
     (tmp_path / "asked.jsonl").write_text("".join(f'{{"prompt": "{i}+1="}}\n' for i in range(8)))
-    arguments = ("asked.jsonl", "--model", "lab:chains", "--reward", "tests.cli.test_estimate:none")
+    (tmp_path / "nothing.py").write_text(
+        "def score(completions, **_):\n    return [0.0 for _ in completions]\n"
+    )
+    arguments = ("asked.jsonl", "--model", "lab:chains", "--reward", "./nothing.py:score")
     said = curro("estimate", *arguments, "--room", status=2)
     assert "row 0 has none: name --answer-column" in " ".join(said.split())
-
-
-def none(completions, **_):
-    """A reward function that gives nothing."""
-    return [0.0 for _ in completions]

@@ -14,7 +14,7 @@ PROGRAM = """
 import sys
 
 class Blocked:
-    NAMES = {"accelerate", "datasets", "jinja2", "math_verify", "matplotlib", "openai", "pandas", "peft",
+    NAMES = {"accelerate", "datasets", "math_verify", "matplotlib", "openai", "pandas", "peft",
              "reasoning_gym", "scipy", "torch", "transformers", "trl"}
 
     def find_spec(self, name, path=None, target=None):
@@ -61,7 +61,6 @@ def run(tmp_path):
         ["compare", "--data", "lab:chains"],
         ["bench"],
         ["estimate", "lab:chains"],
-        ["report", "run"],
     ],
     ids=lambda arguments: arguments[0],
 )
@@ -78,3 +77,9 @@ def test_inspect_needs_no_more(run):
     assert done.returncode == 0, done.stderr
     assert "3 prompts" in done.stdout
     assert "first" in done.stdout
+
+
+def test_the_report_needs_no_more(run):
+    done = without_extras("report", "run", folder=run.path.parent)
+    assert done.returncode == 0, done.stderr
+    assert "first" in (run.path / "report.html").read_text()

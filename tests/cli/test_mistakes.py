@@ -149,20 +149,26 @@ def test_a_reward_that_fails_in_the_first_step_leaves_nothing_that_blocks_the_co
     assert "own_rewards.py:5, in score)" in said
     assert not Path("run").exists()
     Path("mended.py").write_text("def score(completion, row):\n    return float(len(completion) % 2)\n")
-    run_command(*command, "--reward", "mended.py:score", folder=tmp_path)
-    assert RunFolder.open("run").latest()["step"] == 1
+    Path("other.py").write_text("def half(completion, row):\n    return 0.5\n")
+    run_command(*command, "--reward", "0.5*mended.py:score+./other.py:half", folder=tmp_path)
+    run = RunFolder.open("run")
+    assert run.latest()["step"] == 1
+    assert all(0.5 <= group["mean"] <= 1 for group in run.groups())
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["train", "--data", "lab:chains", "--out", "/proc/x"], "/proc/x cannot be used: No such file"),
+        (
+            ["train", "--data", "lab:chains", "--out", "/proc/x"],
+            "/proc/x cannot be used (No such file or directory): choose a",
+        ),
         (
             ["train", "--data", "lab:chains", "--out", "data.jsonl/x"],
-            "data.jsonl/x cannot be used: Not a dir",
+            "data.jsonl/x cannot be used (Not a dir",
         ),
-        (["estimate", "lab:chains", "--out", "data.jsonl/x"], "data.jsonl/x cannot be used: Not a directory"),
-        (["compare", "--data", "lab:chains", "--out", "data.jsonl/x"], "data.jsonl/x cannot be used: Not a"),
+        (["estimate", "lab:chains", "--out", "data.jsonl/x"], "data.jsonl/x cannot be used (Not a directory"),
+        (["compare", "--data", "lab:chains", "--out", "data.jsonl/x"], "data.jsonl/x cannot be used (Not a"),
         (["report", "run", "--out", "."], ". cannot be used: Is a directory"),
         (["report", "run", "--out", "data.jsonl/x"], "data.jsonl cannot be used: File exists"),
         (["inspect", "run", "--out", "folder.csv"], "folder.csv"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,50 +13,81 @@ from curro.cli.checks import as_typed
 from curro.runs.folder import RunFolder
 
 PROGRAM = """
-import sys
+import json, os, sys
+import curro.cli.compare, curro.cli.train
 from curro.cli import main
-try:
-    main()
-finally:
-    print("imported:", *sorted({"torch", "transformers", "datasets"} & set(sys.modules)))
+
+for folder, arguments in json.loads(sys.argv[1]):
+    if os.fork() == 0:
+        os.chdir(folder)
+        for number, name in enumerate(["out", "err"], start=1):
+            os.dup2(os.open(f"../{name}", os.O_WRONLY | os.O_CREAT), number)
+        sys.argv = ["curro", *arguments]
+        try:
+            main()
+        except SystemExit as end:
+            print("status:", end.code)
+        print("imported:", *sorted({"torch", "transformers", "datasets"} & set(sys.modules)), flush=True)
+        os._exit(0)
+    os.wait()
 """
 
+OWN = ["train", "--data", "rows.jsonl", "--model", "lab:chains"]
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["train", "--data", "dta.jsonl"], "there is no file or folder 'dta.jsonl'"),
-        (["train", "--curriculum", "fronteir"], "did you mean 'frontier'?"),
-        (["train", "--admission", "band:0.2"], "admission 'band' needs low and high; missing: high"),
-        (["train", "--model", "SmolML2-135M"], "did you mean 'SmolLM2-135M'?"),
-        (["train", "--model", "./models/none"], "there is no model at './models/none'"),
-        (["train", "--log", "trackio"], "--log trackio needs the package trackio: pip install trackio"),
-        (["train", "--rollouts-per-prompt", "1"], "--rollouts-per-prompt must be 2 or more"),
-        (["train", "--project", "mine"], "--project names something for a logger: choose one with --log"),
-        (["train", "--reward", "maths"], "did you mean 'math'?"),
-        (["train", "--reward", "rewards.py"], "names a file and no function: write rewards.py:FUNCTION"),
-        (["train", "--out", "/proc/x"], "/proc/x cannot be used: No such file or directory"),
-        (["train", "--model", "full"], "the folder 'full' holds no model: it has no config.json"),
-        (["train", "--seed", "-1"], "--seed must be from 0"),
-        (["train", "--seed", "x"], "invalid value for '--seed': it must be a whole number (see"),
-        (["train", "--out", "full"], "full exists and is not an empty folder"),
-        (["compare", "uniform", "--data", "dta.jsonl"], "there is no file or folder 'dta.jsonl'"),
-        (["compare", "uniform", "--model", "SmolML2-135M"], "did you mean 'SmolLM2-135M'?"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_a_typo_is_answered_without_torch(tmp_path, arguments, sentence):
-    (tmp_path / "SmolLM2-135M").mkdir()
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "notes.txt").write_text("")
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=900
-    )
-    assert done.returncode == 2, done.stderr
-    assert sentence in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert done.stdout == "imported:\n"
-    assert not (tmp_path / "runs").exists()
+TYPOS = [
+    (["train", "--data", "dta.jsonl"], "there is no file or folder 'dta.jsonl'"),
+    (["train", "--curriculum", "fronteir"], "did you mean 'frontier'?"),
+    (["train", "--admission", "band:0.2"], "admission 'band' needs low and high; missing: high"),
+    (["train", "--model", "SmolML2-135M"], "did you mean 'SmolLM2-135M'?"),
+    (["train", "--model", "./models/none"], "there is no model at './models/none'"),
+    (["train", "--log", "trackio"], "--log trackio needs the package trackio: pip install trackio"),
+    (["train", "--rollouts-per-prompt", "1"], "--rollouts-per-prompt must be 2 or more"),
+    (["train", "--data", "rows.jsonl"], "name a model for rows.jsonl: --model with a folder, a hub"),
+    ([*OWN, "--prompt-column", "problem"], "no prompt column 'problem'"),
+    ([*OWN, "--signal", "acc"], "--signal acc: the reward has no such part"),
+    (["train", "--lr", "1e-4"], "no such option: --lr (Possible options: --learning-rate, --lora-rank) (see"),
+    (
+        ["train", "Rows.jsonl"],
+        "Rows.jsonl stands without an option: write its option before it, as in --data",
+    ),
+    (["train", "--project", "mine"], "--project names something for a logger: choose one with --log"),
+    (["train", "--reward", "maths"], "did you mean 'math'?"),
+    (["train", "--reward", "rewards.py"], "names a file and no function: write rewards.py:FUNCTION"),
+    (["train", "--out", "/proc/x"], "/proc/x cannot be used (No such file or directory): choose a folder in"),
+    (["train", "--model", "full"], "the folder 'full' holds no model: it has no config.json"),
+    (["train", "--seed", "-1"], "--seed must be from 0"),
+    (["train", "--seed", "x"], "invalid value for '--seed': it must be a whole number (see"),
+    (["train", "--out", "full"], "full exists and is not an empty folder"),
+    (["compare", "uniform", "--data", "rows.jsonl"], "name a model for rows.jsonl"),
+    (["compare", "uniform", "--data", "dta.jsonl"], "there is no file or folder 'dta.jsonl'"),
+    (["compare", "uniform", "--model", "SmolML2-135M"], "did you mean 'SmolLM2-135M'?"),
+]
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    """The working directory of each command, and what it said: all are forked from one process."""
+    folders = []
+    for _ in TYPOS:
+        folder = tmp_path_factory.mktemp("typo") / "here"
+        (folder / "SmolLM2-135M").mkdir(parents=True)
+        (folder / "full").mkdir()
+        (folder / "full" / "notes.txt").write_text("")
+        rows = [json.dumps({"prompt": f"{i}+1=", "answer": str(i + 1)}) for i in range(4)]
+        (folder / "rows.jsonl").write_text("\n".join(rows) + "\n")
+        folders.append(folder)
+    asked = [(str(folder), arguments) for folder, (arguments, _) in zip(folders, TYPOS, strict=True)]
+    subprocess.run([sys.executable, "-c", PROGRAM, json.dumps(asked)], check=True, timeout=900)
+    return [(folder, *((folder.parent / name).read_text() for name in ("out", "err"))) for folder in folders]
+
+
+@pytest.mark.parametrize("number", range(len(TYPOS)), ids=[" ".join(arguments) for arguments, _ in TYPOS])
+def test_a_typo_is_answered_without_torch(answers, number):
+    folder, out, err = answers[number]
+    assert TYPOS[number][1] in err
+    assert err.count("\n") == 1
+    assert out == "status: 2\nimported:\n"
+    assert not (folder / "runs").exists()
 
 
 def test_options_are_named_as_they_are_typed():
@@ -79,5 +111,6 @@ def test_a_failed_start_leaves_nothing_that_blocks_the_same_command(curro, monke
         patch.setattr(training, "train", fails)
         assert "the logger cannot start" in curro(*command, status=2)
     assert not Path("new").exists()
-    curro(*command, "--eval-prompts", "4")
+    said = curro(*command, "--eval-prompts", "4")
+    assert "reward lab:chains, chosen by the data; name another one with --reward" in said
     assert RunFolder.open("new").latest() is not None

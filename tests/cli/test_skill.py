@@ -1,6 +1,7 @@
 """`curro skill` prints the instructions for coding agents, and installs them where an agent looks."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,13 @@ def test_installs_and_updates_the_file(tmp_path):
     target.write_text("---\nname: curro\n---\nof an earlier version\n")
     skill(to=tmp_path / "skills")
     assert target.read_text() == SKILL.read_text()
+
+
+def test_says_where_nothing_can_be_written():
+    with pytest.raises(
+        ConfigError, match=r"^/proc/x cannot be used \(No such .*\): choose a folder in which"
+    ):
+        skill(to=Path("/proc/x"))
 
 
 def test_leaves_another_skill_of_that_name_alone(tmp_path):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 
 import pytest
+from tests.forks import python
 from typer.testing import CliRunner
 
 from curro.cli import make_app
@@ -59,7 +59,7 @@ def interrupted(tmp_path_factory, interrupting):
     """A run of 20 steps that got a Ctrl-C in its second: its folder, exit status and what it said."""
     folder = tmp_path_factory.mktemp("interrupted")
     done = subprocess.run(
-        [sys.executable, "-m", "curro", "train", *SMALL, *LONG],
+        [python(), "-m", "curro", "train", *SMALL, *LONG],
         cwd=folder,
         env=interrupting("curro.runs.folder:RunFolder.append_metrics", 3),
         stdout=subprocess.PIPE,

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from curro import Curriculum
 from curro.runs.folder import RunFolder
-from curro.watch.server import WatchedRun, WatchServer
+from curro.watch.server import WatchedRun, WatchServer, find_runs
 
 
 @pytest.fixture
@@ -44,6 +45,34 @@ def test_what_holds_no_run_is_refused(watch, path):
     Path("other/notes.txt").write_text("")
     said = watch(path, status=2)
     assert "holds no run" in said or "only files were named" in said
+
+
+def test_checkpoints_of_trl_are_watched_by_the_run_beside_them(watch, curro):
+    for step in (1, 2):
+        saved = Path(f"out/checkpoint-{step}/curro")
+        saved.mkdir(parents=True)
+        Curriculum("uniform", 3).save(saved / "curriculum.npz")
+    for path in ("out", "out/checkpoint-2"):
+        said = watch(path, status=2)
+        assert f"{path} has a saved curriculum, but no run folder `curro` beside it" in said
+        assert "3 prompts" in curro("inspect", path)  # as the sentence says
+    run = RunFolder.create("out/curro", {})
+    run.append_metrics({"step": 2, "rollouts": 8, "signal_share": 0.5})
+    for path in ("out", "out/checkpoint-2"):
+        assert "watching 1 run:" in watch(path)
+        (watched,) = [WatchedRun(run, "a") for run in find_runs([Path(path)])]
+        while watched.advance():
+            pass
+        assert watched.history().last("step") == 2
+
+
+def test_a_port_that_is_taken(curro, watch, tmp_path):
+    server = WatchServer([WatchedRun(tmp_path, "a")])
+    try:
+        said = curro("watch", "here", "--port", str(server.port), status=2)
+    finally:
+        server.server_close()
+    assert said.startswith(f"curro: the page cannot have port {server.port}: Address already in use; choose")
 
 
 def test_a_run_that_begins_later_in_a_folder_is_shown(tmp_path):

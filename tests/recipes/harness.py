@@ -1,12 +1,15 @@
 """Runs a recipe for TRL by its own commands: two steps on small files with a tiny model, on the CPU.
 
-python -m tests.recipes.harness        # the table of benchmarks/results/recipes.md; three minutes
+python -m tests.recipes.harness        # the table of benchmarks/results/recipes.md; some minutes
+
+Every recipe adds a row to benchmarks/results/recipes.jsonl, so that the command goes on where it was stopped.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 import runpy
 import shlex
@@ -105,17 +108,18 @@ def train(path: Path, model: Path, out: str, **options: str) -> Trained:
     return Trained(*changed(before, after), seconds)
 
 
-def train_split(path: Path, model: Path, out: str) -> tuple[float, float]:
-    """As `train`, in two processes that split the weights as recipes/trl/fsdp.yaml says.
+SPLIT = ("prioritized_replay_guru", "metis_dapo")
+"""Of the recipes whose weights are split among processes, those that `train_split` trains."""
 
-    Returns:
-        the share of the weights that have changed, and the norm of the change.
-    """
+
+def train_split(path: Path, model: Path, out: str) -> Trained:
+    """As `train`, in two processes that split the weights as recipes/trl/fsdp.yaml says."""
     options = IN_SMALL | {"model_name_or_path": str(model), "output_dir": out, "ddp_backend": "gloo"}
     words = ["recipes/trl/train.py", "--config", str(path.relative_to(ROOT))]
     words += [part for name, value in options.items() for part in (f"--{name}", value)]
+    begun = time.monotonic()
     under_fsdp2(*words, folder=Path.cwd())
-    return changed(_weights(model), _weights(Path(out)))
+    return Trained(*changed(_weights(model), _weights(Path(out))), time.monotonic() - begun)
 
 
 def changed(before: Mapping[str, torch.Tensor], after: Mapping[str, torch.Tensor]) -> tuple[float, float]:
@@ -137,23 +141,50 @@ def _weights(folder: Path) -> dict[str, torch.Tensor]:
     return {name: value.float() for name, value in load_file(file).items()}
 
 
-def main() -> None:
-    from benchmarks.common import write_page
+def measured(name: str, processes: int) -> dict[str, object]:
+    """A row: what two steps of a recipe came to, in one process or split among two."""
+    path = RECIPES / "trl" / f"{name}.yaml"
+    model = Path("model")
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        write_tiny_model(Path(folder) / model, ANSWERS[answers_for(path)])
+        with prepared_folder(path, Path(folder)):
+            if processes > 1:
+                own, compared = train_split(path, model, "own"), {}
+            else:
+                own = train(path, model, "own")
+                exact = train(path, model, "exact", bf16="false", dtype="float32")
+                coarse = train(path, model, "coarse", dtype="bfloat16")
+                compared = {"norm_ratio": own.norm / exact.norm, "bfloat16_share": coarse.share}
+    known = {"recipe": name, "processes": processes, "share": own.share, "seconds": own.seconds}
+    return known | compared
 
+
+def main() -> None:
+    """Measure what has no row in results/recipes.jsonl yet, and write the page."""
+    from benchmarks.common import RESULTS, write_page
+
+    file = RESULTS / "recipes.jsonl"
+    rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    cases = [(name, 2) for name in SPLIT] + [(path.stem, 1) for path in PAPER]
+    known = {(row["recipe"], row["processes"]): row for row in rows}
+    for case in cases:
+        if case not in known:
+            known[case] = measured(*case)
+            with file.open("a") as rows_file:
+                rows_file.write(json.dumps(known[case]) + "\n")
     lines = [
-        "| recipe | steps | weights changed | norm, by that in float32 | changed in bfloat16 | seconds |",
+        "Two steps of each. The norm of the change is divided by that of the same steps in float32. Two "
+        "processes split the weights as `recipes/trl/fsdp.yaml` says; `-` is not measured there.\n",
+        "| recipe | processes | weights changed | norm, by that in float32 | changed in bfloat16 | seconds |",
         "|---|--:|--:|--:|--:|--:|",
     ]
-    for path in PAPER:
-        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-            write_tiny_model(Path(folder) / "model", ANSWERS[answers_for(path)])
-            with prepared_folder(path, Path(folder)):
-                own = train(path, Path("model"), "own")
-                exact = train(path, Path("model"), "exact", bf16="false", dtype="float32")
-                coarse = train(path, Path("model"), "coarse", dtype="bfloat16")
-        ratio = own.norm / exact.norm
-        cells = [f"`{path.stem}`", "2", f"{own.share:.1%}", f"{ratio:.3f}", f"{coarse.share:.2%}"]
-        lines.append(f"| {' | '.join([*cells, f'{own.seconds:.0f}'])} |")
+    for name, processes in sorted(cases):
+        row = known[name, processes]
+        ratio, coarse = ("-", "-")
+        if "norm_ratio" in row:
+            ratio, coarse = f"{row['norm_ratio']:.3f}", f"{row['bfloat16_share']:.2%}"
+        cells = [f"`{name}`", str(processes), f"{row['share']:.1%}", ratio, coarse, f"{row['seconds']:.0f}"]
+        lines.append(f"| {' | '.join(cells)} |")
     write_page("recipes", "Do the recipes train?", "python -m tests.recipes.harness", "\n".join(lines))
 
 

@@ -149,7 +149,10 @@ def test_what_metis_shows_of_a_programming_problem():
     text = "Given two numbers.\nAdd them.\n\nInput\n\nTwo integers.\n\nExamples\n1 2 -> 3"
     assert statements.prose(text) == "Given two numbers.\nAdd them."
     assert statements.prose("## Constraints\nn < 10") == ""
-    assert statements.prose("Read the input carefully.") == "Read the input carefully."
+    for prose in ("Read the input carefully.", "Note that n is small.\nInput numbers are whole.\nAdd them."):
+        assert statements.prose(prose) == prose
+        for heading in ("Notes", "**Input**", "-----Output-----", "Sample Input 1", "Constraints: n < 10"):
+            assert statements.prose(f"{prose}\n\n{heading}\n1 2") == prose
 
 
 def test_the_commands_of_the_recipes_name_suites_that_there_are():

@@ -6,7 +6,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -16,6 +15,8 @@ from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from tests.forks import commands
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
@@ -64,7 +65,7 @@ def transformers_serve(folder: Path) -> Iterator[tuple[str, subprocess.Popen[byt
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [str(Path(sys.executable).with_name("transformers")), "serve", "--device", "cpu"]
+    command = [str(commands() / "transformers"), "serve", "--device", "cpu"]
     command += ["--host", "127.0.0.1", "--port", str(port)]
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     with (folder / f"serve-{port}.log").open("wb") as log:
@@ -121,6 +122,10 @@ class FakeServer:
         self.most, self._open = 0, 0
         self._lock = threading.Lock()
         self.hung_up = threading.Event()
+
+    def without_end(self, *, pause: float) -> None:
+        """From here on answer token after token, until the client hangs up."""
+        self.pieces, self.pause = [("4", 11, -0.5)] * 10**6, pause
 
     def running(self) -> AbstractContextManager[str]:
         """The address while it runs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
+import threading
 import time
 from collections import Counter
 
@@ -39,6 +40,29 @@ def endless(chains):
     tokenizer.eos_token = None
     model.config.max_position_embeddings = 100_000
     return model, tokenizer
+
+
+class Held:
+    """A model whose forward pass of a number waits until `go` is set.
+
+    Attributes:
+        passes: so far.
+        reached: set when the pass that waits has begun.
+    """
+
+    def __init__(self, monkeypatch, pair, number):
+        self.passes, self.reached, self.go = 0, threading.Event(), threading.Event()
+        forward = pair[0].forward
+
+        @functools.wraps(forward)
+        def held_forward(*arguments, **options):
+            self.passes += 1
+            if self.passes == number:
+                self.reached.set()
+                self.go.wait()
+            return forward(*arguments, **options)
+
+        monkeypatch.setattr(pair[0], "forward", held_forward)
 
 
 class Slow:
@@ -189,40 +213,48 @@ def test_a_model_in_training_is_in_evaluation_only_while_it_generates(chains):
     assert model.training
 
 
-def test_a_request_is_answered_before_the_others_of_its_batch(chains, endless):
+def test_a_request_is_answered_before_the_others_of_its_batch(chains, monkeypatch):
     model, tokenizer = build_model(chains[1], width=16, layers=1), chains[1]
+    held = Held(monkeypatch, (model, tokenizer), 60)
 
     async def use(engine):
         tasks = [asyncio.create_task(engine.generate(f"{i}a=", 1)) for i in range(40)]
-        done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.to_thread(held.reached.wait)
+        try:
+            done, pending = await asyncio.wait(tasks, timeout=600, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            held.go.set()
+        assert done
         assert pending
         await asyncio.gather(*pending)
-        return len(done)
 
-    done, metrics = with_engine((model, tokenizer), use, max_new_tokens=900)
-    assert done < 40
+    _, metrics = with_engine((model, tokenizer), use, max_new_tokens=100)
     assert metrics["engine/batches"] == 1
 
 
-def test_cancelled_requests_stop_at_the_next_token(endless):
+def test_cancelled_requests_stop_at_the_next_token(endless, monkeypatch):
+    held = Held(monkeypatch, endless, 3)
+
     async def use(engine):
         running = [asyncio.create_task(engine.generate(f"{i}a=", 2)) for i in range(2)]
-        await asyncio.sleep(0.3)
+        await asyncio.to_thread(held.reached.wait)
         waiting = asyncio.create_task(engine.generate("9a=", 2))
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0)
         for task in (*running, waiting):
             task.cancel()
+        while engine.metrics()["engine/cancelled"] < 3:
+            await asyncio.sleep(0)
+        held.go.set()
         assert all(
             isinstance(e, asyncio.CancelledError)
             for e in await asyncio.gather(*running, waiting, return_exceptions=True)
         )
+        assert held.passes == 3, "the pass under way was the last"
         engine.settings = SamplingSettings(2)
-        start = time.monotonic()
         await engine.generate("5b=", 1)
-        return time.monotonic() - start
+        assert held.passes == 5
 
-    seconds, metrics = with_engine(endless, use, max_new_tokens=50_000, batch=4)
-    assert seconds < 20
+    _, metrics = with_engine(endless, use, max_new_tokens=50_000, batch=4)
     assert metrics["engine/cancelled"] == 3
     assert metrics["engine/rollouts"] == 1, "the waiting request was never begun"
 
@@ -294,11 +326,18 @@ def test_a_full_batch_leaves_the_model_alone():
     with_engine((slow.model, slow.tokenizer), use, batch=5)
 
 
-def test_closing_ends_what_runs_and_what_comes(endless):
+def test_closing_ends_what_runs_and_what_comes(endless, monkeypatch):
+    held = Held(monkeypatch, endless, 3)
+
     async def use(engine):
         task = asyncio.create_task(engine.generate("5b=", 2))
-        await asyncio.sleep(0.2)
-        await asyncio.wait_for(engine.close(), 5)
+        await asyncio.to_thread(held.reached.wait)
+        closing = asyncio.create_task(engine.close())
+        while not engine._closed:
+            await asyncio.sleep(0)
+        held.go.set()
+        await closing
+        assert held.passes == 3
         assert not engine._thread.is_alive()
         with pytest.raises(EngineError, match="closed"):
             await task

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-import time
 
 import pytest
 from tests.rollout.server_setup import FakeServer, transformers_serve
@@ -59,7 +58,6 @@ def test_transformers_serve_answers(serve, saved_models):
     for group in groups:
         for rollout in group:
             assert (rollout.error, rollout.finish, rollout.logprobs) == (None, "stop", None)
-            assert rollout.text.isdigit()
             assert rollout.token_ids[-1] == tokenizer.eos_token_id
             assert tokenizer.decode(rollout.token_ids, skip_special_tokens=True) == rollout.text
     assert metrics["engine/rollouts"] == metrics["engine/retokenized"] == 16
@@ -81,7 +79,7 @@ def test_a_server_that_repeats_conversations_is_found_out(serve, saved_models):
 
 
 def test_cancelling_stops_the_generation_on_the_server(serve, saved_models):
-    """It works on one request at a time: the next is answered at once only if the first was given up."""
+    """It works on one request at a time: the next is answered only if the first, of days, was given up."""
 
     async def use(engine):
         await engine.capabilities()
@@ -92,12 +90,10 @@ def test_cancelling_stops_the_generation_on_the_server(serve, saved_models):
         with pytest.raises(asyncio.CancelledError):
             await long
         engine.sampling["max_tokens"] = 2
-        start = time.monotonic()
-        await asyncio.wait_for(engine.generate("3afc=", 1), 30)
-        return time.monotonic() - start
+        return await engine.generate("3afc=", 1)
 
-    seconds, _ = with_engine(use, serve, str(saved_models[1]), max_new_tokens=200_000)
-    assert seconds < 10
+    (rollout,), _ = with_engine(use, serve, str(saved_models[1]), max_new_tokens=10**8)
+    assert (rollout.error, rollout.finish) == (None, "length")
 
 
 def test_a_server_that_dies_while_it_generates(saved_models, tmp_path):
@@ -107,10 +103,10 @@ def test_a_server_that_dies_while_it_generates(saved_models, tmp_path):
         await asyncio.sleep(0.5)
         process.kill()
         with pytest.raises(EngineError, match=r"no server answers at .*: start it"):
-            await asyncio.wait_for(long, 30)
+            await long
 
     with transformers_serve(tmp_path) as (url, process):
-        with_engine(use, url, str(saved_models[1]), max_new_tokens=200_000)
+        with_engine(use, url, str(saved_models[1]), max_new_tokens=10**8)
 
 
 # what servers give
@@ -396,11 +392,12 @@ def test_an_answer_that_takes_too_long():
 
         async def use(engine):
             await engine.capabilities()
-            fake.pause = 0.3
+            engine.server.timeout = 0.2
+            fake.without_end(pause=0.01)
             return await engine.generate("3afc=", 2)
 
-        found, _ = with_engine(use, url, timeout=0.2, retries=0)
-        assert fake.hung_up.wait(10)
+        found, _ = with_engine(use, url, retries=0)
+        assert fake.hung_up.wait(600)
     assert all("in time (0.2 s)" in rollout.error for rollout in found)
 
 
@@ -412,15 +409,16 @@ def test_a_cancelled_call_hangs_up_and_no_more_connections_than_allowed():
             await engine.capabilities()
             fake.pause = 0.05
             await asyncio.gather(*(engine.generate("3afc=", 2) for _ in range(6)))
-            fake.pause = 0.2
+            fake.without_end(pause=0.01)
             late = asyncio.create_task(engine.generate("3afc=", 2))
-            await asyncio.sleep(0.3)
+            while len(fake.requests) < 8:
+                await asyncio.sleep(0.01)
             late.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await late
 
         with_engine(use, url, connections=2)
-        assert fake.hung_up.wait(10)
+        assert fake.hung_up.wait(600)
     assert fake.most == 2
 
 

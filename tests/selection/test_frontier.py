@@ -281,5 +281,5 @@ def test_a_resume_with_states_changes_nothing(told, tmp_path):
 
 
 def test_states_need_a_host():
-    with pytest.raises(ConfigError, match="Frontier asks the policy, and no host has lent it"):
+    with pytest.raises(ConfigError, match="frontier asks the policy, and no host has lent it"):
         Curriculum("frontier:features=hidden", 40).select(2, step=0)

@@ -9,7 +9,10 @@ import pytest
 from tests.serve.asking import exchange, post
 
 from curro import Curriculum
+from curro.data.identity import DatasetRows
 from curro.durable import DurableCurriculum
+from curro.errors import ConfigError
+from curro.serve import ServedCurriculum
 from curro.serve.application import LARGEST, Service
 from curro.serve.client import FRAME
 from curro.storage.frames import decode, encode
@@ -195,6 +198,24 @@ def test_the_service_says_what_it_serves(service):
     assert about["prompts"] == SIZE
     assert about["curriculum"]["selection"] == {"name": "uniform"}
     assert about["address"] == "here"
+
+
+def test_a_client_refuses_other_rows_than_those_that_are_served(tmp_path, monkeypatch):
+    rows = [{"prompt": f"p{number}", "answer": "1"} for number in range(3)]
+    durable = DurableCurriculum(Curriculum("uniform", DatasetRows(rows)), tmp_path / "live")
+    service = Service(durable, "secret", {})
+    client = ServedCurriculum("http://127.0.0.1:1", "secret")
+    monkeypatch.setattr(
+        client,
+        "_ask",
+        lambda method, question, body: decode(exchange(service, method, f"/{question}", body, kind=FRAME)[2]),
+    )
+    client.check_rows(DatasetRows(rows))
+    with pytest.raises(ConfigError, match="another data set than train_dataset, or in another order"):
+        client.check_rows(DatasetRows(rows[::-1]), "train_dataset")
+    with pytest.raises(ConfigError, match="is over 3 prompts, train_dataset has 2"):
+        client.check_rows(DatasetRows(rows[1:]), "train_dataset")
+    durable.close()
 
 
 @pytest.mark.parametrize("name", ["nowhere", "damaged", "other"])

@@ -63,6 +63,24 @@ def test_an_earlier_checkpoint_goes_on_as_it_would_have(name):
     assert draws == DRAWS[name]
 
 
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_checkpoint_goes_on_at_its_own_step_as_one_of_verl_from_version_0_2_does(name):
+    """verl told the port its own steps then, which count from 1, so the first step after a resume has the
+    number of the last one before it. SEC takes what comes in both as one step's feedback."""
+    curriculum = Curriculum(prompts=prompt_set(), seed=3, **CONFIGS[name])
+    curriculum.load(FOLDER / f"{name}.npz")
+    assert curriculum.step == 11
+    budget = 16 if name == "pspo" else None
+    draws = [curriculum.select(4, step=11, rollouts=budget) for _ in range(3)]
+    chosen = [draw.prompts.tolist() for draw in draws]
+    assert chosen[:2] == DRAWS[name][:2]
+    assert (chosen == DRAWS[name]) == (name != "sec")
+    sizes = draws[0].rollouts if budget else [4] * 4
+    curriculum.observe(draws[0].tickets, [[1.0, *[0.0] * (size - 1)] for size in sizes])
+    assert curriculum.table["last_step"][draws[0].prompts].tolist() == [11] * 4
+    assert len(curriculum.select(4, step=12, rollouts=budget)) == 4
+
+
 @pytest.mark.parametrize(
     ("parts", "difference"),
     [

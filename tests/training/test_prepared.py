@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from curro import ConfigError, Curriculum
-from curro.data import PromptSet
+from curro.data import PromptSet, load_prompts
 from curro.evaluation.estimate_folder import COLUMNS, EstimateFolder
 from curro.registry import parse_curriculum
 from curro.reward import resolve_reward
 from curro.runs.folder import RunFolder
-from curro.training.prepared import COLUMN, row_rewards, with_known
+from curro.training.inputs import COLUMN, with_known
+from curro.training.prepared import prepare, row_rewards
+from curro.training.settings import TrainSettings
 
 PROMPTS = PromptSet(
     [
@@ -25,7 +27,7 @@ def config(selection, reward_range=(0.0, 1.0)):
 
 
 def test_a_column_is_named_to_the_selection():
-    found, prompts = with_known(config("frontier:candidates=3"), PROMPTS, "rate")
+    found, prompts, _ = with_known(config("frontier:candidates=3"), PROMPTS, "rate")
     assert found["selection"] == {"name": "frontier", "candidates": 3, "known": "rate"}
     assert prompts is PROMPTS
     assert Curriculum.from_config(found, prompts).select(1, step=0).prompts.tolist() == [1]
@@ -36,7 +38,7 @@ def test_an_estimate_is_found_by_its_keys(tmp_path):
     for i, (key, mean) in enumerate((("c", 0.0), ("x", 1.0), ("a", 1.0))):
         folder.append(dict.fromkeys(COLUMNS, 0) | {"prompt": i, "key": key, "mean": mean})
     folder.write_table()
-    found, prompts = with_known(config("posterior", (-1.0, 1.0)), PROMPTS, str(tmp_path / "estimate"))
+    found, prompts, _ = with_known(config("posterior", (-1.0, 1.0)), PROMPTS, str(tmp_path / "estimate"))
     assert found["selection"]["known"] == COLUMN
     # of rewards from -1 to 1: 0 is half way, b is not in the estimate
     assert [row[COLUMN] for row in prompts.rows] == [1.0, None, 0.5]
@@ -49,7 +51,7 @@ def test_a_run_is_found_by_its_keys(tmp_path):
     curriculum.observe(draw.tickets, [[1.0, 0.0, 0.0, 0.0]] * 2)
     run = RunFolder.create(tmp_path / "run", {})
     run.write_table(curriculum.table)
-    _, prompts = with_known(config("frontier"), PROMPTS, str(tmp_path / "run"))
+    _, prompts, _ = with_known(config("frontier"), PROMPTS, str(tmp_path / "run"))
     seen = set(draw.prompts.tolist())
     assert [row[COLUMN] for row in prompts.rows] == [0.25 if i in seen else None for i in range(3)]
 
@@ -57,7 +59,7 @@ def test_a_run_is_found_by_its_keys(tmp_path):
 def test_mistakes(tmp_path):
     with pytest.raises(ConfigError, match="neither a folder nor a column; the columns are key, pro"):
         with_known(config("frontier"), PROMPTS, "rte")
-    found, prompts = with_known(config("uniform"), PROMPTS, "rate")
+    found, prompts, _ = with_known(config("uniform"), PROMPTS, "rate")
     with pytest.raises(ConfigError, match="has no option 'known'"):
         Curriculum.from_config(found, prompts)
     folder = EstimateFolder.begin(tmp_path / "estimate", {"k": 4})
@@ -65,6 +67,26 @@ def test_mistakes(tmp_path):
     folder.write_table()
     with pytest.raises(ConfigError, match="knows none of the prompts"):
         with_known(config("frontier"), PROMPTS, str(tmp_path / "estimate"))
+
+
+def test_a_run_s_settings_name_the_commit_of_its_known_rates(tmp_path, monkeypatch):
+    """So `config.json` has it, and a resumed run reads the rates that it was started with."""
+    folder = EstimateFolder.begin(tmp_path / "estimate", {"k": 4})
+    folder.append(
+        dict.fromkeys(COLUMNS, 0) | {"key": load_prompts("lab:chains", limit=1).keys[0], "mean": 0.5}
+    )
+    folder.write_table()
+    asked = []
+
+    def pull(source):
+        asked.append(source)
+        return folder, f"hub:org/rates@{'a' * 40}"
+
+    monkeypatch.setattr("curro.training.inputs.pull", pull)
+    settings = TrainSettings("lab:chains", curriculum="frontier", limit=20, known="hub:org/rates")
+    pinned = prepare(settings).settings
+    assert prepare(pinned).settings == pinned
+    assert asked == ["hub:org/rates", f"hub:org/rates@{'a' * 40}"]
 
 
 NUMBERS = PromptSet([{"prompt": f"{i}", "answer": f"{i}", "key": f"{i}"} for i in range(3)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 from dataclasses import replace
@@ -19,7 +20,7 @@ from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.models import load_model
 from curro.runs.folder import RunFolder
 from curro.storage.lock import LockedError
-from curro.training import prepared
+from curro.training import inputs
 from curro.training import run as training_run
 from curro.training.prepared import prepare
 from curro.training.run import EVALUATION, train
@@ -451,6 +452,13 @@ def test_a_run_goes_on_with_rows_that_were_added_and_removed(run, tmp_path):
     assert table.prompt[[line["key"] for line in lines]].tolist() == [line["prompt"] for line in lines]
     assert table.visits.sum() == 20 - seen.count("sum 0")
     assert table.visits[["sum 20", "sum 21"]].min() >= 1  # the least visited come first
+    write([20, *reversed(range(1, 16))])
+    shutil.rmtree(folder.model)  # as if the process had been killed before it wrote it: no step is left
+    with pytest.warns(UserWarning, match="16 rows are known, 0 of them changed, 0 are new and 1 are gone"):
+        folder, complete, _ = run(asked.extended(5 * STEP, "run"), resume=True)
+    assert complete is True
+    table, lines = folder.table().to_pandas().set_index("key"), list(folder.groups())
+    assert table.prompt[[line["key"] for line in lines]].tolist() == [line["prompt"] for line in lines]
     write([20, 21, *range(1, 16)], answer="7")
     _, error, _ = run(asked.extended(6 * STEP, "run"), resume=True)
     assert "17 rows have another prompt or answer than when the checkpoint was saved" in str(error)
@@ -481,7 +489,7 @@ def test_rewards_in_several_files_add_up(run, tmp_path):
 def test_what_vllm_cannot_do_is_refused(monkeypatch):
     with pytest.raises(CurroError, match="--vllm needs the package vllm"):
         prepare(settings(vllm=True))
-    monkeypatch.setattr(prepared, "find_spec", lambda name: True)
+    monkeypatch.setattr(inputs, "find_spec", lambda name: True)
     with pytest.raises(CurroError, match="vLLM loads no model of the lab: leave --vllm out"):
         prepare(settings(vllm=True, model="lab:chains"))
 

@@ -62,8 +62,12 @@ def test_what_names_code(values, code):
         ({"data": "levels:chain_sum, mine:Family"}, ["mine:Family"]),
         ({"data": "lab:chains", "eval_data": "MATH-500,levels:mine:Family"}, ["mine:Family"]),
         ({"data": "lab:chains", "model": "levels:mine:Family"}, ["mine:Family"]),
+        ({"data": "verifiers:owner/My-Tasks@1"}, ["my_tasks:Taskset"]),
+        ({"data": "lab:chains", "eval_data": "MATH-500, verifiers:mine"}, ["mine:Taskset"]),
         ({"data": "lab:chains", "reward": "math+0.5*levels:mine:Family"}, ["mine:Family"]),
         ({"data": "lab:chains", "reward": "levels:lab/chains"}, []),
+        ({"data": "lab:chains", "reward": "verifiers:mine"}, ["mine:Taskset"]),
+        ({"data": "lab:chains", "reward": "0.5*verifiers:o/my-tasks + format"}, ["my_tasks:Taskset"]),
     ],
 )
 def test_families_of_levels_are_code_too(values, code):

@@ -62,6 +62,10 @@ METHODS = {
             for selection in ("uniform", "frontier")
             for rule in ("knapsack", "hit", "screen", "until")
         ),
+        *(
+            Method(f"{selection}, pods", f"{selection} allocation=pods:total=16,keep=8", "allocation")
+            for selection in ("uniform", "frontier")
+        ),
         Method(CEILING, "curro.bench.oracle:oracle"),
         *(
             Method(f"{CEILING}, {rule}", f"curro.bench.oracle:oracle allocation={rule}", "allocation")

@@ -28,15 +28,15 @@ COMMANDS = {
     ),
     "bench": (
         "curro.cli.bench:bench",
-        "Compare all methods on the benchmark's tasks, with several seeds.",
+        "Compare all methods on the tasks of the benchmark.",
     ),
     "serve": (
         "curro.cli.serve:serve",
         "Serve a curriculum over HTTP to trainers on this machine.",
     ),
-    "methods": ("curro.cli.methods:methods", "List the methods that a curriculum can be made of."),
+    "methods": ("curro.cli.methods:methods", "List all methods, or the options of one."),
     "watch": ("curro.cli.watch:watch", "Show runs on a local page while they train."),
-    "inspect": ("curro.cli.inspect:inspect", "Show what a run knows about its prompts."),
+    "inspect": ("curro.cli.inspect:inspect", "Show a run's hard, informative and forgotten prompts."),
     "report": ("curro.cli.inspect:report", "Write a run's curves and pictures to one HTML page."),
     "estimate": (
         "curro.cli.estimate:estimate",
@@ -127,11 +127,29 @@ NEEDED = {
 
 def _mistyped(error: Any) -> str:
     """What is wrong with the words of a command line, and where its help is."""
+    context: Any = getattr(error, "ctx", None)
+    if context is not None and (meant := _abbreviated(getattr(error, "option_name", ""), context)):
+        error.possibilities = meant
     sentence = error.format_message().rstrip(".")
     for theirs, ours in NEEDED.items():
         sentence = sentence.replace(theirs, ours)
-    command = getattr(getattr(error, "ctx", None), "command_path", "curro")
-    return f"{sentence[0].lower()}{sentence[1:]} (see {command} --help)"
+    sentence = f"{sentence[0].lower()}{sentence[1:]}"
+    command = getattr(context, "command_path", "curro")
+    extra = "got unexpected extra argument(s) ("
+    if sentence.startswith(extra):
+        takes_data = any("--data" in item.opts for item in context.command.params)
+        example = ", as in --data FILE" if takes_data else ""
+        sentence = (
+            f"{sentence[len(extra) : -1]} stands without an option: write its option before it{example}"
+        )
+    return f"{sentence} (see {command} --help)"
+
+
+def _abbreviated(option: str | None, context: Any) -> list[str]:
+    """The options whose words begin with the letters of what was typed: `--learning-rate` for `--lr`."""
+    letters = (option or "").lstrip("-")
+    options = [name for item in context.command.params for name in item.opts if name.startswith("--")]
+    return [name for name in options if "".join(word[0] for word in name[2:].split("-")) == letters]
 
 
 def _sentence(error: OSError) -> str:

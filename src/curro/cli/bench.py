@@ -88,7 +88,7 @@ def bench(
         ),
     ] = False,
 ) -> None:
-    """Compare all methods on the benchmark's tasks, with several seeds.
+    """Compare all methods on the tasks of the benchmark, with several seeds.
 
     After Ctrl-C, the same command continues.
     """

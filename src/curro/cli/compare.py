@@ -22,6 +22,7 @@ from curro.cli.side_by_side import RunFailed, TrainingRun, jobs_or_cores, run_al
 from curro.cli.terminal import folder_name, plain_console, progress_bar, quiet
 from curro.errors import ConfigError
 from curro.runs.folder import RunFolder
+from curro.storage.files import check_writable
 from curro.text import printable
 from curro.training.settings import TrainSettings
 
@@ -71,7 +72,10 @@ def compare(
             registry.build(kind, spec)
     flags = [*_from_file(config, options, trust), *_flags(options)]
     if config is None:
-        check_start(TrainSettings(**option_values(options)))
+        settings = TrainSettings(**option_values(options))
+        check_start(settings)
+        settings.check_model()
+    check_writable(out)
     side_by_side = jobs_or_cores(jobs)
     quiet()
     from curro.report import comparison_table, render_comparison, write_comparison

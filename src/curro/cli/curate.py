@@ -129,5 +129,5 @@ def _train_flags(settings: dict[str, Any], out: Path, order: str, prompts: int) 
 
 def _flags(values: dict[str, Any]) -> list[str]:
     """Options as the command line has them, without those that are None."""
-    given = {name: value for name, value in values.items() if value is not None}
-    return [part for flag, value in given.items() for part in (f"--{flag}", str(value))]
+    options = {name: value for name, value in values.items() if value is not None}
+    return [part for flag, value in options.items() for part in (f"--{flag}", str(value))]

@@ -21,6 +21,7 @@ from curro.cli.sampling import (
 )
 from curro.cli.terminal import folder_name, plain_console, progress_bar, quiet
 from curro.errors import ConfigError
+from curro.storage.files import check_writable
 from curro.training.settings import TrainSettings
 
 SHARED = (
@@ -62,6 +63,14 @@ def estimate(
             "--keep-texts",
             help="Also keep every completion with its score, in completions.jsonl, of which "
             "`curro curate --solutions` makes a set of worked answers.",
+        ),
+    ] = False,
+    confidence: Annotated[
+        bool,
+        typer.Option(
+            "--confidence",
+            help="Also say how sure the model is of each prompt's answer, from one forward pass over it, as "
+            "the columns confidence and confidence_score, and how well that ranks the pass rates.",
         ),
     ] = False,
     room: Annotated[
@@ -106,6 +115,8 @@ def estimate(
 
     if push is not None:
         check_push(push)
+    if out is not None:
+        check_writable(out)
     asked = TrainSettings(data=data, **option_values(options))
     model = asked.model
     if model is not None and server is not None:
@@ -129,6 +140,14 @@ def estimate(
         from curro.training.room import check_answers
 
         check_answers(prompts)
+    if confidence:
+        if model is None or environment is not None:
+            raise ConfigError(
+                "--confidence reads answers with a --model here, and no environment: leave it out"
+            )
+        from curro.evaluation.confidence import Confidence
+
+        Confidence.check(prompts)
     sampling = SamplingSettings(complete.max_completion_length or 1, asked.temperature, top_p)
     settings = {
         "data": data, "limit": asked.limit, "columns": asked.columns, "fingerprint": prompts.fingerprint,
@@ -161,8 +180,17 @@ def estimate(
     sample_all(
         work, folder, todo, prompts=len(prompts), title="estimating", console=console, keep_texts=keep_texts
     )
-    table = folder.write_table()
+    sure = None
+    if confidence:
+        from curro.rollout.engines.models import local_model
+
+        loaded = local_model(str(model), threads=asked.threads)
+        sure = Confidence.measure(*loaded, prompts, batch=batch)
+    columns = {} if sure is None else {"confidence": sure.s_N, "confidence_score": sure.score_N}
+    table = folder.write_table(columns)
     console.print(render(table["mean"].to_numpy(), k))
+    if sure is not None:
+        console.print(sure.describe(table["mean"].to_numpy()))
     lost = len(prompts) * k - sum(table["rollouts"].to_pylist())
     if lost:
         console.print(f"{lost} rollouts failed and are not counted")

@@ -36,7 +36,7 @@ def inspect(
         bool, typer.Option("--keys", help="Show the prompts' keys in place of the beginnings of their texts.")
     ] = False,
 ) -> None:
-    """Show what a run knows about its prompts.
+    """Show a run's hard, informative and forgotten prompts.
 
     Lists the hardest prompts, the most informative ones, and those that were solved once and now fail. Also
     says how many rollouts the usual difficulty bands would cost.

@@ -169,7 +169,7 @@ def methods(
         ),
     ] = None,
 ) -> None:
-    """List the methods that a curriculum can be made of.
+    """List all methods, or the options of one.
 
     Each has a line that says what it does and a line that says which paper it comes from. With the name of
     a method its options, their defaults and its page are shown.

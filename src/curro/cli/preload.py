@@ -1,5 +1,7 @@
 """Imported once by the process from which training runs are forked: they start in no time."""
 
+import gc
+
 import reasoning_gym  # noqa: F401
 import torch
 
@@ -12,3 +14,7 @@ if not any(builds) and not torch.backends.mps.is_built():
     import curro.report.advice
     import curro.runs.reader
     import curro.training.run  # noqa: F401
+
+# the search for garbage, which every training asks for, takes a third of a second among what is imported here
+gc.collect()
+gc.freeze()

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from curro.errors import ConfigError
+from curro.storage.files import check_writable
 
 SKILL = Path(__file__).parents[1] / "skill" / "SKILL.md"
 
@@ -28,6 +29,7 @@ def skill(
     if to is None:
         typer.echo(text, nl=False)
         return
+    check_writable(to)
     target = to / "curro" / "SKILL.md"
     if target.exists() and "\nname: curro\n" not in target.read_text(encoding="utf-8"):
         raise ConfigError(f"{target} is another skill: move it, or name another folder")

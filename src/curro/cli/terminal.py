@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import sys
 import warnings
 from typing import Any
 
@@ -40,9 +41,10 @@ def quiet() -> None:
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     warnings.filterwarnings("ignore", category=FutureWarning)
     logging.getLogger("trl").setLevel(logging.ERROR)
-    from transformers.utils.logging import disable_progress_bar
+    if "huggingface_hub" in sys.modules:  # it has read the variable, and transformers asks it
+        from transformers.utils.logging import disable_progress_bar
 
-    disable_progress_bar()
+        disable_progress_bar()
 
 
 NARROW = 110

@@ -56,8 +56,8 @@ def train(
         bool,
         typer.Option(
             rich_help_panel="Output",
-            help="With --resume: rows of the data whose prompt or answer has changed under the same key keep "
-            "what is known of them. Without it they are refused; rows may be added and removed.",
+            help="With --resume: accept rows whose prompt or answer has changed under the same key, and keep "
+            "what is known of them. Rows that were added or removed are always accepted.",
         ),
     ] = False,
     trust: Trust = False,
@@ -95,10 +95,13 @@ def train(
     quiet()
     from curro.report.advice import advise
     from curro.runs.reader import read_history
+    from curro.training.inputs import read_inputs
+
+    inputs = read_inputs(settings)  # before torch is imported, which takes seconds
     from curro.training.prepared import prepare
     from curro.training.run import train as run
 
-    prepared = prepare(settings)
+    prepared = prepare(settings, inputs)
     prepared.curriculum.allows_changed_rows = changed_rows
     if resume is None:
         folder = RunFolder.create(folder.path, _config(prepared))
@@ -106,6 +109,9 @@ def train(
         folder.replace_config({**folder.config, **_settings_of(prepared)})
     console = plain_console()
     console.print(f"run folder {folder.path}")
+    if prepared.settings.reward == "auto" and prepared.environment is None:
+        chosen = prepared.reward.name
+        console.print(printable(f"reward {chosen}, chosen by the data; name another one with --reward"))
     with progress_bar(console) as bar:
         reached = (folder.latest() or {"rollouts": 0})["rollouts"]
         task = bar.add_task("training", total=prepared.settings.rollouts, completed=reached, latest="")

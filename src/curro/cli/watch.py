@@ -18,9 +18,9 @@ def watch(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            help="The folders of the runs: of curro train, the output_dir of a TRL script, or the "
-            "default_local_dir of a verl run; or a folder that holds such folders, as the --out of curro "
-            "compare. A run may be finished, still training, or not yet begun."
+            help="The folders of the runs: of curro train, the output_dir of a TRL script or one of its "
+            "checkpoints, or the default_local_dir of a verl run; or a folder that holds such folders, as "
+            "the --out of curro compare. A run may be finished, still training, or not yet begun."
         ),
     ],
     port: Annotated[

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from curro import lab
-from curro.data.levels import LevelFamily, Levels
+from curro.data.levels import HELD_OUT, LevelFamily, Levels
 from curro.errors import ConfigError
 from curro.lab.family import Family
 from curro.lab.sampling import EpisodeFamily, VerifyProblems, verify_with
@@ -20,7 +20,6 @@ from curro.reward import reasoning_gym
 from curro.reward.reward import Row, Score
 from curro.text import did_you_mean
 
-HELD_OUT = 500
 ATTEMPTS = 20
 """Seeds that a data set of reasoning-gym may give up on, one after the other."""
 
@@ -64,7 +63,7 @@ class GymLevels:
         self.levels: list[dict[str, float]] = []
         self._data_sets = []
         context = DefaultCurriculumContext(mode=RangeAttributeMode.UPPER_BOUND)
-        for level in range(max((len(one.levels) for one in self.attributes.values()), default=0)):
+        for level in range(max((len(attribute.levels) for attribute in self.attributes.values()), default=0)):
             curriculum.set_global_level(level)
             try:
                 config = curriculum.generate_configuration({"seed": 0, "size": 1}, context=context)
@@ -81,8 +80,8 @@ class GymLevels:
     def _number(self, attribute: str, level: int) -> float:
         """A parameter's value, or its place among the values where they are no numbers."""
         values = self.attributes[attribute].levels
-        place = min(level, len(values) - 1)
-        return float(values[place]) if isinstance(values[place], int | float) else float(place)
+        position = min(level, len(values) - 1)
+        return float(values[position]) if isinstance(values[position], int | float) else float(position)
 
     def problem(self, level: int, rng: random.Random) -> Mapping[str, Any]:
         # the data set seeds its problem i with seed + i, which is below 2^32, so that its size is no bound
@@ -157,7 +156,7 @@ class LevelTasks:
                 "levels have no fixed problems to train on or to estimate: train with `curro train`, or with "
                 "`curro.data.load_levels` and one of the hosts that docs/levels.md names"
             )
-        return self.levels(name).held_out(limit or HELD_OUT)[: limit or HELD_OUT]
+        return self.levels(name).held_out(limit or HELD_OUT)
 
     def verify(self, name: str) -> VerifyProblems:
         """The families' own scores, reasoning-gym's for its data sets.

@@ -18,8 +18,11 @@ from curro.errors import RewardError
 from curro.workers import child
 from curro.workers.pool import CallFailed, NotBegun, StartFailed, WorkerLimits, WorkerLost, WorkerPool
 
-CHECK_LIMITS = WorkerLimits(min(4, os.cpu_count() or 1), seconds=5.0, gigabytes=4.0, cpu_seconds=2.0)
-"""Limits of every check. One that exhausts them is interrupted, or ends with its process."""
+CHECK_LIMITS = WorkerLimits(min(4, os.cpu_count() or 1), seconds=30.0, gigabytes=4.0, cpu_seconds=2.0)
+"""Limits of every check. One that exhausts them is interrupted, or ends with its process.
+
+A check only computes, so its processor time decides: on a busy machine the clock runs twenty times as far.
+"""
 
 BATCH_SECONDS = 60.0
 """Seconds on the clock after which no check of a batch is begun."""

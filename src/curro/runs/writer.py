@@ -159,11 +159,11 @@ class RunWriter:
             self.resume(step)
         else:
             self.folder = RunFolder.create(path, self._config or {})
+        self.folder.renumber(self.table)
 
     def resume(self, step: int) -> None:
         """Go on after a step: forget what was written of later ones, count on from there."""
         self.folder.truncate_after(step)
-        self.folder.renumber(self.table)
         last = self.folder.latest()
         if last is not None:
             self.rollouts = int(last["rollouts"])

@@ -118,6 +118,9 @@ class Selection:
         has_belief: whether `belief` says how sure the method is of a prompt's success rate.
         takes_levels: whether the prompts may be levels (`curro.data.levels`), which are drawn again and
             again: `bind` then sets `repeats`.
+        open_N: which prompts may be drawn, bool (N,); None: all. A method that takes levels draws no others
+            in `select`: shares of sources are kept by it (`SourceMixture`), because prompts that repeat
+            cannot be marked as in flight.
     """
 
     repeats = False
@@ -125,6 +128,7 @@ class Selection:
     replaces_uncredited = False
     has_belief = False
     orders_everything = False
+    open_N: np.ndarray | None = None
     table: PromptTable
     rng: np.random.Generator
 

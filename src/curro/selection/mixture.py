@@ -45,7 +45,8 @@ class SourceMixture:
 
     The selection is asked for prompts as ever. Those of a source that has its share in this draw are released
     again, as if they had been cancelled, and the selection is asked for others, while the prompts of such
-    sources are marked as in flight. So it keeps its order within each source.
+    sources are marked as in flight. So it keeps its order within each source. Levels are drawn again and
+    again, whether in flight or not: there `Selection.open_N` leaves such sources out.
 
     Args:
         table: the prompt table, whose rows have sources.
@@ -54,28 +55,29 @@ class SourceMixture:
         floors: by source, shares that sum to at most 1; sources that are not named have no floor.
 
     Raises:
-        ConfigError: a selection that orders the whole data set, or that may draw a prompt again while it is
-            in flight, as on levels; both of them; sources that the data lacks or
-            that have no weight; all weights 0, floors above 1.
+        ConfigError: a selection that orders the whole data set, or that may draw a prompt of a data set again
+            while it is in flight; weights and floors; sources that the data lacks or that have no weight; all
+            weights 0, floors above 1.
     """
 
     def __init__(
         self,
         table: PromptTable,
         selection: Selection,
+        name: str,
         weights: Mapping[str, float],
         floors: Mapping[str, float],
     ) -> None:
         setting, shares = ("source_weights", weights) if weights else ("source_floors", floors)
         if selection.orders_everything:
             raise ConfigError(
-                f"{type(selection).__name__} trains on the data set in an order of its own, which shares of "
-                f"its sources would break: leave {setting} out"
+                f"{name} trains on the data set in an order of its own, which shares of its sources would "
+                f"break: leave {setting} out"
             )
-        if selection.repeats:
+        if selection.repeats and table.levels is None:
             raise ConfigError(
-                f"{type(selection).__name__} may draw a prompt that is in flight, so it cannot be told to "
-                f"leave a source out: leave {setting} out"
+                f"{name} may draw a prompt that is in flight, so it cannot be told to leave a source out: "
+                f"leave {setting} out"
             )
         if weights and floors:
             raise ConfigError("source_weights leave nothing to source_floors: give one of the two")
@@ -127,21 +129,27 @@ class SourceMixture:
 
         Args:
             ask: asks the selection for so many prompts.
+
+        Raises:
+            ConfigError: a selection of the user's own draws levels that are not in `open_N`.
         """
         in_flight, open_prompts = self.table["in_flight"], self.table.prompts_in_flight
-        before_N = in_flight.copy()
-        free_S = self.free(open_prompts)
-        wanted_S, whichever = self._divide(n, free_S)
+        before_N, repeats = in_flight.copy(), self.selection.repeats
+        free_S = self.free(np.empty(0, np.int64) if repeats else open_prompts)
+        wanted_S, whichever = self._divide(n, np.where(repeats & (free_S > 0), n, free_S))
         parts: list[Choice] = []
         returned: list[np.ndarray] = []
         missing = n
         try:
             while missing:
-                if not whichever:
-                    in_flight |= wanted_S[self.source_N] == 0
-                    self.table.prompts_in_flight = np.flatnonzero(in_flight)
-                count = min(missing, int(np.count_nonzero(~in_flight)))
-                choice = ask(count)
+                closed_N = wanted_S[self.source_N] == 0 if not whichever else np.zeros(len(in_flight), bool)
+                if repeats:
+                    choice = self._ask_open(~closed_N, missing, ask)
+                else:
+                    if not whichever:
+                        in_flight |= closed_N
+                        self.table.prompts_in_flight = np.flatnonzero(in_flight)
+                    choice = ask(min(missing, int(np.count_nonzero(~in_flight))))
                 taken_P = np.zeros(len(choice.prompts), np.bool_)
                 for row, source in enumerate(self.source_N[choice.prompts].tolist()):
                     taken_P[row] = wanted_S[source] > 0 or whichever > 0
@@ -152,8 +160,9 @@ class SourceMixture:
                 parts.append(choice.take(np.flatnonzero(taken_P)))
                 returned.append(choice.prompts[~taken_P])
                 missing -= len(parts[-1].prompts)
-                in_flight[choice.prompts] = True
-                self.table.prompts_in_flight = np.flatnonzero(in_flight)
+                if not repeats:
+                    in_flight[choice.prompts] = True
+                    self.table.prompts_in_flight = np.flatnonzero(in_flight)
         except BaseException:
             returned += [part.prompts for part in parts]
             raise
@@ -162,11 +171,28 @@ class SourceMixture:
             for prompts in returned:
                 if len(prompts):
                     self.selection.release(prompts)
-        chosen = Choice.join(parts)
-        drawn_S = np.bincount(self.source_N[chosen.prompts], minlength=len(self.names))
+        return Choice.join(parts)
+
+    def _ask_open(self, open_N: np.ndarray, n: int, ask: Callable[[int], Choice]) -> Choice:
+        """A choice of n levels, which may repeat, among those of open sources."""
+        self.selection.open_N = open_N
+        try:
+            choice = ask(n)
+        finally:
+            self.selection.open_N = None
+        if not open_N[choice.prompts].all():
+            raise ConfigError(
+                f"{type(self.selection).__name__} drew a level of a source that has its share: draw those in "
+                "`open_N` alone, or leave source_weights and source_floors out"
+            )
+        return choice
+
+    def count(self, prompts: np.ndarray) -> None:
+        """Note the prompts (P,) of a draw that are rolled out, as what their sources have had."""
+        drawn_S = np.bincount(self.source_N[prompts], minlength=len(self.names))
         # what a source without free prompts is due does not pile up, nor what one had beyond its floor
-        self.due_S = np.clip(self.due_S + n * self.share_S - drawn_S, -1, len(self.names))
-        return chosen
+        due_S = self.due_S + len(prompts) * self.share_S - drawn_S
+        self.due_S = np.clip(due_S, -1, len(self.names))
 
     def state_dict(self) -> dict[str, Any]:
         return {"due": self.due_S.copy(), "names": self.names}

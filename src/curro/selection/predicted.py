@@ -78,7 +78,7 @@ class Predicted(Selection):
         self.repeats = table.levels is not None
         if self.repeats and not self.predictor.takes_levels:
             raise ConfigError(
-                f"{type(self.predictor).__name__} predicts single prompts, and levels have new problems in "
+                f"{self.predicts_by['name']} predicts single prompts, and levels have new problems in "
                 "every group: choose frontier or posterior"
             )
         (self._stream,) = rng.spawn(1)
@@ -97,7 +97,7 @@ class Predicted(Selection):
     def select(self, n: int, step: int) -> Choice:
         if self.needs_policy and not self._attached:
             raise ConfigError(
-                f"{type(self.predictor).__name__} asks the policy, and no host has lent it: "
+                f"{self.predicts_by['name']} asks the policy, and no host has lent it: "
                 "train with a host that does, or call `curriculum.attach(policy)`"
             )
         self.quality.learn()
@@ -122,8 +122,11 @@ class Predicted(Selection):
         return Choice.of(prompts, reasons)
 
     def _candidates(self, n: int) -> np.ndarray:
-        """Free prompts in random order, at most n times `candidates`; of levels that many, repeated."""
+        """Free prompts in random order, at most n times `candidates`; of open levels that many, repeated."""
         if self.repeats:
+            if self.open_N is not None:
+                open_arms = np.flatnonzero(self.open_N)
+                return open_arms[self.rng.integers(len(open_arms), size=n * self.candidates)]
             return self.rng.integers(self.table.size, size=n * self.candidates)
         free_count = self.table.size - len(self.table.prompts_in_flight)
         wanted = min(n * self.candidates, free_count)

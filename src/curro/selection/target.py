@@ -107,14 +107,18 @@ class Target(Selection):
         return Choice.of(chosen, Reason.PRIORITY)
 
     def _shares(self) -> np.ndarray:
-        """How likely each level is drawn (N,): every target's own levels equally often."""
+        """How likely each level is drawn (N,): every target's own open levels equally often."""
         away_N = np.abs(self.difficulty_N - self.target_S[self.source_N])
+        open_N = np.ones(len(away_N), np.bool_) if self.open_N is None else self.open_N
         weight_N = np.exp(-(away_N**2) / (2 * self.width**2)) if self.width else np.ones(len(away_N))
         for source in range(len(self.target_S)):
-            own_N = self.source_N == source
+            own_N = (self.source_N == source) & open_N
+            if not own_N.any():
+                continue
             if not self.width:
                 weight_N[own_N] = away_N[own_N] <= away_N[own_N].min() + 1e-12
             weight_N[own_N] /= weight_N[own_N].sum()
+        weight_N[~open_N] = 0.0
         return weight_N / weight_N.sum()
 
     def _order(self) -> np.ndarray:

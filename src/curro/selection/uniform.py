@@ -17,7 +17,7 @@ class Uniform(Selection):
     """Passes over the data set, each in a new random order; a prompt in flight misses its turn.
 
     Source: the baseline that every method is compared with. Of levels, none of which is ever left out, every
-    pass draws each level once.
+    pass draws each level once; with shares of sources, a level whose source has its share misses its turn.
 
     The probabilities are 1 over the free prompts, those of somebody who does not know where the pass is.
 
@@ -48,6 +48,8 @@ class Uniform(Selection):
             else:
                 drawn = self.order[self.position : self.position + n - len(taken)]
                 self.position += len(drawn)
+            if self.open_N is not None:
+                drawn = drawn[self.open_N[drawn]]
             if not self.repeats:
                 _, first = np.unique(drawn, return_index=True)
                 drawn = drawn[np.sort(first)]
@@ -57,7 +59,8 @@ class Uniform(Selection):
                 self.epoch, self.position = self.epoch + 1, 0
                 self._shuffle()
         if self.repeats:
-            return Choice.of(taken, Reason.UNIFORM, 1 / self.table.size)
+            count = self.table.size if self.open_N is None else np.count_nonzero(self.open_N)
+            return Choice.of(taken, Reason.UNIFORM, 1 / count)
         return Choice.of(taken, Reason.UNIFORM, 1 / np.arange(free, free - n, -1))
 
     def uniform_weights(self, choice: Choice) -> np.ndarray:

@@ -191,7 +191,7 @@ class Service:
             body = await _body(receive)
             status, body = self._answer(scope["method"], scope["path"], body, form)
         except Refused as refusal:
-            status, body = refusal.status, _written({"error": _words(refusal)}, form)
+            status, body = refusal.status, _written({"error": _error_fields(refusal)}, form)
         except OSError as error:
             sentence = f"the service cannot write or read its files: {error.strerror or error}"
             status, body = 500, _written({"error": {"kind": "Refused", "words": sentence}}, form)
@@ -313,5 +313,5 @@ def _flat(reply: dict[str, Any]) -> dict[str, Any]:
     return {"verdict": verdict, "draw": reply["draw"] or None} if "draw" in reply else verdict
 
 
-def _words(refusal: Refused) -> dict[str, str]:
+def _error_fields(refusal: Refused) -> dict[str, str]:
     return {"kind": "Refused", "words": str(refusal)}

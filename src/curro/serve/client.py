@@ -133,6 +133,24 @@ class ServedCurriculum:
         """What is served: the number of `prompts`, their `fingerprint`, the arguments of the `curriculum`."""
         return self._ask("GET", "", b"")
 
+    def check_rows(self, rows: Any, name: str = "the data set") -> None:
+        """Refuse rows that are not the served curriculum's prompts in this order, before training.
+
+        A service that was started with a bare number of prompts knows no rows, so that their number alone is
+        compared.
+
+        Args:
+            rows: with `keys` and `fingerprint`, as `curro.data.identity.DatasetRows` has them.
+            name: of the rows, for the message.
+
+        Raises:
+            ConfigError: another number of rows, or another fingerprint.
+        """
+        from curro.data.identity import check_same_rows
+
+        about = self.about()
+        check_same_rows(about["prompts"], about["fingerprint"], rows, name)
+
     def close(self) -> None:
         """Close the connection; the next call opens one."""
         self._connection.close()

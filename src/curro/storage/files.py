@@ -135,7 +135,9 @@ def check_writable(folder: Path) -> None:
         with tempfile.TemporaryDirectory(dir=nearest):
             pass
     except OSError as error:
-        raise ConfigError(f"{folder} cannot be used: {error.strerror or error}") from error
+        raise ConfigError(
+            f"{folder} cannot be used ({error.strerror or error}): choose a folder in which you may write"
+        ) from error
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -122,8 +122,8 @@ class DeclaredSettings:
     data: str = setting(
         "lab:spell_backward",
         "The training prompts: lab:NAME, a JSONL or Parquet file, a folder, or a data set's id on the "
-        "Hugging Face Hub. levels:NAME, or several with commas between, generates problems at levels of "
-        "difficulty: NAME is a data set of reasoning-gym that has a curriculum, lab/FAMILY, or MODULE:CLASS.",
+        "Hugging Face Hub. levels:NAME generates problems at levels of difficulty; NAME is lab/FAMILY, a "
+        "data set of reasoning-gym that has a curriculum, or MODULE:CLASS. Commas separate several.",
     )
     limit: int | None = setting(None, "Use only the first LIMIT prompts of the data.", "all", least=1)
     model: str | None = setting(
@@ -156,26 +156,27 @@ class DeclaredSettings:
     )
     signal: str | None = setting(
         None,
-        "The part of the reward by which prompts are ranked, gates and allocations decide, and metrics "
-        "count: math, math+code for the sum of two parts, or sum for the trained reward. The advantages "
-        "always come from the trained reward.",
-        "the parts that verify the answer, where --reward has others too",
+        "The part of the reward that ranks prompts, and that gates, allocations and metrics use: math, "
+        "math+code (the sum of two parts), or sum (the trained reward). The advantages always come from the "
+        "trained reward.",
+        "the parts of --reward that verify the answer",
     )
     source_weights: str | None = setting(
         None,
-        "Fixed shares of the data's sources in what is rolled out: a weight for each, as math=2,code=1.",
+        "Draw prompts from the data's sources in proportion to these weights, as in math=2,code=1.",
         "the selection decides",
     )
     source_floors: str | None = setting(
         None,
-        "The least share of each source in what is rolled out, as math=0.2,code=0.1.",
+        "The least share of the prompts that each source gets, as in math=0.2,code=0.1.",
         "no floors",
     )
     known: str | None = setting(
         None,
         "Pass rates known before the first rollout, for the selections frontier and posterior: "
-        "a column of the data, the folder of a curro estimate, that of an earlier run, or hub:ORG/NAME, an "
-        "estimate that was pushed to the Hugging Face Hub.",
+        "a column of the data, the folder of a curro estimate or of an earlier run, or hub:ORG/NAME, an "
+        "estimate on the Hugging Face Hub. A run that resumes takes the commit that it started with; "
+        "hub:ORG/NAME@COMMIT names one.",
         "nothing is known",
     )
     fill_limit: float = setting(
@@ -260,8 +261,7 @@ class DeclaredSettings:
     )
     keep_best: bool = setting(
         False,
-        "Also keep the model of the evaluation with the highest pass@1, and of equal ones that with the "
-        "highest reward, in the run's folder best.",
+        "Also keep the model of the best evaluation, by pass@1 and then by reward, in the run's folder best.",
     )
     prompts_per_step: int | None = setting(
         None, "P, the prompts of a training step.", "16, or the lab's recipe", least=1
@@ -298,8 +298,8 @@ class DeclaredSettings:
     )
     scale_rate: bool = setting(
         False,
-        "Divide the learning rate by the square root of signal/ratio while that is above 1. By so much "
-        "gradients are larger than with uniform sampling, for which rates are usually tuned.",
+        "Divide the learning rate by the square root of the metric signal/ratio while that is above 1. "
+        "Gradients are that many times as large as with uniform sampling, for which rates are usually tuned.",
     )
     learning_rate: float | None = setting(
         None,
@@ -357,7 +357,7 @@ class DeclaredSettings:
     project: str | None = setting(
         None,
         "With --log trackio or wandb: the project in which the run appears.",
-        "the name of the folder in which the run's folder is",
+        "the name of the folder above the run's folder",
     )
     run_name: str | None = setting(
         None, "With --log: the name under which the run appears.", "the name of the run's folder"

@@ -206,6 +206,7 @@ def train(
     resume: bool = False,
     on_step: Callable[[dict[str, Any]], None] = lambda line: None,
     say: Callable[[str], None] = lambda sentence: None,
+    page: bool = True,
 ) -> bool:
     """Run until the budget is spent, or until an interrupt or an error, which save a checkpoint first.
 
@@ -219,6 +220,7 @@ def train(
             whose budget is spent gains no step, but the files that it lacks.
         on_step: hears the metrics of every step.
         say: hears what a person wants to know meanwhile, in sentences.
+        page: write the run's page at its end, which takes seconds.
 
     Returns:
         whether the run is complete.
@@ -228,7 +230,7 @@ def train(
         CurroError: of rewards that cannot be learnt from, or a checkpoint of something else.
     """
     with folder.locked():
-        return _train(prepared, folder, resume, on_step, say)
+        return _train(prepared, folder, resume, on_step, say, page)
 
 
 def _train(
@@ -237,12 +239,14 @@ def _train(
     resume: bool,
     on_step: Callable[[dict[str, Any]], None],
     say: Callable[[str], None],
+    page: bool,
 ) -> bool:
     settings = prepared.settings
     torch.set_num_threads(settings.threads)
     if folder.model.is_dir() and _is_spent(folder, settings):
         say("the run is complete: there is nothing left to train; --resume with more --rollouts extends it")
-        report.write_report(folder)
+        if page:
+            report.write_report(folder)
         return True
     for note in prepared.reward.notes:
         say(note)
@@ -275,6 +279,7 @@ def _train(
     if last is not None and recorder.spent:
         say("the budget is spent: there is nothing left to train")
         trainer.restore(last)
+        folder.renumber(prepared.curriculum.table)
     else:
         with (
             saving_on_error(trainer, recorder, say),
@@ -285,7 +290,8 @@ def _train(
     folder.write_table(prepared.curriculum.table)
     if recorder.spent:
         write_model(trainer, folder.model)
-    report.write_report(folder)
+    if page:
+        report.write_report(folder)
     return recorder.spent
 
 
@@ -395,6 +401,7 @@ def _accuracy_on(held_out: HeldOut, prepared: Prepared, trainer: CurriculumGRPOT
             samples=settings.eval_samples,
             settings=SamplingSettings(settings.max_completion_length or 1, settings.temperature),
             reward_range=prepared.curriculum.table.reward_range if is_own else (0.0, 1.0),
+            signal=prepared.curriculum.signal_parts if is_own else (),
             seed=settings.seed,
         )
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from curro import registry
 from curro.environments.environment import BUILTIN as ENVIRONMENTS
+from curro.environments.verifiers_tasks import module_of
 from curro.errors import ConfigError
 from curro.reward.resolve import named_code
 from curro.training.settings import TrainSettings
@@ -40,8 +41,10 @@ def code_of(settings: TrainSettings) -> list[str]:
             code += [value for value in (*positional, *options) if isinstance(value, str) and ":" in value]
     reward, unconfined = named_code(settings.reward)
     code += reward
-    for source in (settings.data, settings.model, settings.eval_data):
-        code += _levels_code(source)
+    terms = [term.rpartition("*")[2].strip() for term in settings.reward.split("+")]
+    tasksets = [term for term in terms if term.startswith("verifiers:")]
+    for source in (settings.data, settings.model, settings.eval_data, *tasksets):
+        code += _source_code(source)
     if settings.environment is not None and settings.environment.partition(":")[0] not in ENVIRONMENTS:
         code.append(":".join(settings.environment.split(":")[:2]))
     if unconfined or settings.sandbox == "none":
@@ -49,12 +52,18 @@ def code_of(settings: TrainSettings) -> list[str]:
     return code
 
 
-def _levels_code(source: str | None) -> list[str]:
-    """The families of the user's own that `levels:NAME,NAME`, or a list of data sets with it, names."""
+def _source_code(source: str | None) -> list[str]:
+    """The code that a data set, or a list of data sets, names.
+
+    It is the families of the user's own in `levels:NAME,NAME`, and the packages of `verifiers:NAME`.
+    """
     parts = (source or "").replace("levels:", ",levels:,").split(",")
-    if "levels:" not in parts:
-        return []
-    return [part.strip() for part in parts if ":" in part.rstrip(":") and not part.strip().startswith("lab/")]
+    packages = [part.strip() for part in parts if part.strip().startswith("verifiers:")]
+    code = [f"{module_of(part.removeprefix('verifiers:'))}:Taskset" for part in packages]
+    if "levels:" in parts:
+        families = [part.strip() for part in parts if ":" in part.rstrip(":")]
+        code += [family for family in families if not family.startswith(("lab/", "verifiers:"))]
+    return code
 
 
 def note(settings: TrainSettings) -> None:
@@ -98,7 +107,7 @@ def _text(settings: TrainSettings, code: list[str]) -> str:
     names = ("curriculum", "allocation", "advantage", "admission", "reward", "environment", "sandbox")
     texts = {name: getattr(settings, name) for name in names}
     sources = ("data", "model", "eval_data")
-    texts |= {name: getattr(settings, name) for name in sources if _levels_code(getattr(settings, name))}
+    texts |= {name: getattr(settings, name) for name in sources if _source_code(getattr(settings, name))}
     files = {spec: _file(spec) for spec in code if spec != UNCONFINED}
     return json.dumps({"settings": texts, "files": files}, indent=1, sort_keys=True)
 
@@ -112,10 +121,10 @@ def _file(spec: str) -> str:
     folder, file = os.path.split(path)
     if folder:
         return os.path.realpath(os.path.join(os.path.expanduser(folder), f"{file.removesuffix('.py')}.py"))
-    found = PathFinder.find_spec(file.removesuffix(".py").partition(".")[0], [*sys.path, os.getcwd()])
-    if found is None:
+    module = PathFinder.find_spec(file.removesuffix(".py").partition(".")[0], [*sys.path, os.getcwd()])
+    if module is None:
         return "which is not there"
-    return os.path.realpath(found.origin or next(iter(found.submodule_search_locations or [""])))
+    return os.path.realpath(module.origin or next(iter(module.submodule_search_locations or [""])))
 
 
 def _record(text: str) -> Path:
@@ -127,10 +136,10 @@ def _record(text: str) -> Path:
 def _is_noted(text: str) -> bool:
     """Whether there is a record that this user wrote."""
     try:
-        found = os.lstat(_record(text))
+        status = os.lstat(_record(text))
     except OSError:
         return False
-    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+    return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
 
 
 def _private(path: str, flags: int) -> int:

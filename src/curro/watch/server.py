@@ -23,6 +23,7 @@ from curro.errors import RunError
 from curro.report.advice import advise, headlines, verdict
 from curro.report.charts import Chart, Series, trailing_mean
 from curro.report.drawing import live_picture, style_sheet
+from curro.report.inspect import saved_curriculum
 from curro.report.prompts import PromptHistory, RolloutsReader, rankings
 from curro.report.sections import sections
 from curro.runs.folder import RunFolder
@@ -236,6 +237,11 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
             continue
         inside = [] if _is_run(path) or not path.is_dir() else sorted(filter(_is_run, path.iterdir()))
         if path.is_dir() and not inside and not _is_run(path) and any(path.iterdir()):
+            if saved_curriculum(path) is not None:
+                raise RunError(
+                    f"{path} has a saved curriculum, but no run folder `curro` beside it with lines to show: "
+                    f"curro inspect {path} shows its prompt table"
+                )
             raise RunError(
                 f"{path} holds no run and no folder with one: name the folder of a run, such as the --out of "
                 "curro train or the output_dir of a TRL script"
@@ -284,11 +290,11 @@ class WatchServer(ThreadingHTTPServer):
     allow_reuse_address = True
 
     def __init__(self, runs: Sequence[WatchedRun], port: int = 0, folders: Sequence[Path] = ()) -> None:
-        super().__init__((HOST, port), _Handler)
         self.runs = list(runs)
         self._folders = list(folders)
         self._closing = threading.Event()
         self._follower = threading.Thread(target=self._follow, daemon=True)
+        super().__init__((HOST, port), _Handler)  # which calls `server_close` where the port is taken
         self._follower.start()
 
     @property
@@ -301,7 +307,8 @@ class WatchServer(ThreadingHTTPServer):
 
     def server_close(self) -> None:
         self._closing.set()
-        self._follower.join()
+        if self._follower.is_alive():
+            self._follower.join()
         super().server_close()
 
     def _follow(self) -> None:
