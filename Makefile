@@ -25,7 +25,7 @@ FAST := tests/admission tests/advantage tests/index tests/storage $(filter-out %
 	tests/test_curriculum.py tests/test_groups.py tests/test_port_order.py tests/test_prompts.py \
 	tests/test_registry.py tests/test_tickets.py
 
-.PHONY: check demo fast pretrained test sandbox lint docs docs-blocks browser loggers trl-async verl tinker skyrl trinity bfcl wheel lock
+.PHONY: check demo fast pretrained test sandbox lint docs docs-blocks browser loggers trl-async verl tinker skyrl trinity bfcl verifiers examples wheel lock
 
 check:
 	@targets=$$($(PYTHON) .ci/targets.py) && echo "make $$targets" && { test -z "$$targets" || $(MAKE) $$targets; }
@@ -108,6 +108,14 @@ trinity: .venv-trinity/trinity
 bfcl: .venv-bfcl/bfcl
 	.venv-bfcl/bin/python -m pytest -c tests/environments/bfcl/pytest.ini tests/environments/bfcl
 
+# tasksets of verifiers, which wants an older openai
+verifiers: .venv-verifiers/verifiers
+	.venv-verifiers/bin/python -m pytest -c tests/environments/verifiers/pytest.ini tests/environments/verifiers
+
+# the examples that need packages of others
+examples: .venv-examples/examples
+	.venv-examples/bin/python -m pytest -c tests/examples/packages/pytest.ini tests/examples/packages
+
 # the wheel, built from the source distribution, in a clean environment away from the checkout: its commands, its import,
 # one run on the lab
 wheel: build/torch
@@ -136,6 +144,10 @@ UV = $(1)/bin/python -m pip install --quiet uv && $(1)/bin/uv pip install --quie
 # torch first; a build of it that is there already (for the CPU, for another CUDA) is kept
 TORCH = $(1)/bin/python -m pip show --quiet torch 2> /dev/null || \
 	{ $(call UV,$(1)) --constraint $(2) build/torch/torch-*.whl; }
+
+.PHONY: environments
+environments: .venv-verl/verl .venv-skyrl/skyrl .venv-tinker/tinker .venv-trinity/trinity .venv-loggers/loggers \
+	.venv-trl-async/aiohttp .venv-bfcl/bfcl .venv-verifiers/verifiers .venv-examples/examples
 
 # an environment that sees the packages of another, by default those of .venv, and has its own ones first
 BASE = $(or $(2),.venv)/bin/python
@@ -202,6 +214,18 @@ build/torch: constraints/main.txt
 .venv-bfcl/bfcl: .venv/dev constraints/bfcl.txt
 	$(call LAYER,.venv-bfcl)
 	.venv-bfcl/bin/python -m pip install --quiet --no-deps --requirement constraints/bfcl.txt
+	touch $@
+
+# what pip would install besides main's packages, without what is there in another version; uv takes it from its cache
+.venv-verifiers/verifiers: .venv/dev constraints/verifiers.txt
+	$(call LAYER,.venv-verifiers)
+	$(BIN)/uv pip install --quiet --python .venv-verifiers/bin/python --no-deps --requirement constraints/verifiers.txt
+	touch $@
+
+# without gradio, which OpenEnv asks for and needs for its pages alone: it wants an older pillow
+.venv-examples/examples: .venv/dev constraints/examples.txt
+	$(call LAYER,.venv-examples)
+	$(BIN)/uv pip install --quiet --python .venv-examples/bin/python --no-deps --requirement constraints/examples.txt
 	touch $@
 
 .venv-trinity/trinity: .venv-verl/verl constraints/trinity.txt

@@ -17,14 +17,14 @@ import pytest
 from sybil import Example, Sybil
 from sybil.integration.pytest import SybilItem
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
+from tests.forks import commands
 
 
 def run_bash(example: Example) -> None:
-    """Run a block as a script that stops at the first error."""
-    commands = Path(sys.executable).parent
+    """Run a block as a script that stops at the first error; its commands are forked, with torch imported."""
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", str(example.parsed)],
-        env=os.environ | {"PATH": f"{commands}{os.pathsep}{os.environ['PATH']}", "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"PATH": f"{commands()}{os.pathsep}{os.environ['PATH']}", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=300,

@@ -34,13 +34,13 @@ import numpy as np
 
 from curro.data.prompt_set import stratified_subset
 from curro.data.raw import DataError
+from curro.evaluation.code_suites import STANDARD_INPUT
+from curro.evaluation.suites import BOXED, PROGRAM
 
 POLICY_RATE, STRONG_RATE = "qwen2.5_7b_pass_rate", "qwen3_30b_pass_rate"
 VERL_COLUMNS = ("data_source", "prompt", "reward_model")
 DAPO_BEFORE = "Solve the following math problem step by step."
 DAPO_AFTER = 'Remember to put your answer on its own line after "Answer:".'
-PROGRAM = "Write a Python program that reads standard input, in one block of code between ``` lines."
-INSTRUCTION = "Think step by step, and put your final answer within \\boxed{}."
 
 
 def read(path: str, columns: Iterable[str]) -> datasets.Dataset:
@@ -85,7 +85,8 @@ def guru(path: str, problems: int, seed: int, strata: str = "quantiles") -> data
 def dapo(path: str) -> datasets.Dataset:
     """METIS, appendix A.2: all problems, each once; the public file has every one about a hundred times.
 
-    The instruction for answers is replaced by the boxed one that the paper's evaluation has. The column
+    The instruction for answers is replaced by the one of the suites of `curro evaluate`, as the paper trains
+    and evaluates with the same one. The column
     `category` is for SEC, appendix A.5: the paper has ten categories and does not say which.
     """
     unique: dict[str, Mapping[str, Any]] = {}
@@ -151,8 +152,8 @@ def code(path: str) -> datasets.Dataset:
     """METIS, appendix A.2: problems with a Python solution, at most 25 tests and no figure.
 
     Problems with several right outputs are left out: their checkers are C++, and against one expected output
-    a right program would fail. How many are left out, and why, is printed. The answer is the tests as JSON,
-    as curro's reward `code` reads them.
+    a right program would fail. How many are left out, and why, is printed. Programs are asked for as by the
+    suite LiveCodeBench. The answer is the tests as JSON, as curro's reward `code` reads them.
     """
     made, left_out = [], Counter[str]()
     for row in read(path, ("description", "test_cases", "correct_submissions")):
@@ -171,7 +172,7 @@ def code(path: str) -> datasets.Dataset:
             left_out[reason] += 1
             continue
         answer = json.dumps([{"input": test["input"], "output": test["output"]} for test in tests])
-        prompt = f"{row['description']}\n\n{PROGRAM}"
+        prompt = PROGRAM.format(problem=f"{row['description']}\n\n{STANDARD_INPUT}")
         made.append(
             verl_row(
                 "codecontests-plus",
@@ -188,8 +189,9 @@ PROBLEM_COLUMNS = ("problem", "question")
 ANSWER_COLUMNS = ("answer", "final_answer", "solution")
 """Of a problem and its answer, the names that public files give them; the first that a file has is read."""
 SYSTEM = (
-    "You are asked a question. First think it through in English, between <think> and </think>. Then give "
-    "the answer between <answer> and </answer>, with the final result within \\boxed{}."
+    "You are asked a question. First think it through in English, between a line <think> and a line "
+    "</think>. Then give the answer between a line <answer> and a line </answer>, with the final result "
+    "within \\boxed{}."
 )
 """PSPO: the form that its format reward wants; in the words of curro, not of the authors."""
 
@@ -292,7 +294,7 @@ def _dapo_problem(prompt: list[dict[str, str]]) -> str:
 
 
 def _asked(problem: str) -> list[dict[str, str]]:
-    return [{"role": "user", "content": f"{problem}\n\n{INSTRUCTION}"}]
+    return [{"role": "user", "content": BOXED.format(problem=problem)}]
 
 
 def main(arguments: list[str] | None = None) -> None:

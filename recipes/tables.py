@@ -1,6 +1,6 @@
-"""What a paper says beside what the recipes have: the tables of hyperparameters in the pages of the papers.
+"""What a paper says beside what the recipes have: the tables of hyperparameters in recipes/README.md.
 
-    python recipes/tables.py        # writes them into docs/
+    python recipes/tables.py        # writes them into recipes/README.md
 
 What the paper and its authors' code say stands here, with the place; what the recipes have is read from their
 files, and a test makes the tables again. "silent" is what a paper does not say.
@@ -17,8 +17,7 @@ from typing import Any
 import yaml
 
 RECIPES = Path(__file__).parent
-DOCS = RECIPES.parent / "docs"
-START, END = "<!-- recipes -->\n", "<!-- end of recipes -->\n"
+PAGE = RECIPES / "README.md"
 DEFAULT = "the host's default"
 
 Recipe = Mapping[str, Any]
@@ -45,9 +44,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """The table of a page: its recipes' name, and whether the authors' configuration has a column."""
+    """A paper's table: its method, its recipes' name, and whether the authors' configuration has a column."""
 
-    page: str
+    method: str
     recipe: str
     rows: Sequence[Row]
     has_code: bool = False
@@ -265,17 +264,16 @@ def table_of(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-def page_with(table: Table) -> tuple[Path, str]:
-    """The page of a table, and its text with the table as the recipes are now."""
-    page = DOCS / f"{table.page}.md"
-    before, rest = page.read_text().split(START)
-    return page, f"{before}{START}{table_of(table)}{END}{rest.split(END)[1]}"
+def page_with(table: Table) -> str:
+    """The page, with the table as the recipes are now between the two comments that mark its place."""
+    start, end = f"<!-- {table.method} -->\n", f"<!-- end of {table.method} -->\n"
+    before, rest = PAGE.read_text().split(start)
+    return f"{before}{start}{table_of(table)}{end}{rest.split(end)[1]}"
 
 
 def main() -> None:
     for table in TABLES:
-        page, text = page_with(table)
-        page.write_text(text)
+        PAGE.write_text(page_with(table))
 
 
 if __name__ == "__main__":
