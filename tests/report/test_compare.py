@@ -96,7 +96,7 @@ def test_a_factor_of_several_seeds_has_its_interval(tmp_path):
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(render_comparison([uniform, fast, torn]))
     text = console.export_text()
-    assert "(1.00 to" in text
+    assert "(1.00, " in text
     assert "95% intervals over seeds" in text
     assert max(map(len, text.splitlines())) <= 80
     page = write_comparison(runs, tmp_path / "c.html").read_text()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
@@ -249,7 +250,7 @@ def crossing(x: np.ndarray, y: np.ndarray, level: float) -> float | None:
 
 def cells(row: Comparison) -> tuple[str, ...]:
     """A row as it is printed, under `columns`."""
-    error = "" if row.error is None else f" ± {row.error:.3f}"
+    error = "" if row.error is None else f" ±{row.error:.3f}"
     return (
         f"{row.final:.3f}{error}" + (f"\npass@{row.k} {row.final_at_k:.3f}" if row.k > 1 else ""),
         f"{row.rollouts:,.0f}",
@@ -264,7 +265,7 @@ def cells(row: Comparison) -> tuple[str, ...]:
 def _factor(ratio: float | None, interval: Interval | None) -> str:
     if ratio is None:
         return "-"
-    return f"{ratio:.2f}x" + (f"\n({interval[0]:.2f} to {interval[1]:.2f})" if interval else "")
+    return f"{ratio:.2f}x" + (f"\n({interval[0]:.2f}, {interval[1]:.2f})" if interval else "")
 
 
 ONE_SEED = (
@@ -284,9 +285,10 @@ def render_comparison(rows: Sequence[Comparison]) -> Table:
     """The comparison for a terminal."""
     least, most = min(row.seeds for row in rows), max(row.seeds for row in rows)
     seeds = "1 seed" if most == 1 else f"{most} seeds" if least == most else f"{least} to {most} seeds"
-    table = Table(title=f"Same task, same budget of rollouts, {seeds}", caption_justify="left")
+    table = Table(title=f"Same task, same budget of rollouts, {seeds}", box=SIMPLE_HEAD, padding=0)
+    table.caption_justify = "left"
     table.caption = ONE_SEED if most == 1 else "In brackets: 95% intervals over seeds."
-    table.add_column("curriculum", overflow="fold")
+    table.add_column("curriculum", overflow="fold", min_width=len("curriculum"))
     for title in columns(rows)[:-1]:  # a terminal of 80 characters has no room for the seeds
         table.add_column(Text(title), justify="right")
     for row in rows:
