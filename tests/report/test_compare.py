@@ -100,7 +100,7 @@ def test_a_factor_of_several_seeds_has_its_interval(tmp_path):
     assert "95% intervals over seeds" in text
     assert max(map(len, text.splitlines())) <= 80
     page = write_comparison(runs, tmp_path / "c.html").read_text()
-    assert "(0.00 to 4.00)" in page
+    assert "(0.00, 4.00)" in page
 
 
 def test_one_seed_is_said_to_be_noise(tmp_path):
