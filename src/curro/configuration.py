@@ -24,11 +24,7 @@ BASES: dict[str, type] = {
 
 
 def check_names(config: Mapping[str, Any]) -> None:
-    """Refuse settings of a curriculum that have a name which no curriculum knows, or no selection.
-
-    Raises:
-        ConfigError: names the setting.
-    """
+    """Refuse settings of a curriculum that have a name which no curriculum knows, or no selection."""
     known = (*BASES, "reward_range", "signal", "source_weights", "source_floors", "seed")
     for name in config:
         if name not in known:
@@ -42,9 +38,6 @@ def build_part(part: str, spec: Any) -> Any:
 
     Args:
         part: "selection", "advantage", "admission" or "allocation".
-
-    Raises:
-        ConfigError: it names none.
     """
     base = BASES[part]
     if isinstance(spec, type):
@@ -68,9 +61,6 @@ def check_levels(selection: Selection, advantage: Advantage, config: Mapping[str
 
     Args:
         config: of the curriculum, with the names of both.
-
-    Raises:
-        ConfigError: names the method, and what to choose instead.
     """
     if not selection.takes_levels:
         raise ConfigError(
@@ -93,9 +83,6 @@ def read_signal(signal: Any) -> tuple[str, ...]:
 
     Args:
         signal: one name, several with a plus between them, or a sequence of names.
-
-    Raises:
-        ConfigError: it is something else.
     """
     names = signal.split("+") if isinstance(signal, str) else [] if signal is None else signal
     if isinstance(names, Sequence) and all(isinstance(name, str) and name.strip() for name in names):

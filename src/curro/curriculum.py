@@ -324,11 +324,7 @@ class Curriculum:
         return ask(n) if self.mixture is None else self.mixture.choose(n, ask)
 
     def _read_request(self, n: Any, step: Any, rollouts: Any) -> tuple[int, int, int | None]:
-        """The arguments of `select` as whole numbers; `rollouts` may be None.
-
-        Raises:
-            ConfigError: something is no whole number, n < 1, or the step goes back or is beyond `LAST_STEP`.
-        """
+        """The arguments of `select` as whole numbers; `rollouts` may be None."""
         n, step = _whole_number("n", n), _whole_number("step", step)
         rollouts = None if rollouts is None else _whole_number("rollouts", rollouts)
         if n < 1:
@@ -342,11 +338,7 @@ class Curriculum:
         return n, step, rollouts
 
     def _check_budget(self, n: int, rollouts: int | None) -> None:
-        """Refuse a budget of rollouts that the allocation does not divide, and a missing one.
-
-        Raises:
-            ConfigError: the budget is missing, or cannot be divided between n prompts.
-        """
+        """Refuse a budget of rollouts that the allocation does not divide, and a missing one."""
         if rollouts is None:
             if self.has_allocation and self.allocation.needs_budget:
                 raise ConfigError(
@@ -737,11 +729,7 @@ def _are_rows(prompts: Any) -> bool:
 
 
 def _read_seed(seed: Any) -> int:
-    """The seed as a plain number.
-
-    Raises:
-        ConfigError: it is no whole number of 0 or more.
-    """
+    """The seed as a plain number."""
     try:
         number = operator.index(seed)
     except TypeError:

@@ -232,9 +232,6 @@ def mark_missing(rewards: ArrayLike, scored: ArrayLike) -> np.ndarray:
     """The rewards, float64 (P, G), with NaN where `scored`, bool (P, G), says that there is none.
 
     Up to version 0.2 this was how hosts reported missing rewards; clients and journals of that time still do.
-
-    Raises:
-        RewardError: `scored` has another shape, or says of a NaN that it is a reward.
     """
     rewards_PG, scored_PG = _numbers(rewards), np.asarray(scored, np.bool_)
     if scored_PG.shape != rewards_PG.shape:
@@ -262,11 +259,7 @@ def without_scored(rewards: ArrayLike, scored: ArrayLike | None, *, stacklevel: 
 
 
 def read_groups(table: PromptTable, prompts: np.ndarray, steps: np.ndarray, feedback: Feedback) -> Groups:
-    """The groups of these prompts, drawn at these steps, with the rewards that a host reports of them.
-
-    Raises:
-        RewardError: rewards that are not of shape (P, G); one, or a part of one, is infinite or too large.
-    """
+    """The groups of these prompts, drawn at these steps, with the rewards that a host reports of them."""
     shape = feedback.rewards.shape
     if len(shape) != 2 or shape[0] != len(prompts) or not shape[1]:
         raise RewardError(
@@ -293,9 +286,6 @@ def one_reward(score: Any, subject: str) -> float | None:
 
     Args:
         subject: the beginning of the error's sentence, which says who gave what to which rollout.
-
-    Raises:
-        RewardError: it is no finite number.
     """
     if score is None:
         return None

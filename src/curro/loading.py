@@ -18,10 +18,6 @@ def load_object(spec: str, role: str) -> Any:
 
     Args:
         role: what it is for, with which messages begin: "reward", "selection 'mine:Mine'".
-
-    Raises:
-        ConfigError: there is no such module, importing it fails, or it has no such name (the message lists
-            the functions and classes that it has).
     """
     path, _, name = spec.partition(":")
     folder, file = os.path.split(path)
@@ -49,11 +45,7 @@ def load_object(spec: str, role: str) -> Any:
 
 
 def load_callable(spec: str, role: str) -> Any:
-    """As `load_object`, for a function or a class.
-
-    Raises:
-        ConfigError: as `load_object`, or what it names cannot be called.
-    """
+    """As `load_object`, for a function or a class."""
     target = load_object(spec, role)
     if not callable(target):
         raise ConfigError(f"{role} {spec!r} is {target!r:.50}, neither a function nor a class")

@@ -99,9 +99,6 @@ def join_auxiliary(
 
 def refuse_policy(needs_policy: bool, host: str) -> None:
     """For a host without a policy to lend: called with the selection's `needs_policy` before anything starts.
-
-    Raises:
-        ConfigError: the selection asks the policy.
     """
     if needs_policy:
         raise ConfigError(

@@ -334,11 +334,7 @@ def _source_column(rows: Sequence[Mapping[str, Any]] | None) -> str | None:
 
 
 def _check_keys(keys: Sequence[str]) -> None:
-    """Refuse keys that are not unique, or that no file can store.
-
-    Raises:
-        ConfigError: names the first such prompt.
-    """
+    """Refuse keys that are not unique, or that no file can store."""
     from curro.data.identity import UniqueKeys
 
     if isinstance(keys, UniqueKeys):
@@ -369,11 +365,7 @@ def _refuse_surrogates(key: str, row: int) -> None:
 
 
 def _read_range(reward_range: tuple[float, float]) -> tuple[float, float]:
-    """The rewards of failure and of success as two floats.
-
-    Raises:
-        ConfigError: they are not two finite numbers, the lower first.
-    """
+    """The rewards of failure and of success as two floats."""
     try:
         low, high = (float(bound) for bound in reward_range)
     except (TypeError, ValueError):
@@ -391,11 +383,7 @@ def _read_range(reward_range: tuple[float, float]) -> tuple[float, float]:
 
 
 def _check_columns(saved: Mapping[str, np.ndarray], columns: Mapping[str, np.ndarray]) -> None:
-    """Compare saved columns with those of a table that is to continue with them.
-
-    Raises:
-        CheckpointError: columns of other names, types or lengths, or with values that no table has.
-    """
+    """Compare saved columns with those of a table that is to continue with them."""
     if set(saved) != set(columns):
         raise CheckpointError(
             f"the saved prompt table has the columns {sorted(saved)}, this one {sorted(columns)}: "

@@ -156,9 +156,6 @@ def parse_options(options_text: str, text: str) -> dict[str, Any]:
 
     Args:
         text: all that was written, for messages.
-
-    Raises:
-        ConfigError: a value after `=` without a name before it.
     """
     options: dict[str, Any] = {}
     for item in options_text.split(",") if options_text else []:
@@ -173,11 +170,7 @@ def parse_options(options_text: str, text: str) -> dict[str, Any]:
 
 
 def parse_curriculum(text: str) -> dict[str, Any]:
-    """`SELECTION allocation=... signal=...`, parted by spaces, as `Curriculum.from_config` takes it.
-
-    Raises:
-        ConfigError: a part that is none of these, or stands twice.
-    """
+    """`SELECTION allocation=... signal=...`, parted by spaces, as `Curriculum.from_config` takes it."""
     first, *rest = text.split() or [""]
     config: dict[str, Any] = {"selection": parse("selection", first)}
     for part in rest:
@@ -196,9 +189,6 @@ def expand_curriculum(settings: Mapping[str, Any]) -> dict[str, Any]:
 
     `{"curriculum": "uniform admission=signal", "seed": 1}` becomes `{"selection": {"name": "uniform"},
     "admission": {"name": "signal"}, "seed": 1}`. So a host's settings take what `--curriculum` takes.
-
-    Raises:
-        ConfigError: the text is none, or the settings have one of its parts besides.
     """
     parts = {name: value for name, value in settings.items() if name != "curriculum"}
     if "curriculum" not in settings:

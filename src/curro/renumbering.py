@@ -85,11 +85,7 @@ class Renumbering:
 
 
 def refuse_other_rows(method: Any, state: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The state of a method that says nothing of other rows: nothing, or refused.
-
-    Raises:
-        CheckpointError: the method has a state.
-    """
+    """The state of a method that says nothing of other rows: nothing, or refused."""
     if not state:
         return state
     name = type(method).__qualname__
@@ -121,9 +117,6 @@ def match_rows(saved_M2: np.ndarray, now_N2: np.ndarray) -> tuple[Renumbering, n
 
     Returns:
         The renumbering, and the prompts of now, int64, that have the key of a saved row and another content.
-
-    Raises:
-        CheckpointError: one side has neither keys nor contents, so that nothing can be matched.
     """
     has_keys, has_contents = np.logical_and(saved_M2.any(axis=0), now_N2.any(axis=0)).tolist()
     if not has_keys and not has_contents:

@@ -38,11 +38,7 @@ class Gate:
 
 
 def refuse_top_up(needs_top_up: bool, host: str) -> None:
-    """For a host that trains on admitted groups alone: called with the gate's `needs_top_up`.
-
-    Raises:
-        ConfigError: no batch would ever be full.
-    """
+    """For a host that trains on admitted groups alone: called with the gate's `needs_top_up`."""
     if needs_top_up:
         raise ConfigError(
             f"this admission admits no group by itself, and {host} trains on admitted groups alone: choose "

@@ -111,9 +111,6 @@ def read_tasks(path: Path) -> dict[str, Task]:
 
     Its keys are `Task`'s and `OF_TRAIN`; `NEEDED` must be there, and for data that is not the lab's
     `NEEDED_OUTSIDE_THE_LAB`. METIS asks the model, with the options `judge` if any, unless `judge` is false.
-
-    Raises:
-        ConfigError: no such file, no TOML, a key that is unknown or missing, a value that no run could use.
     """
     tables = read_toml(path)
     if not tables:

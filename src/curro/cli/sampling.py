@@ -68,11 +68,7 @@ def sampler(
     seed: int,
     threads: int,
 ) -> Work:
-    """k rollouts of a prompt, by the model of that name here or on the server; episodes by one here alone.
-
-    Raises:
-        ConfigError: no such model or address, or episodes are asked of a server.
-    """
+    """k rollouts of a prompt, by the model of that name here or on the server; episodes by one here alone."""
     if environment is not None and server is not None:
         raise ConfigError("a server answers in one turn, and these prompts have several: name a model here")
     if environment is not None:
@@ -148,10 +144,6 @@ def sample_all(
         todo: the numbers of the prompts that are not done yet.
         prompts: how many there are.
         keep_texts: keep the completions in the folder too.
-
-    Raises:
-        ConfigError: prompts without any rollout.
-        typer.Exit: Ctrl-C, with status 130; what is done is kept.
     """
     with progress_bar(console) as bar:
         task = bar.add_task(title, total=prompts, completed=prompts - len(todo), latest="")

@@ -99,11 +99,7 @@ class TrainingRun:
 
 
 def jobs_or_cores(jobs: int | None) -> int:
-    """How many runs go side by side. The default is one for each CPU core, and one where there is a GPU.
-
-    Raises:
-        ConfigError: jobs below 1.
-    """
+    """How many runs go side by side. The default is one for each CPU core, and one where there is a GPU."""
     if jobs is not None and jobs < 1:
         raise ConfigError(f"jobs must be 1 or more, not {jobs}")
     if jobs is not None:

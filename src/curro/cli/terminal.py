@@ -22,11 +22,7 @@ def plain_console() -> Console:
 
 
 def folder_name(text: str) -> str:
-    """A name for a folder, made from the letters and digits of a text.
-
-    Raises:
-        ConfigError: the text has none.
-    """
+    """A name for a folder, made from the letters and digits of a text."""
     name = slug(text)
     if not name:
         raise ConfigError(f"no folder name can be made from {text!r}: choose one with --out")

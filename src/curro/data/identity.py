@@ -123,9 +123,6 @@ def check_same_rows(size: int, identity: str, rows: Any, name: str) -> None:
         size, identity: how many prompts the curriculum has, and their fingerprint.
         rows: the host's, with `keys` and `fingerprint`.
         name: of the rows, for the message: "train_dataset".
-
-    Raises:
-        ConfigError: another number of rows, or another fingerprint.
     """
     if size != len(rows.keys):
         raise ConfigError(f"the curriculum is over {size} prompts, {name} has {len(rows.keys)}")

@@ -160,11 +160,7 @@ class Levels(PromptSet):
         return rows
 
     def with_column(self, name: str, values: Sequence[Any]) -> PromptSet:
-        """Refused: an arm has no column of a data set's.
-
-        Raises:
-            DataError: always.
-        """
+        """Refused: an arm has no column of a data set's."""
         raise DataError(f"levels have no column {name!r} of a data set: their problems are generated")
 
 

@@ -133,11 +133,7 @@ def _numbered(table: pa.Table) -> datasets.Dataset:
 
 
 def _schema(name: str, values: list[Any]) -> Any:
-    """The Arrow schema of a column that Arrow gives back as it was.
-
-    Raises:
-        TypeError: it does not.
-    """
+    """The Arrow schema of a column that Arrow gives back as it was."""
     import pyarrow as pa
 
     try:

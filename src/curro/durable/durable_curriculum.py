@@ -78,11 +78,7 @@ class LatestReplies:
         self._bytes = 0
 
     def repeated(self, client: str, number: int, asked: bytes) -> bytes | None:
-        """The reply, if this is the client's latest call once more; None for a new call.
-
-        Raises:
-            ConfigError: a number before the latest, or the latest with another question.
-        """
+        """The reply, if this is the client's latest call once more; None for a new call."""
         latest = self._of.get(client)
         if latest is None or number > latest.number:
             return None

@@ -101,11 +101,7 @@ def episode_seed(row: Row, *labels: Any) -> int:
 
 
 def episode_scores(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
-    """What the environment gave for the episodes, from their rows.
-
-    Raises:
-        ConfigError: a row has no such reward, because its prompt was answered in one turn.
-    """
+    """What the environment gave for the episodes, from their rows."""
     if any(EPISODE_REWARD not in row for row in rows):
         raise ConfigError("these prompts are played turn by turn in an environment: use `curro train`")
     return [row[EPISODE_REWARD] for row in rows]

@@ -95,9 +95,6 @@ def live_code_bench(row: Row) -> Row:
 
 def _private(text: str) -> list[Any]:
     """Tests as JSON, or as JSON in a pickle, compressed, in base64: the one string is read, nothing executed.
-
-    Raises:
-        ValueError: anything else.
     """
     try:
         return json.loads(text)

@@ -121,9 +121,6 @@ def like_mean_curve(folder: RunFolder, prompts: PromptSet, least: float) -> np.n
     Args:
         folder: of a run on these prompts, which are found by their keys.
         least: the smallest alignment that is kept.
-
-    Raises:
-        ConfigError: no prompt was visited twice in the run.
     """
     number_of = {key: number for number, key in enumerate(prompts.keys)}
     low, high = folder.settings.get("reward_range", (0.0, 1.0))
@@ -145,9 +142,6 @@ def write_prompts(path: Path, prompts: PromptSet, ids: np.ndarray, rates: np.nda
     """Write prompts with all their columns as JSONL; `pass_rate` is added.
 
     `curro.data.load_prompts` reads the same prompts, answers and keys.
-
-    Raises:
-        ConfigError: the path does not end in .jsonl or is in use, or nothing is to be written.
     """
     if not len(ids):
         raise ConfigError("no prompt lies within the band: widen it")
@@ -174,9 +168,6 @@ def write_solutions(
 
     Returns:
         how many were written.
-
-    Raises:
-        ConfigError: the path does not end in .jsonl or is in use, or no completion is right.
     """
     rows: list[dict[str, Any]] = []
     for i in ids.tolist():

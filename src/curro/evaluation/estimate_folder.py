@@ -51,12 +51,7 @@ class EstimateFolder:
 
     @classmethod
     def begin(cls, path: str | os.PathLike[str], settings: Mapping[str, Any]) -> EstimateFolder:
-        """A new estimate in a new or empty folder, or the unfinished one that is there.
-
-        Raises:
-            EstimateError: the folder holds an estimate with other settings (the message names them), or
-                something else.
-        """
+        """A new estimate in a new or empty folder, or the unfinished one that is there."""
         folder = cls(Path(path))
         if folder._settings.is_file():
             saved = folder.settings
@@ -80,11 +75,7 @@ class EstimateFolder:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> EstimateFolder:
-        """The estimate in an existing folder.
-
-        Raises:
-            EstimateError: there is none.
-        """
+        """The estimate in an existing folder."""
         folder = cls(Path(path))
         if not folder._settings.is_file():
             raise EstimateError(f"{path} holds no estimate: make one with `curro estimate DATA --out {path}`")
@@ -118,11 +109,7 @@ class EstimateFolder:
         return dict(sorted(latest.items()))
 
     def completions(self) -> dict[int, list[dict[str, Any]]]:
-        """The completions that were kept, by the number of their prompt: hostile text, never executed.
-
-        Raises:
-            EstimateError: none were kept.
-        """
+        """The completions that were kept, by the number of their prompt: hostile text, never executed."""
         if not self._completions.is_file():
             raise EstimateError(
                 f"the estimate in {self.path} has no completions: make it with `curro estimate --keep-texts`"
@@ -149,11 +136,7 @@ class EstimateFolder:
         return table
 
     def table(self) -> pa.Table:
-        """The table of all prompts.
-
-        Raises:
-            EstimateError: the estimate is not complete, or the file is damaged.
-        """
+        """The table of all prompts."""
         if not self._table.is_file():
             raise EstimateError(
                 f"the estimate in {self.path} is not complete: type its `curro estimate` again to go on"

@@ -29,11 +29,7 @@ _FILES = ("estimate.json", "pass_rates.parquet")
 
 
 def check_push(name: str) -> None:
-    """Refuse what could not be pushed, before hours of sampling.
-
-    Raises:
-        ConfigError: no name of a data set on the hub; nobody is logged in.
-    """
+    """Refuse what could not be pushed, before hours of sampling."""
     _check_name(name)
     from huggingface_hub import get_token
 

@@ -72,9 +72,6 @@ def pass_at_k_of_each(correct_P: np.ndarray, samples: int, k: int) -> np.ndarray
         correct_P: how many of a prompt's samples are right, int (P,).
         samples: n, how many samples each prompt has.
         k: from 1 to n.
-
-    Raises:
-        ConfigError: k outside 1..n, or more right samples than samples.
     """
     if not 1 <= k <= samples:
         raise ConfigError(f"pass@{k} needs at least {k} samples a prompt and k >= 1; there are {samples}")

@@ -79,11 +79,7 @@ class CurriculumSelector(BaseSelector):
         self._tickets: dict[int, int] = {}
 
     def get_indices(self, batch_size: int, return_extra_info: bool = False) -> Any:
-        """Rows for the next training step; Trinity reads a taskset once a step.
-
-        Raises:
-            ConfigError: a step takes more than half of the rows.
-        """
+        """Rows for the next training step; Trinity reads a taskset once a step."""
         most = self.curriculum.table.size // 2
         if batch_size > most:
             raise ConfigError(

@@ -96,11 +96,7 @@ class GymLevels:
 
 
 def family_of(name: str) -> LevelFamily:
-    """The family of this name.
-
-    Raises:
-        ConfigError: there is none, or it has no levels.
-    """
+    """The family of this name."""
     if name.startswith("lab/"):
         return LabLevels(lab.family(name.removeprefix("lab/")))
     if ":" not in name:
@@ -116,11 +112,7 @@ def family_of(name: str) -> LevelFamily:
 
 
 def _verifier(family: LevelFamily) -> Callable[[Sequence[str], Sequence[Row]], Sequence[Score]]:
-    """The function that scores completions of one family's problems.
-
-    Raises:
-        ConfigError: the family has no scores.
-    """
+    """The function that scores completions of one family's problems."""
     if isinstance(family, GymLevels):
         return reasoning_gym.verify
     if isinstance(family, LabLevels):
@@ -146,11 +138,7 @@ class LevelTasks:
         return Levels([family_of(each.strip()) for each in name.split(",")], source=f"levels:{name}")
 
     def problems(self, name: str, split: str, limit: int | None) -> list[dict[str, Any]]:
-        """Held-out problems, equally many of each arm: 500 if `limit` is None.
-
-        Raises:
-            ConfigError: the split is not "test".
-        """
+        """Held-out problems, equally many of each arm: 500 if `limit` is None."""
         if split != "test":
             raise ConfigError(
                 "levels have no fixed problems to train on or to estimate: train with `curro train`, or with "
@@ -190,11 +178,7 @@ class LevelTasks:
         return lab.load(family.name)
 
     def _only_family(self, name: str) -> Family | None:
-        """The lab's family where it is the only one.
-
-        Raises:
-            ConfigError: one of several is played turn by turn.
-        """
+        """The lab's family where it is the only one."""
         families = [
             lab.family(each.strip()[4:]) for each in name.split(",") if each.strip().startswith("lab/")
         ]

@@ -58,11 +58,7 @@ class EpisodeFamily(Family):
         return "".join(self.dialogue(row, rng))
 
     def score(self, completion: str, row: Problem) -> float:
-        """Text has no score: what is written in one turn was never executed.
-
-        Raises:
-            ConfigError: always.
-        """
+        """Text has no score: what is written in one turn was never executed."""
         raise ConfigError(
             f"{self.name} is played turn by turn and scored by its environment: "
             "train and evaluate it with `curro train`"

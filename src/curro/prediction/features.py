@@ -208,11 +208,7 @@ class KnownFeatures:
         self.has_others = False
 
     def bind(self, table: PromptTable) -> bool:
-        """Read the column.
-
-        Raises:
-            ConfigError: there is none, it has no number at all, or one that is no pass rate.
-        """
+        """Read the column."""
         self.has_others = self.others is not None and self.others.bind(table)
         if table.rows is None:
             raise ConfigError(f"known={self.column} is a column: give the curriculum a `PromptSet` with rows")
@@ -257,11 +253,7 @@ FEATURES: dict[str, type[Features]] = {
 
 
 def features_of(name: str) -> Features:
-    """The features of this name, or of several joined by "+".
-
-    Raises:
-        ConfigError: there are no features of this name, or one is named twice.
-    """
+    """The features of this name, or of several joined by "+"."""
     names = name.split("+")
     if not set(names) <= FEATURES.keys() or len(set(names)) < len(names):
         raise ConfigError(f"features are {', '.join(FEATURES)}, or several of them joined by +, not {name!r}")

@@ -169,11 +169,7 @@ class ValueModel(Predictor):
         return {**state, "fresh": rows.groups(state["fresh"], "pcl/fresh")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore `state_dict`.
-
-        Raises:
-            CheckpointError: the weights are of another model, or the policy has not been lent yet.
-        """
+        """Restore `state_dict`."""
         check_state(len(state["fresh"]) == 2, "pcl/fresh", "is not of pairs")
         check_prompt_numbers(state["fresh"][0], self.table.size, "pcl/fresh")
         check_state(0 <= state["updates"] < 2**53, "pcl/updates", "is not a number of updates")

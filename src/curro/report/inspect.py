@@ -101,11 +101,7 @@ def saved_curriculum(path: Path) -> Path | None:
 
 
 def checkpoint_table(saved: Path) -> pa.Table:
-    """The prompt table of a saved curriculum: the prompts' numbers and what is known of them, no texts.
-
-    Raises:
-        CheckpointError: the file is damaged.
-    """
+    """The prompt table of a saved curriculum: the prompts' numbers and what is known of them, no texts."""
     columns = load_state(saved).get("table")
     if not isinstance(columns, dict) or not columns:
         raise CheckpointError(f"{saved} has no prompt table: it is of another version")
@@ -114,11 +110,7 @@ def checkpoint_table(saved: Path) -> pa.Table:
 
 
 def export(table: pa.Table, path: Path) -> None:
-    """Write the prompt table as CSV or Parquet, by the file's name.
-
-    Raises:
-        ConfigError: a name that ends otherwise, or a folder that does not exist.
-    """
+    """Write the prompt table as CSV or Parquet, by the file's name."""
     import pyarrow.csv
     import pyarrow.parquet
 

@@ -88,11 +88,7 @@ class _InWorkers:
             raise self._config_error(error) from None
 
     def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
-        """The scores of B completions, None where there is none.
-
-        Raises:
-            RewardError: the function raised, or no completion got a score because every call was ended.
-        """
+        """The scores of B completions, None where there is none."""
         calls = [self._pool.submit(c, row) for c, row in zip(completions, rows, strict=True)]
         scores: list[Score] = []
         losses: list[str] = []

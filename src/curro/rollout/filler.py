@@ -343,22 +343,14 @@ class Filler:
 
 
 def _check_from(lowest: int, **options: float) -> None:
-    """Refuse numbers below the lowest one, and NaN.
-
-    Raises:
-        ConfigError: names the option.
-    """
+    """Refuse numbers below the lowest one, and NaN."""
     for name, value in options.items():
         if not value >= lowest:
             raise ConfigError(f"{name} is a number from {lowest}, not {value}")
 
 
 def _check_seconds(**options: float | None) -> None:
-    """Refuse times that are not above 0; None stands for no limit.
-
-    Raises:
-        ConfigError: names the option.
-    """
+    """Refuse times that are not above 0; None stands for no limit."""
     for name, seconds in options.items():
         if seconds is not None and not seconds > 0:
             raise ConfigError(f"{name} is a number of seconds above 0, not {seconds}")

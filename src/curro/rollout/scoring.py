@@ -137,12 +137,7 @@ class Raised(Exception):
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function in a thread or process; whatever it raises comes back as something that can.
-
-    Raises:
-        RewardError, EngineError: the function raised it.
-        Raised: the function raised anything else, `SystemExit` included.
-    """
+    """Call a function in a thread or process; whatever it raises comes back as something that can."""
     try:
         return function(*arguments)
     except RewardError as error:
@@ -163,9 +158,6 @@ def read_scores(
             the sum is the reward, and a rollout is scored where every part of the sum has a number.
         weights: of the named rewards in the sum; by default 1 each. What is not named stays outside.
         prompt: its key, for messages.
-
-    Raises:
-        RewardError: not a number or None for each; NaN or infinite; a reward that `weights` names is missing.
     """
     if not isinstance(scores, Mapping):
         return _read(scores, good_G, "", prompt), {}

@@ -312,11 +312,7 @@ class RunFolder:
 
 
 def _renumber_lines(path: Path, now_M: np.ndarray, target: Path) -> None:
-    """Copy a file's lines with the present numbers of their prompts, without those of rows that are gone.
-
-    Raises:
-        RunError: a line has a prompt that there was not.
-    """
+    """Copy a file's lines with the present numbers of their prompts, without those of rows that are gone."""
     numbers = now_M.tolist()
     with target.open("wb") as file:
         for row in read_rows(path, ["prompt"]):

@@ -15,11 +15,7 @@ from curro.storage.checkpoint import check_state
 
 
 def read_shares(setting: str, value: Any) -> dict[str, float]:
-    """Weights or floors by source, as a mapping or as text: "math=2,code=1"; empty for None.
-
-    Raises:
-        ConfigError: something else, or a number that is not finite and from 0.
-    """
+    """Weights or floors by source, as a mapping or as text: "math=2,code=1"; empty for None."""
     pairs: Any = [] if value is None else value
     if isinstance(value, str):
         pairs = [item.rpartition("=")[::2] for item in value.split(",")]

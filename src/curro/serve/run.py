@@ -136,11 +136,7 @@ def limited_protocol() -> type[asyncio.Protocol]:
 
 
 def _is_free(path: Path) -> bool:
-    """Whether a socket may be made here: nothing is there, or the socket of a service that was killed.
-
-    Raises:
-        ConfigError: something else is there, or another service answers.
-    """
+    """Whether a socket may be made here: nothing is there, or the socket of a service that was killed."""
     if not os.path.lexists(path):
         return True
     if not stat.S_ISSOCK(path.lstat().st_mode):
@@ -220,11 +216,7 @@ class ServeSettings:
 
     @classmethod
     def read(cls, path: Path) -> ServeSettings:
-        """From a TOML file.
-
-        Raises:
-            ConfigError: no such file, no TOML, a key that is unknown or missing.
-        """
+        """From a TOML file."""
         table = read_toml(path)
         names = [item.name for item in fields(cls)]
         for name in table:

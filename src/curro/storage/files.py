@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 
 
 def open_unlinked(path: str, flags: int) -> int:
-    """An opener for `open` that writes through no symbolic link: it may point to a file of the user's.
-
-    Raises:
-        RunError: the path is a link.
-    """
+    """An opener for `open` that writes through no symbolic link: it may point to a file of the user's."""
     try:
         return os.open(path, flags | os.O_NOFOLLOW, 0o666)
     except OSError as error:
@@ -48,9 +44,6 @@ def refuse_links(folder: Path) -> None:
     """Refuse a folder with links or devices anywhere in it: what is saved there would land elsewhere.
 
     The folder itself may be a link.
-
-    Raises:
-        RunError: an entry is neither a file nor a folder.
     """
     for inside, folders, files in os.walk(folder):
         for name in (*folders, *files):
@@ -65,9 +58,6 @@ def read_parquet(path: Path) -> pa.Table:
     """Read a table that curro wrote; a file of a megabyte by somebody else may stand for many gigabytes.
 
     curro's tables have more than four bytes a row, and Snappy packs a page to a twentieth at best.
-
-    Raises:
-        RunError: it is no file, or damaged, or unpacks to far more than tables of curro do.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -125,11 +115,7 @@ class replacing:
 
 
 def check_writable(folder: Path) -> None:
-    """Refuse a folder in which nothing can be written, or that cannot be made; nothing is left behind.
-
-    Raises:
-        ConfigError: says why nothing can be written there.
-    """
+    """Refuse a folder in which nothing can be written, or that cannot be made; nothing is left behind."""
     nearest = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
     try:
         with tempfile.TemporaryDirectory(dir=nearest):
@@ -141,11 +127,7 @@ def check_writable(folder: Path) -> None:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables and values of a file.
-
-    Raises:
-        ConfigError: it cannot be read, or is no TOML.
-    """
+    """The tables and values of a file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -30,9 +30,6 @@ def only_process(folder: Path) -> Iterator[None]:
     The operating system takes the lock away from a process that ends, however it ends, so a lock that a
     dead process left is free. A child that the process forks does not hold it. On a file system without
     locks nothing is kept out.
-
-    Raises:
-        LockedError: another process holds the lock; the message names it.
     """
     with open(folder / NAME, "a+b", opener=open_unlinked) as file:
         try:

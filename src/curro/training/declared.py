@@ -77,11 +77,7 @@ def _is(value: Any, kind: type) -> bool:
 
 
 def parse_reward_range(text: str) -> tuple[float, float]:
-    """LOW,HIGH as numbers.
-
-    Raises:
-        ConfigError: anything else.
-    """
+    """LOW,HIGH as numbers."""
     try:
         low, high = (float(end) for end in text.split(","))
     except ValueError:
@@ -90,11 +86,7 @@ def parse_reward_range(text: str) -> tuple[float, float]:
 
 
 def reward_range_of(ends: Any) -> tuple[float, float]:
-    """The range from a file, where it is a list.
-
-    Raises:
-        ConfigError: anything else than two numbers.
-    """
+    """The range from a file, where it is a list."""
     try:
         low, high = ends
         return float(low), float(high)

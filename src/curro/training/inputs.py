@@ -78,11 +78,7 @@ def read_inputs(settings: TrainSettings) -> Inputs:
 
 
 def _training_prompts(settings: TrainSettings) -> PromptSet:
-    """The data set, or the levels of generated problems.
-
-    Raises:
-        ConfigError: levels with a setting that is about a data set.
-    """
+    """The data set, or the levels of generated problems."""
     if not settings.data.startswith("levels:"):
         return load_prompts(settings.data, limit=settings.limit, **settings.columns)
     row_settings = {"limit": settings.limit, "known": settings.known, **settings.columns}
@@ -93,11 +89,7 @@ def _training_prompts(settings: TrainSettings) -> PromptSet:
 
 
 def check_signal(curriculum: Curriculum, reward: Reward) -> None:
-    """Let the curriculum take the reward's verifiers as its signal, where the user named no signal.
-
-    Raises:
-        ConfigError: the user named a part that the reward does not have.
-    """
+    """Let the curriculum take the reward's verifiers as its signal, where the user named no signal."""
     for name in curriculum.signal_parts:
         if name not in reward.weights:
             has = ", ".join(reward.weights)

@@ -74,11 +74,7 @@ def stopping_cleanly(recorder: Recorder, say: Callable[[str], None]) -> Iterator
 def saving_on_error(
     trainer: CurriculumGRPOTrainer, recorder: Recorder, say: Callable[[str], None]
 ) -> Iterator[None]:
-    """Save the last finished step on an error, and tell the user how a run that ended too early goes on.
-
-    Raises:
-        CurroError: something, a reward of the user's for instance, tried to end the process.
-    """
+    """Save the last finished step on an error, and tell the user how a run that ended too early goes on."""
     try:
         yield
     except BaseException as error:

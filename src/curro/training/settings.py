@@ -145,11 +145,7 @@ class TrainSettings(DeclaredSettings):
             raise ConfigError(f"name a model for {self.data}: --model with a folder, a hub id or lab:NAME")
 
     def extended(self, rollouts: int, run: str) -> TrainSettings:
-        """The settings with a larger budget, to extend a run.
-
-        Raises:
-            ConfigError: it is not larger.
-        """
+        """The settings with a larger budget, to extend a run."""
         if rollouts <= self.rollouts:
             raise ConfigError(
                 f"{run} has a budget of {self.rollouts} rollouts: extend it with a larger one in --rollouts"

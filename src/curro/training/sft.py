@@ -70,11 +70,7 @@ class SFTSettings:
 
 
 def worked_answers(settings: SFTSettings) -> PromptSet:
-    """The examples; `answer` is the worked answer.
-
-    Raises:
-        DataError: the data cannot be loaded, or a row has no worked answer.
-    """
+    """The examples; `answer` is the worked answer."""
     prompts = load_prompts(settings.data, limit=settings.limit, **settings.columns)
     if "answer_column" not in settings.columns:
         column = next((name for name in _WORKED if any(row.get(name) for row in prompts)), None)
@@ -100,10 +96,6 @@ def check_ends(model: Any, tokenizer: Any, examples: PromptSet) -> None:
     Training writes the end of sequence after every answer, and rollouts stop at the tokens of `end_ids`. An
     answer that brings an end of its own is trained to be followed by a second one, and if it is another
     model's, rollouts run past it to the length limit.
-
-    Raises:
-        DataError: an answer ends with an end of sequence.
-        ConfigError: the chat template ends an answer with a token at which the model does not stop.
     """
     for i, row in enumerate(examples):
         if own := _END.search(row["answer"]):

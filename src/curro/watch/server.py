@@ -227,9 +227,6 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
     """The runs at these paths, in their order: a folder of runs gives its runs, files are none.
 
     A path where nothing is yet, or an empty folder, stays: its run may begin.
-
-    Raises:
-        RunError: a folder holds other things than runs, or no path is left.
     """
     runs: list[Path] = []
     for path in paths:

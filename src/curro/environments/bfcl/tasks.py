@@ -65,11 +65,7 @@ def rows(name: str, split: str, limit: int | None) -> list[dict[str, Any]]:
 
 
 def parse_name(name: str) -> tuple[Sequence[str], bool]:
-    """The categories that a name stands for, and whether functions are told in sentences.
-
-    Raises:
-        ConfigError: no such category, or another word than `summary` after the slash.
-    """
+    """The categories that a name stands for, and whether functions are told in sentences."""
     category, _, form = name.partition("/")
     if category not in (*CATEGORIES, ALL):
         there = ", ".join((*CATEGORIES, ALL))

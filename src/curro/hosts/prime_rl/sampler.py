@@ -73,11 +73,7 @@ class CurriculumSampler(TaskSampler):
         return task
 
     def observe(self, group: list[Any]) -> None:
-        """Report the episodes of a finished group; their trainable traces are its rollouts.
-
-        Raises:
-            RewardError: the episodes are of different tasks.
-        """
+        """Report the episodes of a finished group; their trainable traces are its rollouts."""
         key, *others = dict.fromkeys(episode.task.key for episode in group)
         if others:
             raise RewardError(

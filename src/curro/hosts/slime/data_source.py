@@ -37,11 +37,7 @@ def mark(group: SlimeGroup, ticket: int) -> None:
 
 
 def ticket_of(group: SlimeGroup) -> int | None:
-    """The ticket of a group; None where the curriculum did not give the group out.
-
-    Raises:
-        ConfigError: its samples have different tickets, so that they are of different prompts.
-    """
+    """The ticket of a group; None where the curriculum did not give the group out."""
     samples = [sample for part in group for sample in (part if isinstance(part, list) else [part])]
     tickets = list(dict.fromkeys((sample.metadata or {}).get(TICKET) for sample in samples))
     if len(tickets) > 1:

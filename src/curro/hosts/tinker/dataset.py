@@ -45,9 +45,6 @@ class SavedCurricula:
 
         Tickets that were in flight are dropped, and the files of later batches removed: the loop forgets
         those batches too.
-
-        Raises:
-            CheckpointError: there is no such state, or it is of another curriculum.
         """
         files = self._files()
         for number in [number for number in files if number > batch]:

@@ -243,11 +243,7 @@ class CreditedTrajectories(list[Trajectory]):
 
 
 def credited_advantages(trajectory_groups_P: list[TrajectoryGroup]) -> list[torch.Tensor]:
-    """As the cookbook's `compute_advantages`, P tensors (G,), with the curriculum's credit for its groups.
-
-    Raises:
-        ConfigError: the loop changed the rewards after the curriculum had learnt from them.
-    """
+    """As the cookbook's `compute_advantages`, P tensors (G,), with the curriculum's credit for its groups."""
     advantages_P = data_processing.compute_advantages(trajectory_groups_P)
     rows = [
         row

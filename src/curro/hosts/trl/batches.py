@@ -89,11 +89,7 @@ class KeptGroup:
 
 
 def check_mergeable(output: Mapping[str, Any]) -> None:
-    """Refuse an output with parts that are not a row a completion.
-
-    Raises:
-        ConfigError: images, or what a newer TRL has added.
-    """
+    """Refuse an output with parts that are not a row a completion."""
     odd = sorted(set(output) - {*PROMPT, *COMPLETION, *OTHERS})
     if odd:
         raise ConfigError(

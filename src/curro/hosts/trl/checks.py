@@ -32,9 +32,6 @@ def build_curriculum(
         parts: what stands beside it, by name; None for what was not given.
         rows: as `Curriculum` takes its prompts.
         seed: of all random choices.
-
-    Raises:
-        ConfigError: a part that stands twice, or a curriculum that cannot be built.
     """
     beside = {name: part for name, part in parts.items() if part is not None}
     if isinstance(curriculum, Curriculum):
@@ -71,9 +68,6 @@ def check_arguments(
 
     Args:
         is_played: whether there is an `environment_factory`, with which TRL alone needs no prompts.
-
-    Raises:
-        ConfigError: names the argument, and says how it is written.
     """
     if not isinstance(keep, KeepRollouts):
         raise ConfigError(f"keep is a curro.hosts.trl.KeepRollouts, as KeepRollouts(2), not {keep!r:.50}")
@@ -105,9 +99,6 @@ def check_batch(args: GRPOConfig, prompts: int) -> int:
 
     Args:
         prompts: how many the data set has.
-
-    Raises:
-        ConfigError: the data set is smaller than a batch.
     """
     batch = cast(int, args.generation_batch_size) // cast(int, args.num_generations)
     if batch > prompts:
@@ -127,9 +118,6 @@ def check_admission(
         columns: of the data set.
         when_short: what the fill does with a batch that stays short.
         processes: how many train.
-
-    Raises:
-        ConfigError: there is such an argument.
     """
     images = sorted({"image", "images"}.intersection(columns))
     if images:
@@ -156,11 +144,7 @@ def check_admission(
 
 
 def check_allocation(curriculum: Curriculum, args: GRPOConfig) -> None:
-    """Refuse what does not go with groups of different sizes.
-
-    Raises:
-        ConfigError: it does not.
-    """
+    """Refuse what does not go with groups of different sizes."""
     if not curriculum.has_advantage:
         raise ConfigError(
             "TRL's own advantages need groups of one size: give the curriculum an advantage beside its "

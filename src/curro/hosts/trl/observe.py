@@ -167,11 +167,7 @@ class GroupObserver:
         return verdict
 
     def _stop_without_rewards(self, feedback: Feedback, rollouts: int) -> None:
-        """Stop a run whose reward functions never give a reward: nothing would ever be observed.
-
-        Raises:
-            RewardError: the first rollouts of the run have none.
-        """
+        """Stop a run whose reward functions never give a reward: nothing would ever be observed."""
         if self.curriculum.ledger.observed:
             return
         self._without_reward += rollouts

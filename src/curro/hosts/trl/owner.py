@@ -64,9 +64,6 @@ class Owner:
 
         Weights that FSDP2 has split are gathered into a plain copy, in the number format in which FSDP2
         computes. Between the calls the copy is kept on the CPU.
-
-        Raises:
-            ConfigError: the weights are split in another way than by FSDP2, or belong to adapters.
         """
         model = self._model()
         if not self._is_split():

@@ -254,11 +254,7 @@ class Rounds:
         return np.array([len(self._open[ticket]) for ticket in tickets])
 
     def _draw(self, rows: int) -> Draw:
-        """New groups for about so many rows, given out to the fill; runs on the owner.
-
-        Raises:
-            ExhaustedError: there is no prompt that this batch has not had.
-        """
+        """New groups for about so many rows, given out to the fill; runs on the owner."""
         curriculum, fill, size = self.curriculum, self.fill, self.size
         processes, untried, budget = self.processes, fill.untried, None
         number = -(-rows // size)

@@ -105,9 +105,6 @@ def choose_data_set(data: Any) -> None:
 
     Args:
         data: the section `data` of verl's configuration, which is changed.
-
-    Raises:
-        ConfigError: the configuration names another class of data sets.
     """
     if levels_source(data.train_files) is None and levels_source(data.val_files) is None:
         return

@@ -131,11 +131,7 @@ class ServedPolicy:
         raise ConfigError(_SHARDED)
 
     def answer(self, conversations: Sequence[Sequence[dict[str, str]]], max_tokens: int) -> list[Reply]:
-        """One sampled answer to each conversation.
-
-        Raises:
-            ConfigError: a conversation that does not fit into the servers' context.
-        """
+        """One sampled answer to each conversation."""
         since = time.perf_counter()
         prompts = [self._tokens(messages) for messages in conversations]
         longest, context = max(map(len, prompts), default=0) + max_tokens, self.serving.context

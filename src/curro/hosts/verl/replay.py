@@ -188,9 +188,6 @@ class KnownNumbers:
         Args:
             named: the numbers that the gate and the signal read.
             batch: how many groups a batch has.
-
-        Raises:
-            RewardError: one of these numbers was in no session of the run, and that of at least a batch.
         """
         known = list(outcomes)
         self.names.update(name for outcome in known for name in outcome.extra)

@@ -159,9 +159,6 @@ def levels_source(files: Any) -> str | None:
 
     Returns:
         `levels:NAME`, with commas between the names of several families.
-
-    Raises:
-        ConfigError: levels and files together.
     """
     names = [files] if isinstance(files, str) else list(files or ())
     families = [str(name).removeprefix(LEVELS) for name in names if str(name).startswith(LEVELS)]
@@ -253,9 +250,6 @@ def refuse_large_batch(config: Any, mode: str, prompts: int) -> None:
     Args:
         mode: verl's mode, whose warm-up keeps prompts in flight ahead of the batch.
         prompts: the number of prompts of the data set.
-
-    Raises:
-        ConfigError: names the settings of verl to lower.
     """
     batch = config.data.train_batch_size
     ahead = math.floor(config.trainer.v1.get(mode, {}).get("num_warmup_batches", 0) * batch)

@@ -129,11 +129,7 @@ class Statements:
         self.spec, self.cut = strip, cut
 
     def of(self, policy: Policy, prompt: int) -> str:
-        """The statement of a prompt by its number.
-
-        Raises:
-            ConfigError: the user's function returned no text.
-        """
+        """The statement of a prompt by its number."""
         text = policy.prompt(prompt)
         if self.strip is not None:
             stripped = self.strip(text)

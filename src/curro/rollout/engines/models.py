@@ -53,11 +53,7 @@ def load_model(name: str, *, dtype: str = "float32") -> tuple[Any, Any]:
 
 
 def _gguf(path: Path) -> tuple[str, str]:
-    """The folder and the name of a GGUF file.
-
-    Raises:
-        ConfigError: there is none, or the package that reads it is not installed.
-    """
+    """The folder and the name of a GGUF file."""
     if not path.is_file():
         raise ConfigError(f"there is no file {str(path)!r}")
     if find_spec("gguf") is None:
@@ -98,11 +94,7 @@ def local_engine(name: str, settings: SamplingSettings, *, batch: int, seed: int
 def server_engine(
     url: str, model: str | None, settings: SamplingSettings, *, connections: int, timeout: float
 ) -> Engine:
-    """The model of that name on a server; the environment variable CURRO_SERVER_KEY has its key.
-
-    Raises:
-        ConfigError: no address, or the package openai is not installed.
-    """
+    """The model of that name on a server; the environment variable CURRO_SERVER_KEY has its key."""
     try:
         from curro.rollout.engines.openai_server import OpenAIEngine
     except ImportError as error:

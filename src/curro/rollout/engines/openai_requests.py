@@ -246,11 +246,7 @@ class Server:
         self._closed = False
 
     def enter(self) -> None:
-        """Make a client for this event loop: connections do not outlive theirs.
-
-        Raises:
-            EngineError: the server was closed.
-        """
+        """Make a client for this event loop: connections do not outlive theirs."""
         if self._closed:
             raise EngineError(f"the engine of {self.url} is closed: make a new one")
         if self._loop is not asyncio.get_running_loop():
@@ -303,11 +299,7 @@ class Server:
         return finished, failure
 
     async def only_model(self) -> str:
-        """The name of the server's model.
-
-        Raises:
-            EngineError: it has several or does not tell, or the server is dead.
-        """
+        """The name of the server's model."""
         try:
             listed = await self._client.get("/models", cast_to=object)
         except openai.APIConnectionError as error:
@@ -356,11 +348,7 @@ class Server:
         return None
 
     def _status(self, error: openai.APIStatusError, model: Any) -> Failure:
-        """What to do about an error by its HTTP status.
-
-        Raises:
-            EngineError: every other request would be answered in the same way.
-        """
+        """What to do about an error by its HTTP status."""
         status = f"HTTP {error.status_code}: {error.message:.200}"
         if 300 <= error.status_code < 400:
             to = error.response.headers.get("location", "")

@@ -37,11 +37,7 @@ _PLAIN = {**_UNTOUCHED, "presence_penalty": 0.0, "frequency_penalty": 0.0, "logi
 
 
 def checked_extra(extra: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The fields that a user adds to every request.
-
-    Raises:
-        ConfigError: one of them is set by the engine.
-    """
+    """The fields that a user adds to every request."""
     for name in extra or {}:
         if name in _OPTIONS:
             raise ConfigError(f"extra cannot have {name!r}: give the engine's option {_OPTIONS[name]}")
