@@ -34,11 +34,7 @@ def check_names(config: Mapping[str, Any]) -> None:
 
 
 def build_part(part: str, spec: Any) -> Any:
-    """The method that `spec` names, or is.
-
-    Args:
-        part: "selection", "advantage", "admission" or "allocation".
-    """
+    """The method that `spec` names, or is."""
     base = BASES[part]
     if isinstance(spec, type):
         raise ConfigError(
@@ -57,11 +53,7 @@ def build_part(part: str, spec: Any) -> Any:
 
 
 def check_levels(selection: Selection, advantage: Advantage, config: Mapping[str, Any]) -> None:
-    """Refuse methods that remember single prompts, where the prompts are levels (`curro.data.levels`).
-
-    Args:
-        config: of the curriculum, with the names of both.
-    """
+    """Refuse methods that remember single prompts, where the prompts are levels (`curro.data.levels`)."""
     if not selection.takes_levels:
         raise ConfigError(
             f"{config['selection']['name']} chooses prompts that come back, and levels have new problems in "
@@ -131,9 +123,6 @@ def check_configuration(saved: Any, here: Mapping[str, Any], parts: Mapping[str,
 
     A part that was passed as an object is compared by its class' name and its options. The module of the
     class may have moved, and what else version 0.2 saved of the object does not matter.
-
-    Args:
-        parts: what was passed for each part of this curriculum.
 
     Raises:
         CheckpointError: names the first setting or option that differs, with both values.

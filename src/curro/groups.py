@@ -242,11 +242,7 @@ def mark_missing(rewards: ArrayLike, scored: ArrayLike) -> np.ndarray:
 
 
 def without_scored(rewards: ArrayLike, scored: ArrayLike | None, *, stacklevel: int) -> ArrayLike:
-    """The rewards as `mark_missing` gives them, with a warning, for a caller that still passes `scored`.
-
-    Args:
-        stacklevel: of the warning, counted from the function that calls this one.
-    """
+    """The rewards as `mark_missing` gives them, with a warning, for a caller that still passes `scored`."""
     if scored is None:
         return rewards
     warnings.warn(
@@ -282,11 +278,7 @@ def read_groups(table: PromptTable, prompts: np.ndarray, steps: np.ndarray, feed
 
 
 def one_reward(score: Any, subject: str) -> float | None:
-    """What a scorer gave one rollout, as a float; None for a rollout that is not scored.
-
-    Args:
-        subject: the beginning of the error's sentence, which says who gave what to which rollout.
-    """
+    """What a scorer gave one rollout, None if it is not scored; `subject` begins the error's sentence."""
     if score is None:
         return None
     try:

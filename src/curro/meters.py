@@ -222,12 +222,7 @@ class RangeMeter:
         self._has_warned = False
 
     def observe(self, rewards_PG: np.ndarray, scored_PG: np.ndarray, parts: Sequence[str]) -> None:
-        """Take in the rewards by which groups are judged.
-
-        Args:
-            rewards_PG: float64; entries that are not scored do not count.
-            parts: of the reward, whose sum they are; empty for the trained reward.
-        """
+        """Take in the rewards by which groups are judged."""
         if self._has_warned or not scored_PG.any():
             return
         rewards = rewards_PG[scored_PG]

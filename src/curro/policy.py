@@ -98,8 +98,7 @@ def join_auxiliary(
 
 
 def refuse_policy(needs_policy: bool, host: str) -> None:
-    """For a host without a policy to lend: called with the selection's `needs_policy` before anything starts.
-    """
+    """For a host without a policy to lend: called first of all, with the selection's `needs_policy`."""
     if needs_policy:
         raise ConfigError(
             f"this selection asks the policy, and {host} does not lend it: choose another one, or train with "

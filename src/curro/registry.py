@@ -152,11 +152,7 @@ def parse(kind: str, text: str) -> dict[str, Any]:
 
 
 def parse_options(options_text: str, text: str) -> dict[str, Any]:
-    """`option=value,...` as a dict; values that stand without a name under the key "".
-
-    Args:
-        text: all that was written, for messages.
-    """
+    """`option=value,...` as a dict; values that stand without a name under the key ""."""
     options: dict[str, Any] = {}
     for item in options_text.split(",") if options_text else []:
         name, equals, value = item.partition("=")

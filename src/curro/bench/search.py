@@ -78,11 +78,7 @@ class Search:
         return [GridPoint(p, g, factor) for p, g in steps for factor in FACTORS]
 
     def missing(self, scores: Mapping[tuple[Any, ...], float]) -> list[Cell]:
-        """The runs that are needed next; none where the search and its reported runs are complete.
-
-        Args:
-            scores: of the runs there are, by identity.
-        """
+        """The runs that are needed next; none where the search and its reported runs are complete."""
         settings = self._wanted(scores)
         chosen = self.chosen(scores)
         cells = (

@@ -197,11 +197,7 @@ class RowNumbers(UniqueKeys):
 
 
 class HashKeys(UniqueKeys):
-    """128 bits of each row, as 32 hex digits.
-
-    Args:
-        hashes: uint8 (N, 16).
-    """
+    """128 bits of each row, uint8 (N, 16), as 32 hex digits."""
 
     def __init__(self, hashes: np.ndarray) -> None:
         super().__init__(len(hashes))

@@ -22,10 +22,6 @@ class RecordedRun:
     closed. The state belongs to the snapshots of the calls. After a kill it is taken back to the latest
     snapshot, and every call since is recorded once more: the lines are then those of the calls in the
     journal, each once.
-
-    Args:
-        curriculum: whose calls are recorded.
-        output: `curro watch` takes it.
     """
 
     writer: RunWriter
@@ -35,11 +31,7 @@ class RecordedRun:
         self.curriculum, self.output = curriculum, output
 
     def begin(self, state: Mapping[str, Any] | None, *, is_new: bool) -> None:
-        """Be as at the snapshot that has this state; None where there is no snapshot, or it has no state.
-
-        Args:
-            is_new: whether no call was made yet.
-        """
+        """Be as at the snapshot that has this state; None where there is no snapshot, or it has no state."""
         is_replayed = state is not None or not self.curriculum.ledger.selected
         self.step = self.curriculum.step + 1
         self.writer = RunWriter.of_host(self.output, self.curriculum)

@@ -27,11 +27,7 @@ class Episode(Protocol):
     """One rollout of a prompt, with a state of its own."""
 
     def step(self, action: str) -> str | None:
-        """Execute what the model wrote, which may be any text.
-
-        Returns:
-            the observation, or None where the episode ends.
-        """
+        """Execute what the model wrote, any text, and return the observation; None where the episode ends."""
 
     def reward(self) -> float | None:
         """The reward of the whole trajectory, asked for once at its end; None if it is not scored."""
@@ -117,10 +113,6 @@ class ObservationTokens:
 
     After a prompt of plain text an observation is its own text. In a conversation it is the user's next
     message with all that the chat template writes between two turns of the assistant.
-
-    Args:
-        template: the chat template, if it is another than the tokenizer's.
-        options: further arguments of `apply_chat_template`.
     """
 
     def __init__(self, tokenizer: Any, *, template: str | None = None, options: Any = None) -> None:

@@ -25,9 +25,6 @@ class ToolEnvironment:
         make: gives a new instance, whose public methods but `reset` and `get_reward` are the tools.
         turns: turns of an episode, at most.
         turn_tokens: tokens of a turn, at most.
-
-    Raises:
-        ConfigError: the class has no `reset` or no `get_reward`, or one of its methods is asynchronous.
     """
 
     def __init__(self, make: Callable[[], Any], turns: int = 8, turn_tokens: int = 512) -> None:

@@ -94,8 +94,7 @@ def live_code_bench(row: Row) -> Row:
 
 
 def _private(text: str) -> list[Any]:
-    """Tests as JSON, or as JSON in a pickle, compressed, in base64: the one string is read, nothing executed.
-    """
+    """Tests as JSON, or as JSON in a pickle, compressed, in base64: one string is read, nothing executed."""
     try:
         return json.loads(text)
     except ValueError:

@@ -50,10 +50,7 @@ class Confidence:
 
     @classmethod
     def measure(cls, model: Any, tokenizer: Any, prompts: PromptSet, *, batch: int) -> Confidence:
-        """Read every prompt and its answer once, those of like length together.
-
-        Args:
-            batch: how many are read at a time, at most.
+        """Read every prompt and its answer once, those of like length together, `batch` at a time.
 
         Raises:
             ConfigError: no prompt has an answer.

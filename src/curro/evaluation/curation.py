@@ -116,12 +116,7 @@ def alignments(prompts: np.ndarray, rates: np.ndarray, size: int) -> np.ndarray:
 
 
 def like_mean_curve(folder: RunFolder, prompts: PromptSet, least: float) -> np.ndarray:
-    """The numbers of the prompts whose learning curve in a run is like the mean one (`alignments`), int64.
-
-    Args:
-        folder: of a run on these prompts, which are found by their keys.
-        least: the smallest alignment that is kept.
-    """
+    """The numbers of the prompts whose learning curve in a run is like the mean one (`alignments`), int64."""
     number_of = {key: number for number, key in enumerate(prompts.keys)}
     low, high = folder.settings.get("reward_range", (0.0, 1.0))
     groups = [

@@ -118,11 +118,7 @@ class EstimateFolder:
         return {row["prompt"]: row["completions"] for row in rows}
 
     def write_table(self, more: Mapping[str, np.ndarray] | None = None) -> pa.Table:
-        """Write and return the table of all prompts, by their number.
-
-        Args:
-            more: further columns by name, a value for each prompt of the data set.
-        """
+        """Write and return the table of all prompts, by their number; `more` are further columns."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 

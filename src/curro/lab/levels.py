@@ -41,9 +41,6 @@ class GymLevels:
     At level l every parameter has the l-th of its values, or its last one. A range of values is the single
     value, or the narrowest range that the data set allows, so that problems of lower levels are not among
     those of a level. The levels end before the first that the data set itself cannot generate.
-
-    Raises:
-        ConfigError: no such data set, or one without a curriculum or without problems beyond its size.
     """
 
     def __init__(self, name: str) -> None:

@@ -32,11 +32,7 @@ def verify_with(family: Family) -> VerifyProblems:
 
 
 class EpisodeFamily(Family):
-    """A family whose problems are solved by actions that an environment answers.
-
-    Attributes:
-        turns, turn_tokens: as of every `curro.environments.Environment`.
-    """
+    """A family whose problems are solved by actions that an environment answers."""
 
     turns: ClassVar[int]
     turn_tokens: ClassVar[int]

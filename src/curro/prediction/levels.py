@@ -52,9 +52,6 @@ class LevelPosterior:
 
     Args:
         half_life: H in training steps; None: learnt.
-
-    Raises:
-        ConfigError: a half-life that is not above 0.
     """
 
     low, high = 0.0, 1.0

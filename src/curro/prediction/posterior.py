@@ -58,9 +58,6 @@ class FadedPosterior:
 
     Args:
         half_life: H in training steps, above 0; None: learnt.
-
-    Raises:
-        ConfigError: a half-life that is not above 0.
     """
 
     def __init__(self, half_life: float | None = None) -> None:
@@ -255,9 +252,6 @@ class FadedPosterior:
 
 def check_posterior(state: Mapping[str, Any], here: Mapping[str, Any], size: int) -> None:
     """Check the state of a `FadedPosterior` against that of one which has learnt nothing yet.
-
-    Args:
-        size: of the prompt table.
 
     Raises:
         CheckpointError: something is missing, of another shape, or no number that rewards have.

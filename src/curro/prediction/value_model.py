@@ -38,9 +38,6 @@ class ValueModel(Predictor):
         learning_rate: of AdamW, constant.
         batch: outcomes of an update, drawn at random where a step has more; also prompts read at a time.
         frozen: train and save the head alone, for large models.
-
-    Raises:
-        ConfigError: an option that is none of these.
     """
 
     needs_policy = True

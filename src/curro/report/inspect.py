@@ -220,9 +220,6 @@ _COLOURS = {"all right": "green", "all wrong": "red", "mixed": "blue"}
 def inspect_prompt(folder: RunFolder, prompt: str, n: int, console: Console) -> None:
     """Print a prompt's latest n visits, and the rollouts that were kept of the latest of them.
 
-    Args:
-        prompt: its key, or its number.
-
     Raises:
         RunError: no run, or a prompt that it has not drawn.
     """

@@ -96,11 +96,7 @@ def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, st
 
 
 def write_evaluation(path: Path, sheets: Sequence[Sheet], settings: Sequence[tuple[str, str]]) -> Path:
-    """Write the tables and how they were made; everything is escaped.
-
-    Args:
-        settings: of each suite, its name and how it was sampled.
-    """
+    """Write the tables and how they were made; everything is escaped."""
     title = "curro: evaluation"
     return write_page("evaluation.html", path, title=title, sheets=sheets, settings=settings)
 

@@ -157,9 +157,6 @@ class Code:
             (`curro.reward.sandbox.find_confinement`).
         packages: whether programs can import this environment's packages, and read their files.
         workers: programs at a time; by default the number of processor cores.
-
-    Raises:
-        ConfigError: a value out of range, or a sandbox that this machine has not.
     """
 
     def __init__(

@@ -18,12 +18,7 @@ CUT = "completion_cut"
 
 
 def with_facts(row: Row, ids: Sequence[int], ends: Collection[int]) -> dict[str, Any]:
-    """The row with the columns `TOKENS` and `CUT` of its completion.
-
-    Args:
-        ids: the completion's tokens without padding.
-        ends: the tokens that end a sequence.
-    """
+    """The row with the columns `TOKENS` and `CUT` of its completion."""
     return {**row, TOKENS: len(ids), CUT: not ids or ids[-1] not in ends}
 
 

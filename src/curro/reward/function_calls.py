@@ -122,11 +122,7 @@ def all_match(
     expected: Sequence[Mapping[str, Mapping[str, Sequence[Any]]]],
     kinds: Mapping[str, Mapping[str, Any]],
 ) -> bool:
-    """Whether each expected call, in order, takes the first remaining call that fits it, and none remains.
-
-    Args:
-        kinds: the declared parameters of each function, by its name.
-    """
+    """Whether each expected call, in order, takes the first remaining call that fits it, and none remains."""
     unmatched = list(calls)
     for expected_call in expected:
         ((name, allowed),) = expected_call.items()

@@ -99,9 +99,6 @@ class WeightedReward(Reward):
     Args:
         name: of the sum.
         parts: a weight and a reward each; the reward's name is the part's.
-
-    Raises:
-        ConfigError: two parts have one name.
     """
 
     def __init__(self, name: str, parts: Sequence[tuple[float, Reward]]) -> None:

@@ -103,11 +103,7 @@ class RejectedGroups(Generic[GroupT]):
         self._size = 0
 
     def add(self, ticket: int, group: GroupT, informativeness: float, missing: int) -> None:
-        """Keep a group, and forget the least informative groups that the batch can do without.
-
-        Args:
-            missing: how much the batch still lacks, as `weigh` counts.
-        """
+        """Keep a group, and forget the least informative groups that the batch can do without."""
         heapq.heappush(self._heap, _Rejected(informativeness, -ticket, group))
         self._size += self.weigh(group)
         while self._heap and self._size - self.weigh(self._heap[0].group) >= missing:

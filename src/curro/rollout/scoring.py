@@ -31,9 +31,6 @@ class Scorer:
         executor: where to run it instead; it stays the caller's to shut down.
         workers: run it in so many worker processes (`curro.workers.pool`).
         timeout: seconds that a call may take; in a thread and in `executor` the wait for a free one counts.
-
-    Raises:
-        ConfigError: more than one way to run it, or a function that cannot be sent to a process.
     """
 
     def __init__(

@@ -213,9 +213,6 @@ class RunReader:
         version: grows with all that is read.
         left: bytes that have not been read yet.
         lines: how many lines of metrics were read.
-
-    Raises:
-        RunError: in `advance`, a damaged file.
     """
 
     def __init__(self, folder: RunFolder) -> None:
@@ -236,11 +233,7 @@ class RunReader:
         return len(self._metrics)
 
     def advance(self, most: int = BLOCK) -> bool:
-        """Read the next block of the metrics, or of the groups where the metrics are at their end.
-
-        Returns:
-            whether there is more to read now.
-        """
+        """Read the next block of metrics or, after their end, of groups; returns whether there is more."""
         block = self._metrics_file.read(most)
         if not block.start and len(self._metrics):
             self._metrics, self.version = GrowingColumns(), self.version + 1

@@ -41,9 +41,6 @@ class KeepRollouts:
     Attributes:
         per_group: of every group; 0 keeps none.
         megabytes: of the file in which they are kept; when it is full, no more are kept.
-
-    Raises:
-        ConfigError: a negative number, or none.
     """
 
     per_group: int = 0
@@ -235,11 +232,7 @@ class RunWriter:
         self.signal += has_signal_P.tolist()
 
     def step(self, step: int, metrics: Mapping[str, float]) -> dict[str, Any]:
-        """Write down a training step, counted from 1, with these metrics beside its rewards and its time.
-
-        Returns:
-            the line.
-        """
+        """Write down a training step, counted from 1, with these metrics beside its rewards and its time."""
         self._begin_after(step - 1)
         self.clock.lap()
         line = {"step": step, "rollouts": self.rollouts, **self.clock.spent, **self.take_means(), **metrics}

@@ -49,11 +49,6 @@ class SourceMixture:
         selection: hears which prompts it has back.
         weights: by source; empty for none. A source without one is refused, one of weight 0 is not drawn.
         floors: by source, shares that sum to at most 1; sources that are not named have no floor.
-
-    Raises:
-        ConfigError: a selection that orders the whole data set, or that may draw a prompt of a data set again
-            while it is in flight; weights and floors; sources that the data lacks or that have no weight; all
-            weights 0, floors above 1.
     """
 
     def __init__(
@@ -122,9 +117,6 @@ class SourceMixture:
 
     def choose(self, n: int, ask: Callable[[int], Choice]) -> Choice:
         """A choice of n prompts with these shares; at least n are free.
-
-        Args:
-            ask: asks the selection for so many prompts.
 
         Raises:
             ConfigError: a selection of the user's own draws levels that are not in `open_N`.

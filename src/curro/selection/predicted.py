@@ -39,9 +39,6 @@ class Predicted(Selection):
         candidates: m, candidates for each prompt of the batch, from 1; 1 is uniform sampling.
         target: a success rate in (0, 1): the B nearest to it are chosen. None: the highest informativeness.
         exploration: the share of the batch that is taken from the candidates at random, in [0, 1].
-
-    Raises:
-        ConfigError: an option outside its range; a target with a predictor of variances alone.
     """
 
     takes_levels = True

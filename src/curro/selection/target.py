@@ -38,9 +38,6 @@ class Target(Selection):
         width: with a width prompts are drawn in proportion to exp(-(d - T)^2 / (2 width^2)); with 0 the
             nearest are taken, of levels again and again.
         by_source: a target for each source, which follows its own rewards.
-
-    Raises:
-        ConfigError: an option that is none of these; no such column, or one that is not of numbers.
     """
 
     takes_levels = True

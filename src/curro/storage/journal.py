@@ -26,11 +26,7 @@ _HEAD = struct.Struct("<III")
 
 
 class Journal:
-    """Records of bytes; they are read once, by `replay`, and then appended to.
-
-    Args:
-        path: of the file, which is made if there is none.
-    """
+    """Records of bytes; they are read once, by `replay`, and then appended to."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -21,11 +21,7 @@ RATE = 0.01
 
 
 class ConstantRewards:
-    """Watches the rewards of a run until two of them differ.
-
-    Args:
-        reward_range: the rewards of complete failure and complete success.
-    """
+    """Watches the rewards of a run until two of them differ."""
 
     def __init__(self, reward_range: tuple[float, float]) -> None:
         self.low, self.high = reward_range

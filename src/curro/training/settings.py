@@ -27,12 +27,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 def recipe_values(name: str, data: str) -> dict[str, Any]:
-    """The settings that belong to a family of the lab, by their names.
-
-    Args:
-        name: the family.
-        data: the data setting that named it.
-    """
+    """The settings that belong to a family of the lab, by their names."""
     from curro.lab import family
 
     recipe = family(name).recipe

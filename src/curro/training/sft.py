@@ -42,9 +42,6 @@ class SFTSettings:
         max_length: tokens of an example; longer ones are cut.
         lora_rank: train LoRA matrices of this rank in place of all weights.
         precision, threads, seed: as in `curro train`.
-
-    Raises:
-        ConfigError: a number out of range.
     """
 
     data: str
@@ -159,10 +156,6 @@ def train_in_memory(
     on_step: Callable[[int, int, float], None] = lambda step, steps, loss: None,
 ) -> SFTTrainer:
     """Train this model on the answers of these examples; arguments as of `train_on_answers`.
-
-    Args:
-        model, tokenizer: of transformers, loaded.
-        folder: for TRL's own files.
 
     Returns:
         the trainer, with the trained model.

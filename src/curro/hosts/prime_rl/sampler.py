@@ -16,11 +16,7 @@ from curro.errors import ConfigError, RewardError
 
 
 class Tasks:
-    """The tasks of an environment as `Curriculum` takes a data set, by their keys.
-
-    Raises:
-        ConfigError: the tasks have no end, or one has no key.
-    """
+    """The tasks of an environment as `Curriculum` takes a data set, by their keys."""
 
     def __init__(self, tasks: Any) -> None:
         if not isinstance(tasks, Sequence):

@@ -23,11 +23,7 @@ RECENT = 10
 
 
 class SavedCurricula:
-    """Keeps one file for each batch: `curro/000012.npz` is the curriculum after batches 0 to 11 had ended.
-
-    Args:
-        log_path: the loop's own folder.
-    """
+    """Keeps one file for each batch: `curro/000012.npz` is the curriculum after batches 0 to 11 had ended."""
 
     def __init__(self, log_path: Path) -> None:
         self.log_path, self.folder = log_path, log_path / "curro"

@@ -224,12 +224,7 @@ class CurriculumGroup(EnvGroupBuilder):
 
 
 class CreditedTrajectories(list[Trajectory]):
-    """A group's trajectories, which carry the curriculum's verdict through the loop.
-
-    Attributes:
-        rewards: one a trajectory, as the curriculum observed them.
-        credit: `Curriculum.credit`.
-    """
+    """A group's trajectories, which carry the curriculum's verdict through the loop."""
 
     def __init__(
         self,

@@ -26,10 +26,6 @@ def loss_divisor(loss_type: str, *, longest: int, tokens: int, rollouts: int) ->
     """By what TRL's loss divides a rollout's sum over tokens, as `curro.policy.tokens_divisor`.
 
     "luspo" divides by nothing, "dr_grpo" by the longest length that there may be, the others by lengths.
-
-    Args:
-        longest: `max_completion_length`.
-        tokens, rollouts: how many are trained on, of all processes.
     """
     aggregation = {"luspo": "seq-mean-token-sum", "dr_grpo": "seq-mean-token-sum-norm"}
     return tokens_divisor(

@@ -99,11 +99,7 @@ def check_mergeable(output: Mapping[str, Any]) -> None:
 
 
 def rows_of(output: Mapping[str, Any], lengths: Sequence[int]) -> OutputRows:
-    """All rows of an output, off the accelerator, without what is counted over the batch.
-
-    Args:
-        lengths: of the completions, in tokens.
-    """
+    """All rows of an output, off the accelerator, without what is counted over the batch."""
     rows = {
         name: value.cpu() for name, value in output.items() if isinstance(value, torch.Tensor) and value.ndim
     }
@@ -169,9 +165,6 @@ def captured_logs(
     """Give TRL empty metrics and logs to write to, and its own back at the end.
 
     What it yields is complete when the block has ended: TRL's metrics, and its logs by name.
-
-    Args:
-        metrics, logs: TRL's `_metrics` and `_logs`.
     """
     usual, usual_logs = metrics["train"], dict(logs)
     group_metrics: TRLMetrics = defaultdict(list)
@@ -266,11 +259,7 @@ def describe_rewards(
 def describe_completions(
     rows: Sequence[OutputRows], *, pad_token: int, ends: Collection[int]
 ) -> dict[str, float]:
-    """TRL's metrics of completions, under TRL's names.
-
-    Args:
-        ends: the tokens that end a completion.
-    """
+    """TRL's metrics of completions, under TRL's names."""
     last = torch.cat([part["completion_ids"].gather(1, part[LENGTHS][:, None] - 1)[:, 0] for part in rows])
     ended = torch.isin(last, torch.tensor([*ends, pad_token]))
     observed = torch.cat([_observed(part) for part in rows])

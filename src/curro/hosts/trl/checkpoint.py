@@ -30,11 +30,7 @@ class WaitingRollouts:
 
 
 def newest(folder: Path, *, cut_off: Callable[[Path], None] = lambda path: None) -> Path | None:
-    """The last complete checkpoint in a folder, if there is one.
-
-    Args:
-        cut_off: hears of later ones whose saving did not come to its end.
-    """
+    """The last complete checkpoint in a folder; `cut_off` hears of later ones that were not saved whole."""
     folders = [
         path for path in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*") if path.name.split("-")[1].isdecimal()
     ]

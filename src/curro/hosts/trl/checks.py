@@ -95,11 +95,7 @@ def check_arguments(
 
 
 def check_batch(args: GRPOConfig, prompts: int) -> int:
-    """How many groups of `num_generations` rollouts a batch has.
-
-    Args:
-        prompts: how many the data set has.
-    """
+    """How many groups of `num_generations` rollouts a batch has."""
     batch = cast(int, args.generation_batch_size) // cast(int, args.num_generations)
     if batch > prompts:
         raise ConfigError(

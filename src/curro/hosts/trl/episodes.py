@@ -17,10 +17,6 @@ class EpisodeRollouts:
 
     TRL trains on the tokens whose `env_mask` is 1, and counts those alone as a completion's length; the
     episode's reward reaches the reward function as a column.
-
-    Args:
-        environment: what is played.
-        rows: gives the data set's rows that the prompts of the call belong to.
     """
 
     def __init__(self, environment: Environment, rows: Callable[[], list[dict[str, Any]]]) -> None:

@@ -28,9 +28,6 @@ def only_advantages_teach(trainer: Any) -> bool:
     """Whether a rollout with advantage 0 has no gradient in this trainer's loss.
 
     A KL term, an entropy bonus and a router's loss have gradients of their own.
-
-    Args:
-        trainer: a GRPOTrainer.
     """
     return (
         trainer.loss_type in LOSS_TYPES
@@ -47,9 +44,6 @@ def rows_with_gradient(inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
     A prompt's rows stay together, because they share their prompt. If no prompt has such a rollout, it is
     the shortest row that has a token: its gradient of 0 reaches every weight, so that the optimizer steps as
     it would have, and other processes are not left waiting for this one's gradients.
-
-    Args:
-        inputs: a micro-batch of TRL's trainer.
     """
     advantages = inputs["advantages"]
     has_signal = (advantages != 0).view(len(advantages), -1).any(1)
@@ -97,10 +91,6 @@ def sampled_values(trainer: Any, inputs: Mapping[str, torch.Tensor]) -> tuple[to
 
     None where the policy may have moved since they were sampled, or where the loss reads them: its entropy
     mask has a threshold that all rows decide, and old log-probabilities have to be of one computation.
-
-    Args:
-        trainer: a GRPOTrainer.
-        inputs: a micro-batch of it.
     """
     step = trainer._step % (trainer.args.steps_per_generation * trainer.num_iterations)
     if (
@@ -137,11 +127,7 @@ def join_rows(
 
 
 class EmptySteps(TrainerCallback):
-    """Takes the gradients away where all are zero: AdamW then leaves weights and moments as they are.
-
-    Args:
-        trainer: whose log gets `empty_steps`.
-    """
+    """Takes the gradients away where all are zero: AdamW then leaves weights and moments as they are."""
 
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer

@@ -359,9 +359,6 @@ def whole_groups(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
     A micro-batch takes, again and again, the first of the remaining groups that fits whole; if none does, it
     takes a piece of the next one.
-
-    Args:
-        parts: TRL's, of equally many rows.
     """
     rows = len(parts[0]["prompt_ids"])
     names = [name for name, value in parts[0].items() if isinstance(value, torch.Tensor) and value.ndim]

@@ -35,9 +35,6 @@ class EpisodeLoop(AgentLoopBase):
 
     Args:
         environment: as `curro train --environment` takes it.
-
-    Raises:
-        ConfigError: there is no such environment.
     """
 
     def __init__(self, *args: Any, environment: str, **kwargs: Any) -> None:

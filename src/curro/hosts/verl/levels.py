@@ -101,11 +101,7 @@ def verl_row(problem: Mapping[str, Any], number: int, prompt_key: str) -> dict[s
 
 
 def choose_data_set(data: Any) -> None:
-    """Have verl make its data sets of `LevelRows`, where the training or the validation data are levels.
-
-    Args:
-        data: the section `data` of verl's configuration, which is changed.
-    """
+    """Have verl make its data sets of `LevelRows`, where the training or the validation data are levels."""
     if levels_source(data.train_files) is None and levels_source(data.val_files) is None:
         return
     if data.custom_cls.get("path", None) is not None:

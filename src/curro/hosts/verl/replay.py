@@ -183,12 +183,7 @@ class KnownNumbers:
         self.groups = 0
 
     def check(self, outcomes: Iterable[SessionOutcome], named: Sequence[NamedReward], batch: int) -> None:
-        """Take in the sessions of a poll.
-
-        Args:
-            named: the numbers that the gate and the signal read.
-            batch: how many groups a batch has.
-        """
+        """Take in the sessions of a poll."""
         known = list(outcomes)
         self.names.update(name for outcome in known for name in outcome.extra)
         self.groups += len({outcome.group for outcome in known})

@@ -154,9 +154,6 @@ class VerlSettings:
 def levels_source(files: Any) -> str | None:
     """The levels of generated problems that `data.train_files` or `data.val_files` names; None for files.
 
-    Args:
-        files: a name, or a list of them.
-
     Returns:
         `levels:NAME`, with commas between the names of several families.
     """
@@ -246,10 +243,6 @@ def refuse_large_batch(config: Any, mode: str, prompts: int) -> None:
     """Refuse batches that need more prompts in flight at a time than the data set has.
 
     Selections that draw a prompt again while it is in flight need no such check.
-
-    Args:
-        mode: verl's mode, whose warm-up keeps prompts in flight ahead of the batch.
-        prompts: the number of prompts of the data set.
     """
     batch = config.data.train_batch_size
     ahead = math.floor(config.trainer.v1.get(mode, {}).get("num_warmup_batches", 0) * batch)

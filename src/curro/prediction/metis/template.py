@@ -38,10 +38,6 @@ class Template:
     Both texts are Jinja templates and see `prompt`, the candidate's text, and `exemplars`, a list of pairs of
     `prompt` and `variance` (in squared reward ranges), which is empty where there are none. What is put in is
     not read again, so prompts may hold braces and anything else.
-
-    Attributes:
-        system: the system message; "" for none.
-        user: the user's message.
     """
 
     system: str
@@ -117,9 +113,6 @@ class Statements:
     Args:
         strip: "module:function" of the user's own, from a prompt's text to the problem alone.
         cut: characters after which the text ends, with " [...]" in place of the rest.
-
-    Raises:
-        ConfigError: the function cannot be imported, or `cut` is below 1.
     """
 
     def __init__(self, strip: str | None, cut: int) -> None:

@@ -47,11 +47,7 @@ class Confinement:
         return self.name != "landlock"
 
     def command(self, limits: Limits, packages: bool, filter_file: int) -> list[str]:
-        """What stands before the interpreter's own command.
-
-        Args:
-            filter_file: an open file with the filter of system calls.
-        """
+        """What stands before the interpreter's own command."""
         if self.name != "bubblewrap":
             return []
         filtered = [] if self.filter() is None else ["--seccomp", str(filter_file)]

@@ -63,9 +63,6 @@ class SamplingSettings:
         temperature: the logits are divided by it; below 1e-5 the likeliest token is taken.
         top_p: tokens are drawn from the smallest set of likeliest tokens whose probabilities, after the
             temperature, add up to at least `top_p` (nucleus sampling, Holtzman et al. 2020).
-
-    Raises:
-        ConfigError: a setting out of range.
     """
 
     max_new_tokens: int

@@ -43,11 +43,7 @@ def pad_id(model: Any, tokenizer: Any) -> int:
 
 
 def generation_config(model: Any, tokenizer: Any, max_new_tokens: int, **options: Any) -> GenerationConfig:
-    """The likeliest tokens without any penalty, whatever the model's own configuration says.
-
-    Args:
-        options: what the caller changes of that, for instance to sample.
-    """
+    """The likeliest tokens without any penalty, whatever the model's own configuration says."""
     plain: dict[str, Any] = {
         "do_sample": False,
         "top_k": 50,  # the library's default: any other draws a remark without sampling
@@ -83,9 +79,6 @@ def shared_prefill(model: Any) -> Iterator[None]:
     The cache and the logits of that one row are then copied to the others, so every row goes on as before,
     and the same random numbers give the same tokens, up to rounding. Where a model keeps something else
     than plain keys and values (a recurrent state, a static cache), every row is read as usual.
-
-    Args:
-        model: of transformers, with adapters or without, and not wrapped for several processes.
     """
     inner = model.get_base_model() if hasattr(model, "get_base_model") else model
     prefill = getattr(inner, "_prefill", None)
@@ -151,9 +144,6 @@ class SampledLogProbs(LogitsProcessor):
     """Inside its context, keeps the log-probabilities of the tokens that `model.generate` samples.
 
     They are those of the distribution that is drawn from, after temperature, top-p and the like.
-
-    Args:
-        model: of transformers, with adapters or without, and not wrapped for several processes.
 
     Attributes:
         is_whole: whether the latest batch was drawn from all tokens, by temperature alone.
