@@ -51,9 +51,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def one_at_a_time(
-    method: Callable[Concatenate[Curriculum, P], R],
-) -> Callable[Concatenate[Curriculum, P], R]:
+def one_at_a_time(method: Callable[Concatenate[Curriculum, P], R]) -> Callable[Concatenate[Curriculum, P], R]:
     """Hold the curriculum's lock while the method runs, so that several threads may call it."""
 
     @functools.wraps(method)

@@ -22,18 +22,9 @@ COMMANDS = {
     "demo": ("curro.cli.demo:demo", "Train a small model with and without a curriculum, and compare."),
     "train": ("curro.cli.train:train", "Train a model on the prompts that a curriculum chooses."),
     "sft": ("curro.cli.sft:sft", "Train a model on worked answers."),
-    "compare": (
-        "curro.cli.compare:compare",
-        "Train with several curricula on one task and compare them.",
-    ),
-    "bench": (
-        "curro.cli.bench:bench",
-        "Compare all methods on the tasks of the benchmark.",
-    ),
-    "serve": (
-        "curro.cli.serve:serve",
-        "Serve a curriculum over HTTP to trainers on this machine.",
-    ),
+    "compare": ("curro.cli.compare:compare", "Train with several curricula on one task and compare them."),
+    "bench": ("curro.cli.bench:bench", "Compare all methods on the tasks of the benchmark."),
+    "serve": ("curro.cli.serve:serve", "Serve a curriculum over HTTP to trainers on this machine."),
     "methods": ("curro.cli.methods:methods", "List all methods, or the options of one."),
     "watch": ("curro.cli.watch:watch", "Show runs on a local page while they train."),
     "inspect": ("curro.cli.inspect:inspect", "Show a run's hard, informative and forgotten prompts."),
@@ -42,14 +33,8 @@ COMMANDS = {
         "curro.cli.estimate:estimate",
         "Measure how often a model solves each prompt of a data set.",
     ),
-    "evaluate": (
-        "curro.cli.evaluate:evaluate",
-        "Measure models on benchmark suites or on a data set.",
-    ),
-    "curate": (
-        "curro.cli.curate:curate",
-        "Write a data file of the prompts whose pass rate lies in a band.",
-    ),
+    "evaluate": ("curro.cli.evaluate:evaluate", "Measure models on benchmark suites or on a data set."),
+    "curate": ("curro.cli.curate:curate", "Write a data file of the prompts whose pass rate lies in a band."),
     "skill": ("curro.cli.skill:skill", "Print or install the instructions for coding agents."),
 }
 """Of each command: its function, and the first line of its help."""

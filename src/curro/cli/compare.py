@@ -9,15 +9,7 @@ import typer
 
 from curro import registry
 from curro.cli.checks import check_start
-from curro.cli.options import (
-    Config,
-    Jobs,
-    Trust,
-    all_but,
-    option_values,
-    values_of_file,
-    with_settings,
-)
+from curro.cli.options import Config, Jobs, Trust, all_but, option_values, values_of_file, with_settings
 from curro.cli.side_by_side import RunFailed, TrainingRun, jobs_or_cores, run_all
 from curro.cli.terminal import folder_name, plain_console, progress_bar, quiet
 from curro.errors import ConfigError

@@ -29,8 +29,7 @@ def inspect(
     ] = None,
     rows: Annotated[int, typer.Option(min=1, help="How many rows of each table to show.")] = 10,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Write the whole prompt table to this .csv or .parquet file instead."),
+        Path | None, typer.Option(help="Write the whole prompt table to this .csv or .parquet file instead.")
     ] = None,
     keys: Annotated[
         bool, typer.Option("--keys", help="Show the prompts' keys in place of the beginnings of their texts.")

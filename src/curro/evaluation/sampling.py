@@ -147,10 +147,7 @@ def _generate(
     options = {"do_sample": True, "temperature": settings.temperature, "top_p": settings.top_p}
     options |= {"top_k": 0, "min_p": 0.0, "num_return_sequences": n}  # None would become the model's own
     config = generation_config(
-        model,
-        tokenizer,
-        settings.max_new_tokens,
-        **{} if settings.is_greedy else options,
+        model, tokenizer, settings.max_new_tokens, **{} if settings.is_greedy else options
     )
     inputs = padded(contexts, config.pad_token_id, model.device)
     with torch.inference_mode(), shared_prefill(model):

@@ -267,10 +267,7 @@ def _lines(chart: Chart, plane: _Plane) -> Iterator[Shape]:
     for series in chart.series:
         assert series.x is not None
         colour, (width, opacity) = f"s{series.colour}", styles[series.style]
-        x, y = (
-            plane.x(thin(series.x, series.x)[0]),
-            plane.y(_heights(chart, thin(series.x, series.y)[1])),
-        )
+        x, y = (plane.x(thin(series.x, series.x)[0]), plane.y(_heights(chart, thin(series.x, series.y)[1])))
         if series.low is not None and series.high is not None:
             low, high = (
                 plane.y(_heights(chart, thin(series.x, ends)[1])) for ends in (series.low, series.high)

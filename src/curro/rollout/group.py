@@ -46,10 +46,7 @@ class Group:
     informativeness: float = np.nan
 
     def extend(
-        self,
-        rollouts: Sequence[Rollout],
-        rewards: np.ndarray,
-        named: Mapping[str, np.ndarray],
+        self, rollouts: Sequence[Rollout], rewards: np.ndarray, named: Mapping[str, np.ndarray]
     ) -> None:
         """Add further rollouts with their rewards, (G,) each; a part that either side lacks is NaN there."""
         before, added = len(self.rollouts), len(rollouts)

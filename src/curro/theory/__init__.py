@@ -7,13 +7,7 @@ A temperature `beta` is in the units of the reward it divides, a variance in the
 broadcast, results are float64.
 """
 
-from curro.theory.distributions import (
-    cumulant_expansion,
-    finite_kl,
-    gaussian_kl,
-    sample_kl,
-    sample_variance,
-)
+from curro.theory.distributions import cumulant_expansion, finite_kl, gaussian_kl, sample_kl, sample_variance
 from curro.theory.learnability import (
     BINS,
     LearnabilitySummary,

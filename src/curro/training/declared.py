@@ -159,9 +159,7 @@ class DeclaredSettings:
         "the selection decides",
     )
     source_floors: str | None = setting(
-        None,
-        "The least share of the prompts that each source gets, as in math=0.2,code=0.1.",
-        "no floors",
+        None, "The least share of the prompts that each source gets, as in math=0.2,code=0.1.", "no floors"
     )
     known: str | None = setting(
         None,
@@ -172,9 +170,7 @@ class DeclaredSettings:
         "nothing is known",
     )
     fill_limit: float = setting(
-        10.0,
-        "With a gate: the most groups to generate for one step, as a multiple of its prompts.",
-        least=1,
+        10.0, "With a gate: the most groups to generate for one step, as a multiple of its prompts.", least=1
     )
     when_short: str = setting(
         "top-up",
@@ -224,9 +220,7 @@ class DeclaredSettings:
         60.0, "Seconds that a reward function of your own may take for one completion.", above=0
     )
     reward_memory: float = setting(
-        8.0,
-        "Gigabytes of address space for each process that runs a reward function of your own.",
-        above=0,
+        8.0, "Gigabytes of address space for each process that runs a reward function of your own.", above=0
     )
     reward_range: tuple[float, float] = setting(
         (0.0, 1.0),
@@ -240,9 +234,7 @@ class DeclaredSettings:
         "the lab's own, for its tasks of several turns",
     )
     rollouts: int = setting(
-        25_600,
-        "The budget of the run, rounded up to whole steps. Rejected groups count.",
-        least=1,
+        25_600, "The budget of the run, rounded up to whole steps. Rejected groups count.", least=1
     )
     eval_data: str | None = setting(
         None,
@@ -294,10 +286,7 @@ class DeclaredSettings:
         "Gradients are that many times as large as with uniform sampling, for which rates are usually tuned.",
     )
     learning_rate: float | None = setting(
-        None,
-        "The learning rate of AdamW, constant after the warm-up.",
-        "1e-6, or the lab's recipe",
-        above=0,
+        None, "The learning rate of AdamW, constant after the warm-up.", "1e-6, or the lab's recipe", above=0
     )
     warmup_steps: int | None = setting(
         None, "Steps over which the learning rate rises to its value.", "10, or the lab's recipe", least=0

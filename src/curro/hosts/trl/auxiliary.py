@@ -95,8 +95,7 @@ def _tensors(
 
 
 def auxiliary_loss(
-    inputs: Mapping[str, torch.Tensor],
-    log_probs: Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor],
+    inputs: Mapping[str, torch.Tensor], log_probs: Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The auxiliary samples' share of a micro-batch: METIS (9) and (10).
 

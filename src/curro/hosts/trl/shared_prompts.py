@@ -274,11 +274,7 @@ class SharedPrompts:
         return logps, entropies if with_entropy else None  # type: ignore[return-value]
 
     def _forward(
-        self,
-        model: Any,
-        backbone: Any,
-        packed: Packed,
-        autocast: Callable[[], AbstractContextManager[Any]],
+        self, model: Any, backbone: Any, packed: Packed, autocast: Callable[[], AbstractContextManager[Any]]
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         visible: torch.Tensor = packed.visible
         if backbone.config.get_text_config()._attn_implementation == "eager":  # it adds its mask

@@ -348,7 +348,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         draw = self._owner.decide(
             lambda: sized(
                 self.curriculum.select(self._batch_prompts, step=step, rollouts=budget), self.num_generations
-            ),
+            )
         )
         try:
             generated = self._roll_out_prompts(

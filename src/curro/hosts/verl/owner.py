@@ -140,11 +140,7 @@ class CurriculumOwner:
         return draw
 
     def observe(
-        self,
-        client: str,
-        call: int,
-        feedback: Feedback,
-        completions: Sequence[Mapping[int, Completion]] = (),
+        self, client: str, call: int, feedback: Feedback, completions: Sequence[Mapping[int, Completion]] = ()
     ) -> CallReply:
         """`Curriculum.observe`, and a line for each group in the run folder.
 

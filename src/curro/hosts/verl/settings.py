@@ -215,7 +215,7 @@ def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
                 settings.trained_rollouts != size,
                 f"curro.allocation gives prompts that are trained on {settings.trained_rollouts} rollouts, "
                 f"and actor_rollout_ref.rollout.n is {size}: set the allocation's option train={size}",
-            ),
+            )
         ]
     if settings.advantage is not None:
         conflicts += [

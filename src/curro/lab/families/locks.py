@@ -100,11 +100,7 @@ class Locks(EpisodeFamily):
             panel = [rng.choice(LETTERS) for _ in range(10)]
             panel[dial] = after
             panels.append("".join(panel))
-        return {
-            "prompt": prompt,
-            "answer": str(MAPS[path[-1]][dial]),
-            "metadata": {"panels": panels},
-        }
+        return {"prompt": prompt, "answer": str(MAPS[path[-1]][dial]), "metadata": {"panels": panels}}
 
     def start(self, row: Problem, seed: int) -> Lock:
         dial, letter = row["prompt"].split(":")

@@ -21,14 +21,7 @@ from typing import Any
 
 from curro.errors import ConfigError
 from curro.reward.sandbox import bubblewrap, landlock
-from curro.reward.sandbox.confinement import (
-    BUBBLEWRAP,
-    ENVIRONMENT,
-    LANDLOCK,
-    LIMITS,
-    SANDBOX,
-    Confinement,
-)
+from curro.reward.sandbox.confinement import BUBBLEWRAP, ENVIRONMENT, LANDLOCK, LIMITS, SANDBOX, Confinement
 from curro.reward.sandbox.limits import MIB, Limits
 
 _INSIDE = (Path(__file__).parent / "inside" / "begin.py").read_text()
