@@ -89,11 +89,7 @@ def successes(groups: Groups, table: PromptTable) -> np.ndarray:
 
 
 def checked(rollouts: Any, prompts: int, budget: int, rule: Allocation) -> np.ndarray:
-    """What a rule gave, if it is an allocation of the budget.
-
-    Raises:
-        ConfigError: it is not.
-    """
+    """What a rule gave, if it is an allocation of the budget."""
     numbers_P = np.asarray(rollouts)
     if (
         numbers_P.shape != (prompts,)

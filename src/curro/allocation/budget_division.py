@@ -35,9 +35,6 @@ class BudgetDivision:
         """The prompts that get rollouts, and how many each gets, int64 (P,); 0 where the host decides.
 
         The selection is told of chosen prompts that get none: they are free again.
-
-        Raises:
-            ConfigError: what the rule gave is no division of the budget.
         """
         if budget is None:
             return choice, self.rule.initial(choice.reasons)

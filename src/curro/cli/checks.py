@@ -21,11 +21,7 @@ from curro.training.settings import TrainSettings
 
 
 def check_start(settings: TrainSettings) -> None:
-    """Refuse settings with which no run can start.
-
-    Raises:
-        ConfigError: a method, a model, a data file, a logger or a reward that there is not.
-    """
+    """Refuse settings with which no run can start."""
     for kind, spec in settings.curriculum_config.items():
         if kind in registry.BUILTIN and spec is not None:
             registry.build(kind, spec)

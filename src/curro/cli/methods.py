@@ -37,11 +37,7 @@ class Summary:
 
 
 def summarise(address: str) -> Summary:
-    """The summary of `module:name`, a class or function of curro's.
-
-    Raises:
-        LookupError: it has no docstring.
-    """
+    """The summary of `module:name`, a class or function of curro's."""
     module, _, name = address.partition(":")
     text = inspect.cleandoc(_docstring(module, name))
     paragraph = " ".join(text.partition("\n\n")[0].split())

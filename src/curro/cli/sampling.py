@@ -43,11 +43,7 @@ Work = Callable[[Sequence[int], OnGroup], int]
 
 
 def reward_for(spec: str, asked: TrainSettings, prompts: PromptSet) -> Reward:
-    """The reward of that name; with `--environment` what the environment gave.
-
-    Raises:
-        ConfigError: no such reward, or the prompts lack what it needs.
-    """
+    """The reward of that name; with `--environment` what the environment gave."""
     if asked.environment is not None:
         return episode_reward(asked.environment)
     return resolve_reward(spec, prompts, limits=asked.reward_limits, sandbox=asked.sandbox)

@@ -121,9 +121,6 @@ def play(
         anyone: takes whether this process still plays, and returns whether any process does. A process
             whose episodes are over still generates in the turns of the others.
         options: `tokenizer`, `ends`, `observations` and `max_tokens` of `Playing`.
-
-    Raises:
-        EnvironmentFailure: the environment raised.
     """
     starts = zip(rows, prompts, seeds, strict=True)
     episodes = [Playing(environment, row, prompt, seed, **options) for row, prompt, seed in starts]

@@ -50,11 +50,7 @@ class Confidence:
 
     @classmethod
     def measure(cls, model: Any, tokenizer: Any, prompts: PromptSet, *, batch: int) -> Confidence:
-        """Read every prompt and its answer once, those of like length together, `batch` at a time.
-
-        Raises:
-            ConfigError: no prompt has an answer.
-        """
+        """Read every prompt and its answer once, those of like length together, `batch` at a time."""
         cls.check(prompts)
         answers = {
             i: _answer_ids(tokenizer, row["answer"])

@@ -51,9 +51,6 @@ def curate(
         low, high, closed: the band, as of `curro.admission.band.DifficultyBand`.
         order: "data", the data set's own; "easy-first", by falling pass rate; "hard-first". Equal rates
             stay in the data set's order.
-
-    Raises:
-        ConfigError: no such band or order, or rates that are none.
     """
     DifficultyBand(low, high, closed)
     if order not in ORDERS:
@@ -76,9 +73,6 @@ def hardest(rates: np.ndarray, share: float) -> np.ndarray:
         rates: pass rates (N,); prompts with NaN are left out. Prompts that were never solved are among the
             hardest; of equal rates the first ones are kept.
         share: of the prompts with a rate that are kept, in (0, 1]; at least one is.
-
-    Raises:
-        ConfigError: no such share, or no prompt has a rate.
     """
     if not 0 < share <= 1:
         raise ConfigError(f"the share of the hardest prompts is in (0, 1], not {share}")

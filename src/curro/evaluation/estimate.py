@@ -132,9 +132,6 @@ def estimate_episodes(
         seed: of torch's generator, which is set anew for every batch from its first prompt.
         on_group: called with the row of every prompt as it is finished, in the columns of
             `curro.evaluation.estimate_folder`. Episodes that reached `max_new_tokens` count as truncated.
-
-    Raises:
-        EnvironmentFailure: the environment failed.
     """
     size = max(1, batch // k)
     model.eval()

@@ -51,9 +51,6 @@ def held_out_scores(
 
     Returns:
         `eval/pass@1`, `eval/pass@G`, and `eval/reward`, the mean reward.
-
-    Raises:
-        ConfigError: no prompts, or no samples.
     """
     low, high = reward_range
     rewards, samples = np.nan_to_num(rewards_PG), rewards_PG.shape[1]

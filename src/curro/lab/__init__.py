@@ -38,22 +38,14 @@ def families() -> list[str]:
 
 
 def family(name: str) -> Family:
-    """The family of that name.
-
-    Raises:
-        ConfigError: no such family; the message lists those there are.
-    """
+    """The family of that name."""
     if name not in _FAMILIES:
         raise ConfigError(f"the lab has no family {name!r}; there are: {', '.join(_FAMILIES)}")
     return _FAMILIES[name]()
 
 
 def load(name: str) -> tuple[Any, PreTrainedTokenizerFast]:
-    """The family's warm model (float32, on the CPU) and its tokenizer, as shipped with curro.
-
-    Raises:
-        ConfigError: no checkpoint of that name; the message lists those there are.
-    """
+    """The family's warm model (float32, on the CPU) and its tokenizer, as shipped with curro."""
     from curro.lab.model import load as load_shipped  # torch takes seconds to import
 
     return load_shipped((name in _FAMILIES and _FAMILIES[name].checkpoint) or name)

@@ -144,11 +144,7 @@ class LevelTasks:
         return self.levels(name).held_out(limit or HELD_OUT)
 
     def verify(self, name: str) -> VerifyProblems:
-        """The families' own scores, reasoning-gym's for its data sets.
-
-        Raises:
-            ConfigError: a family of the user's own has no `score`.
-        """
+        """The families' own scores, reasoning-gym's for its data sets."""
         families = {family.name: family for family in self.levels(name).families.values()}
         verifiers = {family.name: _verifier(family) for family in families.values()}
 

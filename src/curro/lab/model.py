@@ -52,11 +52,7 @@ def load_checkpoint(folder: Path) -> tuple[Any, PreTrainedTokenizerFast]:
 
 
 def load(name: str) -> tuple[Any, PreTrainedTokenizerFast]:
-    """The warm model of the family `name` and its tokenizer, from the checkpoint shipped with curro.
-
-    Raises:
-        ConfigError: no checkpoint of that name; the message lists those there are.
-    """
+    """The warm model of the family `name` and its tokenizer, from the checkpoint shipped with curro."""
     shipped = sorted(path.parent.name for path in CHECKPOINTS.glob("*/config.json"))
     if name not in shipped:
         raise ConfigError(f"the lab has no model {name!r}; there are: {', '.join(shipped)}")

@@ -57,9 +57,6 @@ class BetaPosterior(Predictor):
             in each step has H = log(1/2) / log(d).
         known: a column of the data set with pass rates known before training. The prior of each prompt is
             then what a regression makes of that column.
-
-    Raises:
-        ConfigError: a half-life that is not above 0.
     """
 
     has_belief = True
@@ -134,9 +131,6 @@ class Frontier(BetaPosterior):
         features: "text"; "hidden", the policy's hidden state of the prompt; "entropy", how sure the policy is
             of its first two tokens (`EntropyFeatures`); or several joined by "+". A host has to lend the
             policy for the latter two.
-
-    Raises:
-        ConfigError: a half-life that is not above 0, features of another name.
     """
 
     def __init__(

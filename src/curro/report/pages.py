@@ -107,9 +107,6 @@ def write_comparison(runs: RunsByName, out: str | os.PathLike[str]) -> Path:
     Args:
         runs: by the curriculum's name, its runs, one a seed; the first is what others are measured against.
         out: the file.
-
-    Raises:
-        RunError: as `comparison_table`.
     """
     rows = comparison_table(runs)
     histories = read_runs(runs)

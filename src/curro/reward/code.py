@@ -189,11 +189,7 @@ class Code:
         return self.confinement.sentence
 
     def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
-        """The scores, `workers` programs at a time; None where the row has no tests.
-
-        Raises:
-            RewardError: a row's tests cannot be read.
-        """
+        """The scores, `workers` programs at a time; None where the row has no tests."""
         return [None if future is None else future.result() for future in self._begin(completions, rows)]
 
     async def verify_async(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:

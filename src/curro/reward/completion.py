@@ -23,20 +23,12 @@ def with_facts(row: Row, ids: Sequence[int], ends: Collection[int]) -> dict[str,
 
 
 def token_count(reward: str, row: Row) -> int:
-    """The completion's number of tokens.
-
-    Raises:
-        RewardError: the row has no such column.
-    """
+    """The completion's number of tokens."""
     return _fact(reward, row, TOKENS, "how many tokens its completion has")
 
 
 def is_cut(reward: str, row: Row) -> bool:
-    """Whether the completion was cut at the limit of length.
-
-    Raises:
-        RewardError: the row has no such column.
-    """
+    """Whether the completion was cut at the limit of length."""
     return _fact(reward, row, CUT, "whether its completion was cut")
 
 

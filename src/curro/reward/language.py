@@ -68,11 +68,7 @@ class Language:
             raise ConfigError("language: by=characters takes English as the target: leave target out")
 
     def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
-        """The shares, 0 to 1.
-
-        Raises:
-            RewardError: py3langid is not installed.
-        """
+        """The shares, 0 to 1."""
         if self.by == "characters":
             return [_latin_share(text) for text in completions]
         return [

@@ -28,9 +28,6 @@ def verify(completions: Sequence[str], rows: Sequence[Row], *, boxed: bool = Fal
 
     Args:
         boxed: only an answer in a box counts; a completion without one is wrong.
-
-    Raises:
-        RewardError: math-verify is not installed.
     """
     jobs: list[tuple[str, str] | None] = []
     scores: list[Score] = []

@@ -17,11 +17,7 @@ for _name, _module in list(sys.modules.items()):
 
 
 def check(text: str) -> float:
-    """The scorer's number for a job in JSON: an `answer` to the `entry` of the data set `data_set`.
-
-    Raises:
-        RewardError: reasoning-gym has no such data set.
-    """
+    """The scorer's number for a job in JSON: an `answer` to the `entry` of the data set `data_set`."""
     job = json.loads(text)
     name = job["data_set"]
     if name not in DATASETS:

@@ -49,11 +49,7 @@ class Format:
     opened: bool = False
 
     def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
-        """The share of the constraints that each completion keeps.
-
-        Raises:
-            RewardError: a row does not say whether its completion was cut.
-        """
+        """The share of the constraints that each completion keeps."""
         return [
             sum(self._kept(text, is_cut("format", row))) / 5
             for text, row in zip(completions, rows, strict=True)
@@ -144,11 +140,7 @@ class Cosine:
             raise ConfigError(f"cosine: limit is a number of {self.by} from 1, not {self.limit}")
 
     def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
-        """The scaled scores; None where the verifier gives none.
-
-        Raises:
-            RewardError: lengths are counted in tokens, and a row does not say how many its completion has.
-        """
+        """The scaled scores; None where the verifier gives none."""
         scores = self.verify(completions, rows)
         return [
             None if score is None else self._scaled(score >= SUCCESS, self._length(text, row))
@@ -189,11 +181,7 @@ class Overlong:
             )
 
     def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
-        """The penalties, -1 to 0.
-
-        Raises:
-            RewardError: a row does not say how many tokens its completion has.
-        """
+        """The penalties, -1 to 0."""
         start = self.limit - self.buffer
         over = [(token_count("overlong", row) - start) / self.buffer for row in rows]
         return [0.0 - min(max(0.0, share), 1.0) for share in over]

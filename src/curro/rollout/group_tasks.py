@@ -124,11 +124,7 @@ class GroupTasks:
             group.error = error
 
     async def _extend(self, group: Group, n: int, prompt: Prompt, key: str) -> None:
-        """Add n rollouts and their rewards to a group.
-
-        Raises:
-            GroupFailed: too few were generated, or none was scored; the group is as it was.
-        """
+        """Add n rollouts and their rewards to a group."""
         rollouts = await self._generate(group, n, prompt)
         good_G = np.array([rollout.error is None for rollout in rollouts])
         scores = await self.scorer(group.prompt, [rollout for rollout in rollouts if rollout.error is None])
@@ -138,11 +134,7 @@ class GroupTasks:
         group.extend(rollouts, rewards_G, named)
 
     async def _generate(self, group: Group, n: int, prompt: Prompt) -> list[Rollout]:
-        """n rollouts, of which at least `least` are good; those that failed are asked for again.
-
-        Raises:
-            GroupFailed: too few are good after the last retry.
-        """
+        """n rollouts, of which at least `least` are good; those that failed are asked for again."""
         missing = list(range(n))
         least = min(n, max(2, -(-n // 2)) if self.least is None else self.least)
         rollouts = [Rollout("", error="not generated")] * n

@@ -98,11 +98,7 @@ class PolledFill:
             raise FillError(self.fill.explain()) from error
 
     def check(self) -> None:
-        """Refuse to give out more groups; called before the trainer asks for them.
-
-        Raises:
-            FillError: the limit is reached, or the prompts have run out.
-        """
+        """Refuse to give out more groups; called before the trainer asks for them."""
         if self.fill.reason:
             raise FillError(self.fill.explain())
 

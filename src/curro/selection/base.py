@@ -218,11 +218,7 @@ class Selection:
 
 
 def checked(choice: Any, n: int, selection: Selection) -> Choice:
-    """Check that a user's method returned a choice of n prompts, and return it.
-
-    Raises:
-        ConfigError: it is not.
-    """
+    """Check that a user's method returned a choice of n prompts, and return it."""
     problem = f"{type(selection).__qualname__}.select was asked for {n} prompts and returned"
     if not isinstance(choice, Choice):
         raise ConfigError(

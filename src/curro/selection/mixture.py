@@ -116,11 +116,7 @@ class SourceMixture:
         return wanted_S, whichever
 
     def choose(self, n: int, ask: Callable[[int], Choice]) -> Choice:
-        """A choice of n prompts with these shares; at least n are free.
-
-        Raises:
-            ConfigError: a selection of the user's own draws levels that are not in `open_N`.
-        """
+        """A choice of n prompts with these shares; at least n are free."""
         in_flight, open_prompts = self.table["in_flight"], self.table.prompts_in_flight
         before_N, repeats = in_flight.copy(), self.selection.repeats
         free_S = self.free(np.empty(0, np.int64) if repeats else open_prompts)

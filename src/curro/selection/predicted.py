@@ -224,9 +224,6 @@ def frontier(
     Args:
         candidates, exploration: of `Predicted`.
         thompson, half_life, rest, features, known: of the predictor `Frontier`.
-
-    Raises:
-        ConfigError: an option outside its range.
     """
     predictor = {
         "name": "frontier",
@@ -258,9 +255,6 @@ def posterior(
     Args:
         candidates, target, exploration: of `Predicted`; target=none takes the highest p(1-p) instead.
         thompson, half_life, known: of `BetaPosterior`.
-
-    Raises:
-        ConfigError: an option outside its range.
     """
     beta = {"name": "beta", "thompson": thompson, "half_life": half_life, "known": known}
     return Predicted(predictor=beta, candidates=candidates, target=target, exploration=exploration)

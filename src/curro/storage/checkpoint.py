@@ -106,9 +106,6 @@ def check_alike(saved: Any, here: Any, field: str = "state") -> None:
 
     Names, lengths and values are checked by those who know them: some names are there only after a first
     update.
-
-    Raises:
-        CheckpointError: something is of another type.
     """
     if isinstance(here, Mapping):
         if not isinstance(saved, Mapping):

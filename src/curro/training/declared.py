@@ -105,11 +105,7 @@ MAX_SEED = 2**32 - 1
 
 @dataclass(frozen=True)
 class DeclaredSettings:
-    """The settings of a run; None stands for the recipe of the lab's task, or for a default elsewhere.
-
-    Raises:
-        ConfigError: a value that no run could use.
-    """
+    """The settings of a run; None stands for the recipe of the lab's task, or for a default elsewhere."""
 
     data: str = setting(
         "lab:spell_backward",

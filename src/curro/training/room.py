@@ -141,9 +141,6 @@ def measure_room(
         learning_rate: of AdamW, falling to 0 along a cosine.
         precision: of products in training, as in `curro train`.
         on_step: hears the step, the number of steps and the loss.
-
-    Raises:
-        ConfigError: no answers, or too few prompts.
     """
     check_answers(prompts)
     is_held_out = split_evenly(rates_P, min(HELD_OUT, len(prompts) // SHARE), seed)

@@ -87,9 +87,6 @@ def check(settings: TrainSettings, source: str) -> None:
 
     Args:
         source: where the settings come from, for the message.
-
-    Raises:
-        ConfigError: they do.
     """
     code = code_of(settings)
     if code and not _is_noted(_text(settings, code)):

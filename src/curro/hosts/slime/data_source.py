@@ -106,11 +106,7 @@ NAMES = ("slime", "miles")
 
 
 def load(name: str) -> Any:
-    """An object of the framework by its module and name, as "rollout.data_source:RolloutDataSource".
-
-    Raises:
-        ConfigError: neither is installed.
-    """
+    """An object of the framework by its module and name, as "rollout.data_source:RolloutDataSource"."""
     running = [framework for framework in NAMES if framework in sys.modules]
     installed = running or [framework for framework in NAMES if find_spec(framework)]
     if not installed:
@@ -245,11 +241,7 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
         return len(self.samples)
 
     def get_samples(self, num_samples: int) -> list[SlimeGroup]:
-        """`num_samples` groups: first those that slime cut off and put back, then newly drawn ones.
-
-        Raises:
-            FillError: the limit of the batch is reached.
-        """
+        """`num_samples` groups: first those that slime cut off and put back, then newly drawn ones."""
         if not self.is_filling:
             self.fill.begin(self.args.rollout_batch_size, self.step, waiting=())
             self.verdicts, self.is_filling = {}, True

@@ -137,11 +137,7 @@ class BatchSlots:
             self.writer.dropped([assigned.ticket])
 
     def short(self, verdict: Verdict) -> Verdict:
-        """What is trained on in a slot of which no group was admitted, given its most informative group.
-
-        Raises:
-            FillError: the fill's settings make a short batch an error.
-        """
+        """What is trained on in a slot of which no group was admitted, given its most informative group."""
         when_short = self.fill.settings.when_short
         if when_short == "error":
             raise self.fatal(FillError(self.fill.explain()))

@@ -48,11 +48,7 @@ class EpisodeLoop(AgentLoopBase):
     async def run(
         self, sampling_params: dict[str, Any], priority: int = 0, **columns: Any
     ) -> AgentLoopOutput:
-        """Play an episode; verl passes the row of its data set as `columns`.
-
-        Raises:
-            EnvironmentFailure: the environment raised.
-        """
+        """Play an episode; verl passes the row of its data set as `columns`."""
         row = row_of(columns)
         prompt = await self.ct_build_initial_tokens(row["prompt"])
         playing = Playing(

@@ -30,9 +30,6 @@ class LevelRows(RLHFDataset):
 
     Attributes:
         levels: the arms; None where the data are files.
-
-    Raises:
-        DataError: no such family, or one that gives no problems.
     """
 
     levels: Levels | None = None

@@ -278,9 +278,6 @@ def start_owner(
         gpus: how many GPUs of this machine the owner has.
         folder: where the curriculum is written down, in `curro-live`; that of an earlier run is removed.
         name: of the actor, in the cluster's current namespace.
-
-    Raises:
-        ConfigError: a method that these prompts will not do for.
     """
     # an actor that fails while it starts does not say clearly why
     Curriculum.from_config(config, _loaded(prompts))

@@ -59,9 +59,6 @@ def load_backbone(path: str) -> tuple[Any, Any]:
 
     Args:
         path: `actor_rollout_ref.model.path`.
-
-    Raises:
-        ConfigError: there is no model.
     """
     import torch
 

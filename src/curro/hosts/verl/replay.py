@@ -143,9 +143,6 @@ def assemble(
         outcomes: in any order; those of other groups are left out.
         size: G where no session has a higher number.
         named: the numbers that the gate and the signal read, where they do not read the reward.
-
-    Raises:
-        RewardError: the sessions of a group are of different rows.
     """
     order = list(names)
     row_of = {name: row for row, name in enumerate(order)}

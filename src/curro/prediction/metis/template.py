@@ -44,11 +44,7 @@ class Template:
     user: str
 
     def messages(self, exemplars: Sequence[tuple[str, float]], prompt: str) -> list[dict[str, str]]:
-        """The conversation for a candidate.
-
-        Raises:
-            ConfigError: the template cannot be filled.
-        """
+        """The conversation for a candidate."""
         pairs = [{"prompt": text, "variance": variance} for text, variance in exemplars]
         try:
             texts = [part.render(exemplars=pairs, prompt=prompt) for part in self._parts]

@@ -24,9 +24,6 @@ def load_model(name: str, *, dtype: str = "float32") -> tuple[Any, Any]:
     Args:
         dtype: of the weights; "auto" as they were saved. A policy is trained in float32, with autocast where
             there is a GPU: the steps of a learning rate of 1e-6 are lost in bfloat16 weights.
-
-    Raises:
-        ConfigError: there is none of that name.
     """
     provided = provider(name)
     if provided is not None:
@@ -72,11 +69,7 @@ def _plain(loaded: Any) -> Any:
 
 
 def local_model(name: str, *, threads: int) -> tuple[Any, Any]:
-    """The model of that name (as of `curro.rollout.engines.models.load_model`), on a GPU where there is one.
-
-    Raises:
-        ConfigError: there is no such model.
-    """
+    """The model of that name, as of `load_model`, on a GPU where there is one."""
     import torch
 
     torch.set_num_threads(threads)
