@@ -4,11 +4,12 @@
     python -m benchmarks.learning.pretrained_mixed           # trains what has no row yet
     python -m benchmarks.learning.pretrained_mixed --report  # trains nothing, writes the page
 
-SmolLM2-135M-Instruct on the pool `sums_75`: 250 sums of two or three numbers of one or two digits among 750
-that no training would teach it. Steps of 8 prompts with 4 rollouts, 3,840 rollouts a run, held-out accuracy
-on 100 problems of the first kind with 4 samples each (its standard error is about .02). A row is added to
-benchmarks/results/pretrained_mixed.jsonl as a run ends, seed by seed, so that all methods have equally many
-wherever it is stopped. It gives up a search: of two learning rates each method has both.
+SmolLM2-135M-Instruct on the pools `sums_50`, `sums_75` and `sums_90`: 250 sums of two or three numbers of one
+or two digits among 250, 750 or 2,250 that no training would teach it. Steps of 8 prompts with 4 rollouts,
+3,840 rollouts a run, held-out accuracy on 100 problems of the first kind with 4 samples each (its standard
+error is about .02). A row is added to benchmarks/results/pretrained_mixed.jsonl as a run ends, seed by seed,
+so that all methods have equally many wherever it is stopped; `--pool` and `--method` choose some of them. It
+gives up a search: of two learning rates each method has both.
 """
 
 from __future__ import annotations
@@ -24,14 +25,21 @@ import numpy as np
 import typer
 from benchmarks.common import PICTURES, RESULTS, write_page
 from benchmarks.learning.pictures import DRAWN, STYLE
-from benchmarks.papers.variants import Results, Row, Tables, Variant, mean_interval, report
+from benchmarks.papers.variants import Results, Tables, Variant, mean_interval, report
 from scipy.stats import ttest_1samp
 
-from curro.bench.statistics import bootstrap, rollouts_to_level
+from curro.bench.statistics import bootstrap, geometric_mean, rollouts_to_level
 from curro.errors import ConfigError
 from curro.report.compare import METRIC
 
-POOL = "sums_75"
+POOLS = {
+    "sums_75": "three problems in four",
+    "sums_90": "nine problems in ten",
+    "sums_50": "half of the problems",
+}
+"""Of each pool, how many are hopeless."""
+HOPELESS = ("sums_75", "sums_90")
+"""The pools by which methods are judged: where most problems are hopeless."""
 COMMAND = "python -m benchmarks.learning.pretrained_mixed --report"
 TABLES: Tables = {
     "Two learning rates": {
@@ -56,8 +64,8 @@ COMPARED = ("uniform", "frontier")
 SERIES = ("eval/pass@4", "signal_share", "seconds", "cpu_seconds")
 
 
-def common(folder: Path, precision: str) -> dict[str, object]:
-    """The settings that all runs share.
+def common(folder: Path, pool: str, precision: str) -> dict[str, object]:
+    """The settings that all runs on a pool share.
 
     Raises:
         ConfigError: the folder lacks the model.
@@ -65,8 +73,8 @@ def common(folder: Path, precision: str) -> dict[str, object]:
     if not (folder / "model").is_dir():
         raise ConfigError(f"{folder} has no model: run make pretrained, or name its folder")
     return {
-        "data": str(folder / f"{POOL}.jsonl"),
-        "eval_data": str(folder / f"{POOL}.held-out.jsonl"),
+        "data": str(folder / f"{pool}.jsonl"),
+        "eval_data": str(folder / f"{pool}.held-out.jsonl"),
         "model": str(folder / "model"),
         "reward": "math",
         "precision": precision,
@@ -82,10 +90,7 @@ def common(folder: Path, precision: str) -> dict[str, object]:
 
 def curves(rows: Results) -> str:
     """The held-out accuracy of each method as training goes on, and what the runs found and cost."""
-    runs = {label: rows.of(variant) for label, variant in VARIANTS.items()}
-    runs = {label: done for label, done in runs.items() if done}
-    if not runs:
-        return ""
+    runs = {label: done for label, variant in VARIANTS.items() if (done := rows.of(variant))}
     steps = next(iter(runs.values()))[0]["series"][METRIC][0]
     after = " | ".join(f"{32 * step:,}" for step in steps)
     lines = [
@@ -100,8 +105,8 @@ def curves(rows: Results) -> str:
         minutes = np.mean([row["series"]["cpu_seconds"][1][-1] for row in done]) / 60
         cells += [f"{pass_4[0]:.3f}, {pass_4[-1]:.3f}", f"{signal:.3f}", f"{minutes:.0f}"]
         lines.append(f"| {label} | {len(done)} | {' | '.join(cells)} |")
-    title = "## Held-out pass@1 after so many rollouts: the mean, the lowest and the highest seed"
-    return "\n\n".join([title, "\n".join(lines), _difference(runs)]).rstrip() + "\n\n"
+    title = "Held-out pass@1 after so many rollouts: the mean, the lowest and the highest seed."
+    return "\n\n".join([title, "\n".join(lines)])
 
 
 def _range(values: np.ndarray) -> str:
@@ -109,59 +114,91 @@ def _range(values: np.ndarray) -> str:
     return mean if len(values) == 1 else f"{mean} ({values.min():.3f} to {values.max():.3f})"
 
 
-def _difference(runs: dict[str, Sequence[Row]]) -> str:
-    """What `frontier` gains over uniform sampling with the same seeds."""
-    by_seed = [{row["seed"]: row["series"] for row in runs.get(label, [])} for label in COMPARED]
-    both = sorted(set(by_seed[0]) & set(by_seed[1]))
-    if len(both) < 2:
+def of_both(rows: Results) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of the seeds that both of `COMPARED` have: the rollouts (E,) of the evaluations, and pass@1 (S, E) of
+    uniform sampling and of `frontier`."""
+    by_seed = [{row["seed"]: row["series"][METRIC] for row in rows.of(VARIANTS[label])} for label in COMPARED]
+    seeds = sorted(set(by_seed[0]) & set(by_seed[1]))
+    theirs, ours = (np.array([series[seed][1] for seed in seeds]) for series in by_seed)
+    return 32 * np.array(by_seed[0][seeds[0]][0] if seeds else []), theirs, ours
+
+
+def difference(rows: Results) -> str:
+    """What `frontier` gains over uniform sampling with the same seeds; nothing where there are not two."""
+    rollouts, theirs, ours = of_both(rows)
+    if len(ours) < 2:
         return ""
-    steps = np.array(by_seed[0][both[0]][METRIC][0])
-    theirs, ours = (np.array([series[seed][METRIC][1] for seed in both]) for series in by_seed)
-    share = bootstrap(
-        lambda a, b: rollouts_to_level(32 * steps, a[0], b[0]),
-        [ours],
-        [theirs],
-    )
     best = theirs[:, theirs.mean(axis=0).argmax()]
-    rows = [
-        ("at the end, against uniform sampling's end", ours[:, -1] - theirs[:, -1]),
-        ("at the end, against uniform sampling's best", ours[:, -1] - best),
-    ]
     gains = [
-        f"* {label}: {mean_interval(gain)}, p = {ttest_1samp(gain, 0).pvalue:.3f};" for label, gain in rows
+        f"* at the end, against uniform sampling's {name}: {mean_interval(gain)}, p = "
+        f"{ttest_1samp(gain, 0).pvalue:.3f};"
+        for name, gain in (("end", ours[:, -1] - theirs[:, -1]), ("best", ours[:, -1] - best))
     ]
     lines = [
-        f"`frontier` with {len(both)} seeds, against the same seeds of uniform sampling (Student's intervals "
+        f"`frontier` with {len(ours)} seeds, against the same seeds of uniform sampling (Student's intervals "
         "and t tests of the paired differences; the share's interval is a bootstrap's over the seeds):",
         "",
         *gains,
         f"* rollouts to uniform sampling's final level (of the mean curves, made non-decreasing), as a share "
-        f"of uniform sampling's: {share.value:.2f} ({share.low:.2f} to {share.high:.2f}).",
+        f"of uniform sampling's: {share([(rollouts, theirs, ours)])}.",
     ]
     return "\n".join(lines)
 
 
-def draw(rows: Results, picture: Path) -> None:
-    """Held-out accuracy against rollouts: each seed thin, the mean thick."""
+def share(pools: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> str:
+    """`frontier`'s rollouts to uniform sampling's level as a share of its own, their geometric mean."""
+
+    def mean(*ours_theirs: Sequence[np.ndarray]) -> np.ndarray:
+        pairs = zip(*ours_theirs, strict=True)
+        return geometric_mean([rollouts_to_level(pools[0][0], ours, theirs) for ours, theirs in pairs])
+
+    found = bootstrap(mean, [ours for *_, ours in pools], [theirs for _, theirs, _ in pools])
+    return f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})"
+
+
+def page(results: dict[str, Results]) -> str:
+    """A chapter of each pool that has rows, after what the pools with most hopeless problems say together."""
+    done = {pool: rows for pool, rows in results.items() if rows.rows()}
+    both = [of_both(done[pool]) for pool in HOPELESS if pool in done]
+    both = [curves for curves in both if len(curves[2]) > 1]
+    parts = []
+    if len(both) == len(HOPELESS):
+        parts.append(
+            f"Rollouts to uniform sampling's final level, the geometric mean over {' and '.join(HOPELESS)}, "
+            f"as a share of uniform sampling's: {share(both)}."
+        )
+    for pool, rows in done.items():
+        tables = f"\n{report(TABLES, rows)}".replace("\n## ", "\n### ")
+        parts += [f"## {pool}: {POOLS[pool]} hopeless", curves(rows), difference(rows), tables]
+    return "\n\n".join(part.strip() for part in parts if part)
+
+
+def draw(results: dict[str, Results], picture: Path) -> None:
+    """Held-out accuracy against rollouts: each seed thin, the mean thick; a panel for each of `HOPELESS`."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    drawn = [pool for pool in HOPELESS if all(results[pool].of(VARIANTS[label]) for label in COMPARED)]
     with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
-        for label in COMPARED:
-            curves_SE = np.array([row["series"][METRIC][1] for row in rows.of(VARIANTS[label])])
-            rollouts_E = 32 * np.array(rows.of(VARIANTS[label])[0]["series"][METRIC][0])
-            axes.plot(rollouts_E, curves_SE.T, color=DRAWN[label], lw=0.8, alpha=0.4)
-            axes.plot(rollouts_E, curves_SE.mean(axis=0), "o-", color=DRAWN[label], label=label)
-        axes.set(
-            xlabel="rollouts",
-            ylabel="held-out pass@1",
-            title=f"SmolLM2-135M, three prompts in four hopeless, {len(curves_SE)} seeds each",
-            xlim=(0, None),
+        figure, panels = plt.subplots(
+            1, len(drawn), figsize=(4.5 * len(drawn), 3.6), layout="constrained", sharey=True, squeeze=False
         )
-        axes.legend(frameon=False, loc="upper left")
+        for axes, pool in zip(panels[0], drawn, strict=True):
+            for label in COMPARED:
+                done = results[pool].of(VARIANTS[label])
+                curves_SE = np.array([row["series"][METRIC][1] for row in done])
+                rollouts_E = 32 * np.array(done[0]["series"][METRIC][0])
+                axes.plot(rollouts_E, curves_SE.T, color=DRAWN[label], lw=0.8, alpha=0.4)
+                axes.plot(rollouts_E, curves_SE.mean(axis=0), "o-", color=DRAWN[label], label=label)
+            axes.set(
+                xlabel="rollouts",
+                title=f"{POOLS[pool]} hopeless, {len(curves_SE)} seeds each",
+                xlim=(0, None),
+            )
+        panels[0, 0].set_ylabel("held-out pass@1 of SmolLM2-135M")
+        panels[0, 0].legend(frameon=False, loc="upper left")
         figure.savefig(picture, metadata={"Date": None})
 
 
@@ -172,27 +209,30 @@ def main(
     results: Annotated[Path, typer.Option(help="The file of rows.")] = RESULTS / "pretrained_mixed.jsonl",
     runs: Annotated[Path, typer.Option(help="Where the run in progress is.")] = Path("runs/pretrained-mixed"),
     seeds: Annotated[int, typer.Option(help="How many seeds.")] = 5,
+    pool: Annotated[
+        list[str] | None, typer.Option(help="A pool to train on; several times for several. [default: all]")
+    ] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="A row of the page's tables. [default: all]")
+    ] = None,
     only_report: Annotated[bool, typer.Option("--report", help="Train nothing.")] = False,
     precision: Annotated[
         str, typer.Option(help="Of the products; float32 where the processor multiplies no 16-bit numbers.")
     ] = "bfloat16",
 ) -> None:
-    rows = Results(results, runs)
-    if not only_report:
-        rows.run(
-            VARIANTS.values(),
-            seeds,
-            common(folder, precision),
-            series=SERIES,
-            more=lambda prepared, folder: {"precision": precision},
-        )
-    write_page(
-        "pretrained_mixed",
-        "A pretrained model among hopeless problems",
-        COMMAND,
-        curves(rows) + report(TABLES, rows),
-    )
-    draw(rows, PICTURES / "result-pretrained.svg")
+    pools = {name: Results(results, runs, pool=name) for name in POOLS}
+    for seed in range(0 if only_report else seeds):
+        for name in pool or POOLS:
+            pools[name].run(
+                [VARIANTS[label] for label in method or VARIANTS],
+                1,
+                common(folder, name, precision),
+                series=SERIES,
+                first_seed=seed,
+                more=lambda prepared, folder: {"precision": precision},
+            )
+    write_page("pretrained_mixed", "A pretrained model among hopeless problems", COMMAND, page(pools))
+    draw(pools, PICTURES / "result-pretrained.svg")
 
 
 if __name__ == "__main__":

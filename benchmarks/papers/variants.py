@@ -62,15 +62,17 @@ class Results:
     Args:
         path: of the file.
         folder: where the run in progress is kept, and those that `keep` names.
+        columns: what the rows have in common, such as a pool; other rows of the file are passed over.
     """
 
-    def __init__(self, path: Path, folder: Path) -> None:
-        self.path, self.folder = path, folder
+    def __init__(self, path: Path, folder: Path, **columns: Any) -> None:
+        self.path, self.folder, self.columns = path, folder, columns
 
     def rows(self) -> list[Row]:
         if not self.path.exists():
             return []
-        return [json.loads(line) for line in self.path.read_text().splitlines()]
+        rows = [json.loads(line) for line in self.path.read_text().splitlines()]
+        return [row for row in rows if self.columns.items() <= row.items()]
 
     def of(self, variant: Variant) -> list[Row]:
         """The rows of a variant's seeds."""
@@ -104,14 +106,16 @@ class Results:
             for variant in distinct.values():
                 if any(row["seed"] == seed for row in self.of(variant)):
                     continue
-                print(f"{variant.key}, seed {seed}", flush=True)
+                print(", ".join([*map(str, self.columns.values()), variant.key, f"seed {seed}"]), flush=True)
                 own = {**variant.settings, "curriculum": variant.curriculum, "seed": seed}
                 settings = TrainSettings(**{**common, **own})
                 name = f"{_slug(variant.key)}-seed{seed}"
                 folder, row = self._train(settings, steps, name, series, more, on_step)
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 with self.path.open("a") as file:
-                    file.write(json.dumps({"variant": variant.key, "seed": seed, **row}) + "\n")
+                    file.write(
+                        json.dumps({"variant": variant.key, "seed": seed, **self.columns, **row}) + "\n"
+                    )
                 if not keep:
                     shutil.rmtree(folder.path)
 
