@@ -30,6 +30,7 @@ class DifficultyBand(Gate):
             reward range.
 
     Raises:
+        ConfigError: thresholds that are not such numbers, or that nothing lies between.
         RewardError: when called, groups that carry no reward of that name.
     """
 

@@ -21,6 +21,7 @@ class Signal(Gate):
         reward: as of `DifficultyBand`.
 
     Raises:
+        ConfigError: a tolerance outside [0, 0.5).
         RewardError: when called, groups that carry no reward of that name.
     """
 

@@ -25,6 +25,7 @@ class VarianceBand(Gate):
         reward: as of `DifficultyBand`.
 
     Raises:
+        ConfigError: not 0 <= low <= high.
         RewardError: when called, groups that carry no reward of that name.
     """
 

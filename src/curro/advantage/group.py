@@ -20,6 +20,9 @@ class GroupRelative(Advantage):
     Args:
         divide_by_std: divide by the population standard deviation plus `epsilon`.
         epsilon: in units of the reward, from 0.
+
+    Raises:
+        ConfigError: a negative or infinite epsilon.
     """
 
     def __init__(self, *, divide_by_std: bool = False, epsilon: float = 1e-4) -> None:

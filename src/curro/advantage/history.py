@@ -44,6 +44,9 @@ class HistoryAware(Advantage):
         rate: eta.
         window: m, in batches.
         divide_by_std: as of `group`; the paper divides (24).
+
+    Raises:
+        ConfigError: a scale or a rate that is not above 0 and finite, or a window below 2.
     """
 
     def __init__(

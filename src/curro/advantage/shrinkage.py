@@ -39,6 +39,9 @@ class Shrinkage(Advantage):
 
     Args:
         groups: how many groups are compared with, at least. With 0 they are those of the call alone.
+
+    Raises:
+        ConfigError: a negative number.
     """
 
     def __init__(self, *, groups: int = 64) -> None:

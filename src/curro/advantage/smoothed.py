@@ -54,6 +54,9 @@ class Smoothed(Advantage):
         deviation: "previous" as (6) has it; "current" puts S_t in place of S_{t-1}, and then alpha = 1
             is GRPO (`group:divide_by_std=true`), as the paper says of (6).
         epsilon: in units of the reward, from 0.
+
+    Raises:
+        ConfigError: an option that is none of these.
     """
 
     takes_levels = False

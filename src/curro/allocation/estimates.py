@@ -20,6 +20,9 @@ class Estimates(Allocation):
     Args:
         estimate: rollouts of a prompt that is estimated.
         train: rollouts of a prompt that is trained on.
+
+    Raises:
+        ConfigError: not 1 <= estimate <= train.
     """
 
     needs_budget = needs_belief = False

@@ -14,6 +14,9 @@ class Hit(Bounded):
 
     Args:
         least, most: rollouts of a prompt.
+
+    Raises:
+        ConfigError: not 0 <= least <= most; when called, a budget that the bounds cannot spend.
     """
 
     value = "one_success"

@@ -18,6 +18,9 @@ class Knapsack(Bounded):
 
     Args:
         least, most: rollouts of a prompt; with 0 a prompt may get none, although it was chosen.
+
+    Raises:
+        ConfigError: not 0 <= least <= most; when called, a budget that the bounds cannot spend.
     """
 
     value = "both_outcomes"

@@ -33,6 +33,9 @@ class Pods(Allocation):
         total: n, the rollouts of every prompt; 64 in the paper's first experiment.
         keep: m, how many of them are trained on; 16 there.
         baseline: advantages follow from the "kept" rewards alone, as in the paper, or from "all".
+
+    Raises:
+        ConfigError: not 2 <= keep <= total, or another baseline.
     """
 
     needs_budget = needs_belief = False

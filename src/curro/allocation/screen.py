@@ -18,6 +18,9 @@ class Screen(Allocation):
     Args:
         first: rollouts that every prompt gets.
         total: rollouts of a prompt whose first ones differ.
+
+    Raises:
+        ConfigError: not 2 <= first <= total.
     """
 
     needs_budget = needs_belief = False

@@ -26,6 +26,9 @@ class Until(Allocation):
         end: "balanced": there are `keep` / 2 or more of both successes and failures (`each` / 2 without
             `keep`); "success": there is a success.
         keep: how many rollouts of a group are trained on at most; None: all.
+
+    Raises:
+        ConfigError: each or keep below 2, rounds below 1, or another end.
     """
 
     needs_budget = needs_belief = False

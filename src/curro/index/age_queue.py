@@ -28,6 +28,10 @@ class AgeQueue:
         """Add ids, or give those present a new stamp. Of an id that is repeated the last one counts.
 
         `stamps` is one integer for each id, or one for all, within +-2**53; the smallest is the oldest.
+
+        Raises:
+            TypeError: stamps that are no integers.
+            ValueError: a stamp beyond 2**53.
         """
         at = check_ids(ids, self.size)
         ages = np.asarray(stamps)

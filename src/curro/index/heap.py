@@ -65,7 +65,11 @@ class MaxHeap:
         return self.pop_with_priorities(k)[0]
 
     def pop_with_priorities(self, k: int) -> tuple[Ids, Floats]:
-        """As `pop`; returns the ids and the priorities they had."""
+        """As `pop`; returns the ids and the priorities they had.
+
+        Raises:
+            ValueError: k < 0.
+        """
         if k < 0:
             raise ValueError(f"cannot pop {k} ids")
         k = min(int(k), len(self))

@@ -104,6 +104,9 @@ class Family(ABC):
 
         Returns:
             rows with `prompt`, `answer`, `key` (unique text) and, for some families, `metadata`.
+
+        Raises:
+            ConfigError: an unknown difficulty or split, or more problems than the family has.
         """
         for field, value, allowed in (
             ("difficulty", difficulty, self.difficulties),

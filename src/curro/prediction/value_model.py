@@ -38,6 +38,9 @@ class ValueModel(Predictor):
         learning_rate: of AdamW, constant.
         batch: outcomes of an update, drawn at random where a step has more; also prompts read at a time.
         frozen: train and save the head alone, for large models.
+
+    Raises:
+        ConfigError: an option that is none of these.
     """
 
     needs_policy = True
@@ -89,7 +92,11 @@ class ValueModel(Predictor):
         return values if self.predicts == "variance" else values * (1 - values)
 
     def success_rate(self, prompts: np.ndarray, step: int) -> np.ndarray:
-        """Predicted success rates (P,); the head is linear, so a little below 0 or above 1 is possible."""
+        """Predicted success rates (P,); the head is linear, so a little below 0 or above 1 is possible.
+
+        Raises:
+            ConfigError: it predicts variances.
+        """
         if self.predicts == "variance":
             raise ConfigError(
                 "the value model predicts variances: select by informativeness, without a target"
@@ -166,7 +173,11 @@ class ValueModel(Predictor):
         return {**state, "fresh": rows.groups(state["fresh"], "pcl/fresh")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore `state_dict`."""
+        """Restore `state_dict`.
+
+        Raises:
+            CheckpointError: the weights are of another model, or the policy has not been lent yet.
+        """
         check_state(len(state["fresh"]) == 2, "pcl/fresh", "is not of pairs")
         check_prompt_numbers(state["fresh"][0], self.table.size, "pcl/fresh")
         check_state(0 <= state["updates"] < 2**53, "pcl/updates", "is not a number of updates")

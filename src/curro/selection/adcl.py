@@ -51,6 +51,9 @@ class ADCL(Selection):
         train_estimates: train on estimates as on other groups, so that no rollout is without use.
         column: of the data set: pass rates of the base policy in [0, 1], as `curro curate` writes them in
             `pass_rate`. They take the place of step 1. None: step 1.
+
+    Raises:
+        ConfigError: an option that is none of these; a column that is missing or not of pass rates.
     """
 
     orders_everything = True

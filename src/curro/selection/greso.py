@@ -29,6 +29,9 @@ class Greso(Uniform):
         start: q at first.
         flat: the share of groups without signal that is aimed at: one third of it solved, two thirds not.
         floor: the least probability with which a prompt is taken.
+
+    Raises:
+        ConfigError: start outside [0.05, 0.95], flat outside [0, 1] or floor outside (0, 1].
     """
 
     takes_levels = False

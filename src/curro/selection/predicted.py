@@ -273,6 +273,9 @@ def pcl(*, candidates: int = 8, predicts: str = "success-rate", **options: Any) 
         predicts: what the value model learns, `ValueModel`'s.
         options: `target` (0.5 with success rates, none with variances) and `exploration` of `Predicted`,
             the others of `ValueModel`.
+
+    Raises:
+        ConfigError: a `target` beside `predicts="variance"`.
     """
     rule: dict[str, Any] = {"target": 0.5} if predicts == "success-rate" else {}
     rule |= {name: options.pop(name) for name in ("target", "exploration") if name in options}

@@ -38,6 +38,9 @@ def prioritized_replay(*, variant: str = "default", **options: Any) -> Selection
         variant: "published" is the paper with the values of its section 5; "default" keeps its
             priority and replaces its pools by a posterior that fades, so that it never runs dry.
         options: those of `PublishedReplay` or `FadedReplay`.
+
+    Raises:
+        ConfigError: another variant.
     """
     if variant not in VARIANTS:
         raise ConfigError(f"prioritized-replay has no variant {variant!r}; there are: {', '.join(VARIANTS)}")

@@ -53,6 +53,9 @@ class PrioritizedSampling(Selection):
         replacement: whether a prompt may come twice in a batch, and while it is in flight.
         normalize: the largest weight of (11) is that of the "batch", by which `Curriculum.credit` divides,
             or of "all" prompts, by which weights are divided as they are drawn.
+
+    Raises:
+        ConfigError: an option that is none of these; "smoothed" without the advantage.
     """
 
     option_attributes: ClassVar = {"replacement": "repeats"}

@@ -64,6 +64,9 @@ class PublishedReplay(Selection):
             "random", a random subset of the pool (section 4.1 too).
         exponent: with draw="proportional", the probability is that of omega to this power: above 1 nearer to
             the top of the heap, 0 uniform. A parameter for the trade-off that section 4.2 leaves open.
+
+    Raises:
+        ConfigError: an option outside its range.
     """
 
     def __init__(

@@ -48,6 +48,9 @@ class SelfEvolvingCurriculum(Selection):
         temperature: of table 5, above 0; in units of A.
         rate: table 5's moving average, in (0, 1].
         standardize: A_i = (r_i - mean r) / (std r + 1e-4), GRPO's.
+
+    Raises:
+        ConfigError: an option that is none of these; no such column, or one of over 1,000 categories.
     """
 
     prefix = "sec"

@@ -29,6 +29,9 @@ class UpperConfidence(SelfEvolvingCurriculum):
         column, categories, standardize: as of `sec`.
         window: groups that are remembered of a source.
         temperature: of the softmax.
+
+    Raises:
+        ConfigError: as of `sec`; window < 1.
     """
 
     prefix = "ucb"
@@ -98,6 +101,9 @@ class LearningProgress(SelfEvolvingCurriculum):
         rate: of both moving averages.
         focus: on low success rates, in (0, 1).
         explore: the share of draws in which every source is equally likely.
+
+    Raises:
+        ConfigError: as of `sec`; focus outside (0, 1), or explore outside [0, 1].
     """
 
     prefix = "progress"

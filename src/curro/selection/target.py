@@ -38,6 +38,9 @@ class Target(Selection):
         width: with a width prompts are drawn in proportion to exp(-(d - T)^2 / (2 width^2)); with 0 the
             nearest are taken, of levels again and again.
         by_source: a target for each source, which follows its own rewards.
+
+    Raises:
+        ConfigError: an option that is none of these; no such column, or one that is not of numbers.
     """
 
     takes_levels = True
@@ -85,7 +88,11 @@ class Target(Selection):
         self.seed = int(rng.integers(2**63))
 
     def difficulties(self, table: PromptTable) -> np.ndarray:
-        """A number for each prompt, float64 (N,), larger for harder ones; on any scale."""
+        """A number for each prompt, float64 (N,), larger for harder ones; on any scale.
+
+        Raises:
+            ConfigError: the column has values that are no finite numbers.
+        """
         values = table.values(self.column)
         if not all(isinstance(value, Real) and isfinite(value) for value in values):
             raise ConfigError(

@@ -45,6 +45,9 @@ class ServedCurriculum:
         address: as `curro serve` prints it: "http://127.0.0.1:8377" or "unix:/path/of/socket".
         token: the content of the service's file `token`.
         patience: seconds after which a call without a reply is given up.
+
+    Raises:
+        ConfigError: an address that is neither.
     """
 
     def __init__(self, address: str, token: str, *, patience: float = 60.0) -> None:

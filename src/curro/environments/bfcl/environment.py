@@ -151,7 +151,12 @@ class Bfcl:
         self.partial, self.turns, self.turn_tokens = partial, turns, turn_tokens
 
     def start(self, row: Row, seed: int) -> BfclEpisode:
-        """A conversation from its beginning."""
+        """A conversation from its beginning.
+
+        Raises:
+            ConfigError: the row has no `task` as `curro.environments.bfcl.tasks` makes them, or bfcl-eval is
+                not installed.
+        """
         try:
             task = json.loads(row["task"])
             return BfclEpisode(task, partial=self.partial)

@@ -55,6 +55,9 @@ class Metis(Predictor):
             "lab", "lab-compact" (`read_template`).
         cut: characters of a prompt's text that a judgment shows.
         strip: "module:function" from a prompt's text to the problem's statement alone.
+
+    Raises:
+        ConfigError: an option that is none of these, a template or a function that cannot be used.
     """
 
     needs_policy = True

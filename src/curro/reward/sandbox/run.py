@@ -266,6 +266,10 @@ def find_confinement(sandbox: str = "auto") -> Confinement:
 
     Args:
         sandbox: "auto"; "required", which takes nothing that leaves files or network open; or "none".
+
+    Raises:
+        ConfigError: a confinement is required and none works here (the message says why), or without one
+            root's programs could not be limited.
     """
     if sandbox not in SANDBOX:
         raise ConfigError(f"sandbox is {', '.join(SANDBOX)}, not {sandbox!r}")
