@@ -99,7 +99,7 @@ def picture_dynamics(results: Results, path: Path) -> None:
 def main(
     quick: Annotated[bool, typer.Option(help="One seed, twelve steps, nothing written.")] = False,
     only_report: Annotated[bool, typer.Option("--report", help="Write the page, train nothing.")] = False,
-    seeds: Annotated[int, typer.Option(help="Runs of each variant.")] = 3,
+    seeds: Annotated[int, typer.Option(help="Runs of each variant.")] = 5,
     data: Annotated[str, typer.Option(help="A family of the lab.")] = "lab:spell_backward",
 ) -> None:
     path, folder, steps = RESULTS / "replay.jsonl", Path("runs/replay"), 250
