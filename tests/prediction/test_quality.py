@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curro.prediction.frontier import LatestRows
-from curro.prediction.quality import CALIBRATION_PRIOR, CALIBRATION_WINDOW, Calibration
+from curro.prediction.quality import CALIBRATION_PRIOR, CALIBRATION_WINDOW, LEAST_SLOPE, Calibration
 
 
 def test_at_first_predictions_stand():
@@ -32,13 +32,21 @@ def test_it_finds_the_winners_curse():
 
 
 @given(st.lists(st.tuples(st.floats(0, 0.25), st.floats(0, 0.25)), min_size=1, max_size=50))
-def test_it_never_falls_and_never_goes_below_0(pairs):
+def test_it_always_rises_and_never_goes_below_0(pairs):
     found = Calibration()
     for _ in range(20):
         found.learn(*np.array(pairs).T)
     start, slope = found.line
     assert start >= -1e-9
-    assert slope >= 0
+    assert slope > 0
+
+
+def test_where_higher_predictions_turned_out_lower_the_higher_one_is_still_the_first_choice():
+    found = Calibration()
+    for _ in range(100):
+        found.learn(np.array([0.05, 0.25]), np.array([0.2, 0.0]))
+    assert found.line[1] == LEAST_SLOPE
+    assert np.diff(found(np.array([0.1, 0.1 + 1e-9])))[0] > 0
 
 
 def test_state():

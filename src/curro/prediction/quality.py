@@ -23,6 +23,9 @@ CALIBRATION_PRIOR = 32
 """Imaginary groups before the first real one that came out as predicted: half at 0, half at the variance 1/4.
 """
 
+LEAST_SLOPE = 1e-3
+"""Of the line: flat, it would make all predictions equal, and prompts would be chosen at random."""
+
 
 class PredictionQuality:
     """The latest pairs of predicted and realised values, and what they say.
@@ -112,8 +115,8 @@ class Calibration:
     """A least-squares line from predicted to realised values, in which older groups count less.
 
     Prompts that are chosen for their high predictions turn out lower on average (the winner's curse), and
-    prompts predicted near 0 turn out higher. Only groups that were chosen show this. The line never falls, so
-    it changes no choice among the predictions of one moment.
+    prompts predicted near 0 turn out higher. Only groups that were chosen show this. The line always rises,
+    so it changes no choice among the predictions of one moment.
     """
 
     def __init__(self) -> None:
@@ -129,9 +132,9 @@ class Calibration:
 
     @property
     def line(self) -> tuple[float, float]:
-        """The line's value at 0 and its slope, neither of them below 0."""
+        """The line's value at 0, which is not below 0, and its slope, which is above 0."""
         x, y, xx, xy = (self.sums[1:] / self.sums[0]).tolist()
-        slope = max(xy - x * y, 0.0) / max(xx - x * x, 1e-12)
+        slope = max((xy - x * y) / max(xx - x * x, 1e-12), LEAST_SLOPE)
         if slope * x > y:
             slope = y / max(x, 1e-12)
         return y - slope * x, slope
