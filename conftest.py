@@ -27,7 +27,7 @@ def run_bash(example: Example) -> None:
         env=os.environ | {"PATH": f"{commands()}{os.pathsep}{os.environ['PATH']}", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

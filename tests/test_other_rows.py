@@ -70,7 +70,7 @@ def loaded(saved, numbers, **options):
 
 @pytest.mark.filterwarnings("ignore:sec has no column")
 @pytest.mark.parametrize("spec", SPECS)
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None)
 @given(
     before=st.lists(st.integers(0, 15), min_size=7, max_size=12, unique=True),
     kept=st.lists(st.booleans(), min_size=12, max_size=12),

@@ -165,7 +165,7 @@ class Port(RuleBasedStateMachine):
 
 def machine(spec, **attributes):
     case = type("Port", (Port,), {"spec": spec, **attributes}).TestCase
-    case.settings = settings(max_examples=6, stateful_step_count=30, deadline=None, derandomize=True)
+    case.settings = settings(max_examples=6, stateful_step_count=30, deadline=None)
     return case
 
 

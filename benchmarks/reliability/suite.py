@@ -8,9 +8,10 @@
 
 Each folder runs in a process of its own, those first that have run least, and adds a row to
 benchmarks/results/suite.jsonl: its seed, which repeats the order (`pytest --randomly-seed`), its commit, its
-seconds, how many cores other programs used meanwhile, and what failed. A whole run of the suite is one row
-of every folder. Gives up: tests that disturb one of another folder, which run in one process only under
-`make test`. Linux only, for the cores that others used.
+seconds, how many cores other programs used meanwhile, and what failed. Hypothesis draws new examples here;
+`make test` has the same every time. A whole run of the suite is one row of every folder. Gives up: tests that
+disturb one of another folder, which run in one process only under `make test`. Linux only, for the cores that
+others used.
 """
 
 from __future__ import annotations
@@ -111,7 +112,8 @@ def run_unit(unit: Unit, seed: int) -> dict[str, Any]:
         report, log = Path(folder) / "report.xml", Path(folder) / "log"
         command = [unit.python, "-m", "pytest", *unit.arguments, "-q", "-p", "no:cacheprovider"]
         command += [f"--junitxml={report}", f"--basetemp={folder}/pytest"]
-        command += [] if "-c" in unit.arguments else [f"--randomly-seed={seed}"]  # targets keep their order
+        if "-c" not in unit.arguments:  # targets keep their order and their examples
+            command += [f"--randomly-seed={seed}", "--hypothesis-profile=new"]
         begun, worked, own = time.monotonic(), busy_seconds(), children_seconds()
         with log.open("wb") as output:
             code = subprocess.run(command, cwd=ROOT, stdout=output, stderr=output).returncode

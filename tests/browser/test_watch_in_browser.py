@@ -52,7 +52,7 @@ def watching(*runs):
             server.terminate()
 
 
-def eventually(browser, script, seconds=180):
+def eventually(browser, script, seconds=900):
     """What a script returns as soon as it is true."""
     for _ in range(seconds * 5):
         if found := browser.run(script):
@@ -63,7 +63,8 @@ def eventually(browser, script, seconds=180):
 
 def complaints(browser):
     """What the browser complains of, except that a page whose server was stopped asks in vain."""
-    return [line for line in browser.console() if "ERR_CONNECTION_REFUSED" not in line]
+    ended = re.compile("ERR_(CONNECTION_(REFUSED|RESET|CLOSED)|EMPTY_RESPONSE|INCOMPLETE)")
+    return [line for line in browser.console() if not ended.search(line)]
 
 
 STEP = "return Number((document.getElementById('method').textContent.match(/step (\\d+)/) || [])[1] || 0)"
@@ -105,13 +106,11 @@ def test_a_real_run_is_watched_while_it_trains(browser, tmp_path):
             stderr=subprocess.STDOUT,
             text=True,
         ) as training:
-            first = eventually(browser, f"const step = (() => {{ {STEP} }})(); return step >= 2 && step", 240)
+            first = eventually(browser, f"const step = (() => {{ {STEP} }})(); return step >= 2 && step")
             figures = browser.run(
                 "return document.querySelector('figure[data-chart=outcomes] > svg').innerHTML"
             )
-            later = eventually(
-                browser, f"const step = (() => {{ {STEP} }})(); return step > {first} && step", 120
-            )
+            later = eventually(browser, f"const step = (() => {{ {STEP} }})(); return step > {first} && step")
             assert 2 <= first < later <= 300
             assert eventually(
                 browser,

@@ -80,7 +80,7 @@ def test_interrupted_and_gone_on_with_as_if_never_interrupted(estimated, curro, 
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=600,
+        timeout=1800,
     )
     said = done.stdout
     assert done.returncode == 130, said

@@ -65,7 +65,7 @@ def interrupted(tmp_path_factory, interrupting):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=600,
+        timeout=1800,
     )
     return folder, done.stdout, done.returncode
 

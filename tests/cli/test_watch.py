@@ -81,7 +81,7 @@ def test_a_run_that_begins_later_in_a_folder_is_shown(tmp_path):
     try:
         second = RunFolder.create(tmp_path / "b", {})
         second.append_metrics({"step": 1, "rollouts": 8, "signal_share": 0.5})
-        for _ in range(100):
+        for _ in range(6000):
             rows = server.answer("/api/side-by-side", {})["rows"]
             if rows:
                 break

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import socket
+import re
 import subprocess
+import tempfile
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -48,12 +47,12 @@ def save_models(folder: Path) -> tuple[Path, Path]:
 
     torch.manual_seed(0)
     chains, tokenizer = load("chains")
-    chains.generation_config.do_sample, chains.generation_config.temperature = False, None
-    chains.generation_config.top_k = None
     endless = build_model(tokenizer, width=16, layers=1)
     for config in (endless.config, endless.generation_config):
         config.eos_token_id = None
     for name, model in (("chains", chains), ("endless", endless)):
+        model.generation_config.do_sample, model.generation_config.temperature = False, None
+        model.generation_config.top_k = None
         model.save_pretrained(folder / name)
         tokenizer.save_pretrained(folder / name)
     return folder / "chains", folder / "endless"
@@ -62,32 +61,28 @@ def save_models(folder: Path) -> tuple[Path, Path]:
 @contextmanager
 def transformers_serve(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """The server's address and process; it loads any model folder that a request names."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     command = [str(commands() / "transformers"), "serve", "--device", "cpu"]
-    command += ["--host", "127.0.0.1", "--port", str(port)]
+    command += ["--host", "127.0.0.1", "--port", "0"]
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    with (folder / f"serve-{port}.log").open("wb") as log:
+    with tempfile.NamedTemporaryFile("wb", dir=folder, suffix=".log", delete=False) as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
     try:
-        _wait_for(f"http://127.0.0.1:{port}/health", process, Path(log.name))
-        yield f"http://127.0.0.1:{port}", process
+        yield announced(process, Path(log.name)), process
     finally:
         process.kill()
         process.wait()
 
 
-def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def announced(process: subprocess.Popen[bytes], log: Path) -> str:
+    """The address that uvicorn writes to the log once it listens, at a port that was free."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
-        assert process.poll() is None, log.read_text(errors="replace")
-        try:
-            with urllib.request.urlopen(url, timeout=5):
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.2)
-    raise AssertionError(f"no server within {START_SECONDS} s: {log.read_text(errors='replace')}")
+        text = log.read_text(errors="replace")
+        if found := re.search(r"running on (http://\S+) ", text):
+            return found[1]
+        assert process.poll() is None, text
+        time.sleep(0.1)
+    raise AssertionError(f"no server within {START_SECONDS} s: {text}")
 
 
 class FakeServer:
@@ -173,10 +168,17 @@ class FakeServer:
             "usage": {"completion_tokens": len(self.pieces)},
         }
 
-    def enter(self, change: int) -> None:
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Count an answer as under way."""
         with self._lock:
-            self._open += change
+            self._open += 1
             self.most = max(self.most, self._open)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._open -= 1
 
 
 def _handler(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
@@ -210,19 +212,18 @@ def _handler(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
             self.end_headers()
-            fake.enter(1)
             try:
                 if special is not None:
                     self.wfile.write(special)
                     return
-                for chunk in fake.chunks(body):
-                    time.sleep(fake.pause)
-                    self.wfile.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
+                with fake.answering():
+                    for chunk in fake.chunks(body):
+                        time.sleep(fake.pause)
+                        self.wfile.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
+                # a client that has read this may send its next request before anything else happens here
                 self.wfile.write(b"data: [DONE]\n\n")
             except OSError:
                 fake.hung_up.set()
-            finally:
-                fake.enter(-1)
 
         def _plain(self, status: int, answer: Any, media_type: str = "application/json") -> None:
             data = json.dumps(answer).encode()

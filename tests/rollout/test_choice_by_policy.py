@@ -14,7 +14,7 @@ from curro import Curriculum, Predictor
 from curro.rollout.filler import Filler
 from curro.selection.predicted import Predicted
 
-SECONDS = 30
+SECONDS = 600
 """A limit for what takes milliseconds, or hangs."""
 
 

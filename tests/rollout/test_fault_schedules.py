@@ -70,6 +70,6 @@ class Machine(RuleBasedStateMachine):
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(
-    max_examples=60, stateful_step_count=25, deadline=None, derandomize=True,
+    max_examples=60, stateful_step_count=25, deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )  # fmt: skip

@@ -41,7 +41,7 @@ def test_a_batch_of_admitted_groups_then_a_dead_server_then_a_new_one(tmp_path, 
     async def fill_and_die(url, model, process):
         server = engine(url, model)
         fill = filler(curriculum, server)
-        batch = await asyncio.wait_for(fill.fill(2, step=0), 120)
+        batch = await asyncio.wait_for(fill.fill(2, step=0), 900)
         assert batch.admitted.all()
         assert batch.rewards.shape == (2, 4)
         assert (batch.rewards.mean(axis=1) < 1).all()
@@ -53,7 +53,7 @@ def test_a_batch_of_admitted_groups_then_a_dead_server_then_a_new_one(tmp_path, 
             assert not running.done()
         process.kill()
         with pytest.raises(EngineError, match="no server answers"):
-            await asyncio.wait_for(running, 60)
+            await asyncio.wait_for(running, 900)
         settled(fill, curriculum)
         assert curriculum.metrics()["in_flight"] == 0
         kept = fill.metrics()["fill/kept"]
@@ -69,7 +69,7 @@ def test_a_batch_of_admitted_groups_then_a_dead_server_then_a_new_one(tmp_path, 
     async def again(url, model):
         server = engine(url, model)
         async with filler(curriculum, server) as fill:
-            batch = await asyncio.wait_for(fill.fill(2, step=1), 120)
+            batch = await asyncio.wait_for(fill.fill(2, step=1), 900)
         await server.close()
         return batch
 

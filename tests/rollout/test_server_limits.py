@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 
 import pytest
 from tests.rollout.server_setup import on_loopback
@@ -18,6 +18,10 @@ from curro.rollout.engines.openai_server import OpenAIEngine
 
 BLOCK = b"x" * 65_536
 EVENT = b'data: {"choices": [{"index": 0, "text": "' + b"y" * 4_000 + b'"}]}\n\n'
+BUFFERED = 2**20 + sum(
+    int(Path(f"/proc/sys/net/ipv4/{name}").read_text().split()[2]) for name in ("tcp_rmem", "tcp_wmem")
+)
+"""Bytes that can lie between the two at most, in the sockets' buffers of this machine and in the client."""
 GOOD = (
     b'data: {"choices": [{"index": 0, "text": "4", "finish_reason": "stop"},'
     b' {"index": 1, "text": "4", "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
@@ -125,7 +129,7 @@ def asked(url: str, model: str | None = "tiny", max_new_tokens: int = 16) -> obj
         finally:
             await engine.close()
 
-    return asyncio.run(asyncio.wait_for(run(), 60))
+    return asyncio.run(asyncio.wait_for(run(), 600))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +149,7 @@ def test_an_answer_without_end_is_given_up(answer, said):
     with hostile.running() as url, pytest.raises(PromptError, match=said):
         asked(url)
     assert hostile.requests == 2
-    assert hostile.sent < 4_259_840 + 12_000_000
+    assert hostile.sent < 4_259_840 + BUFFERED
 
 
 def test_as_many_bytes_as_the_tokens_asked_for_can_have_are_read():
@@ -205,7 +209,7 @@ def test_a_list_of_models_without_end():
         pytest.raises(EngineError, match=r"does not list its models .* more than 4,194,304 bytes"),
     ):
         asked(url, model=None)
-    assert hostile.sent < server_limits.BASE_BYTES + 12_000_000
+    assert hostile.sent < server_limits.BASE_BYTES + BUFFERED
 
 
 @pytest.mark.parametrize("good", [0, 1])
@@ -221,11 +225,9 @@ def test_a_redirect_is_not_followed(good):
 
 def test_a_first_answer_without_end_names_the_server():
     hostile = Hostile(endless_line, good=0)
-    started = time.monotonic()
     with (
         hostile.running() as url,
         pytest.raises(EngineError, match="answers no request for the model 'tiny'"),
     ):
         asked(url)
-    assert time.monotonic() - started < 600
     assert hostile.requests == 4, "asked with fewer fields each time"

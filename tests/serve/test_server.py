@@ -42,7 +42,7 @@ def server(config, *options):
             yield process, said.split(" prompts at ")[1].split(";")[0]
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(600)
 
 
 def rewards(prompts):
@@ -56,7 +56,7 @@ def test_killed_under_load_no_draw_is_lost_and_none_counts_twice(tmp_path):
     stop, moved = threading.Event(), threading.Semaphore(0)
 
     def work(tickets):
-        port = ServedCurriculum(f"unix:{path}", token_of(tmp_path / "live"))
+        port = ServedCurriculum(f"unix:{path}", token_of(tmp_path / "live"), patience=600)
         draw = port.select(3, step=0)
         while not stop.is_set():
             tickets.extend(draw.tickets.tolist())
@@ -84,11 +84,11 @@ def test_killed_under_load_no_draw_is_lost_and_none_counts_twice(tmp_path):
                     assert moved.acquire(timeout=900)
                 if kill < 3:
                     process.send_signal(signal.SIGKILL)
-                    process.wait(30)
+                    process.wait(600)
                     continue
                 stop.set()
                 for thread in threads:
-                    thread.join(60)
+                    thread.join(600)
                 port = ServedCurriculum(address, token_of(tmp_path / "live"))
                 metrics = port.metrics()
                 port.close()
@@ -128,7 +128,7 @@ def test_a_served_curriculum_draws_what_one_here_draws(tmp_path):
         assert port.metrics()["in_flight"] == 1
         port.close()
         process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(600) == 0
     assert sorted(item.suffix for item in (tmp_path / "live").glob("0*")) == [".journal", ".npz"]
 
 
@@ -235,6 +235,7 @@ async def answer_beside(half_requests, folder, *, after_their_end):
         writer.write(b"POST /select HTTP/1.1\r\nHost: here\r\n")
     waiting = [reader.read() for reader, _ in half] if after_their_end else []
     ends = await asyncio.gather(*waiting, return_exceptions=True)
+    run.HEAD_SECONDS = 600
     reader, writer = await asyncio.open_connection(*listening.getsockname())
     writer.write(
         b"GET /metrics HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer secret\r\nConnection: close\r\n\r\n"
@@ -253,7 +254,7 @@ def test_half_requests_are_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "CONNECTIONS", 20)
     monkeypatch.setattr(run, "HEAD_SECONDS", 0.5)
     asking = answer_beside(50, tmp_path, after_their_end=True)
-    ends, answer = asyncio.run(asyncio.wait_for(asking, 60))
+    ends, answer = asyncio.run(asyncio.wait_for(asking, 600))
     assert all(end == b"" or isinstance(end, ConnectionError) for end in ends)
     assert answer.startswith(b"HTTP/1.1 200")
 

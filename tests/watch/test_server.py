@@ -45,7 +45,7 @@ def asked(server, path):
 
 def eventually(server, path, ready):
     """Ask until the follower has read so far; it looks once a second."""
-    for _ in range(100):
+    for _ in range(6000):
         found = asked(server, path)
         if ready(found):
             return found

@@ -263,10 +263,12 @@ class TestCases(unittest.TestCase):
     def test_skipped(self):
         pass
 """
-    reward = resolve_reward("code:partial=true,seconds=2,packages=true")
-    programs = ["value = 1\ndef start(): pass", "value = 1\ndef start(): 1 / 0", "while True: pass"]
     row = {"tests": {"unittest": tests}}
-    assert reward.score(programs, [row] * 3) == [0.5, 0.0, 0.0]
+    programs = ["value = 1\ndef start(): pass", "value = 1\ndef start(): 1 / 0"]
+    reward = resolve_reward("code:partial=true,seconds=60,packages=true")
+    assert reward.score(programs, [row] * 2) == [0.5, 0.0]
+    reward = resolve_reward("code:partial=true,seconds=2,packages=true")
+    assert reward.score(["while True: pass"], [row]) == [0.0]
 
 
 def test_missing_packages_are_told_from_wrong_programs(tmp_path):

@@ -36,6 +36,7 @@ def under_fsdp2(*words: str, folder: Path, precision: str = "bf16") -> None:
         precision: of accelerate's autocast.
     """
     config = ["--config_file", str(REPOSITORY / "recipes" / "trl" / "fsdp.yaml"), "--num_processes", "2"]
+    config += ["--main_process_port", "0"]  # a free one: by default it is the same for all
     on_cpu = str(Path(__file__).with_name("fsdp_on_cpu.py"))
     command = [python(), "-m", "accelerate.commands.launch", *config, "--mixed_precision", precision]
     _in_processes([*command, on_cpu, *words], folder)

@@ -121,7 +121,7 @@ class Process:
             objects[:] = self.wire.popleft()
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None)
 @given(
     selection=st.sampled_from(SELECTIONS), gate=st.sampled_from(["everything", "band:0,1", "band:0.4,0.6"]),
     allocation=st.sampled_from(ALLOCATIONS),

@@ -47,7 +47,7 @@ def served(folder: Path, **curriculum: str) -> Iterator[tuple[str, str]]:
             yield address, (folder / "service" / "token").read_text().strip()
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(600)
 
 
 class NoTransfer:

@@ -23,7 +23,7 @@ PROGRAM = "Here:\n```python\nn = int(input())\nif n: print(2 * n)\n```\nDone."
 
 @pytest.fixture(scope="module")
 def code():
-    return resolve_reward("code:sandbox=required")
+    return resolve_reward("code:sandbox=required,seconds=60")
 
 
 def test_all_or_nothing(code):
@@ -33,10 +33,9 @@ def test_all_or_nothing(code):
 
 def test_the_share_and_its_exponent():
     twothirds = PROGRAM.replace("2 * n", "n + 2")  # right for 2 and for 0, wrong for 5
-    assert resolve_reward("code:partial=true").score([twothirds], [DOUBLE]) == [pytest.approx(2 / 3)]
-    assert resolve_reward("code:partial=true,exponent=2").score([twothirds], [DOUBLE]) == [
-        pytest.approx(4 / 9)
-    ]
+    for spec, share in (("partial=true", 2 / 3), ("partial=true,exponent=2", 4 / 9)):
+        reward = resolve_reward(f"code:{spec},seconds=60")
+        assert reward.score([twothirds], [DOUBLE]) == [pytest.approx(share)]
 
 
 def test_an_error_is_no_empty_output(code):
@@ -80,7 +79,7 @@ def test_many_at_once_while_the_event_loop_goes_on(code):
         ticking.cancel()
         return named
 
-    assert asyncio.run(both()) == {"code:sandbox=required": [1.0, 0.0, 1.0]}
+    assert asyncio.run(both()) == {"code:sandbox=required,seconds=60": [1.0, 0.0, 1.0]}
     assert ticks > 3
 
 
@@ -164,7 +163,7 @@ def test_landlock_takes_the_place_of_bubblewrap_where_the_kernel_has_it(fresh):
             fresh.find_confinement("required")
         return
     assert fresh.find_confinement("required").name == fresh.find_confinement().name == "landlock"
-    reward = resolve_reward("code:sandbox=required")
+    reward = resolve_reward("code:sandbox=required,seconds=60")
     assert "no network, no files" in reward.verify.note
     assert reward.score([PROGRAM], [DOUBLE]) == [1.0]
 
