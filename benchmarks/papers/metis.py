@@ -2,12 +2,14 @@
 
     python -m benchmarks.papers.metis              # trains what has no row yet; hours on one core
     python -m benchmarks.papers.metis --report     # trains nothing, writes results/metis.md
-    python -m benchmarks.papers.metis --quick      # a few steps of one seed, writes nothing
+    python -m benchmarks.papers.metis --quick      # a few steps of one seed, writes no row
 
 Trains the lab's chains_calibrated, whose warm model judges from up to 9 recent results, with every variant,
-the same seeds and the same budget of rollouts. Every run adds a row to benchmarks/results/metis.jsonl as it
-ends, so that the command goes on where it was stopped. Intervals are Student's, at 95%, over seeds: they hold
-for normal scores, and three seeds make them wide.
+the same seeds and the same budget of rollouts. Three tables have other models: chains_judge, which judges by
+an instruction; one that judges by examples alone (`ByExample`, made in runs/metis); and chains_judge with
+rewards between 0 and 1. Every run adds a row to benchmarks/results/metis.jsonl as it ends, so that the
+command goes on where it was stopped. Intervals are Student's, at 95%, over seeds: they hold for normal
+scores, and few seeds make them wide.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +30,8 @@ from benchmarks.common import PICTURES, RESULTS, write_page
 from benchmarks.papers.variants import Results, Row, Summary, Tables, Variant, mean_interval, not_run
 from matplotlib.axes import Axes
 
+from curro.lab.families.chains import ChainsJudge
+from curro.lab.warm import warm_start
 from curro.report.charts import trailing_mean
 from curro.report.compare import METRIC
 
@@ -54,7 +59,7 @@ TABLES: Tables = {
     "Weight of the judgment loss (table 6a)": {
         f"lambda = {weight}": trained for weight, trained in WEIGHTS.items()
     },
-    "No exemplars, no judgment loss (table 2 of the paper)": {
+    "No exemplars, no judgment loss (table 2)": {
         "no curriculum": UNIFORM,
         "K = 0": variant(",exemplars=0"),
         "lambda = 0": WEIGHTS["0"],
@@ -78,13 +83,50 @@ CONTINUOUS = {
     "METIS": Variant("metis:template=lab,max_tokens=12", SHARE),
 }
 """Rewards between 0 and 1: the share of right digits, with a model that can judge the same problems."""
+TEMPLATE = Path("benchmarks/papers/judgment_by_example.txt")
+BY_EXAMPLE = Path("runs/metis/by-example")
+"""The model of `ByExample`, made where it is not there."""
+JUDGES = {
+    "`chains_judge`": ({"data": "lab:chains_judge"}, "metis:template=lab,max_tokens=12"),
+    "that judges by example": (
+        {"data": "lab:chains_judge", "model": str(BY_EXAMPLE)},
+        f"metis:template={TEMPLATE},max_tokens=12",
+    ),
+}
+TABLES |= {
+    f"No exemplars (table 2), with the model {judge}": {
+        "no curriculum": Variant("uniform", settings),
+        "K = 0": Variant(f"{metis},exemplars=0", settings),
+        "K = 3": Variant(metis, settings),
+    }
+    for judge, (settings, metis) in JUDGES.items()
+}
+
+
+class ByExample(ChainsJudge):
+    """The problems of `chains_judge`; a judgment is asked for by three exemplars and no instruction.
+
+    Without exemplars the question is a problem like any other, and the model solves it.
+    """
+
+    name = "chains_by_example"
+    warm = replace(ChainsJudge.warm, shown=(3,), template=str(TEMPLATE))
+
+
+def write_by_example() -> None:
+    """Make the model of `ByExample`, which takes a minute or two."""
+    model, tokenizer = warm_start(ByExample())
+    model.save_pretrained(BY_EXAMPLE)
+    tokenizer.save_pretrained(BY_EXAMPLE)
 
 
 def at_ends(rows: Sequence[Row], metric: str) -> str:
-    """Means over seeds of the first and the last tenth of a metric's values."""
+    """Means over seeds of the first and the last tenth of a metric's values; - where a run has none."""
     ends = []
     for row in rows:
         values = np.array(row["series"][metric][1])
+        if not len(values):
+            return "-"
         few = max(1, len(values) // 10)
         ends.append((values[:few].mean(), values[-few:].mean()))
     start, end = np.mean(ends, axis=0)
@@ -201,7 +243,7 @@ def picture_predictions(results: Results, path: Path) -> None:
 def main(
     quick: Annotated[bool, typer.Option(help="One seed, a few steps, nothing written.")] = False,
     only_report: Annotated[bool, typer.Option("--report", help="Write the page, train nothing.")] = False,
-    seeds: Annotated[int, typer.Option(help="Runs of each variant.")] = 3,
+    seeds: Annotated[int, typer.Option(help="Runs of each variant.")] = 5,
     rollouts: Annotated[int, typer.Option(help="The budget of each run.")] = 6400,
     prompts: Annotated[int, typer.Option(help="Prompts a step.")] = 16,
 ) -> None:
@@ -218,6 +260,8 @@ def main(
         "eval_prompts": 50 if quick else 250,
     }
     if not only_report:
+        if not BY_EXAMPLE.is_dir():
+            write_by_example()
         for variants in (*TABLES.values(), *POOLS.values(), CONTINUOUS):
             results.run(variants.values(), seeds, common, series=SERIES)
     intro = (

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,8 @@ class Results:
         lines = folder.metrics()
         curves: dict[str, list[list[float]]] = {}
         for metric in ("rollouts", METRIC, *series):
-            points = [(line["step"], line[metric]) for line in lines if line.get(metric) is not None]
+            values = [(line["step"], line.get(metric)) for line in lines]
+            points = [(step, value) for step, value in values if value is not None and not isnan(value)]
             curves[metric] = [[step for step, _ in points], [round(value, 5) for _, value in points]]
         return folder, {"series": curves, **more(prepared, folder)}
 
