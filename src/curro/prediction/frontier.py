@@ -264,14 +264,17 @@ class FeaturePosterior(FadedPosterior):
     def _fit(self) -> None:
         prompts_K, size_K, mean_K = self.recent
         rate_K = np.clip((mean_K - self.low) / (self.high - self.low), 0, 1)
-        latest_K = 1 - np.arange(len(rate_K))[::-1] / WINDOW
-        trials_K = latest_K * size_K / (1 + (size_K - 1) / (self.strength + 1))
         lasting = self.lasting
         features = self.features.of(prompts_K.astype(np.int64)) if lasting is None else lasting.rows
         if self.regression is None:
             self.regression = self._new_regression(features.shape[1])
-        self.regression.fit(features, rate_K, trials_K)
+        self.regression.fit(features, rate_K, self._trials(size_K))
         self.new = 0
+
+    def _trials(self, size_K: np.ndarray) -> np.ndarray:
+        """How many independent trials the latest groups of so many rollouts count as, the last one latest."""
+        latest_K = 1 - np.arange(len(size_K))[::-1] / WINDOW
+        return latest_K * size_K / (1 + (size_K - 1) / (self.strength + 1))
 
     def metrics(self) -> dict[str, float]:
         fitted = self.regression is not None

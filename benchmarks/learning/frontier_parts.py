@@ -1,0 +1,242 @@
+"""What each part of `frontier` is worth: it is trained without them, one at a time and all together.
+
+    python -m benchmarks.learning.frontier_parts             # trains what has no row yet; an hour of a core
+    python -m benchmarks.learning.frontier_parts --seeds 0   # the simulation alone; five minutes
+    python -m benchmarks.learning.frontier_parts --report    # trains nothing, writes the page
+
+Every variant is trained on the five hard pools of `curro bench`, with the same seeds and at the task's own
+settings, and on five pools of the policy of simulated_policy.py, which takes less than a second a run and so
+has more seeds. A row is added to benchmarks/results/frontier_parts.jsonl as a run ends, seed by seed.
+
+Gives up: the pools' models are small, their runs 100 to 200 steps of 4 prompts, so that a fit after every 4
+groups is a fit a step. What takes the place of a learned number was read off runs with seed 0. In the
+simulation texts tell nearly all there is to tell.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import typer
+from benchmarks.common import RESULTS, write_page
+from benchmarks.learning import credits
+from benchmarks.learning.simulated_policy import Settings, World
+from benchmarks.papers.variants import Results, Row, Variant
+from scipy.stats import t as student
+
+from curro import Curriculum
+from curro.bench.tasks import TASKS
+from curro.errors import ConfigError
+from curro.prediction.features import BYTES, LENGTHS, PAIRS, WORDS, TextFeatures
+from curro.prediction.frontier import FeaturePosterior, Frontier
+from curro.report.compare import METRIC
+from curro.selection.predicted import Predicted
+from curro.storage.json_lines import append_rows, read_rows
+
+HALF_LIFE, STRENGTH, SELDOM = 8.0, 4.0, 32
+"""In place of the learned half-life, of the learned strength, and of a fit after every 4 groups."""
+PARTS = {
+    "half-life": f"the learned half-life: {HALF_LIFE:g} steps",
+    "strength": f"the learned strength S: {STRENGTH:g} rollouts",
+    "kinds": "a prior variance for each kind of feature: one for all",
+    "ranks": "weights that fall with a group's rank: all groups count alike",
+    "correlation": "correlated trials: a group of G counts as G trials",
+    "refit": f"a fit after every 4 groups: after every {SELDOM}",
+    "calibration": "the calibration",
+    "pairs": "pairs of bytes",
+    "bytes": "bytes",
+}
+"""Each part, and what stands in its place."""
+OURS = "benchmarks.learning.frontier_parts:without"
+VARIANTS = {
+    "`frontier`": Variant("frontier"),
+    "without all of these: lengths and words": Variant(f"{OURS}:parts={'+'.join(PARTS)}", name="without all"),
+    **{
+        f"without {words}": Variant(f"{OURS}:parts={part}", name=f"without {part}")
+        for part, words in PARTS.items()
+    },
+    "with `rest=true`": Variant("frontier:rest=true"),
+    "uniform sampling": Variant("uniform"),
+}
+POOLS = [name for name in TASKS if name.endswith("/hard")]
+SIMULATED = {f"simulated, {name}": settings for name, settings in credits.POOLS.items()}
+STEPS, STEP_SIZE = 60, 0.06
+"""Of the simulation, with 8 prompts a step."""
+WHOLE = "`frontier`"
+COMMAND = "python -m benchmarks.learning.frontier_parts --report"
+MEASURES = ("pass@1", "signal")
+
+
+def without(*, parts: str) -> Predicted:
+    """`frontier` without these of `PARTS`, joined by +.
+
+    Raises:
+        ConfigError: a part that there is not.
+    """
+    unknown = set(parts.split("+")) - PARTS.keys()
+    if unknown:
+        raise ConfigError(
+            f"there is no part {', '.join(map(repr, sorted(unknown)))}; there are: {', '.join(PARTS)}"
+        )
+    return Predicted(predictor={"name": f"{__name__}:Reduced", "parts": parts}, candidates=8)
+
+
+class Reduced(Frontier):
+    """The predictor `Frontier` without some of its parts."""
+
+    def __init__(self, *, parts: str) -> None:
+        super().__init__()
+        self.posterior = ReducedPosterior(frozenset(parts.split("+")))
+
+
+class ReducedPosterior(FeaturePosterior):
+    """`FeaturePosterior` without some of its parts."""
+
+    def __init__(self, parts: frozenset[str]) -> None:
+        super().__init__(HALF_LIFE if "half-life" in parts else None, ReducedTexts(parts))
+        self.parts = parts
+
+    @property
+    def strength(self) -> float:
+        return STRENGTH if "strength" in self.parts else super().strength
+
+    def _calibrate(self, believed: np.ndarray, size: np.ndarray, variance: np.ndarray) -> None:
+        if "calibration" not in self.parts:
+            super()._calibrate(believed, size, variance)
+
+    def _fit(self) -> None:
+        if "refit" not in self.parts or self.regression is None or self.new >= SELDOM:
+            super()._fit()
+
+    def _trials(self, size_K: np.ndarray) -> np.ndarray:
+        if "correlation" in self.parts:
+            trials_K = size_K
+        else:
+            trials_K = size_K / (1 + (size_K - 1) / (self.strength + 1))
+        return trials_K if "ranks" in self.parts else trials_K * super()._trials(np.ones(len(size_K)))
+
+
+class ReducedTexts(TextFeatures):
+    """`TextFeatures` without some of their kinds, or with one prior variance for all of them."""
+
+    def __init__(self, parts: frozenset[str]) -> None:
+        self.parts = parts
+        kinds = ("bytes", "pairs", "words", "lengths")
+        self.kept_D = np.repeat([kind not in parts for kind in kinds], [BYTES, PAIRS, WORDS, LENGTHS])
+
+    def blocks(self, width: int) -> Sequence[int]:
+        return (width,) if "kinds" in self.parts else super().blocks(width)
+
+    def of(self, prompts: np.ndarray) -> np.ndarray:
+        return super().of(prompts) * self.kept_D
+
+
+def simulate(path: Path, seeds: int) -> None:
+    """Add the rows of the simulated runs that have none."""
+    done = {(row["variant"], row["pool"], row["seed"]) for row in read_rows(path)}
+    for seed in range(seeds):
+        for pool, settings in SIMULATED.items():
+            for variant in VARIANTS.values():
+                if (variant.key, pool, seed) in done:
+                    continue
+                world = World(seed, Settings(**{**vars(settings), "steps": STEPS, "adam": STEP_SIZE}))
+                curriculum, signal = Curriculum(variant.curriculum, world.prompts, seed=seed), []
+                for step in range(STEPS):
+                    draw = curriculum.select(settings.batch, step=step)
+                    rewards = world.practise(draw.prompts)
+                    curriculum.observe(draw.tickets, rewards)
+                    signal.append(float((np.ptp(rewards, axis=1) > 0).mean()))
+                level = [[STEPS], [round(world.level(), 5)]]
+                series = {METRIC: level, "signal_share": [[STEPS], [round(np.mean(signal), 5)]]}
+                append_rows(path, [{"variant": variant.key, "seed": seed, "pool": pool, "series": series}])
+
+
+def measured(row: Row) -> tuple[float, float]:
+    """The final held-out pass@1 of a run, and the share of its groups with a signal."""
+    return row["series"][METRIC][1][-1], float(np.mean(row["series"]["signal_share"][1]))
+
+
+def difference(values_PS: np.ndarray) -> str:
+    """The mean over pools and seeds with its 95% interval (Student's), the spread of each pool around its
+    own mean."""
+    pools, seeds = values_PS.shape
+    if seeds < 2:
+        return f"{values_PS.mean():+.3f}"
+    error = np.sqrt(values_PS.var(axis=1, ddof=1).sum() / seeds) / pools
+    return f"{values_PS.mean():+.3f} ± {student.ppf(0.975, pools * (seeds - 1)) * error:.3f}"
+
+
+def table(found: Mapping[tuple[str, str, int], tuple[float, float]], pools: Mapping[str, str]) -> str:
+    """What each variant has more or less than `frontier`, over pools and in each; `pools` have titles."""
+    lines = [
+        f"| | seeds | pass@1 | signal | {' | '.join(pools.values())} |",
+        f"|---|--:|--:|--:|{'--:|' * len(pools)}",
+    ]
+    for label, variant in VARIANTS.items():
+        seeds = [
+            seed
+            for seed in range(1 + max(seed for *_, seed in found))
+            if all((one.key, pool, seed) in found for one in (variant, VARIANTS[WHOLE]) for pool in pools)
+        ]
+        if not seeds:
+            continue
+        ours_PSM, theirs_PSM = (
+            np.array([[found[one.key, pool, seed] for seed in seeds] for pool in pools])
+            for one in (variant, VARIANTS[WHOLE])
+        )
+        if label == WHOLE:
+            cells = [f"{mean:.3f}" for mean in ours_PSM.mean(axis=(0, 1))]
+            cells += [", ".join(f"{mean:.3f}" for mean in pool_SM.mean(axis=0)) for pool_SM in ours_PSM]
+        else:
+            more_PSM = ours_PSM - theirs_PSM
+            cells = [difference(more_PSM[..., measure]) for measure in range(len(MEASURES))]
+            cells += [", ".join(f"{mean:+.3f}" for mean in pool_SM.mean(axis=0)) for pool_SM in more_PSM]
+        lines.append(f"| {label} | {len(seeds)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main(
+    seeds: Annotated[int, typer.Option(help="How many seeds of the lab's pools.")] = 5,
+    simulated: Annotated[int, typer.Option(help="How many seeds of the simulated ones.")] = 20,
+    only_report: Annotated[bool, typer.Option("--report", help="Train nothing.")] = False,
+) -> None:
+    path = RESULTS / "frontier_parts.jsonl"
+    if not only_report:
+        simulate(path, simulated)
+    for seed in range(0 if only_report else seeds):
+        for pool in POOLS:
+            task = asdict(TASKS[pool].settings())
+            common = {name: value for name, value in task.items() if name != "curriculum"}
+            common |= {"eval_every": 10**6, "eval_prompts": 250}
+            rows = Results(path, Path("runs/frontier-parts"), pool=pool)
+            rows.run(VARIANTS.values(), 1, common, series=("signal_share",), first_seed=seed)
+    found = {(row["variant"], row["pool"], row["seed"]): measured(row) for row in read_rows(path)}
+    titles = {
+        "On the lab's hard pools": {pool: pool.removesuffix("/hard") for pool in POOLS},
+        f"On simulated pools, {STEPS} steps": {pool: pool.removeprefix("simulated, ") for pool in SIMULATED},
+    }
+    chapters = [
+        f"## {title}\n\n{table(found, pools)}"
+        for title, pools in titles.items()
+        if pools.keys() <= {pool for _, pool, _ in found}
+    ]
+    write_page(
+        "frontier_parts",
+        "What each part of frontier is worth",
+        COMMAND,
+        "Final held-out pass@1 and the share of groups with a signal: of `frontier`, and how much more or "
+        "less of both a variant has, with the same seeds. The first two columns of numbers are means over "
+        "the pools with 95% intervals, the others means over the seeds of one pool.\n\n"
+        + "\n\n".join(chapters),
+    )
+
+
+if __name__ == "__main__":
+    typer.run(main)
