@@ -117,6 +117,14 @@ def test_the_width_is_that_of_a_gaussian():
     np.testing.assert_allclose(counts / 2000, weight_N / weight_N.sum(), atol=0.04)
 
 
+@pytest.mark.parametrize("width", [0.01, 1e-160, 1e-310])
+def test_a_width_so_narrow_that_every_density_is_0_takes_the_nearest(width):
+    rows = [{"prompt": "p", "hard": hard} for hard in (0.0, 1.0, 5.0, 10.0)]
+    curriculum = Curriculum(f"target:hard,start=0.4,rate=0,width={width}", rows)
+    np.testing.assert_allclose(curriculum.selection._shares(), [0, 0, 1, 0], atol=1e-100)
+    assert curriculum.select(4, step=0).prompts.tolist() == [2, 1, 0, 3]
+
+
 def test_ucb_by_hand():
     curriculum = Curriculum("ucb:column=source,window=2", ROWS)
     ucb = curriculum.selection

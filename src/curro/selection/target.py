@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from math import cos, isfinite, pi
 from numbers import Real
@@ -114,16 +115,24 @@ class Target(Selection):
         """How likely each level is drawn (N,): every target's own open levels equally often."""
         away_N = np.abs(self.difficulty_N - self.target_S[self.source_N])
         open_N = np.ones(len(away_N), np.bool_) if self.open_N is None else self.open_N
-        weight_N = np.exp(-(away_N**2) / (2 * self.width**2)) if self.width else np.ones(len(away_N))
+        weight_N = np.zeros(len(away_N))
         for source in range(len(self.target_S)):
             own_N = (self.source_N == source) & open_N
             if not own_N.any():
                 continue
-            if not self.width:
-                weight_N[own_N] = away_N[own_N] <= away_N[own_N].min() + 1e-12
+            away = away_N[own_N]
+            if self.width:
+                # less the nearest one's exponent, so that a narrow width leaves that one a weight of 1
+                weight_N[own_N] = np.exp((away.min() ** 2 - away**2) / self._scale)
+            else:
+                weight_N[own_N] = away <= away.min() + 1e-12
             weight_N[own_N] /= weight_N[own_N].sum()
-        weight_N[~open_N] = 0.0
         return weight_N / weight_N.sum()
+
+    @property
+    def _scale(self) -> float:
+        """2 width^2; above 0 also where the square of a width is not."""
+        return max(2 * self.width**2, sys.float_info.min)
 
     def _order(self) -> np.ndarray:
         """Numbers (N,), the smallest to be chosen first: the same all through a step."""
@@ -131,9 +140,12 @@ class Target(Selection):
         away_N = np.abs(self.difficulty_N - self.target_S[self.source_N])
         if self.width:
             # the smallest of exponential variables over their weights are draws without replacement
-            return np.log(rng.exponential(size=len(away_N))) + away_N**2 / (2 * self.width**2)
+            random_N = np.log(rng.exponential(size=len(away_N)))
+            away_N = random_N + away_N**2 / self._scale
+        else:
+            random_N = rng.random(len(away_N))
         ranks_N = np.empty(len(away_N))
-        ranks_N[np.lexsort([rng.random(len(away_N)), away_N])] = np.arange(len(away_N))
+        ranks_N[np.lexsort([random_N, away_N])] = np.arange(len(away_N))
         return ranks_N
 
     def _move(self, step: int) -> None:
