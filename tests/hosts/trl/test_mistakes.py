@@ -81,6 +81,13 @@ BUILT: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a range": ({"reward_range": (1, 0)}, "reward_range is (failure, success) with failure < success"),
     "a signal": ({"signal": 3}, "signal names parts of the reward"),
+    "an unknown signal": (
+        {"signal": "first_token_is_evn"},
+        "signal 'first_token_is_evn': no reward function has this name (did you mean 'first_token_is_even'?)",
+    ),
+    "a gate by another part": (
+        {"admission": "signal:reward=format"}, "admission 'format': no reward function has this name",
+    ),
     "two players": (
         {"environment": object(), "rollout_func": print}, "give it or rollout_func, not both",
     ),
@@ -89,7 +96,6 @@ BUILT: dict[str, tuple[dict[str, Any], str]] = {
 }  # fmt: skip
 
 TRAINED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "an unknown signal": ({"signal": "acuracy"}, curro.RewardError, "no reward named 'acuracy'; they carry"),
     "never a reward": ({"reward_funcs": never}, curro.RewardError, "none of the first 16 rollouts has"),
     "an infinite reward": ({"reward_funcs": infinite}, curro.RewardError, "rewards are finite"),
     "a reward that fails": ({"reward_funcs": fails}, KeyError, "solution"),

@@ -17,6 +17,7 @@ from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import KeepRollouts
 from curro.selection.base import Selection
 from curro.storage.files import check_writable
+from curro.text import did_you_mean
 
 
 def build_curriculum(
@@ -92,6 +93,23 @@ def check_arguments(
     if type(args.seed) is not int or args.seed < 0:
         raise ConfigError(f"seed must be a whole number of 0 or more, not {args.seed!r:.50}")
     check_writable(Path(cast(str, args.output_dir)))
+
+
+def check_parts(curriculum: Curriculum, names: Sequence[str]) -> None:
+    """Refuse a signal or a gate by a part of the reward that no reward function gives.
+
+    Args:
+        names: of the reward functions.
+    """
+    gate_part = getattr(curriculum.admission, "reward", None)
+    wanted = [("signal", name) for name in curriculum.signal_parts]
+    wanted += [] if gate_part is None else [("admission", gate_part)]
+    for setting, name in wanted:
+        if name not in names:
+            raise ConfigError(
+                f"{setting} {name!r}: no reward function has this name{did_you_mean(name, names)}; "
+                f"there are: {', '.join(names)}"
+            )
 
 
 def check_batch(args: GRPOConfig, prompts: int) -> int:

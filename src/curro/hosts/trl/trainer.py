@@ -51,6 +51,7 @@ from curro.hosts.trl.checks import (
     check_allocation,
     check_arguments,
     check_batch,
+    check_parts,
     loader_rows,
 )
 from curro.hosts.trl.episodes import EpisodeRollouts
@@ -220,6 +221,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         }  # fmt: skip
         curriculum = build_curriculum(curriculum, parts, rows, self.args.seed)
         curriculum.check_rows(rows, "train_dataset")
+        check_parts(curriculum, self.reward_func_names)
         self.curriculum = curriculum
         if self.args.shuffle_dataset is False and self.accelerator.is_main_process:
             warnings.warn(
