@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from curro import ConfigError, Curriculum, registry
+from curro import CheckpointError, ConfigError, Curriculum, registry
+from curro.advantage.history import HistoryAware
 
 SPEC = "history:scale=1,rate=1,window=2,divide_by_std=false"
 ROWS = [{"prompt": f"p{i}", "key": f"k{i}"} for i in range(6)]
@@ -68,6 +69,15 @@ def test_a_resume_goes_on_with_the_anchor():
         rewards = [[1, 1, 1, 0], [step % 2, 0, 1, 0]]
         np.testing.assert_array_equal(credit(resumed, rewards, step), credit(whole, rewards, step))
     assert anchor(resumed) == anchor(whole)
+
+
+def test_every_option_of_an_object_is_compared_at_resume():
+    plain, divided = HistoryAware(divide_by_std=False), HistoryAware()
+    saved = Curriculum("uniform", ROWS, advantage=plain).state_dict()
+    with pytest.raises(
+        CheckpointError, match="advantage option 'divide_by_std' is False, this curriculum's is True"
+    ):
+        Curriculum("uniform", ROWS, advantage=divided).load_state_dict(saved)
 
 
 @pytest.mark.parametrize("options", ["scale=0", "rate=0", "window=1", "scale=.inf"])

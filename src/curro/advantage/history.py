@@ -56,7 +56,7 @@ class HistoryAware(Advantage):
             raise ConfigError(
                 f"scale and rate are numbers above 0 and window is from 2, not {scale}, {rate} and {window}"
             )
-        self.scale, self.rate, self.window = scale, rate, window
+        self.scale, self.rate, self.window, self.divide_by_std = scale, rate, window, divide_by_std
         self.relative = GroupRelative(divide_by_std=divide_by_std)
         self.anchors = np.empty(0)
         self.batches, self.step = 0, -1
