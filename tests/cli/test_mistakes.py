@@ -296,6 +296,24 @@ def test_an_old_comparison_is_no_answer_to_another_question(curro, compared, fla
     assert said.endswith("choose another folder with --out")
 
 
+def test_all_runs_start_from_one_commit_of_the_known_rates(compared, monkeypatch, tmp_path):
+    commits, flags = iter("ab"), []
+    monkeypatch.setattr(
+        "curro.evaluation.estimate_hub.pull", lambda source: (None, f"{source}@{40 * next(commits)}")
+    )
+    monkeypatch.setattr("curro.cli.compare.run_all", lambda runs, *_: flags.extend(run.flags for run in runs))
+    asked = ["--data", "lab:chains", "--known", "hub:org/rates"]
+    run_command("compare", "frontier", "posterior", "--out", "new", *asked, folder=tmp_path)
+    assert len(flags) == 4
+    assert all(f"--known=hub:org/rates@{40 * 'a'}" in of_run for of_run in flags)
+    # one that was interrupted goes on with the commit that its runs began with
+    compared("--curriculum=uniform", "--seed=0", f"--known=hub:org/rates@{40 * 'c'}")
+    Path("both/uniform-seed0/model").rmdir()
+    flags.clear()
+    run_command("compare", "uniform", "frontier", "--out", "both", *asked, folder=tmp_path)
+    assert all(f"--known=hub:org/rates@{40 * 'c'}" in of_run for of_run in flags)
+
+
 def test_another_method_under_the_same_name(curro, compared):
     compared("--curriculum=uniform:", "--seed=0")
     assert "--curriculum was uniform:, is uniform" in curro(*COMPARED)

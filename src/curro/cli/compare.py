@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,18 +69,17 @@ def compare(
         check_start(settings)
         settings.check_model()
     check_writable(out)
+    paths = {(name, seed): out / f"{folder_name(name)}-seed{seed}" for seed in range(seeds) for name in names}
+    flags = _with_one_commit(flags, paths.values())
     side_by_side = jobs_or_cores(jobs)
     quiet()
     from curro.report import comparison_table, render_comparison, write_comparison
 
     runs = {
         (name, seed): TrainingRun(
-            f"{name} seed {seed}",
-            out / f"{folder_name(name)}-seed{seed}",
-            [f"--curriculum={name}", f"--seed={seed}", *flags],
+            f"{name} seed {seed}", path, [f"--curriculum={name}", f"--seed={seed}", *flags]
         )
-        for seed in range(seeds)
-        for name in names
+        for (name, seed), path in paths.items()
     }
     failed: list[str] = []
 
@@ -114,6 +114,24 @@ def _from_file(config: Path | None, options: dict[str, Any], trust: bool) -> lis
     values = {name: value for name, value in values_of_file(config, trust).items() if name not in OWN}
     TrainSettings.of({**values, **option_values(options)}, str(config))
     return _flags({name: value for name, value in values.items() if options.get(name) is None})
+
+
+def _with_one_commit(flags: list[str], folders: Iterable[Path]) -> list[str]:
+    """The flags of all runs, in which pass rates on the hub have a commit: of begun runs, or now's.
+
+    Runs that begin before and after somebody pushes would otherwise start from different pass rates.
+    """
+    named = next((flag for flag in flags if flag.startswith("--known=hub:") and "@" not in flag), None)
+    if named is None:
+        return flags
+    begun = [RunFolder.open(folder) for folder in folders if (folder / "config.json").is_file()]
+    commands = [flag for run in begun for flag in run.config.get("command", []) if isinstance(flag, str)]
+    pinned = next((flag for flag in commands if flag == named or flag.startswith(f"{named}@")), None)
+    if pinned is None:
+        from curro.evaluation.estimate_hub import pull
+
+        pinned = f"--known={pull(named.removeprefix('--known='))[1]}"
+    return [pinned if flag == named else flag for flag in flags]
 
 
 def _flags(values: dict[str, Any]) -> list[str]:
