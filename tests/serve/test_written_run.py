@@ -132,6 +132,43 @@ def test_a_checkpoint_that_is_loaded_takes_later_lines_back(tmp_path):
     assert [row["step"] for row in run.metrics()] == [1, 2]
 
 
+@pytest.mark.parametrize("killed_at", ["truncate_after", "save_state"])
+def test_a_kill_while_a_checkpoint_is_loaded_loses_no_line(tmp_path, monkeypatch, killed_at):
+    """Before the snapshot of what was loaded, or before the lines of later steps are taken back."""
+    client = Client(tmp_path)
+    client.train(0, [[1, 0]])
+    assert post(client.service, "save", name="one")[0] == 200
+    client.train(1, [[1, 0]])
+    client.durable.snapshot()
+    client.train(2, [[1, 1]])
+    before = RunFolder.open(tmp_path / "run").groups()
+
+    def kill(*_args, **_options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        if killed_at == "truncate_after":
+            patched.setattr(RunFolder, "truncate_after", kill)
+        else:
+            patched.setattr("curro.storage.checkpoint.save_state", kill)
+        with pytest.raises(KeyboardInterrupt):
+            post(client.service, "load", name="one")
+    assert post(client.service, "select", client="a", call=99, n=1, step=9)[0] != 200, (
+        "it is ahead of the folder"
+    )
+    client.durable._opened.close()  # what a kill leaves
+    client = Client(tmp_path, "b")
+    groups = RunFolder.open(tmp_path / "run").groups()
+    rollouts = 2 * int(client.durable.curriculum.ledger.observed)
+    assert client.run.writer.rollouts == rollouts
+    assert groups == (before[:1] if killed_at == "truncate_after" else before)
+    # and the next kill, in the middle of the calls since
+    kept = [row["prompt"] for row in groups] + client.train(3, [[0, 1]])[0]
+    client.durable._opened.close()
+    Client(tmp_path, "c").durable.close()
+    assert [row["prompt"] for row in RunFolder.open(tmp_path / "run").groups()] == kept
+
+
 def test_a_mistake_writes_nothing(tmp_path):
     client = Client(tmp_path)
     status, _ = post(client.service, "observe", client="b", call=1, tickets=[9], rewards=[[1.0]])

@@ -274,12 +274,15 @@ class DurableCurriculum:
         path = self.folder / f"{self._number:08}.journal"
         is_new = not numbers and not (path.exists() and path.stat().st_size)
         state = checkpoint.load_state(self._snapshot) if numbers else {}
+        is_resuming = state.get("is_resuming", False)
         self._journal = Journal(path)
         try:
             if state:
                 self._restore(state)
             if self.run is not None:
                 self.run.begin(state.get("recorder"), is_new=is_new)
+                if is_resuming:
+                    self.run.resume()
             records = (decode(record) for record in self._journal.replay())
             self._begin(next(records, None))
             for record in records:
@@ -295,6 +298,8 @@ class DurableCurriculum:
             self._journal.close()
             raise
         self._remove_all_but(self._number)
+        if is_resuming:
+            self._write_snapshot()
 
     @property
     def _snapshot(self) -> Path:
@@ -435,24 +440,30 @@ class DurableCurriculum:
             tickets = self.curriculum.ledger.tickets
             self.curriculum.drop(tickets[~np.isin(tickets, np.asarray(kept, np.int64))])
             if self.run is not None:
+                # written first, because what was there before needs the lines that are now taken back
+                self._write_snapshot(is_resuming=True)
                 self.run.resume()
+            self._write_snapshot()
             self._is_whole = True
-            self.snapshot()
 
     def snapshot(self) -> None:
         """Write the curriculum, and begin a journal anew; an interrupted snapshot changes nothing."""
         with self._lock:
             self._check_whole()
-            self._number += 1
-            try:
-                checkpoint.save_state(self._snapshot, self._state())
-            except BaseException:
-                self._number -= 1
-                raise
-            self._journal.close()
-            self._journal = Journal(self.folder / f"{self._number:08}.journal")
-            self._begin(next(map(decode, self._journal.replay()), None))
-            self._remove_all_but(self._number)
+            self._write_snapshot()
+
+    def _write_snapshot(self, *, is_resuming: bool = False) -> None:
+        """With `is_resuming` the run folder has later lines, which whoever opens it next takes back."""
+        self._number += 1
+        try:
+            checkpoint.save_state(self._snapshot, self._state() | {"is_resuming": is_resuming})
+        except BaseException:
+            self._number -= 1
+            raise
+        self._journal.close()
+        self._journal = Journal(self.folder / f"{self._number:08}.journal")
+        self._begin(next(map(decode, self._journal.replay()), None))
+        self._remove_all_but(self._number)
 
     def _state(self) -> dict[str, Any]:
         state = {
