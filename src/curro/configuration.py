@@ -62,7 +62,8 @@ def check_levels(selection: Selection, advantage: Advantage, config: Mapping[str
     if not advantage.takes_levels:
         raise ConfigError(
             f"{config['advantage']['name']} compares a group with earlier groups of its prompt, and levels "
-            "have new problems in every group: choose the advantage group, leave-one-out or maxrl"
+            "have new problems in every group: choose the advantage group, history, leave-one-out, maxrl "
+            "or shrinkage"
         )
 
 

@@ -1,13 +1,14 @@
 """Problems without end: what an arm is, which problem a ticket has, and that resumes repeat every problem."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from curro import ConfigError, Curriculum
+from curro import ConfigError, Curriculum, registry
 from curro.data import DataError, load_levels, load_prompts
 from curro.data.levels import Levels, split_of
 from curro.reward import resolve_reward
@@ -144,6 +145,24 @@ def test_methods_of_single_prompts_are_refused(levels, selection):
 def test_an_advantage_with_a_memory_of_prompts_is_refused(levels):
     with pytest.raises(ConfigError, match="smoothed compares a group with earlier groups of its prompt"):
         Curriculum("uniform", levels, advantage="smoothed")
+
+
+def test_the_advice_names_every_method_that_takes_levels(levels):
+    for kind, other in (("selection", "greso"), ("advantage", "smoothed")):
+        with pytest.raises(ConfigError) as error:
+            Curriculum(**({"selection": "uniform"} | {kind: other}), prompts=levels)
+        advised = set(re.split(r", | or ", str(error.value).rpartition(f"choose the {kind} ")[2]))
+        taking = {name for name in registry.BUILTIN[kind] if _takes_levels(kind, name, levels)}
+        assert advised == taking
+
+
+def _takes_levels(kind, name, levels):
+    spec = {"target": "target:difficulty"}.get(name, name)
+    try:
+        Curriculum(**({"selection": "uniform"} | {kind: spec}), prompts=levels)
+    except ConfigError:
+        return False
+    return True
 
 
 def test_a_host_with_a_fixed_data_set_is_refused_in_one_sentence(levels):
