@@ -66,7 +66,7 @@ class Episode:
 def task_of(number):
     if checkout.IS_THERE:
         return checkout.task_of(number)
-    return Task(f"task-{number}", SimpleNamespace(prompt=f"p{number}"))
+    return Task(f"task-{number}", SimpleNamespace(prompt=f"p{number}", system_prompt=None))
 
 
 def number_of(task):

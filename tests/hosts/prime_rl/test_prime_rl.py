@@ -10,6 +10,7 @@ from prime_stand_in import group_of, number_of, task_of
 from tests.hosts import same_draws
 
 from curro import Curriculum
+from curro.data.identity import DatasetRows
 from curro.errors import CheckpointError, ConfigError, RewardError
 
 TASKS = [task_of(number) for number in range(24)]
@@ -72,6 +73,29 @@ def test_a_checkpoint_of_other_tasks(prime):
     other = prime.Curriculum(None, [task_of(number) for number in range(30, 54)])
     with pytest.raises(CheckpointError, match="of another data set"):
         other.load_state_dict(state)
+
+
+def with_data(task, **changed):
+    """The task under its own key, with other data."""
+    return SimpleNamespace(
+        key=task.key, data=SimpleNamespace(**{"prompt": "p0", "system_prompt": None, "answer": "a"} | changed)
+    )
+
+
+@pytest.mark.parametrize("changed", [{"prompt": "q0"}, {"answer": "b"}, {"system_prompt": "Be brief."}])
+def test_a_task_whose_prompt_or_answer_has_changed_under_its_key_is_noticed(prime, changed):
+    before, after = with_data(TASKS[0]), with_data(TASKS[0], **changed)
+    state = installed(prime, tasks=[before, *TASKS[1:]]).state_dict()
+    prime.Curriculum(None, [with_data(TASKS[0]), *TASKS[1:]]).load_state_dict(state)
+    with pytest.raises(CheckpointError, match="1 rows have another prompt or answer"):
+        prime.Curriculum(None, [after, *TASKS[1:]]).load_state_dict(state)
+
+
+def test_the_fingerprint_is_that_of_the_same_rows_by_another_route(prime):
+    installed(prime)  # its modules can be imported now
+    rows = [{"prompt": f"p{number}", "answer": None} for number in range(24)]
+    tasks = import_module("curro.hosts.prime_rl.sampler").Tasks(TASKS)
+    assert tasks.fingerprint == DatasetRows(rows).fingerprint
 
 
 def test_groups_are_learnt_from_and_admitted(prime):

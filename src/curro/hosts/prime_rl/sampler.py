@@ -11,12 +11,13 @@ from prime_rl.orchestrator.curriculum import AdmissionGate, TaskSampler
 
 from curro.admission.gate import refuse_top_up
 from curro.curriculum import Curriculum
-from curro.data.identity import fingerprint
+from curro.data.identity import digest_dataset
+from curro.environments.verifiers_tasks import conversation
 from curro.errors import ConfigError, RewardError
 
 
 class Tasks:
-    """The tasks of an environment as `Curriculum` takes a data set, by their keys."""
+    """The tasks of an environment as `Curriculum` takes a data set."""
 
     def __init__(self, tasks: Any) -> None:
         if not isinstance(tasks, Sequence):
@@ -24,8 +25,15 @@ class Tasks:
         self.keys = [task.key for task in tasks]
         if None in self.keys:
             raise ConfigError(f"task {self.keys.index(None)} of the taskset has no key: give every task one")
-        self.fingerprint = fingerprint(self.keys)
-        self.rows = [{"prompt": task.data.prompt} for task in tasks]
+        self.rows = [_row(task.data) for task in tasks]
+        self.fingerprint, self.row_digests = digest_dataset(self.rows)
+
+
+def _row(data: Any) -> dict[str, Any]:
+    """What a task's data has of a row; a text without a system prompt stays a text."""
+    is_text = isinstance(data.prompt, str) and data.system_prompt is None
+    prompt = data.prompt if is_text else conversation(data)
+    return {"prompt": prompt, "answer": getattr(data, "answer", None)}
 
 
 class CurriculumSampler(TaskSampler):
