@@ -1,8 +1,8 @@
 """Tasksets of the package verifiers as data, `verifiers:NAME`, with their own rewards.
 
 A taskset is an installed package that gives tasks, and a task scores the trace of a conversation. Here a
-conversation is the task's prompt and one answer, so tasks that need tools, a simulated user, files or several
-agents are refused: those are trained on where verifiers itself runs the rollouts, as in prime-rl.
+conversation is the task's prompt and one answer, so tasks that need tools, a simulated user, files, several
+agents or a judge are refused: those are trained on where verifiers itself runs the rollouts, as in prime-rl.
 """
 
 from __future__ import annotations
@@ -86,14 +86,17 @@ def _load(name: str) -> Any:
         taskset = loaders.load_taskset(loaders.taskset_config_type(name)(id=name))
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise ConfigError(f"verifiers:{name}: {error}") from error
-    kind = type(taskset).task_type()
+    kind, config = type(taskset).task_type(), taskset.config.task
+    asked = [judge.name or judge.id for judge in config.judges]
+    asked += [name for name, value in config if isinstance(value, vf.JudgeConfig)]
     reasons = [
         (not issubclass(loaders.environment_class(name), vf.SingleAgentEnv), "has an environment of its own"),
         (
-            bool(type(taskset).toolsets(taskset.config)) or bool(kind.toolsets(taskset.config.task)),
+            bool(type(taskset).toolsets(taskset.config)) or bool(kind.toolsets(config)),
             "has tools",
         ),
         (kind.NEEDS_CONTAINER, "needs a container"),
+        (bool(asked), f"is scored by a model on a server ({', '.join(asked)})"),
         (kind.setup is not vf.Task.setup or kind.finalize is not vf.Task.finalize, "prepares a machine"),
     ]
     for is_so, reason in reasons:
@@ -110,21 +113,21 @@ def _row(name: str, task: Any) -> dict[str, Any]:
     if not data.prompt:
         raise ConfigError(f"verifiers:{name}: the task {task.key} has no prompt: a user would begin")
     needs = [hook.__name__ for hook in task.hooks("reward") if _needs_runtime(hook)]
-    if needs or not (task.hooks("reward") or task.config.judges):
+    if needs or not task.hooks("reward"):
         reason = f"rewards {', '.join(needs)} need a machine" if needs else "tasks have no reward"
         raise ConfigError(f"verifiers:{name}: its {reason}, and curro scores a single answer by its text")
-    prompt = _messages(data)
+    prompt = conversation(data)
     if not all(isinstance(message["content"], str) for message in prompt):
         raise ConfigError(f"verifiers:{name}: the task {task.key} has a message that is not text")
     return {"prompt": prompt, "answer": None, "key": task.key, "task": data.model_dump_json()}
 
 
-def _messages(data: Any) -> list[dict[str, Any]]:
-    """The conversation before the answer."""
+def conversation(data: Any) -> list[dict[str, Any]]:
+    """The messages before the answer, of a task's data; where a user begins, none but the system's."""
     system = [] if data.system_prompt is None else [{"role": "system", "content": data.system_prompt}]
     if isinstance(data.prompt, str):
         return [*system, {"role": "user", "content": data.prompt}]
-    return [*system, *({"role": message.role, "content": message.content} for message in data.prompt)]
+    return [*system, *({"role": message.role, "content": message.content} for message in data.prompt or ())]
 
 
 def _needs_runtime(hook: Callable[..., Any]) -> bool:
@@ -158,7 +161,7 @@ def _trace(task: Any, completion: str) -> Any:
     kinds = {"system": vf.SystemMessage, "user": vf.UserMessage, "assistant": vf.AssistantMessage}
     nodes = [
         traces.MessageNode(parent=i - 1 if i else None, message=kinds[message["role"]](**message))
-        for i, message in enumerate(_messages(task.data))
+        for i, message in enumerate(conversation(task.data))
     ]
     reply = vf.AssistantMessage(content=completion)
     nodes.append(traces.MessageNode(parent=len(nodes) - 1, message=reply, sampled=True))

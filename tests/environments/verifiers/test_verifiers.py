@@ -24,7 +24,7 @@ class WordData(vf.TaskData):
     word: str
 
 
-class WordTask(vf.Task[WordData]):
+class WordTask(vf.Task[WordData, vf.State, vf.TaskConfig]):
     @vf.reward(weight=0.75)
     async def same_length(self, trace) -> float:
         if trace.last_reply == "fail":
@@ -38,7 +38,15 @@ class WordTask(vf.Task[WordData]):
     {extra}
 
 
-class Words(vf.Taskset[WordTask, vf.TasksetConfig]):
+class Graded(vf.TaskConfig):
+    {config}
+
+
+class WordsConfig(vf.TasksetConfig):
+    task: Graded = Graded()
+
+
+class Words(vf.Taskset[WordTask, WordsConfig]):
     def load(self):
         for i in range(30):
             word = "ab" * (i + 1)
@@ -56,9 +64,11 @@ def package(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
-    def package(name: str, extra: str = "", system: str | None = None) -> str:
+    def package(name: str, extra: str = "", system: str | None = None, config: str = "pass") -> str:
         indented = textwrap.indent(textwrap.dedent(extra), "    ").strip()
-        (tmp_path / f"{name}.py").write_text(TASKSET.format(extra=indented, system=repr(system)))
+        (tmp_path / f"{name}.py").write_text(
+            TASKSET.format(extra=indented, system=repr(system), config=config)
+        )
         return f"verifiers:{name.replace('_', '-')}"
 
     yield package
@@ -98,6 +108,19 @@ def test_the_reward_is_the_weighted_sum_of_the_tasks_own(package):
 def test_tasks_that_need_more_than_an_answer_are_refused(package, extra, words):
     with pytest.raises(curro.CurroError, match=words):
         load_prompts(package("some_words", extra))
+
+
+@pytest.mark.parametrize(
+    ("config", "judge"),
+    [
+        ("judges: list = [vf.ReferenceJudgeConfig()]", "reference"),
+        ("grader: vf.JudgeConfig = vf.JudgeConfig()", "grader"),
+    ],
+    ids=["plugged", "asked by a reward"],
+)
+def test_tasks_that_a_judge_scores_are_refused_before_any_rollout(package, config, judge):
+    with pytest.raises(curro.CurroError, match=rf"is scored by a model on a server \({judge}\), and curro"):
+        load_prompts(package("some_words", config=config))
 
 
 def test_a_taskset_that_is_not_there_is_named():
