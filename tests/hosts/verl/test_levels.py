@@ -12,7 +12,7 @@ from twin import Twin
 
 import curro
 from curro.data import load_levels
-from curro.data.levels import split_of
+from curro.data.levels import Levels, split_of
 from curro.hosts.verl.reward import compute_score
 from curro.hosts.verl.settings import PROBLEM
 from curro.runs.folder import RunFolder
@@ -92,6 +92,19 @@ def test_validation_is_on_held_out_problems_of_all_levels(tmp_path):
     held_out = [row["raw_prompt"][0]["content"] for row in done.trainer.val_dataset]
     assert held_out == [row["prompt"] for row in load_levels(LEVELS).held_out(18)]
     assert {split_of(text) for text in held_out} == {"test"}
+
+
+def test_no_problem_is_held_out_for_the_training_data(tmp_path, monkeypatch):
+    asked, held_out = [], Levels.held_out
+    monkeypatch.setattr(Levels, "held_out", lambda self, n: asked.append(n) or held_out(self, n))
+    on_levels(tmp_path / "out", "trainer.val_before_train=True", steps=1)
+    assert asked == [18]
+
+
+def test_a_run_has_no_epochs_that_end_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("curro.hosts.verl.levels.HELD_OUT", 2 * BATCH)
+    done = on_levels(tmp_path / "out", "trainer.total_epochs=1", steps=3)
+    assert done.metrics["observed"] == 3 * BATCH
 
 
 def test_a_data_set_may_be_evaluated_beside_levels(tmp_path):

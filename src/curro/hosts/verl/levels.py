@@ -23,6 +23,10 @@ Item = tuple[int, int, int]
 """What a drawn problem is made from: the arm, the ticket and the curriculum's seed."""
 
 
+DRAWN = -2
+"""The `max_samples` by which `LevelRows` knows the training data; verl has -1 for all, and numbers from 1."""
+
+
 class LevelRows(RLHFDataset):
     """verl's data set of held-out problems, or of those that a curriculum draws; of files, verl's own.
 
@@ -45,13 +49,11 @@ class LevelRows(RLHFDataset):
             super()._read_files_and_tokenize()
             return
         self.levels = load_levels(source)
+        if self.max_samples == DRAWN:
+            self.dataframe = DrawnProblems(self.levels, self.prompt_key)
+            return
         number = self.max_samples if self.max_samples > 0 else HELD_OUT
         self.dataframe = HeldOutProblems(self.levels.held_out(number), self.prompt_key)
-
-    def draw_problems(self) -> None:
-        """Make a row for each item (arm, ticket, seed) from now on, in place of held-out problems."""
-        assert self.levels is not None
-        self.dataframe = DrawnProblems(self.levels, self.prompt_key)
 
 
 class HeldOutProblems:
@@ -68,7 +70,7 @@ class HeldOutProblems:
 
 
 class DrawnProblems:
-    """Rows that are made when they are asked for; there are as many arms as its length says."""
+    """Rows that are made when their item is asked for; there are as many arms as its length says."""
 
     def __init__(self, levels: Levels, prompt_key: str) -> None:
         self.levels, self.prompt_key = levels, prompt_key
@@ -105,4 +107,6 @@ def choose_data_set(data: Any) -> None:
         raise ConfigError(
             "levels are a data set of curro's own, and data.custom_cls names another class: leave it out"
         )
+    if levels_source(data.train_files) is not None:
+        data.train_max_samples = DRAWN
     data.custom_cls.path, data.custom_cls.name = "pkg://curro.hosts.verl.levels", LevelRows.__name__

@@ -171,7 +171,7 @@ class CurriculumTrainer(Host):
         super()._init_dataloader()
         may_repeat = self.settings.may_repeat or self.levels is not None
         if self.levels is not None:
-            self.train_dataset.draw_problems()
+            self.steps_per_epoch = self.total_training_steps  # verl stops after so many epochs otherwise
         size = len(self.train_dataset)
         if not may_repeat:
             refuse_large_batch(self.config, self.mode, size)
