@@ -108,7 +108,7 @@ def main() -> None:
         panels[0].legend(frameon=False, loc="upper left")
         figure.savefig(PICTURES / "result-pools.svg", metadata={"Date": None})
 
-        figure, sides = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+        figure, sides = plt.subplots(1, 2, figsize=(10, 6.5), layout="constrained")
         for side, (difficulty, pools) in zip(sides, by_pool.items(), strict=True):
             draw_ends(side, pools, f"{len(pools)} {difficulty} pools")
         figure.savefig(PICTURES / "result-methods.svg", metadata={"Date": None})
