@@ -5,16 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from curro import (
-    Choice,
-    ConfigError,
-    Curriculum,
-    ExhaustedError,
-    Reason,
-    RewardError,
-    Selection,
-    TicketError,
-)
+from curro import Choice, ConfigError, Curriculum, ExhaustedError, Reason, RewardError, Selection, TicketError
 
 SELECTIONS = [
     "uniform",

@@ -120,10 +120,7 @@ def test_helpers_of_a_host_do_not_know_its_trainer():
 
 @pytest.mark.parametrize(
     ("graph", "circle"),
-    [
-        ({"a": {"b"}, "b": {"c"}, "c": set()}, False),
-        ({"a": {"b"}, "b": {"c"}, "c": {"a"}}, True),
-    ],
+    [({"a": {"b"}, "b": {"c"}, "c": set()}, False), ({"a": {"b"}, "b": {"c"}, "c": {"a"}}, True)],
 )
 def test_a_circle_is_found(graph, circle):
     assert bool(circle_in(graph)) == circle

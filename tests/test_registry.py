@@ -83,24 +83,15 @@ def test_a_method_of_the_users_own_works_as_a_built_in_does(tmp_path):
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        (
-            "unifrom",
-            r"no selection is called 'unifrom' \(did you mean 'uniform'\?\); there are: ",
-        ),
+        ("unifrom", r"no selection is called 'unifrom' \(did you mean 'uniform'\?\); there are: "),
         ("unifrom:replacement=true", r"no selection is called 'unifrom' \(did you mean 'uniform'\?\)"),
-        (
-            "zzz",
-            "no selection is called 'zzz'; there are: .*pspo, .*uniform; your own is module:Class",
-        ),
+        ("zzz", "no selection is called 'zzz'; there are: .*pspo, .*uniform; your own is module:Class"),
         ("", "no selection is called ''; there are: .*prioritized-replay, .*uniform"),
         ({}, "selection needs a name: one of .*prioritized-replay, .*uniform, or module:Class"),
         ({"name": 3}, "selection needs a name"),
         (None, "selection is a name, or a dict of `name` and options, not None"),
         (["uniform"], "selection is a name, or a dict"),
-        (
-            "no.such:Thing",
-            "selection 'no.such:Thing': there is no module 'no' in ",
-        ),
+        ("no.such:Thing", "selection 'no.such:Thing': there is no module 'no' in "),
         ("mine:Forwards", "selection 'mine:Forwards': the module 'mine' has no 'Forwards'"),
         (":Uniform", "selection ':Uniform': importing '' failed"),
         ("mine:pi", "'mine:pi' cannot be built from options: 3.14 is not a callable object"),

@@ -52,10 +52,7 @@ def count(_: Prepared, folder: RunFolder) -> dict[str, list[float]]:
     """Rollouts and tokens that had been spent at some points of a run, rejected ones counted."""
     groups = read_history(folder).groups
     at = np.linspace(0, len(groups.tokens) - 1, POINTS).astype(int)
-    return {
-        "rollouts": groups.rollouts.cumsum()[at].tolist(),
-        "tokens": groups.tokens.cumsum()[at].tolist(),
-    }
+    return {"rollouts": groups.rollouts.cumsum()[at].tolist(), "tokens": groups.tokens.cumsum()[at].tolist()}
 
 
 @dataclass(frozen=True)

@@ -44,12 +44,7 @@ PAIRS = {
     "port: frontier": "the best of eight random prompts a place",
 }
 """The port with a method, and what the method cannot do without."""
-OTHERS = {
-    "uniform": "uniform",
-    "least visited": "least-visited",
-    "SEC": "sec:categories=8",
-    "ADCL": "adcl",
-}
+OTHERS = {"uniform": "uniform", "least visited": "least-visited", "SEC": "sec:categories=8", "ADCL": "adcl"}
 """Further methods, which have no index or predict first: by name, as a curriculum takes them."""
 
 

@@ -107,6 +107,4 @@ def test_files_of_a_data_set_by_name_or_pattern(monkeypatch, name):
     asked = []
     monkeypatch.setattr(datasets, "load_dataset", lambda *a, **k: asked.append((a, k)) or [{"question": "1"}])
     assert load_prompts(f"owner/other:{name}", split="train")[0]["prompt"] == "1"
-    assert asked == [
-        (("json",), {"data_files": f"hf://datasets/owner/other/{name}", "split": "train"}),
-    ]
+    assert asked == [(("json",), {"data_files": f"hf://datasets/owner/other/{name}", "split": "train"})]

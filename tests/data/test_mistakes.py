@@ -47,11 +47,7 @@ def load(*lines: str, **options: str) -> PromptSet:
             {},
             r"^no column of text, label holds prompts: name it with prompt_column$",
         ),
-        (
-            [GOOD],
-            {"prompt_column": "q"},
-            r"^there is no prompt column 'q'; the columns are prompt, answer$",
-        ),
+        ([GOOD], {"prompt_column": "q"}, r"^there is no prompt column 'q'; the columns are prompt, answer$"),
         (
             [GOOD],
             {"answer_column": "gold.x"},

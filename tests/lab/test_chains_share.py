@@ -63,10 +63,7 @@ def test_the_warm_model_is_that_of_chains() -> None:
 
 @pytest.mark.parametrize(
     ("curriculum", "admission"),
-    [
-        ("metis:template=lab,max_tokens=4,candidates=2", None),
-        ("uniform", "variance:0.01"),
-    ],
+    [("metis:template=lab,max_tokens=4,candidates=2", None), ("uniform", "variance:0.01")],
 )
 def test_every_kind_of_method_trains_on_shares(tmp_path, curriculum, admission) -> None:
     arguments = ["train", "--data", "lab:chains_share", "--curriculum", curriculum, "--limit", "60"]

@@ -132,9 +132,7 @@ def test_the_warm_model_has_every_letter_as_often_as_the_demonstrations() -> Non
     rows = LOCKS.problems(300, seed=9)
     turned = defaultdict(list)
     for row, played in zip(
-        rows,
-        episodes(model, tokenizer, rows, LOCKS, settings=SamplingSettings(33), batch=512),
-        strict=True,
+        rows, episodes(model, tokenizer, rows, LOCKS, settings=SamplingSettings(33), batch=512), strict=True
     ):
         lock = LOCKS.start(row, 0)
         own = [token for token, mine in zip(played.ids, played.action_mask, strict=True) if mine]

@@ -222,11 +222,7 @@ def by_number(text):
     return boxed(["0.00", "0.04", "0.10", "0.18", "0.25", "oops"][(7 * candidate(text)) % 6])
 
 
-ORDERS = {
-    "together": [[0, 1, 2, 3]],
-    "one by one": [[0], [1], [2], [3]],
-    "mixed": [[2], [3, 0], [1]],
-}
+ORDERS = {"together": [[0, 1, 2, 3]], "one by one": [[0], [1], [2], [3]], "mixed": [[2], [3, 0], [1]]}
 
 
 @pytest.mark.parametrize("order", ORDERS)

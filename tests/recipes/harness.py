@@ -25,12 +25,7 @@ import torch
 import yaml
 from safetensors.torch import load_file
 from tests.hosts.trl.launch import under_fsdp2
-from tests.recipes.small_data import (
-    ANSWERS,
-    write_public_file,
-    write_sft_set,
-    write_tiny_model,
-)
+from tests.recipes.small_data import ANSWERS, write_public_file, write_sft_set, write_tiny_model
 
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "recipes"

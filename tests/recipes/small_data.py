@@ -14,10 +14,7 @@ from curro.lab.model import build_model, build_tokenizer
 PROBLEMS = 64
 MANY = 1100
 """Enough for a subset of 1,000 problems (guru), or to hold out 1,024 (eurus)."""
-ANSWERS = {
-    "numbers": ("\\boxed{1}", "\\boxed{2}"),
-    "programs": ("```\nprint(1)\n```", "```\nprint(2)\n```"),
-}
+ANSWERS = {"numbers": ("\\boxed{1}", "\\boxed{2}"), "programs": ("```\nprint(1)\n```", "```\nprint(2)\n```")}
 """What tiny models answer; each problem below is solved by one of the two."""
 DAPO_BEFORE = "Solve the following math problem step by step. The last line should be the answer."
 DAPO_AFTER = 'Remember to put your answer on its own line after "Answer:".'

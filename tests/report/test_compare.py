@@ -158,10 +158,7 @@ def test_seeds_are_averaged_on_what_all_cover(tmp_path):
 
 
 def test_a_first_curriculum_that_has_the_level_from_the_start_gives_no_ratio(tmp_path):
-    runs = {
-        "flat": [evaluated(tmp_path / "a", [0.5, 0.4])],
-        "up": [evaluated(tmp_path / "b", [0.3, 0.6])],
-    }
+    runs = {"flat": [evaluated(tmp_path / "a", [0.5, 0.4])], "up": [evaluated(tmp_path / "b", [0.3, 0.6])]}
     flat, up = comparison_table(runs)
     assert (flat.to_level, flat.ratio, up.ratio) == (0, None, None)
     assert up.to_level == pytest.approx(50)

@@ -34,8 +34,7 @@ def test_last_boxed(text, content):
 
 
 @pytest.mark.parametrize(
-    ("text", "content"),
-    [("a #### 1\n#### 72 \nbye", "72"), ("####5", "5"), ("72", None), ("####", "")],
+    ("text", "content"), [("a #### 1\n#### 72 \nbye", "72"), ("####5", "5"), ("72", None), ("####", "")]
 )
 def test_after_hashes(text, content):
     assert after_hashes(text) == content

@@ -84,8 +84,7 @@ def test_a_completion_that_ends_the_process_is_not_scored(score, completion, why
 
 
 @pytest.mark.parametrize(
-    ("completion", "why"),
-    [("exit", "SystemExit: 0"), ("raise", "ValueError: no"), ("text", "gave 'good'")],
+    ("completion", "why"), [("exit", "SystemExit: 0"), ("raise", "ValueError: no"), ("text", "gave 'good'")]
 )
 def test_errors_of_the_function_are_errors(score, completion, why):
     with pytest.raises(RewardError, match=f"for the prompt 'first'.*{why}|{why} for the prompt 'first'"):

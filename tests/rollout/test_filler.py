@@ -26,8 +26,7 @@ def test_a_batch_is_what_the_curriculum_said_of_the_groups():
     np.testing.assert_array_equal(batch.scored, [[1, 1, 1, 1], [1, 1, 0, 1], [1, 1, 1, 1]])
     third = 1 / 3
     np.testing.assert_allclose(
-        batch.advantages,
-        [[0.5, 0.5, -0.5, -0.5], [2 * third, -third, 0, -third], [-0.75, 0.25, 0.25, 0.25]],
+        batch.advantages, [[0.5, 0.5, -0.5, -0.5], [2 * third, -third, 0, -third], [-0.75, 0.25, 0.25, 0.25]]
     )
     np.testing.assert_allclose(batch.informativeness, [0.25, 2 / 9, 0.1875])
     np.testing.assert_array_equal(batch.credit, batch.advantages)
@@ -209,17 +208,8 @@ def test_what_the_policy_is_to_learn_comes_with_the_batch_after_rejected_groups_
     curriculum = Curriculum(Teaches(), 20, admission="band:0,1")
     filler, _, _ = make(lambda i, n: (i, [GOOD, EASY, HARD][i % 3]), curriculum=curriculum, max_in_flight=1)
     first, second = run(filler.fill(2, step=0)), run(filler.fill(1, step=1))
-    assert [part.prompt_ids for part in first.auxiliary_samples] == [
-        ((0,),),
-        ((1,),),
-        ((2,),),
-        ((3,),),
-    ]
-    assert [part.prompt_ids for part in second.auxiliary_samples] == [
-        ((4,),),
-        ((5,),),
-        ((6,),),
-    ]
+    assert [part.prompt_ids for part in first.auxiliary_samples] == [((0,),), ((1,),), ((2,),), ((3,),)]
+    assert [part.prompt_ids for part in second.auxiliary_samples] == [((4,),), ((5,),), ((6,),)]
 
 
 @pytest.mark.parametrize(

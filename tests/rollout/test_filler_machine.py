@@ -178,9 +178,7 @@ class World:
     same=st.booleans(),
     plan=st.lists(
         st.tuples(
-            st.integers(1, 6),
-            st.sampled_from([1.0, 3.0, 7.0, 1e9]),
-            st.sampled_from([0.0, 2.0, 50.0]),
+            st.integers(1, 6), st.sampled_from([1.0, 3.0, 7.0, 1e9]), st.sampled_from([0.0, 2.0, 50.0])
         ),
         min_size=1,
         max_size=6,

@@ -131,12 +131,7 @@ def test_a_source_of_weight_0_is_not_drawn_and_not_free():
         ),
         ("uniform", rows(a=2, b=2), {"source_weights": "a=1,b=1,c=1"}, "the data has the sources a, b: name"),
         ("uniform", rows(a=2), {"source_weights": "a=0"}, "sum to 0: weights to more than 0"),
-        (
-            "uniform",
-            rows(a=2),
-            {"source_weights": "a=-1"},
-            "source_weights is a number from 0 for each",
-        ),
+        ("uniform", rows(a=2), {"source_weights": "a=-1"}, "source_weights is a number from 0 for each"),
         ("uniform", rows(a=2), {"source_weights": "a"}, "source_weights is a number from 0 for each"),
         ("uniform", rows(a=2, b=2), {"source_floors": "a=0.7,b=0.7"}, "sum to 1.4: .* floors to at most 1"),
         ("uniform", rows(a=2), {"source_floors": "a=1", "source_weights": "a=1"}, "give one of the two"),

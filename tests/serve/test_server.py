@@ -209,10 +209,7 @@ def test_a_service_takes_the_socket_of_one_that_was_killed_and_of_no_other(tmp_p
     with socket.socket(socket.AF_UNIX) as killed:
         killed.bind(str(path))
     with run._listening(0, path):
-        with (
-            pytest.raises(ConfigError, match="another service answers at"),
-            run._listening(0, path),
-        ):
+        with pytest.raises(ConfigError, match="another service answers at"), run._listening(0, path):
             pass
         assert path.is_socket()
         path.unlink()

@@ -138,10 +138,7 @@ def test_a_file_of_another_kind(tmp_path):
             {"spec": SPEC + ",smoothing=0.5"},
             "another configuration: its selection option 'smoothing' is None, this curriculum's is 0.5",
         ),
-        (
-            {"reward_range": (0, 2)},
-            r"its reward_range is \[0.0, 1.0\], this curriculum's is \[0.0, 2.0\]",
-        ),
+        ({"reward_range": (0, 2)}, r"its reward_range is \[0.0, 1.0\], this curriculum's is \[0.0, 2.0\]"),
         ({"seed": 1}, "another configuration: its seed is 0, this curriculum's is 1; resume with"),
         ({"advantage": "group"}, "another configuration: its advantage is None, this curriculum's is {"),
     ],

@@ -166,13 +166,7 @@ class Hostile:
 
 
 @pytest.mark.parametrize(
-    "data",
-    [
-        pickle.dumps(Hostile()),
-        pickle.dumps(["[]", "[1]"]),
-        pickle.dumps(3),
-        b"no pickle at all",
-    ],
+    "data", [pickle.dumps(Hostile()), pickle.dumps(["[]", "[1]"]), pickle.dumps(3), b"no pickle at all"]
 )
 def test_private_tests_are_never_unpickled(tmp_path, monkeypatch, data):
     monkeypatch.chdir(tmp_path)

@@ -211,10 +211,7 @@ def test_at_the_limit_the_most_informative_rejected_groups_top_up(tmp_path):
     assert history["fill/topped_up"] == 4
     assert history["reward"] == 0.25
     strict = FillSettings(limit=3, when_short="error")
-    with pytest.raises(
-        curro.CurroError,
-        match="the limit of 3 batches was reached, and 0 of 16 rollouts",
-    ):
+    with pytest.raises(curro.CurroError, match="the limit of 3 batches was reached, and 0 of 16 rollouts"):
         trainer(tmp_path, fill=strict, **options).train()
 
 

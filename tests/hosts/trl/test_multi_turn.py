@@ -338,8 +338,7 @@ def test_an_environment_of_ones_own_by_name(tmp_path, monkeypatch):
     arguments = ["train", "--data", "rows.jsonl", "--model", "lab:locks", "--prompts-per-step", "4"]
     arguments += ["--rollouts", "64", "--eval-every", "0", "--curriculum", "uniform"]
     result = CliRunner().invoke(
-        TRAIN,
-        [*arguments, "--eval-data", "rows.jsonl", "--environment", "my_locks:Mine", "--out", "run"],
+        TRAIN, [*arguments, "--eval-data", "rows.jsonl", "--environment", "my_locks:Mine", "--out", "run"]
     )
     assert result.exit_code == 0, result.output
     groups = [json.loads(line) for line in (tmp_path / "run" / "groups.jsonl").read_text().splitlines()]
