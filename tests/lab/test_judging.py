@@ -13,6 +13,7 @@ from curro.cli import make_app
 from curro.evaluation.sampling import sample
 from curro.lab import family, load, warm
 from curro.lab.judging import JudgingFamily
+from curro.policy import conversation_ids
 from curro.prediction.metis.predictor import read_prediction
 from curro.prediction.metis.template import read_template
 from curro.prediction.quality import rank_correlation
@@ -68,7 +69,8 @@ def test_the_tokens_are_those_that_a_trained_policy_is_asked(judge, tmp_path) ->
     _, tokenizer = load("chains_judge")
     rng = random.Random(0)
     made = [judge.judgment(rng) for _ in range(judge.warm.judgments)]
-    asked = trainer(tmp_path, processing_class=tokenizer).policy._tokenize([m for m, _ in made])
+    options = trainer(tmp_path, processing_class=tokenizer).policy.access.template_options
+    asked = [conversation_ids(tokenizer, messages, **options) for messages, _ in made]
     batch = warm._judgments(judge, tokenizer, random.Random(0))
     for i, (_, answer) in enumerate(made):
         learnt = batch["labels"][i] != -100

@@ -15,7 +15,7 @@ from curro.data import PromptSet
 from curro.environments import Environment
 from curro.environments.environment import episode_reward
 from curro.errors import ConfigError
-from curro.evaluation.estimate import estimate
+from curro.evaluation.estimate import estimate, estimate_episodes
 from curro.evaluation.estimate_folder import EstimateFolder
 from curro.reward import Reward, resolve_reward
 from curro.rollout.engines.engine import Engine, SamplingSettings
@@ -68,7 +68,14 @@ def sampler(
     if environment is not None and server is not None:
         raise ConfigError("a server answers in one turn, and these prompts have several: name a model here")
     if environment is not None:
-        return _episodes(model, prompts, environment, settings, k=k, batch=batch, seed=seed, threads=threads)
+        loaded = local_model(model, threads=threads)
+
+        def episodes(todo: Sequence[int], on_group: OnGroup) -> int:
+            options: dict[str, Any] = {"k": k, "todo": todo, "batch": batch, "seed": seed}
+            estimate_episodes(*loaded, prompts, environment, settings, **options, on_group=on_group)
+            return 0
+
+        return episodes
     if server is not None:
         engine = server_engine(server, model, settings, connections=connections, timeout=timeout)
         return _rollouts(engine, prompts, reward, k, connections)
@@ -87,39 +94,6 @@ def _rollouts(engine: Engine, prompts: PromptSet, reward: Reward, k: int, in_fli
                 await engine.close()
 
         return asyncio.run(whole())
-
-    return work
-
-
-def _episodes(
-    name: str,
-    prompts: PromptSet,
-    environment: Environment,
-    settings: SamplingSettings,
-    *,
-    k: int,
-    batch: int,
-    seed: int,
-    threads: int,
-) -> Work:
-    from curro.evaluation.estimate import estimate_episodes
-
-    model, tokenizer = local_model(name, threads=threads)
-
-    def work(todo: Sequence[int], on_group: OnGroup) -> int:
-        estimate_episodes(
-            model,
-            tokenizer,
-            prompts,
-            environment,
-            settings,
-            k=k,
-            todo=todo,
-            batch=batch,
-            seed=seed,
-            on_group=on_group,
-        )
-        return 0
 
     return work
 

@@ -24,6 +24,7 @@ from curro.rollout.engines.plain_generation import (
     padded,
     prompt_ids,
     shared_prefill,
+    up_to_end,
 )
 
 
@@ -90,7 +91,7 @@ def episodes(
 
     def generate(contexts: list[list[int]]) -> tuple[list[list[int]], None]:
         output = _generate(model, tokenizer, contexts, turn).tolist()
-        return [_up_to_end(ids, ends) for ids in output], None
+        return [up_to_end(ids, ends) for ids in output], None
 
     played: list[Trajectory] = []
     for start in range(0, len(rows), batch):
@@ -135,7 +136,7 @@ def sample(
         output = _generate(model, tokenizer, [ids[i] for i in chunk], settings, n).tolist()
         for j, i in enumerate(chunk):
             completions[i] = [
-                _up_to_end(completion_ids, ends) for completion_ids in output[j * n : (j + 1) * n]
+                up_to_end(completion_ids, ends) for completion_ids in output[j * n : (j + 1) * n]
             ]
     return completions
 
@@ -153,10 +154,6 @@ def _generate(
     with torch.inference_mode(), shared_prefill(model):
         output = model.generate(**inputs, generation_config=config)[:, inputs["input_ids"].shape[1] :]
     return output.repeat_interleave(n, dim=0) if settings.is_greedy else output
-
-
-def _up_to_end(ids: list[int], ends: set[int]) -> list[int]:
-    return ids[: next((i + 1 for i, token in enumerate(ids) if token in ends), len(ids))]
 
 
 def sampled_rewards(

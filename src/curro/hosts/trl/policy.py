@@ -19,9 +19,9 @@ from curro.environments.environment import Environment
 from curro.errors import ConfigError
 from curro.evaluation.sampling import attempts, beside_training
 from curro.hosts.trl.owner import Owner
-from curro.policy import Reply
+from curro.policy import Reply, conversation_ids, prompt_text
 from curro.rollout.engines.engine import SamplingSettings
-from curro.rollout.engines.plain_generation import generation_config, padded
+from curro.rollout.engines.plain_generation import generation_config, padded, up_to_end
 
 
 def uncounted_rewards(
@@ -63,7 +63,7 @@ class ModelAccess:
         owner: of the curriculum, which has or gathers all weights.
         model: gives the model that is trained.
         prompts: gives a row of the data set by its number.
-        tokenizer, template, template_options: of prompts and conversations.
+        tokenizer, template_options: of prompts and conversations.
         tokenize_prompts: TRL's `_tokenize_prompts`.
         sampling: `transformers`' generation settings of the rollouts, the tokens that end a completion too.
         environment, max_completion_length, reward_functions: of the rollouts.
@@ -75,7 +75,6 @@ class ModelAccess:
     model: Callable[[], Any]
     prompts: Callable[[int], Mapping[str, Any]]
     tokenizer: Any
-    template: str | None
     template_options: dict[str, Any]
     tokenize_prompts: Callable[[list[Any]], tuple[list[list[int]], Any, Any]]
     sampling: dict[str, Any]
@@ -94,8 +93,7 @@ class ModelAccess:
             model=lambda: trainer.model,
             prompts=lambda number: trainer.train_dataset[number],
             tokenizer=tokenizer,
-            template=trainer.chat_template,
-            template_options=trainer.chat_template_kwargs,
+            template_options={**trainer.chat_template_kwargs, "chat_template": trainer.chat_template},
             tokenize_prompts=lambda prompts: trainer._tokenize_prompts(prompts),
             sampling={name: getattr(trainer, name) for name in SAMPLING}
             | {
@@ -127,10 +125,7 @@ class TrainedPolicy:
 
     def prompt(self, number: int) -> str:
         """The row's prompt; of a conversation the text of all messages but the system's."""
-        prompt = self.access.prompts(number)["prompt"]
-        if isinstance(prompt, str):
-            return prompt
-        return "\n\n".join(_text(message["content"]) for message in prompt if message["role"] != "system")
+        return prompt_text(self.access.prompts(number)["prompt"])
 
     def uncounted_rewards(self, prompts: Sequence[int], samples: int, seed: int) -> np.ndarray:
         """Rewards (P, samples) of the policy as it is; training's own random numbers are left alone."""
@@ -167,7 +162,9 @@ class TrainedPolicy:
             ConfigError: the weights are split over processes in another way than by FSDP2.
         """
         since = time.perf_counter()
-        rows, asked = self.access.rows, self._tokenize(conversations)
+        rows, tokenizer = self.access.rows, self.access.tokenizer
+        options = self.access.template_options
+        asked = [conversation_ids(tokenizer, messages, **options) for messages in conversations]
         answered: list[list[int]] = []
         sampling = self.access.sampling | {"max_new_tokens": max_tokens, "do_sample": True}
         with (
@@ -186,7 +183,7 @@ class TrainedPolicy:
                     answered += self._generate(model, asked[start : start + rows], sampling)
             finally:
                 model.train(training)
-        texts = self.access.tokenizer.batch_decode(answered, skip_special_tokens=True) if answered else []
+        texts = tokenizer.batch_decode(answered, skip_special_tokens=True) if answered else []
         self.seconds += time.perf_counter() - since
         return [
             Reply(text, tuple(ids), tuple(tokens))
@@ -267,43 +264,12 @@ class TrainedPolicy:
         last = torch.tensor([len(tokens) - 1 for tokens in ids], device=device)
         return states[torch.arange(len(ids), device=device), last]
 
-    def _tokenize(self, conversations: Sequence[Sequence[dict[str, str]]]) -> list[list[int]]:
-        tokenizer, template = self.access.tokenizer, self.access.template
-        if template or tokenizer.chat_template:
-            return tokenizer.apply_chat_template(
-                [list(messages) for messages in conversations],
-                chat_template=template,
-                add_generation_prompt=True,
-                tokenize=True,
-                return_dict=True,
-                **self.access.template_options,
-            )["input_ids"]
-        texts = ["\n\n".join(message["content"] for message in messages) for messages in conversations]
-        return tokenizer([text + "\n\n" for text in texts])["input_ids"]
-
     def _generate(self, model: Any, asked: list[list[int]], sampling: dict[str, Any]) -> list[list[int]]:
         """The tokens after each prompt, up to and with the first end of sequence."""
-        prompts = [torch.tensor(ids) for ids in asked]
-        device = self.access.owner.accelerator.device
+        inputs = padded(asked, self.access.tokenizer.pad_token_id, self.access.owner.accelerator.device)
         with torch.no_grad():
             output = model.generate(
-                input_ids=pad(
-                    prompts, padding_value=self.access.tokenizer.pad_token_id, padding_side="left"
-                ).to(device),
-                attention_mask=pad(
-                    [torch.ones_like(ids) for ids in prompts], padding_value=0, padding_side="left"
-                ).to(device),
-                generation_config=GenerationConfig(**sampling, disable_compile=True),
+                **inputs, generation_config=GenerationConfig(**sampling, disable_compile=True)
             )
-        ends = set(sampling["eos_token_id"])
-        answers = output[:, max(map(len, asked)) :].tolist()
-        return [
-            tokens[: next((i + 1 for i, token in enumerate(tokens) if token in ends), len(tokens))]
-            for tokens in answers
-        ]
-
-
-def _text(content: str | list[dict[str, Any]]) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(part["text"] for part in content if part.get("type") == "text")
+        answers = output[:, inputs["input_ids"].shape[1] :].tolist()
+        return [up_to_end(tokens, set(sampling["eos_token_id"])) for tokens in answers]

@@ -13,7 +13,7 @@ import numpy as np
 
 from curro.data.identity import DatasetRows
 from curro.errors import ConfigError
-from curro.policy import Reply
+from curro.policy import Reply, conversation_ids, prompt_text
 from curro.rollout.engines.models import load_model
 
 
@@ -106,10 +106,7 @@ class ServedPolicy:
 
     def prompt(self, number: int) -> str:
         """The text of a row's prompt; of a conversation, all messages but the system's."""
-        prompt = self.prompts.prompt(number)
-        if isinstance(prompt, str):
-            return prompt
-        return "\n\n".join(_text(message["content"]) for message in prompt if message["role"] != "system")
+        return prompt_text(self.prompts.prompt(number))
 
     def hidden_states(self, prompts: Sequence[int]) -> np.ndarray:
         """Refused: the servers return tokens."""
@@ -130,8 +127,11 @@ class ServedPolicy:
     def answer(self, conversations: Sequence[Sequence[dict[str, str]]], max_tokens: int) -> list[Reply]:
         """One sampled answer to each conversation."""
         since = time.perf_counter()
-        prompts = [self._tokens(messages) for messages in conversations]
-        longest, context = max(map(len, prompts), default=0) + max_tokens, self.serving.context
+        serving = self.serving
+        prompts = [
+            conversation_ids(serving.tokenizer, messages, **serving.template) for messages in conversations
+        ]
+        longest, context = max(map(len, prompts), default=0) + max_tokens, serving.context
         if context is not None and longest > context:
             raise ConfigError(
                 f"a judgment takes up to {longest} tokens with its prompt, and "
@@ -159,21 +159,3 @@ class ServedPolicy:
             )
         )
         return [[int(token) for token in output.token_ids] for output in outputs]
-
-    def _tokens(self, messages: Sequence[dict[str, str]]) -> list[int]:
-        tokenizer = self.serving.tokenizer
-        if tokenizer.chat_template:
-            return tokenizer.apply_chat_template(
-                list(messages),
-                add_generation_prompt=True,
-                tokenize=True,
-                return_dict=True,
-                **self.serving.template,
-            )["input_ids"]
-        return tokenizer("\n\n".join(message["content"] for message in messages) + "\n\n")["input_ids"]
-
-
-def _text(content: str | list[dict[str, Any]]) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(part["text"] for part in content if part.get("type") == "text")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -70,6 +70,11 @@ def padded(ids: list[list[int]], pad: int, device: Any) -> dict[str, torch.Tenso
         "input_ids": torch.tensor(rows, device=device),
         "attention_mask": torch.tensor(mask, device=device),
     }
+
+
+def up_to_end(ids: list[int], ends: Collection[int]) -> list[int]:
+    """The tokens up to the first one that ends a sequence, and with it."""
+    return ids[: next((i + 1 for i, token in enumerate(ids) if token in ends), len(ids))]
 
 
 @contextmanager
