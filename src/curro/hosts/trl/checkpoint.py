@@ -7,16 +7,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate import Accelerator
 from safetensors import safe_open
 from safetensors.torch import save_file
+from transformers import TrainerCallback
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from curro.curriculum import Curriculum
 from curro.errors import CheckpointError
+from curro.runs.writer import RunWriter
 
 FOLDER, CURRICULUM = "curro", "curriculum.npz"
 
@@ -143,3 +146,17 @@ def load(
 
 def _rollouts(folder: Path, accelerator: Accelerator) -> Path:
     return folder / f"rollouts-{accelerator.process_index}.safetensors"
+
+
+class ResumedLines(TrainerCallback):
+    """Tells the writer after which step a resumed run goes on: its first line may be of a later one.
+
+    The rollouts of a generation may last for further steps, which are evaluated without a line before.
+    """
+
+    def __init__(self, writer: RunWriter) -> None:
+        self._writer = writer
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step:
+            self._writer.begin(state.global_step)

@@ -13,6 +13,7 @@ completions of thousands of tokens would not pay. So a group is cut into as many
 from __future__ import annotations
 
 import inspect
+import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -218,6 +219,20 @@ class SharedPrompts:
         self.reason = _refusal(model, config)
         if not self.reason and probe:
             self.reason = self._probe(model)
+
+    @classmethod
+    def where_possible(cls, model: Any, *, probe: bool, warns: bool) -> SharedPrompts | None:
+        """What shares prompts in training; None, and where `warns` a line in the log, if a model cannot."""
+        shared = cls(model, probe=probe)
+        if not shared.reason:
+            return shared
+        if warns:
+            logging.getLogger(__name__).warning(
+                "every completion is trained on with its own copy of the prompt, which this model cannot "
+                "share: %s",
+                shared.reason,
+            )
+        return None
 
     def log_probs(
         self,

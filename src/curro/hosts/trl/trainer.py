@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import time
 import warnings
@@ -185,27 +186,20 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         log_all_metrics: bool = False,
         **kwargs: Any,
     ) -> None:
+        given = inspect.signature(GRPOTrainer).bind_partial(*args, **kwargs).arguments
         if environment is not None:
             for other in ("rollout_func", "environment_factory", "tools"):
-                if kwargs.get(other):
+                if given.get(other):
                     raise ConfigError(f"an environment plays the rollouts: give it or {other}, not both")
-            if len(args) < 2:
-                kwargs.setdefault("reward_funcs", trl_reward(episode_reward("environment")))
-        levels = args[3] if len(args) > 3 else kwargs.get("train_dataset")
+            given.setdefault("reward_funcs", trl_reward(episode_reward("environment")))
+        levels = given.get("train_dataset")
         if isinstance(levels, Levels):
-            if len(args) > 3:
-                args = (*args[:3], loader_rows(levels), *args[4:])
-            else:
-                kwargs["train_dataset"] = loader_rows(levels)
-        by_name = {
-            **dict(zip(("model", "reward_funcs", "args", "train_dataset"), args, strict=False)),
-            **kwargs,
-        }
+            given["train_dataset"] = loader_rows(levels)
         check_arguments(
-            by_name.get("args"), by_name.get("train_dataset"), keep=keep, fill=fill, on_groups=on_groups,
-            is_played=bool(by_name.get("environment_factory")),
+            given.get("args"), given.get("train_dataset"), keep=keep, fill=fill, on_groups=on_groups,
+            is_played=bool(given.get("environment_factory")),
         )  # fmt: skip
-        super().__init__(*args, **kwargs)
+        super().__init__(**given)
         if environment is not None:
             self.rollout_func = cast(Any, EpisodeRollouts(environment, lambda: self.rows))
         self.environment = environment
@@ -247,7 +241,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             writer = RunWriter.of_host(Path(cast(str, self.args.output_dir)), curriculum, keep)
             listeners.append(lambda record: record.write_to(writer))
             self._writer = writer
-            self.add_callback(_ResumedLines(writer))
+            self.add_callback(checkpoints.ResumedLines(writer))
         self._owner = Owner(
             self.accelerator,
             model=lambda: self.model_wrapped,
@@ -266,7 +260,10 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         self._has_new_rollouts = False
         self._shared_prompts: SharedPrompts | None = None
         if share_prompts:
-            self._shared_prompts = self._check_sharing()
+            is_whole = not (self.is_fsdp_enabled or self.is_deepspeed_enabled)
+            self._shared_prompts = SharedPrompts.where_possible(
+                self.model, probe=is_whole, warns=self.accelerator.is_main_process
+            )
         if skip_empty_steps:
             if self.is_deepspeed_enabled:
                 raise ConfigError("DeepSpeed makes its updates itself: leave out skip_empty_steps")
@@ -278,19 +275,6 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         self.policy = TrainedPolicy(ModelAccess.of(self))
         if self.accelerator.is_main_process:
             curriculum.attach(self.policy)
-
-    def _check_sharing(self) -> SharedPrompts | None:
-        """What shares prompts in training; None, and a line in the log, where this model cannot."""
-        shared = SharedPrompts(self.model, probe=not (self.is_fsdp_enabled or self.is_deepspeed_enabled))
-        if not shared.reason:
-            return shared
-        if self.accelerator.is_main_process:
-            logging.getLogger(__name__).warning(
-                "every completion is trained on with its own copy of the prompt, which this model cannot "
-                "share: %s",
-                shared.reason,
-            )
-        return None
 
     @property
     def _batch_rows(self) -> int:
@@ -748,20 +732,6 @@ def credited(verdict: Verdict) -> np.ndarray:
     selection wants no update by them, as prioritized replay of solved problems that stay solved.
     """
     return (verdict.advantages != 0).any(axis=1)
-
-
-class _ResumedLines(TrainerCallback):
-    """Tells the writer after which step a resumed run goes on: its first line may be of a later one.
-
-    The rollouts of a generation may last for further steps, which are evaluated without a line before.
-    """
-
-    def __init__(self, writer: RunWriter) -> None:
-        self._writer = writer
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if state.global_step:
-            self._writer.begin(state.global_step)
 
 
 class _ScaledRate(TrainerCallback):
