@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import numpy as np
 import pytest
@@ -103,15 +104,15 @@ def test_episodes_are_played(curro, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--suite", "AMC32"], "no suite is called 'AMC32' (did you mean 'AMC23'?)"),
-        (["--suite", "lab:chains", "--pass-at", "8"], "--pass-at is between 1 and the 4 samples"),
-        (["--suite", "lab:chains", "--pass-at", "x"], "--pass-at is numbers with commas between"),
-        (["--suite", "lab:chains", "--by", "colour", "--limit", "2"], "there is no column 'colour'"),
-        (["--suite", "AIME24", "--suite", "AIME25", "--data", "x.jsonl"], "name one --suite"),
-        (["--suite", "AIME24", "--answer-column", "a"], "the suite AIME24 knows its columns"),
-        (["--suite", "AIME24", "--data", "none.jsonl"], "there is no file or folder 'none.jsonl'"),
-        (["--suite", "lab:chains", "--top-p", "2", "--limit", "2"], "top_p is a number above 0"),
+        ("--suite AMC32", "no suite is called 'AMC32' (did you mean 'AMC23'?)"),
+        ("--suite lab:chains --pass-at 8", "--pass-at is between 1 and the 4 samples"),
+        ("--suite lab:chains --pass-at x", "--pass-at is numbers with commas between"),
+        ("--suite lab:chains --by colour --limit 2", "there is no column 'colour'"),
+        ("--suite AIME24 --suite AIME25 --data x.jsonl", "name one --suite"),
+        ("--suite AIME24 --answer-column a", "the suite AIME24 knows its columns"),
+        ("--suite AIME24 --data none.jsonl", "there is no file or folder 'none.jsonl'"),
+        ("--suite lab:chains --top-p 2 --limit 2", "top_p is a number above 0"),
     ],
 )
 def test_mistakes(curro, arguments, sentence):
-    assert sentence in curro("evaluate", "lab:chains", *arguments, status=2)
+    assert sentence in curro("evaluate", "lab:chains", *shlex.split(arguments), status=2)

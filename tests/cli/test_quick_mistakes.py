@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -32,35 +33,32 @@ for folder, arguments in json.loads(sys.argv[1]):
     os.wait()
 """
 
-OWN = ["train", "--data", "rows.jsonl", "--model", "lab:chains"]
+OWN = "train --data rows.jsonl --model lab:chains"
 
 TYPOS = [
-    (["train", "--data", "dta.jsonl"], "there is no file or folder 'dta.jsonl'"),
-    (["train", "--curriculum", "fronteir"], "did you mean 'frontier'?"),
-    (["train", "--admission", "band:0.2"], "admission 'band' needs low and high; missing: high"),
-    (["train", "--model", "SmolML2-135M"], "did you mean 'SmolLM2-135M'?"),
-    (["train", "--model", "./models/none"], "there is no model at './models/none'"),
-    (["train", "--log", "trackio"], "--log trackio needs the package trackio: pip install trackio"),
-    (["train", "--rollouts-per-prompt", "1"], "--rollouts-per-prompt must be 2 or more"),
-    (["train", "--data", "rows.jsonl"], "name a model for rows.jsonl: --model with a folder, a hub"),
-    ([*OWN, "--prompt-column", "problem"], "no prompt column 'problem'"),
-    ([*OWN, "--signal", "acc"], "--signal acc: the reward has no such part"),
-    (["train", "--lr", "1e-4"], "no such option: --lr (Possible options: --learning-rate, --lora-rank) (see"),
-    (
-        ["train", "Rows.jsonl"],
-        "Rows.jsonl stands without an option: write its option before it, as in --data",
-    ),
-    (["train", "--project", "mine"], "--project names something for a logger: choose one with --log"),
-    (["train", "--reward", "maths"], "did you mean 'math'?"),
-    (["train", "--reward", "rewards.py"], "names a file and no function: write rewards.py:FUNCTION"),
-    (["train", "--out", "/proc/x"], "/proc/x cannot be used (No such file or directory): choose a folder in"),
-    (["train", "--model", "full"], "the folder 'full' holds no model: it has no config.json"),
-    (["train", "--seed", "-1"], "--seed must be from 0"),
-    (["train", "--seed", "x"], "invalid value for '--seed': it must be a whole number (see"),
-    (["train", "--out", "full"], "full exists and is not an empty folder"),
-    (["compare", "uniform", "--data", "rows.jsonl"], "name a model for rows.jsonl"),
-    (["compare", "uniform", "--data", "dta.jsonl"], "there is no file or folder 'dta.jsonl'"),
-    (["compare", "uniform", "--model", "SmolML2-135M"], "did you mean 'SmolLM2-135M'?"),
+    ("train --data dta.jsonl", "there is no file or folder 'dta.jsonl'"),
+    ("train --curriculum fronteir", "did you mean 'frontier'?"),
+    ("train --admission band:0.2", "admission 'band' needs low and high; missing: high"),
+    ("train --model SmolML2-135M", "did you mean 'SmolLM2-135M'?"),
+    ("train --model ./models/none", "there is no model at './models/none'"),
+    ("train --log trackio", "--log trackio needs the package trackio: pip install trackio"),
+    ("train --rollouts-per-prompt 1", "--rollouts-per-prompt must be 2 or more"),
+    ("train --data rows.jsonl", "name a model for rows.jsonl: --model with a folder, a hub"),
+    (f"{OWN} --prompt-column problem", "no prompt column 'problem'"),
+    (f"{OWN} --signal acc", "--signal acc: the reward has no such part; it has: "),
+    ("train --lr 1e-4", "no such option: --lr (Possible options: --learning-rate, --lora-rank) (see"),
+    ("train Rows.jsonl", "Rows.jsonl stands without an option: write its option before it, as in --data"),
+    ("train --project mine", "--project names something for a logger: choose one with --log"),
+    ("train --reward maths", "did you mean 'math'?"),
+    ("train --reward rewards.py", "names a file and no function: write rewards.py:FUNCTION"),
+    ("train --out /proc/x", "/proc/x cannot be used (No such file or directory): choose a folder in"),
+    ("train --model full", "the folder 'full' holds no model: it has no config.json"),
+    ("train --seed -1", "--seed must be from 0"),
+    ("train --seed x", "invalid value for '--seed': it must be a whole number (see"),
+    ("train --out full", "full exists and is not an empty folder"),
+    ("compare uniform --data rows.jsonl", "name a model for rows.jsonl"),
+    ("compare uniform --data dta.jsonl", "there is no file or folder 'dta.jsonl'"),
+    ("compare uniform --model SmolML2-135M", "did you mean 'SmolLM2-135M'?"),
 ]
 
 
@@ -76,12 +74,12 @@ def answers(tmp_path_factory):
         rows = [json.dumps({"prompt": f"{i}+1=", "answer": str(i + 1)}) for i in range(4)]
         (folder / "rows.jsonl").write_text("\n".join(rows) + "\n")
         folders.append(folder)
-    asked = [(str(folder), arguments) for folder, (arguments, _) in zip(folders, TYPOS, strict=True)]
+    asked = [(str(folder), shlex.split(typed)) for folder, (typed, _) in zip(folders, TYPOS, strict=True)]
     subprocess.run([sys.executable, "-c", PROGRAM, json.dumps(asked)], check=True, timeout=900)
     return [(folder, *((folder.parent / name).read_text() for name in ("out", "err"))) for folder in folders]
 
 
-@pytest.mark.parametrize("number", range(len(TYPOS)), ids=[" ".join(arguments) for arguments, _ in TYPOS])
+@pytest.mark.parametrize("number", range(len(TYPOS)), ids=[typed for typed, _ in TYPOS])
 def test_a_typo_is_answered_without_torch(answers, number):
     folder, out, err = answers[number]
     assert TYPOS[number][1] in err

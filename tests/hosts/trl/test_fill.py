@@ -73,6 +73,27 @@ class Recorded(Diary):
         return [kept[i : i + batch] for i in range(0, len(kept), batch)]
 
 
+class TheSame(curro.Selection):
+    """The prompts that were trained on elsewhere, batch by batch."""
+
+    def __init__(self, batches: list[list[int]]) -> None:
+        self.batches = batches
+
+    def select(self, n: int, step: int) -> curro.Choice:
+        return curro.Choice.of(np.array(self.batches[step]), curro.Reason.UNIFORM)
+
+
+def assert_trained_alike(ours: Any, plain: Any, prefixes: tuple[str, ...], least: int) -> None:
+    """Both have the same weights and, in three steps, the same metrics of these prefixes."""
+    for mine, theirs in zip(ours.model.parameters(), plain.model.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
+    described = [name for name in plain.state.log_history[0] if name.startswith(prefixes)]
+    assert len(described) >= least
+    for mine, theirs in zip(ours.state.log_history[:3], plain.state.log_history[:3], strict=True):
+        for name in described:
+            assert mine[name] == pytest.approx(theirs[name], rel=1e-4, abs=1e-6), name
+
+
 @pytest.mark.parametrize("loss_type", ["dapo", "dr_grpo", "grpo", "bnpo"])
 @pytest.mark.parametrize("kl", [False, True], ids=["plain", "lora with KL"])
 def test_the_same_groups_are_trained_on_as_trl_alone_trains_on_them(tmp_path, loss_type, kl):
@@ -93,23 +114,10 @@ def test_the_same_groups_are_trained_on_as_trl_alone_trains_on_them(tmp_path, lo
     assert [len(batch) for batch in batches] == [4, 4, 4]
     assert len(diary.records) > 3  # some were rejected
 
-    class Same(curro.Selection):
-        def select(self, n: int, step: int) -> curro.Choice:
-            return curro.Choice.of(np.array(batches[step]), curro.Reason.UNIFORM)
-
-    plain = scripted(ScriptedCurriculum, tmp_path, curriculum=Same(), **options)
+    plain = scripted(ScriptedCurriculum, tmp_path, curriculum=TheSame(batches), **options)
     plain.train()
-    for mine, theirs in zip(ours.model.parameters(), plain.model.parameters(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
-    described = [
-        name
-        for name in plain.state.log_history[0]
-        if name.startswith(("reward", "completions/", "loss", "frac_", "entropy"))
-    ]
-    assert len(described) >= 12
-    for mine, theirs in zip(ours.state.log_history[:3], plain.state.log_history[:3], strict=True):
-        for name in described:
-            assert mine[name] == pytest.approx(theirs[name], rel=1e-4, abs=1e-6), name
+    described = ("reward", "completions/", "loss", "frac_", "entropy")
+    assert_trained_alike(ours, plain, described, least=12)
     for name in ("prompt", "completion", "advantages"):
         np.testing.assert_array_equal(list(ours._logs[name]), list(plain._logs[name]))
     assert list(ours._logs["rewards"]["first_token_is_even"]) == list(
@@ -128,11 +136,7 @@ def test_masked_completions_are_described_as_trl_alone_describes_them(tmp_path, 
     ours.train()
     batches = diary.admitted()
 
-    class Same(curro.Selection):
-        def select(self, n: int, step: int) -> curro.Choice:
-            return curro.Choice.of(np.array(batches[step]), curro.Reason.UNIFORM)
-
-    plain = scripted(ScriptedCurriculumWithPads, tmp_path, curriculum=Same(), **options)
+    plain = scripted(ScriptedCurriculumWithPads, tmp_path, curriculum=TheSame(batches), **options)
     plain.train()
     for mine, theirs in zip(ours.state.log_history[:3], plain.state.log_history[:3], strict=True):
         described = [name for name in theirs if name.startswith(("reward", "completions/", "clip_ratio/"))]

@@ -13,7 +13,7 @@ import pytest
 import torch
 from tests.hosts.trl.launch import in_two_processes
 from tests.hosts.trl.setup import config, dataset
-from tests.hosts.trl.test_fill import Recorded
+from tests.hosts.trl.test_fill import Recorded, TheSame, assert_trained_alike
 from trl import GRPOTrainer
 from typer.testing import CliRunner
 
@@ -167,19 +167,9 @@ def test_groups_of_several_rounds_are_trained_on_as_trl_alone_trains_on_them(tmp
     assert [len(batch) for batch in batches] == [4, 4, 4]
     assert len(diary.records) > 3
 
-    class Same(curro.Selection):
-        def select(self, n: int, step: int) -> curro.Choice:
-            return curro.Choice.of(np.array(batches[step]), curro.Reason.UNIFORM)
-
-    plain = scripted(tmp_path, curriculum=Same(), **options)
+    plain = scripted(tmp_path, curriculum=TheSame(batches), **options)
     plain.train()
-    for mine, theirs in zip(ours.model.parameters(), plain.model.parameters(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
-    described = [name for name in plain.state.log_history[0] if name.startswith(("reward", "completions/"))]
-    assert len(described) >= 8
-    for mine, theirs in zip(ours.state.log_history[:3], plain.state.log_history[:3], strict=True):
-        for name in described:
-            assert mine[name] == pytest.approx(theirs[name], rel=1e-4, abs=1e-6), name
+    assert_trained_alike(ours, plain, ("reward", "completions/"), least=8)
 
 
 class Constant(Guess):
