@@ -16,6 +16,12 @@ import numpy as np
 from curro.errors import CheckpointError
 from curro.storage.checkpoint import check_prompt_numbers, check_state
 
+State = Mapping[str, Any]
+"""What a part of the curriculum has saved of itself."""
+
+Columns = dict[str, np.ndarray]
+"""The prompt table by column, (N,) each."""
+
 
 @dataclass(frozen=True)
 class Renumbering:
@@ -84,7 +90,7 @@ class Renumbering:
         }
 
 
-def refuse_other_rows(method: Any, state: Mapping[str, Any]) -> Mapping[str, Any]:
+def refuse_other_rows(method: Any, state: State) -> State:
     """The state of a method that says nothing of other rows: nothing, or refused."""
     if not state:
         return state

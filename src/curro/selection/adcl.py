@@ -14,7 +14,7 @@ import numpy as np
 from curro.errors import ConfigError
 from curro.groups import Groups
 from curro.prompts import PromptTable
-from curro.renumbering import Renumbering
+from curro.renumbering import Columns, Renumbering, State
 from curro.selection.base import Choice, Outcome, Reason, Selection
 from curro.storage.checkpoint import check_state
 
@@ -198,9 +198,7 @@ class ADCL(Selection):
     def state_dict(self) -> dict[str, Any]:
         return {"seed": self.seed, "chunk": self.chunk}
 
-    def renumbered(
-        self, state: Mapping[str, Any], columns: dict[str, np.ndarray], rows: Renumbering
-    ) -> Mapping[str, Any]:
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
         """New prompts join the chunk that comes next, and are estimated with it."""
         chunk_N, new_N = columns["adcl_chunk"], rows.saved_N < 0
         if state["chunk"] >= 0:

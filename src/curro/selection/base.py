@@ -13,7 +13,7 @@ from curro.errors import ConfigError
 from curro.groups import Groups
 from curro.policy import AuxiliarySamples, Policy
 from curro.prompts import PromptTable
-from curro.renumbering import Renumbering, refuse_other_rows
+from curro.renumbering import Columns, Renumbering, State, refuse_other_rows
 
 
 class Reason(IntEnum):
@@ -195,9 +195,7 @@ class Selection:
         """What the method remembers beside the prompt table and the random numbers."""
         return {}
 
-    def renumbered(
-        self, state: Mapping[str, Any], columns: dict[str, np.ndarray], rows: Renumbering
-    ) -> Mapping[str, Any]:
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
         """What `load_state_dict` is to restore where the state was saved with other rows of the data set.
 
         Override it where the state names prompts. The method is new, as `bind` left it.

@@ -9,7 +9,7 @@ import numpy as np
 
 from curro.index import MaxHeap
 from curro.prompts import PromptTable
-from curro.renumbering import Renumbering
+from curro.renumbering import Columns, Renumbering, State
 from curro.selection.base import Choice, Outcome, Reason, Selection
 
 
@@ -39,9 +39,7 @@ class LeastVisited(Selection):
     def state_dict(self) -> dict[str, Any]:
         return {"heap": self.heap.state_dict()}
 
-    def renumbered(
-        self, state: Mapping[str, Any], columns: dict[str, np.ndarray], rows: Renumbering
-    ) -> Mapping[str, Any]:
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
         return {"heap": rows.heap(state["heap"], new_priority=0.0)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

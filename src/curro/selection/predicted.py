@@ -19,7 +19,7 @@ from curro.policy import AuxiliarySamples, Policy
 from curro.prediction.base import Predictor
 from curro.prediction.quality import PredictionQuality
 from curro.prompts import PromptTable
-from curro.renumbering import Renumbering
+from curro.renumbering import Columns, Renumbering, State
 from curro.selection.base import Choice, Outcome, Reason, Selection
 
 
@@ -181,9 +181,7 @@ class Predicted(Selection):
             "stream": self._stream.bit_generator.state,
         }
 
-    def renumbered(
-        self, state: Mapping[str, Any], columns: dict[str, np.ndarray], rows: Renumbering
-    ) -> Mapping[str, Any]:
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
         return {
             **state,
             "predictor": self.predictor.renumbered(state["predictor"], rows),

@@ -20,7 +20,7 @@ from curro.index.compiled import kernel
 from curro.loading import load_object
 from curro.prediction.posterior import FadedPosterior
 from curro.prompts import PromptTable
-from curro.renumbering import Renumbering
+from curro.renumbering import Columns, Renumbering, State
 from curro.selection.base import Choice, Outcome, Reason, Selection
 
 VARIANTS = {
@@ -131,9 +131,7 @@ class FadedReplay(Selection):
     def state_dict(self) -> dict[str, Any]:
         return {"posterior": self.posterior.state_dict(), "thompson": self.thompson.bit_generator.state}
 
-    def renumbered(
-        self, state: Mapping[str, Any], columns: dict[str, np.ndarray], rows: Renumbering
-    ) -> Mapping[str, Any]:
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
         return {**state, "posterior": self.posterior.renumbered(state["posterior"], rows)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

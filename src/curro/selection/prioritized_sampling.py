@@ -11,7 +11,7 @@ from curro.errors import ConfigError
 from curro.index import SumTree
 from curro.index.compiled import kernel
 from curro.prompts import PromptTable
-from curro.renumbering import Renumbering
+from curro.renumbering import Columns, Renumbering, State
 from curro.selection.base import Choice, Outcome, Reason, Selection
 from curro.storage.checkpoint import check_state
 
@@ -148,9 +148,7 @@ class PrioritizedSampling(Selection):
             "pspo/effective_prompts": float(weights_N.sum() ** 2 / np.square(weights_N).sum()),
         }
 
-    def renumbered(
-        self, state: Mapping[str, Any], columns: dict[str, np.ndarray], rows: Renumbering
-    ) -> Mapping[str, Any]:
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -17,7 +17,7 @@ from curro.groups import Groups
 from curro.index import AgeQueue, MaxHeap, SumTree
 from curro.index.compiled import kernel, part, prefetch
 from curro.prompts import PromptTable
-from curro.renumbering import Renumbering
+from curro.renumbering import Columns, Renumbering, State
 from curro.selection.base import Choice, Outcome, Reason, Selection
 from curro.storage.checkpoint import check_state
 
@@ -267,9 +267,7 @@ class PublishedReplay(Selection):
             "unsolved": self.pools[UNSOLVED].state_dict(),
         }
 
-    def renumbered(
-        self, state: Mapping[str, Any], columns: dict[str, np.ndarray], rows: Renumbering
-    ) -> Mapping[str, Any]:
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
         heap = {**state["heap"]}
         if isinstance(self.heap, MaxHeap):
             heap = rows.heap(heap, new_priority=self.initial_priority)

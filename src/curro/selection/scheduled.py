@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from curro.prompts import PromptTable
-from curro.renumbering import Renumbering
+from curro.renumbering import Columns, Renumbering, State
 from curro.selection.base import Choice, Reason, Selection
 from curro.storage.checkpoint import check_state
 
@@ -41,9 +41,7 @@ class Scheduled(Selection):
     def state_dict(self) -> dict[str, Any]:
         return {"position": self.position}
 
-    def renumbered(
-        self, state: Mapping[str, Any], columns: dict[str, np.ndarray], rows: Renumbering
-    ) -> Mapping[str, Any]:
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
         """The pass goes on before the first prompt that is left of those to come."""
         now = rows.now_M[state["position"] :]
         left = now[now >= 0]

@@ -14,7 +14,7 @@ from curro.errors import ConfigError
 from curro.groups import by_prompt
 from curro.index.compiled import kernel
 from curro.prompts import PromptTable
-from curro.renumbering import Renumbering, by_name
+from curro.renumbering import Columns, Renumbering, State, by_name
 from curro.selection.base import Choice, Outcome, Reason, Selection
 from curro.storage.checkpoint import check_state
 
@@ -195,9 +195,7 @@ class SelfEvolvingCurriculum(Selection):
             "names": self.names,
         }
 
-    def renumbered(
-        self, state: Mapping[str, Any], columns: dict[str, np.ndarray], rows: Renumbering
-    ) -> Mapping[str, Any]:
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
         """Categories keep what is known of them by their names; prompts have the categories of now."""
         columns["sec_category"][:] = self.category_N
         unlearned = rows.groups(state["unlearned"], f"{self.prefix}/unlearned")

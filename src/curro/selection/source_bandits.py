@@ -10,7 +10,7 @@ import numpy as np
 from curro.errors import ConfigError
 from curro.groups import by_prompt
 from curro.prompts import PromptTable
-from curro.renumbering import Renumbering, by_name
+from curro.renumbering import Columns, Renumbering, State, by_name
 from curro.selection.base import Outcome
 from curro.selection.sec import SelfEvolvingCurriculum
 from curro.storage.checkpoint import check_state
@@ -69,9 +69,7 @@ class UpperConfidence(SelfEvolvingCurriculum):
     def state_dict(self) -> dict[str, Any]:
         return super().state_dict() | {"latest": self.latest_CW.copy(), "count": self.count_C.copy()}
 
-    def renumbered(
-        self, state: Mapping[str, Any], columns: dict[str, np.ndarray], rows: Renumbering
-    ) -> Mapping[str, Any]:
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
         latest_CW = by_name(state["latest"].T, state["names"], self.names, 0.0).T
         count_C = by_name(state["count"], state["names"], self.names, 0)
         return {**super().renumbered(state, columns, rows), "latest": latest_CW, "count": count_C}
@@ -161,9 +159,7 @@ class LearningProgress(SelfEvolvingCurriculum):
     def state_dict(self) -> dict[str, Any]:
         return super().state_dict() | {"average": self.average_2C.copy(), "seen": self.seen_C.copy()}
 
-    def renumbered(
-        self, state: Mapping[str, Any], columns: dict[str, np.ndarray], rows: Renumbering
-    ) -> Mapping[str, Any]:
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
         average_2C = by_name(state["average"], state["names"], self.names, 0.0)
         seen_C = by_name(state["seen"], state["names"], self.names, False)
         return {**super().renumbered(state, columns, rows), "average": average_2C, "seen": seen_C}

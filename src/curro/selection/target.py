@@ -12,7 +12,7 @@ import numpy as np
 
 from curro.errors import ConfigError
 from curro.prompts import PromptTable
-from curro.renumbering import Renumbering, by_name
+from curro.renumbering import Columns, Renumbering, State, by_name
 from curro.selection.base import Choice, Outcome, Reason, Selection
 from curro.storage.checkpoint import check_state
 
@@ -179,9 +179,7 @@ class Target(Selection):
             "sources": self.sources,
         }
 
-    def renumbered(
-        self, state: Mapping[str, Any], columns: dict[str, np.ndarray], rows: Renumbering
-    ) -> Mapping[str, Any]:
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
         """Sources keep their targets by their names; new ones begin at `start`."""
         target_S = by_name(state["target"], state["sources"], self.sources, self.start)
         success_2S = by_name(state["success"], state["sources"], self.sources, 0.0)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from curro.prompts import PromptTable
-from curro.renumbering import Renumbering
+from curro.renumbering import Columns, Renumbering, State
 from curro.selection.base import Choice, Reason, Selection
 from curro.storage.checkpoint import check_state
 
@@ -69,9 +69,7 @@ class Uniform(Selection):
     def state_dict(self) -> dict[str, Any]:
         return {"seed": self.seed, "epoch": self.epoch, "position": self.position}
 
-    def renumbered(
-        self, state: Mapping[str, Any], columns: dict[str, np.ndarray], rows: Renumbering
-    ) -> Mapping[str, Any]:
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
         """With other rows a new pass begins, because the order of the saved one is of other numbers."""
         return {**state, "epoch": state["epoch"] + 1, "position": 0}
 
