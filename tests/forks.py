@@ -2,8 +2,8 @@
 
 `python()` is a command like `sys.executable`, for programs whose process is not what is tested: arguments,
 working directory, environment, open files, signals and exit status are those of a process of its own. Only
-modules that are imported already do not read the environment again. One process serves all workers of a test
-run and ends with it.
+modules that are imported already, by `PRELOAD` or another file, do not read the environment again. One
+process serves all workers of a test run and ends with it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ with socket.socket(socket.AF_UNIX) as server:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
     status = receive()
 if status < 0:
-    signal.signal(-status, signal.SIG_DFL)
+    if -status != signal.SIGKILL:
+        signal.signal(-status, signal.SIG_DFL)
     os.kill(os.getpid(), -status)
 os._exit(status)
 """
@@ -62,9 +63,15 @@ PROGRAMS = {
 }
 
 
+PRELOAD = Path(__file__).parents[1] / "src" / "curro" / "cli" / "preload.py"
+
+
 @functools.cache
-def commands() -> Path:
-    """A folder with the commands of `PROGRAMS`; what they run is forked."""
+def commands(preload: Path = PRELOAD) -> Path:
+    """A folder with the commands of `PROGRAMS`; what they run is forked where `preload` was run.
+
+    All callers of a test run give the same file.
+    """
     worker = "PYTEST_XDIST_WORKER" in os.environ
     name = os.environ["PYTEST_XDIST_TESTRUNUID"] if worker else uuid.uuid4().hex
     folder = Path(tempfile.gettempdir()) / f"forks-{name}"
@@ -86,16 +93,24 @@ def commands() -> Path:
             return folder
         os.set_inheritable(listener.fileno(), True)
         run = os.getppid() if worker else os.getpid()
-        arguments = [sys.executable, "-P", __file__, str(folder), str(listener.fileno()), str(run)]
+        arguments = [
+            sys.executable,
+            "-P",
+            __file__,
+            str(folder),
+            str(listener.fileno()),
+            str(run),
+            str(preload),
+        ]
         closed = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1)]
         environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
         os.posix_spawn(sys.executable, arguments, environment, file_actions=closed)
     return folder
 
 
-def python() -> str:
+def python(preload: Path = PRELOAD) -> str:
     """The command that runs a Python program in a fork."""
-    return str(commands() / "python")
+    return str(commands(preload) / "python")
 
 
 class Program:
@@ -194,8 +209,8 @@ def serve(listener: socket.socket, run: int) -> Program:
 
 def main() -> list[str]:
     """Serve, and return in each fork with the words of what to run there."""
-    folder, listener, run = sys.argv[1:]
-    importlib.import_module("curro.cli.preload")
+    folder, listener, run, preload = sys.argv[1:]
+    runpy.run_path(preload)
     try:
         program = serve(socket.socket(fileno=int(listener)), int(run))
     except SystemExit:

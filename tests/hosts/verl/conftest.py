@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import logging
+import os
+from pathlib import Path
 
 import pytest
 import ray
 import transfer_queue as tq
+from forks import python
 from hypothesis import HealthCheck, settings
+from ray_for_tests import FORKED
 from setup_run import start_queue
 
-# an example's time depends on what else the machine does
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
+# as in tests/conftest.py
+settings.register_profile(
+    "known", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+settings.load_profile("known")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _ray_ends():
     logging.getLogger("ray").setLevel(logging.ERROR)
+    os.environ[FORKED] = python(Path(__file__).with_name("preload.py"))
     yield
     if start_queue.cache_info().currsize:
         tq.close()

@@ -15,7 +15,7 @@ from typing import Any
 import ray
 from ray.cluster_utils import Cluster
 from ray.util import list_named_actors
-from ray_for_tests import python_path
+from ray_for_tests import forked, python_path
 
 folder, *overrides = sys.argv[1:]
 os.environ["PYTHONPATH"] = python_path()
@@ -43,7 +43,7 @@ NODE = {"num_cpus": 3, "object_store_memory": 150 * 2**20}
 HEALTH = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500}
 cluster = Cluster()
 cluster.add_node(**NODE, include_dashboard=False, resources={"first": 1}, _system_config=HEALTH)
-ray.init(address=cluster.address, log_to_driver=False)
+ray.init(address=cluster.address, log_to_driver=False, runtime_env=forked())
 second = cluster.add_node(**NODE, resources={"second": 1})
 
 cut = train.options(resources={"second": 1}).remote("3")

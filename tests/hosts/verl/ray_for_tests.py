@@ -1,4 +1,8 @@
-"""Ray, once for all tests of a process: apart, so that its workers need not import verl."""
+"""Ray, once for all tests of a process: apart, so that its workers need not import verl.
+
+`FORKED` in the environment names the command that runs Python in a fork of a process that has imported what
+verl needs: programs and Ray's workers are started by it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,13 @@ import os
 from pathlib import Path
 
 import ray
+
+FORKED = "CURRO_TEST_PYTHON"
+
+
+def forked() -> dict[str, str]:
+    """Ray's `runtime_env` whose workers are forked."""
+    return {"py_executable": os.environ[FORKED]}
 
 
 def python_path() -> str:
@@ -19,11 +30,10 @@ def start_ray() -> None:
         return
     os.environ["PYTHONPATH"] = python_path()
     if "RAY_ADDRESS" in os.environ:
-        ray.init(log_to_driver=False)
+        ray.init(log_to_driver=False, runtime_env=forked())
     else:  # its own, whatever else runs on the machine
-        ray.init(
-            "local", num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=200 * 2**20
-        )
+        own = {"include_dashboard": False, "object_store_memory": 200 * 2**20}
+        ray.init("local", num_cpus=4, log_to_driver=False, runtime_env=forked(), **own)
 
 
 def ray_address() -> str:

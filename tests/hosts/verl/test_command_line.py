@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from unittest import mock
 
 import pytest
-from ray_for_tests import python_path
+from ray_for_tests import FORKED, forked, python_path
 from setup_run import configuration, overrides_of, start_queue
 from verl.trainer.main_ppo import TaskRunnerV1
 
@@ -19,7 +18,8 @@ from curro.hosts.verl import plugin
 def main_ppo(folder, *overrides, **environment):
     """`python -m verl.trainer.main_ppo` with these overrides."""
     ray_options = ["ray_kwargs.ray_init.num_cpus=2", "+ray_kwargs.ray_init.include_dashboard=False"]
-    command = [sys.executable, "-W", "ignore", "-m", "verl.trainer.main_ppo"]
+    ray_options += [f"+ray_kwargs.ray_init.runtime_env.{name}={value}" for name, value in forked().items()]
+    command = [os.environ[FORKED], "-m", "verl.trainer.main_ppo"]
     return subprocess.run(
         [*command, *overrides_of(folder, *overrides), *ray_options, f"hydra.run.dir={folder}"],
         env=os.environ | {"PYTHONPATH": python_path()} | environment,
@@ -56,7 +56,7 @@ def test_a_mistake_ends_the_run_at_once(tmp_path):
 
 def in_new_process(program, **environment):
     return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program],
+        [os.environ[FORKED], "-c", program],
         env=os.environ | {"PYTHONPATH": python_path()} | environment,
         capture_output=True,
         text=True,

@@ -6,12 +6,11 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from ray_for_tests import ray_address
+from ray_for_tests import FORKED, ray_address
 from setup_run import clear_queue, configuration, run, write_model
 from simulation import Workers
 
@@ -44,11 +43,11 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(tmp_path, method):
     whole = run(tmp_path / "whole", *METHODS[method], SAVE, steps=5)
     program = Path(__file__).parent / "program_killed.py"
     killed = subprocess.run(
-        [sys.executable, "-W", "ignore", str(program), method, str(tmp_path / "cut"), *METHODS[method], SAVE],
+        [os.environ[FORKED], str(program), method, str(tmp_path / "cut"), *METHODS[method], SAVE],
         env=os.environ | {"CURRO_TEST_KILL": "3", "RAY_ADDRESS": ray_address()},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert (tmp_path / "cut" / "latest_checkpointed_iteration.txt").read_text() == "2"
@@ -65,11 +64,11 @@ def test_a_run_whose_node_dies_goes_on_on_another_node(tmp_path):
     method = METHODS["filled and credited"]
     program = Path(__file__).parent / "program_two_nodes.py"
     ended = subprocess.run(
-        [sys.executable, "-W", "ignore", str(program), str(tmp_path / "cut"), *method, SAVE],
+        [os.environ[FORKED], str(program), str(tmp_path / "cut"), *method, SAVE],
         env={name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1800,
     )
     assert ended.returncode == 0, ended.stderr
     resumed = json.loads((tmp_path / "cut" / "resumed.json").read_text())
