@@ -6,12 +6,14 @@ import asyncio
 import multiprocessing
 import selectors
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
+from curro.bench.statistics import bootstrap
 from curro.storage.json_lines import append_rows, read_rows
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -40,6 +42,16 @@ def complete_rows(
             append_rows(path, rows[-1:])
             print(rows[-1], flush=True)
     return rows
+
+
+def mean_with_interval(groups: Sequence[np.ndarray]) -> str:
+    """The mean over groups of the means over seeds, with a 95% bootstrap interval that resamples seeds.
+
+    Args:
+        groups: the numbers of each group's seeds, (S,).
+    """
+    found = bootstrap(lambda drawn: np.mean([one.mean(axis=-1) for one in drawn], axis=0), groups)
+    return f"{found.value:+.3f} ({found.low:+.3f} to {found.high:+.3f})"
 
 
 def write_rows(text: str, page: Path) -> None:

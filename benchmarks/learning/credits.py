@@ -24,7 +24,7 @@ from benchmarks.learning.simulated_policy import EVERY, Settings, World
 
 from curro import Curriculum
 
-CREDITS = ("group", "group:divide_by_std=true", "maxrl", "smoothed")
+CREDITS = ("group", "group:divide_by_std=true", "maxrl", "smoothed", "shrinkage", "history")
 SELECTIONS = ("uniform", "frontier")
 POOLS = {
     "plain": Settings(1000, 8, 0, 0, 0.0, 0, 0.0),
