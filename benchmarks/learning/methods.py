@@ -103,7 +103,8 @@ def tables(found: list[Sheet]) -> str:
     """Everything, for tables.md."""
     rates = "".join(f"* {task}: {words}\n" for task, words in chosen_by())
     parts = [f"## {sheet.title}\n\n{sheet.markdown().rstrip()}" for sheet in found]
-    return "\n\n".join([*parts, f"## Learning rates, tried with uniform sampling\n\n{rates}"])
+    machines = "The runs were made on machines of different speed, so that seconds compare methods roughly."
+    return "\n\n".join([machines, *parts, f"## Learning rates, tried with uniform sampling\n\n{rates}"])
 
 
 def of_the_search(results: Results, seeds: int) -> str:
