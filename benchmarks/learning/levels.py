@@ -182,10 +182,8 @@ def table(rows: list[dict[str, Any]]) -> str:
             mean = {
                 name: np.mean([row[name] for row in runs]) for name in ("before", "end", "mean", "signal")
             }
-            levels = [
-                (row["first_levels"], row["last_levels"]) for row in runs if row["first_levels"] is not None
-            ]
-            moved = "{:.1f}, {:.1f}".format(*np.mean(levels, axis=0)) if levels else ""
+            quarters = [(row["first_levels"], row["last_levels"]) for row in runs]
+            moved = "" if method == "pool" else "{:.1f}, {:.1f}".format(*np.mean(quarters, axis=0))
             less = "" if method == "uniform" else mean_with_interval([gain["mean"]])
             lines.append(
                 f"| {family} | {method} | {mean['before']:.3f} | {mean['end']:.3f} | {mean['mean']:.3f} | "

@@ -1,15 +1,17 @@
 """Does choosing prompts still help where the credit already weighs rare successes? Trained, each pair tuned.
 
-    python -m benchmarks.learning.tuned_credits [--seeds 3] [TASK ...]   # one core, goes on after a stop
-    python -m benchmarks.learning.tuned_credits --summary                # the page alone
+    python -m benchmarks.learning.tuned_credits [--seeds 3] [--credits ADVANTAGE ...]  # one core, goes on
+    python -m benchmarks.learning.tuned_credits --summary                              # the page alone
 
 Uniform sampling and `frontier` with each advantage on the hard pools of `curro bench`, with its models and
-budgets. Each pair searches its own settings on each pool, by one seed that is not among those reported:
-P = 2, 4 and 8 prompts a step of 8 rollouts at the task's learning rate times sqrt(P / 4), then from the best
-P half and twice that rate, and further while the best rate is at the end of those tried. A run's score is its
-held-out pass@1 (200 problems, 4 samples each), the mean over the second half of the budget. A gain is that
-of `frontier` over uniform sampling with the same advantage and seed, and its interval resamples the seeds
-within each pool.
+budgets and groups of 8 rollouts. With `group` the rows are those of the search in results/search.parquet,
+whose two seeds chose P prompts a step and the learning rate. With another advantage the search starts from
+the setting that was best with `group`, runs its neighbours with one seed (P, then the rate, halved or
+doubled) and goes on from the best so far, until no neighbour is better. Other seeds are reported.
+
+A run's score is its held-out pass@1 (250 problems, 4 samples each), the mean over the second half of the
+budget. A gain is that of `frontier` over uniform sampling with the same advantage and seed, and its interval
+resamples the seeds within each pool.
 
 Gives up: one seed chooses, groups have 8 rollouts, and three seeds leave wide intervals.
 """
@@ -21,7 +23,7 @@ import itertools
 import math
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,90 +33,128 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from benchmarks.common import RESULTS, complete_rows, mean_with_interval, write_page
 
+from curro.bench.plan import plan
+from curro.bench.results import Results
+from curro.bench.search import CHOOSING, FACTORS, PROMPTS, GridPoint, scores_of, searches
+from curro.bench.statistics import POINTS, curves
 from curro.bench.tasks import TASKS
 from curro.runs.folder import RunFolder
 from curro.training.prepared import prepare
 from curro.training.run import train
 
-CREDITS = ("group", "maxrl", "shrinkage")
+CREDITS = ("maxrl", "shrinkage")
 SELECTIONS = ("uniform", "frontier")
 POOLS = tuple(name for name in TASKS if name.endswith("/hard"))
-PROMPTS, FACTORS = (2, 4, 8), (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
-TUNING = 100
-"""The seed by which the settings are chosen."""
+TUNING, FIRST = CHOOSING[0], len(CHOOSING)
+"""The seed that chooses, and the first of those that are reported."""
 EVALUATIONS = 4
 ROWS, COMMAND = RESULTS / "tuned_credits.jsonl", "python -m benchmarks.learning.tuned_credits --summary"
 
+Row = dict[str, Any]
 
-def train_once(
-    task: str, selection: str, credit: str, prompts: int, factor: float, seed: int
-) -> dict[str, Any]:
+
+def train_once(task: str, selection: str, credit: str, prompts: int, factor: float, seed: int) -> Row:
     """A run, and its row."""
     own = TASKS[task]
     steps = own.rollouts // (prompts * own.rollouts_per_prompt)
     settings = replace(
         own.settings(), curriculum=f"{selection} advantage={credit}", prompts_per_step=prompts, seed=seed,
         learning_rate=own.learning_rate * factor * math.sqrt(prompts / own.prompts_per_step),
-        eval_prompts=200, eval_samples=4, eval_every=steps // EVALUATIONS, save_every=100_000,
+        eval_prompts=250, eval_samples=4, eval_every=steps // EVALUATIONS, save_every=100_000,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         run = RunFolder.create(Path(folder) / "run", {"settings": settings.as_dict()})
         if not train(prepare(settings), run, page=False):
             raise SystemExit("stopped before the run was complete: its row is left out")
         lines, groups = run.metrics(), run.groups()
-    scores = [line["eval/pass@1"] for line in lines if "eval/pass@1" in line]
+    evaluated = [line for line in lines if "eval/pass@1" in line]
+    curve = {
+        "budget": own.rollouts,
+        "eval_rollouts": [line["rollouts"] for line in evaluated],
+        "pass_1": [line["eval/pass@1"] for line in evaluated],
+    }
     return {
         "task": task, "selection": selection, "credit": credit, "prompts": prompts, "factor": factor,
-        "seed": seed, "before": scores[0], "score": float(np.mean(scores[EVALUATIONS // 2 :])),
-        "end": scores[-1], "signal": float(np.mean([group["variance"] > 1e-9 for group in groups])),
+        "seed": seed, "score": second_half(curve), "end": curve["pass_1"][-1],
+        "signal": float(np.mean([group["variance"] > 1e-9 for group in groups])),
         "seconds": lines[-1]["cpu_seconds"],
     }  # fmt: skip
 
 
-def missing(rows: list[dict[str, Any]], pair: dict[str, str], seeds: int) -> list[dict[str, Any]]:
-    """The runs that a pair of selection and advantage needs next on its task; none where it is complete."""
-    tried = settings_tried(rows, pair)
-    wanted = [(prompts, 1.0) for prompts in PROMPTS if (prompts, 1.0) not in tried]
-    if not wanted:
-        prompts, factor = best = max(tried, key=tried.__getitem__)
-        place = FACTORS.index(factor)
-        beside = [(prompts, other) for other in FACTORS[max(place - 1, 0) : place + 2]]
-        wanted = [setting for setting in beside if setting not in tried]
-        if not wanted:
-            return [{**pair, "prompts": best[0], "factor": best[1], "seed": seed} for seed in range(seeds)]
-    return [{**pair, "prompts": prompts, "factor": factor, "seed": TUNING} for prompts, factor in wanted]
+def second_half(curve: Mapping[str, Any]) -> float:
+    """The mean pass@1 over the second half of the budget, as the search of `curro bench` scores a run."""
+    return float(curves([curve])[0, POINTS // 2 :].mean())
 
 
-def settings_tried(rows: list[dict[str, Any]], pair: dict[str, str]) -> dict[tuple[int, float], float]:
-    """The scores of the search so far, by prompts a step and factor of the learning rate."""
-    return {
-        (row["prompts"], row["factor"]): row["score"]
+def with_group() -> list[Row]:
+    """The reported runs of the search with `group`, at the best setting of those with 8 rollouts a prompt."""
+    results = Results.open(RESULTS / "search.parquet")
+    scores, rows = scores_of(results), []
+    for search in searches(plan(POOLS, SELECTIONS, seeds=1), seeds=5):
+        group = search.cell.task.rollouts_per_prompt
+        tried = {
+            setting: score
+            for setting, score in search.tried_settings(scores).items()
+            if setting.rollouts == group
+        }
+        best = max(tried, key=tried.__getitem__)
+        for cell in search.reported(best):
+            found = results.rows[cell.identity]
+            rows.append({
+                "task": cell.task.name, "selection": cell.method.name, "credit": "group", "seed": cell.seed,
+                "prompts": best.prompts, "factor": best.factor, "score": scores[cell.identity],
+                "end": found["pass_1"][-1], "signal": float(np.mean(found["signal"])),
+            })  # fmt: skip
+    return rows
+
+
+def missing(rows: list[Row], base: GridPoint, pair: dict[str, str], seeds: int) -> list[dict[str, Any]]:
+    """The runs that a pair of selection and advantage needs next on its task, or its reported ones.
+
+    Args:
+        base: the best setting of the same selection with `group`.
+    """
+    tried = {
+        GridPoint(row["prompts"], base.rollouts, row["factor"]): row["score"]
         for row in rows
         if row["seed"] == TUNING and pair.items() <= row.items()
     }
+    wanted, best = [base], base
+    if base in tried:
+        best = max(tried, key=tried.__getitem__)
+        p, f = PROMPTS.index(best.prompts), FACTORS.index(best.factor)
+        wanted = [
+            *(best._replace(prompts=other) for other in PROMPTS[max(p - 1, 0) : p + 2]),
+            *(best._replace(factor=other) for other in FACTORS[max(f - 1, 0) : f + 2]),
+        ]
+        wanted = [setting for setting in wanted if setting not in tried]
+    runs = [(setting, TUNING) for setting in wanted] or [(best, FIRST + i) for i in range(seeds)]
+    return [
+        {**pair, "prompts": setting.prompts, "factor": setting.factor, "seed": seed} for setting, seed in runs
+    ]
 
 
-def cases(
-    rows: list[dict[str, Any]], tasks: Sequence[str], credits: Sequence[str], seeds: int
-) -> Iterator[dict[str, Any]]:
+def cases(rows: list[Row], base: list[Row], credits: Sequence[str], seeds: int) -> Iterator[dict[str, Any]]:
     """The next runs of every pair, until all have their reported seeds."""
-    for task, credit, selection in itertools.product(tasks, credits, SELECTIONS):
+    for credit, task, selection in itertools.product(credits, POOLS, SELECTIONS):
         pair = {"task": task, "selection": selection, "credit": credit}
-        while missing(rows, pair, seeds)[0]["seed"] == TUNING:
-            yield from missing(rows, pair, seeds)
-        yield from missing(rows, pair, seeds)
+        own = reported(base)[task, "group", selection][FIRST]
+        start = GridPoint(own["prompts"], TASKS[task].rollouts_per_prompt, own["factor"])
+        while (wanted := missing(rows, start, pair, seeds))[0]["seed"] == TUNING:
+            yield from wanted
+        yield from wanted
 
 
-def reported(rows: list[dict[str, Any]]) -> dict[tuple[str, str, str], dict[int, dict[str, Any]]]:
+def reported(rows: list[Row]) -> dict[tuple[str, str, str], dict[int, Row]]:
     """By task, advantage and selection the rows that count, by their seeds."""
-    found: dict[tuple[str, str, str], dict[int, dict[str, Any]]] = {}
+    found: dict[tuple[str, str, str], dict[int, Row]] = {}
     for row in rows:
-        if row["seed"] < TUNING:
+        if row["seed"] >= FIRST:
             found.setdefault((row["task"], row["credit"], row["selection"]), {})[row["seed"]] = row
     return found
 
 
-def gains(rows: list[dict[str, Any]], credit: str) -> dict[str, np.ndarray]:
+def gains(rows: list[Row], credit: str) -> dict[str, np.ndarray]:
     """By task, the gain of `frontier` over uniform sampling with each seed that both have, (S,)."""
     runs = reported(rows)
     by_task = {}
@@ -126,7 +166,7 @@ def gains(rows: list[dict[str, Any]], credit: str) -> dict[str, np.ndarray]:
     return by_task
 
 
-def table(rows: list[dict[str, Any]]) -> str:
+def table(rows: list[Row]) -> str:
     """The page: a table of the pools, one of the means over them, and the number of runs."""
     runs = reported(rows)
     lines = [
@@ -134,27 +174,27 @@ def table(rows: list[dict[str, Any]]) -> str:
         "groups with signal | gain, mean and range over seeds | seeds |",
         f"|---|---|{'--:|' * 8}",
     ]
-    for task in POOLS:
-        for credit in CREDITS:
-            gain_S = gains(rows, credit).get(task)
-            if gain_S is None:
-                continue
-            cells = [task.removesuffix("/hard"), f"`{credit}`"]
-            for selection in SELECTIONS:
-                own = list(runs[task, credit, selection].values())
-                score, signal = (np.mean([row[name] for row in own]) for name in ("score", "signal"))
-                cells += [f"{own[0]['prompts']}, x{own[0]['factor']:g}", f"{score:.3f}", f"{signal:.2f}"]
-            spread = f"{gain_S.mean():+.3f} ({gain_S.min():+.3f} to {gain_S.max():+.3f})"
-            lines.append(f"| {' | '.join([*cells, spread, str(len(gain_S))])} |")
+    for task, credit in itertools.product(POOLS, ("group", *CREDITS)):
+        gain_S = gains(rows, credit).get(task)
+        if gain_S is None:
+            continue
+        cells = [task.removesuffix("/hard"), f"`{credit}`"]
+        for selection in SELECTIONS:
+            own = list(runs[task, credit, selection].values())
+            score, signal = (np.mean([row[name] for row in own]) for name in ("score", "signal"))
+            cells += [f"{own[0]['prompts']}, x{own[0]['factor']:g}", f"{score:.3f}", f"{signal:.2f}"]
+        spread = f"{gain_S.mean():+.3f} ({gain_S.min():+.3f} to {gain_S.max():+.3f})"
+        lines.append(f"| {' | '.join([*cells, spread, str(len(gain_S))])} |")
     lines += [
         "",
-        "| mean over the pools | uniform | frontier | gain of frontier | gain of `frontier` less that with "
-        "`group` |",
-        "|---|--:|--:|--:|--:|",
+        "| mean over the pools | uniform | frontier | gain of frontier | gain less that with `group`, "
+        "same seeds | pools |",
+        "|---|--:|--:|--:|--:|--:|",
     ]
-    for credit in CREDITS:
-        own, base = gains(rows, credit), gains(rows, "group")
-        if not own or own.keys() != base.keys():
+    base = gains(rows, "group")
+    for credit in ("group", *CREDITS):
+        own = gains(rows, credit)
+        if not own:
             continue
         means = [
             np.mean([np.mean([row["score"] for row in runs[task, credit, name].values()]) for task in own])
@@ -163,24 +203,24 @@ def table(rows: list[dict[str, Any]]) -> str:
         gain, less = mean_with_interval(list(own.values())), ""
         if credit != "group":
             less = mean_with_interval([own[task] - base[task][: len(own[task])] for task in own])
-        lines.append(f"| `{credit}` | {means[0]:.3f} | {means[1]:.3f} | {gain} | {less} |")
-    searched = sum(row["seed"] == TUNING for row in rows)
-    return "\n".join([*lines, "", f"{len(rows)} runs, {searched} of them in the searches."])
+        lines.append(f"| `{credit}` | {means[0]:.3f} | {means[1]:.3f} | {gain} | {less} | {len(own)} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("tasks", nargs="*", default=POOLS, metavar="TASK")
     parser.add_argument("--credits", nargs="*", default=CREDITS, choices=CREDITS, metavar="ADVANTAGE")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--summary", action="store_true")
     args = parser.parse_args()
-    rows = complete_rows(ROWS, (), train_once)
-    for case in () if args.summary else cases(rows, args.tasks, args.credits, args.seeds):
+    base, rows = with_group(), complete_rows(ROWS, (), train_once)
+    for case in () if args.summary else cases(rows, base, args.credits, args.seeds):
         rows[:] = complete_rows(ROWS, (case,), train_once)
-    write_page("tuned_credits", "Choosing prompts under several credits, each tuned", COMMAND, table(rows))
+    write_page(
+        "tuned_credits", "Choosing prompts under several credits, each tuned", COMMAND, table([*base, *rows])
+    )
 
 
 if __name__ == "__main__":
