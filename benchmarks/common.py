@@ -48,8 +48,10 @@ def mean_with_interval(groups: Sequence[np.ndarray]) -> str:
     """The mean over groups of the means over seeds, with a 95% bootstrap interval that resamples seeds.
 
     Args:
-        groups: the numbers of each group's seeds, (S,).
+        groups: the numbers of each group's seeds, (S,). Where a group has one seed there is no interval.
     """
+    if min(map(len, groups)) == 1:
+        return f"{np.mean([one.mean() for one in groups]):+.3f} (no interval)"
     found = bootstrap(lambda drawn: np.mean([one.mean(axis=-1) for one in drawn], axis=0), groups)
     return f"{found.value:+.3f} ({found.low:+.3f} to {found.high:+.3f})"
 
