@@ -60,7 +60,9 @@ lint: .venv/dev
 	$(BIN)/mypy
 
 docs: .venv/dev
-	$(BIN)/python -m curro.cli.reference docs/options.md
+	mkdir -p build
+	$(BIN)/python -m curro.cli.reference build/options.md
+	mv build/options.md docs/options.md  # whole at once: other targets read the pages meanwhile
 	$(BIN)/zensical build --clean --strict
 
 docs-blocks: .venv/dev
@@ -144,10 +146,6 @@ UV = $(1)/bin/python -m pip install --quiet uv && $(1)/bin/uv pip install --quie
 # torch first; a build of it that is there already (for the CPU, for another CUDA) is kept
 TORCH = $(1)/bin/python -m pip show --quiet torch 2> /dev/null || \
 	{ $(call UV,$(1)) --constraint $(2) build/torch/torch-*.whl; }
-
-.PHONY: environments
-environments: .venv-verl/verl .venv-skyrl/skyrl .venv-tinker/tinker .venv-trinity/trinity .venv-loggers/loggers \
-	.venv-trl-async/aiohttp .venv-bfcl/bfcl .venv-verifiers/verifiers .venv-examples/examples
 
 # an environment that sees the packages of another, by default those of .venv, and has its own ones first
 BASE = $(or $(2),.venv)/bin/python
