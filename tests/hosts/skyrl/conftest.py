@@ -2,8 +2,8 @@
 
 import json
 import os
+import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -30,36 +30,32 @@ def address(tmp_path_factory):
     """Of the server, once it answers; the server ends with the tests of the module."""
     folder = tmp_path_factory.mktemp("skyrl")
     (folder / "sitecustomize.py").write_text(TYPED_DICT if sys.version_info < (3, 12) else "")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     command = [
         "uv", "run", "--no-project", "--offline", "-m", "skyrl.tinker.api", "--host", "127.0.0.1",
-        "--port", str(port), "--base-model", str(CHECKPOINTS / "chains"), "--backend", "jax",
+        "--port", "0", "--base-model", str(CHECKPOINTS / "chains"), "--backend", "jax",
         "--backend-config", json.dumps(SMALL),
         "--checkpoints-base", str(folder / "checkpoints"), "--database-url", f"sqlite:///{folder}/server.db",
     ]  # fmt: skip
     path = f"{Path(sys.prefix) / 'bin'}:{os.environ['PATH']}"
     own = {"VIRTUAL_ENV": sys.prefix, "PATH": path, "PYTHONPATH": str(folder), "JAX_PLATFORMS": "cpu"}
+    own["COLUMNS"] = "200"  # the log is folded at the width of a terminal
     own["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # programs this small take longer to compile than to run
     with open(folder / "server.log", "w+") as log:
         server = subprocess.Popen(
             command, cwd=folder, env=os.environ | own, stdout=log, stderr=log, start_new_session=True
         )
         try:
-            _wait(server, port, folder / "server.log")
-            yield f"http://127.0.0.1:{port}"
+            yield _announced(server, folder / "server.log")
         finally:
             os.killpg(server.pid, signal.SIGTERM)
-            server.wait(60)
+            server.wait(600)
 
 
-def _wait(server, port, log, patience=300):
+def _announced(server, log, patience=900):
+    """The address that the server writes to its log once it listens."""
     until = time.monotonic() + patience
     while time.monotonic() < until and server.poll() is None:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            return
-        except OSError:
-            time.sleep(0.2)
+        if found := re.search(r"running on\s+(http://\S+)\s", log.read_text()):
+            return found[1]
+        time.sleep(0.2)
     raise RuntimeError(f"SkyRL's server does not answer:\n{log.read_text()[-2000:]}")
