@@ -303,7 +303,10 @@ print("all of them")
 
 
 def test_no_memory_is_kept_in_queues_of_sockets(go):
-    """What is sent and not received counts for nobody; its amount is limited by that of open files."""
+    """What is sent and not received counts for nobody.
+
+    The number of open files limits its amount, and that a program cannot make a socket hold more.
+    """
     code = """
 import os, socket, time
 sent = 0
@@ -311,6 +314,11 @@ try:
     while True:
         pair = socket.socketpair()
         globals().setdefault("pairs", []).append(pair)
+        for side, buffer in ((pair[0], socket.SO_SNDBUF), (pair[1], socket.SO_RCVBUF)):
+            try:
+                side.setsockopt(socket.SOL_SOCKET, buffer, 1 << 23)
+            except PermissionError:
+                pass
         pair[0].setblocking(False)
         try:
             while True:

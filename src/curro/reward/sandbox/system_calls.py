@@ -20,8 +20,8 @@ readlinkat 267 78, getcwd 79 17, chdir 80 49, fchdir 81 50, getdents64 217 61, d
 292 24, pipe 22 -, pipe2 293 59, flock 73 32, ftruncate 77 46, fsync 74 82, fdatasync 75 83, fadvise64 221
 223, poll 7 -, ppoll 271 73, select 23 -, pselect6 270 72, epoll_create1 291 20, epoll_ctl 233 21,
 epoll_wait 232 -, epoll_pwait 281 22, eventfd2 290 19, timerfd_create 283 85, timerfd_settime 286 86,
-timerfd_gettime 287 87, socketpair 53 199, recvfrom 45 207, shutdown 48 210, getsockopt 55 209, setsockopt
-54 208, getsockname 51 204, mmap 9 222, mprotect 10 226, munmap 11 215, mremap 25 216, madvise 28 233, brk
+timerfd_gettime 287 87, socketpair 53 199, recvfrom 45 207, shutdown 48 210, getsockopt 55 209,
+getsockname 51 204, mmap 9 222, mprotect 10 226, munmap 11 215, mremap 25 216, madvise 28 233, brk
 12 214, futex 202 98, rseq 334 293, set_robust_list 273 99, set_tid_address 218 96, arch_prctl 158 -,
 membarrier 324 283, fork 57 -, vfork 58 -, execve 59 221, exit 60 93, exit_group 231 94, wait4 61 260,
 waitid 247 95, getpid 39 172, gettid 186 178, getppid 110 173, getuid 102 174, geteuid 107 175, getgid 104
@@ -67,7 +67,7 @@ _MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 _SPECIAL = {
     "clone": (56, 220), "clone3": (435, 435), "fcntl": (72, 25), "ioctl": (16, 29), "prlimit64": (302, 261),
-    "sendto": (44, 206),
+    "sendto": (44, 206), "setsockopt": (54, 208),
 }  # fmt: skip
 _NEW_PARENT_OR_NAMESPACE = 0x7E028000
 """Flags of `clone`: CLONE_NEW..., and CLONE_PARENT, which makes a brother of a child."""
@@ -75,6 +75,9 @@ _FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030)
 """Copies, flags and locks of a file; not F_SETOWN and F_SETSIG, which send signals."""
 _IOCTL = (0x5401, 0x541B, 0x5421, 0x5450, 0x5451)
 """TCGETS, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX."""
+
+_BUFFERS = (7, 8, 32, 33)
+"""SO_SNDBUF, SO_RCVBUF, and those with FORCE: what waits in a socket counts for no program."""
 
 _LOAD, _EQUAL, _GREATER, _BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _ERROR, _ASK = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
@@ -117,6 +120,8 @@ def filter_program(
     for name, argument, values in (("fcntl", 1, _FCNTL), ("ioctl", 1, _IOCTL), ("prlimit64", 0, (0,))):
         allowed = [line for value in values for line in ((_EQUAL, 0, 1, value), (_RETURN, 0, 0, _ALLOW))]
         lines += _if(special[name], argument, allowed, refused)
+    larger = [line for value in _BUFFERS for line in ((_EQUAL, 0, 1, value), (_RETURN, 0, 0, refused))]
+    lines += _if(special["setsockopt"], 2, larger, _ALLOW)
     # without an address, both halves of its pointer 0
     nowhere = [(_EQUAL, 1, 0, 0), (_RETURN, 0, 0, refused), (_LOAD, 0, 0, 16 + 8 * 4 + 4)]
     nowhere += [(_EQUAL, 0, 1, 0), (_RETURN, 0, 0, _ALLOW)]
