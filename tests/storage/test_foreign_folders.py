@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -16,6 +17,7 @@ from curro import CheckpointError, Curriculum, PromptTable
 from curro.cli.side_by_side import TrainingRun
 from curro.durable import DurableCurriculum
 from curro.errors import RunError
+from curro.report.figures import moves
 from curro.report.pages import write_report
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
@@ -119,6 +121,37 @@ def test_a_reward_range_of_another_type_is_one_error_of_curro_s(tmp_path, bounds
     run(tmp_path / "run", config={"curriculum": {"selection": "uniform", "reward_range": bounds}})
     with pytest.raises(RunError, match=r"config\.json is damaged: reward_range is"):
         read_history(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "settings", [5, [1], dict.fromkeys(("prompts_per_step", "eval_prompts", "rollouts_per_prompt"), "x")]
+)
+def test_a_page_takes_settings_of_another_type_for_none(tmp_path, settings):
+    folder = run(tmp_path / "run", 5 * [GROUP], config={"settings": settings})
+    write_report(folder, tmp_path / "report.html")
+    run_command("inspect", "run", folder=tmp_path)
+
+
+def test_two_groups_that_are_far_apart_take_no_memory_for_the_steps_between_them(tmp_path):
+    """80 MB for each of five curves where there was a number for every step."""
+    groups = [GROUP, GROUP | {"step": 9_999_999, "mean": 1.0, "variance": 0.0}]
+    history = read_history(run(tmp_path / "run", groups))
+    tracemalloc.start()
+    chart = moves(history)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20
+    (solved,) = [series for series in chart.series if series.name == "learnable to solved"]
+    assert (solved.x[-1], solved.y[-1]) == (9_999_999, 1)
+
+
+@pytest.mark.parametrize("sources", [10, 5_000])
+def test_the_last_line_of_metrics_may_be_long(tmp_path, sources):
+    """5,000 sources take 150 KB of a line."""
+    folder = run(tmp_path / "run")
+    shares = {f"source-{number}/signal_share": 0.5 for number in range(sources)}
+    folder.append_metrics({"step": 2, "rollouts": 8, **shares})
+    assert folder.latest() == {"step": 2, "rollouts": 8, **shares}
 
 
 def test_a_compressed_checkpoint_is_refused(tmp_path):

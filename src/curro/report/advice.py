@@ -210,7 +210,7 @@ def learning_rate(history: History) -> Advice | None:
 def large_step(history: History) -> Advice | None:
     """A step has more prompts than its signal needs."""
     recent = _recent(history)
-    prompts = history.config.get("settings", {}).get("prompts_per_step")
+    prompts = history.setting("prompts_per_step")
     if recent is None or not prompts:
         return None
     share, uniform = _signal_share(history, recent), _uniform_share(history)[0]
@@ -232,7 +232,7 @@ def narrower(history: History) -> Advice | None:
     Both changes, from the first evaluation to the last, are larger than twice the standard error of a share
     of the held-out prompts (500 where their number is not known).
     """
-    prompts = history.config.get("settings", {}).get("eval_prompts") or 500
+    prompts = history.setting("eval_prompts") or 500
     for name in history.evaluations:
         data, _, k = name.rpartition("pass@")
         first, last = (history.series(f"{data}pass@{size}")[1] for size in ("1", k))

@@ -166,10 +166,9 @@ def moves(history: History) -> Chart | None:
         "unsolved to learnable": (before == UNSOLVED) & (after == LEARNABLE),
         "flips, solved to unsolved or back": (before != after) & (before != LEARNABLE) & (after != LEARNABLE),
     }
-    steps = np.arange(groups.step.max() + 1)
+    steps, at_K = np.unique(np.append(groups.step, 0), return_inverse=True)
     curves = [
-        (name, steps, np.cumsum(np.bincount(groups.step[rows], moved, len(steps))))
-        for name, moved in kinds.items()
+        (name, steps, np.cumsum(np.bincount(at_K[rows], moved, len(steps)))) for name, moved in kinds.items()
     ]
     chart = lines("moves", "Moves and flips", curves, from_zero=True)
     return chart and replace(chart, caption="Between two visits of a prompt, in all so far.")
@@ -336,7 +335,7 @@ def rejected(history: History) -> Chart | None:
 def rollouts_of_groups(history: History) -> np.ndarray | None:
     """Rollouts of each group, by the groups' lines or by the run's own setting."""
     groups = history.groups
-    size = history.config.get("settings", {}).get("rollouts_per_prompt")
+    size = history.setting("rollouts_per_prompt")
     if not len(groups.prompt) or (np.isnan(groups.rollouts).all() and not size):
         return None
     return np.where(np.isnan(groups.rollouts), size or 0, groups.rollouts)

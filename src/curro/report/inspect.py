@@ -68,7 +68,7 @@ def inspect_run(
     history = read_history(folder)
     for ranking in rankings(history.groups, n):
         console.print(render_ranking(ranking, keys=keys))
-    size = folder.config.get("settings", {}).get("rollouts_per_prompt")
+    size = history.setting("rollouts_per_prompt")
     rates = history.groups.rate[history.groups.latest]
     if size and len(rates):
         costs = render_bands(rates, size)

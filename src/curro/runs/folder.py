@@ -57,7 +57,7 @@ CURRICULUM = "curriculum.npz"
 """The curriculum's file in the folder `HOSTED` of a checkpoint of TRL."""
 
 _TAIL = 1 << 16
-"""Bytes that hold at least one line of metrics."""
+"""Bytes that mostly hold a line of metrics."""
 
 
 class RunFolder:
@@ -198,9 +198,17 @@ class RunFolder:
         if not self._metrics.exists():
             return None
         with open_regular(self._metrics) as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
-            lines = file.read().splitlines(keepends=True)
-        whole = [line for line in lines if line.endswith(b"\n")]
+            size = file.seek(0, os.SEEK_END)
+            for tail in (_TAIL, 2 * LONGEST):  # a line has a number for each source, and may be long
+                file.seek(max(0, size - tail))
+                lines = file.read(tail).splitlines(keepends=True)
+                whole = [line for line in lines[tail < size :] if line.endswith(b"\n")]
+                if whole or tail >= size:
+                    break
+            else:
+                raise RunError(
+                    f"the last line of {self._metrics} is damaged: it is longer than {LONGEST} bytes"
+                )
         try:
             return decode_row(whole[-1]) if whole else None
         except ValueError as error:

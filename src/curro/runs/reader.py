@@ -168,6 +168,12 @@ class History:
         options = ", ".join(f"{name}={value}" for name, value in chosen.items() if name != "name")
         return f"{chosen.get('name', '')}: {options}" if options else str(chosen.get("name", ""))
 
+    def setting(self, name: str) -> int | None:
+        """A number of what `curro train` was told; None where another program started the run."""
+        settings = self.config.get("settings")
+        value = settings.get(name) if isinstance(settings, Mapping) else None
+        return value if type(value) is int and 0 < value < MOST_STEPS else None
+
     @property
     def evaluations(self) -> list[str]:
         """The names of the held-out pass@k, by k; `eval/NAME/pass@k` where there are several data sets."""
