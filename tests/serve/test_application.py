@@ -252,3 +252,30 @@ def test_long_numbers_and_names_are_one_short_sentence(service, question, fields
     words = reply["error"]["words"]
     assert len(words) < 300
     assert "\n" not in words
+
+
+@pytest.mark.parametrize("field", ["rewards", "named"])
+def test_short_groups_beside_a_long_one_take_no_more_memory_than_a_body(service, monkeypatch, field):
+    """21 groups that have 100 rewards together would have 2,100 once they are rows of one array."""
+    monkeypatch.setattr("curro.serve.application.LARGEST", 8 * 2000)
+    draw = post(service, "select", client="a", call=1, n=1, step=0)[1]
+    ragged = [[1] * 100, *[[]] * 20]
+    fields = {"tickets": draw["tickets"], "rewards": [[1]]} | {
+        field: {"x": ragged} if field == "named" else ragged
+    }
+    status, reply = post(service, "observe", client="a", call=2, **fields)
+    assert status == 400
+    assert "a call takes 2000: observe fewer groups in a call" in reply["error"]["words"]
+
+
+def test_a_method_that_draws_prompts_again_gives_no_endless_number_of_them(tmp_path, monkeypatch):
+    monkeypatch.setattr("curro.serve.application.MOST_PROMPTS", 2 * SIZE)
+    durable = DurableCurriculum(Curriculum("pspo:replacement=true", SIZE), tmp_path / "live")
+    service = Service(durable, "secret", {})
+    assert post(service, "select", client="a", call=1, n=2 * SIZE, step=0)[0] == 200
+    status, reply = post(service, "select", client="a", call=2, n=2 * SIZE + 1, step=0)
+    assert (status, reply["error"]["words"]) == (
+        400,
+        "a call gives at most 40 prompts, not 41: ask in several",
+    )
+    durable.close()

@@ -58,6 +58,11 @@ def read_fields(question: str, body: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("tickets", "kept"):
         if name in fields:
             fields[name] = _whole_numbers(name, fields[name])
+    if type(fields.get("n")) is int and fields["n"] > MOST_PROMPTS:
+        raise ConfigError(
+            f"a call gives at most {MOST_PROMPTS} prompts, not {fields['n']!r:.20}: ask in several"
+        )
+    _check_padding(fields)
     if isinstance(fields.get("rewards"), list):
         fields["rewards"] = _numbers("rewards", fields["rewards"])
     if fields.get("scored") is not None:
@@ -103,6 +108,21 @@ def _whole_numbers(name: str, value: Any) -> np.ndarray:
     return array.astype(np.int64)
 
 
+def _check_padding(fields: Mapping[str, Any]) -> None:
+    """Refuse groups that would take more memory than a body, once all are as long as the longest."""
+    named = fields.get("named")
+    parts = [fields.get("rewards"), *(named.values() if isinstance(named, Mapping) else ())]
+    padded = 0
+    for rows in parts:
+        if isinstance(rows, list):
+            padded += len(rows) * max((len(row) for row in rows if isinstance(row, list)), default=0)
+    if 8 * padded > LARGEST:
+        raise RewardError(
+            f"groups as long as the longest of them would have {padded} rewards, and a call takes "
+            f"{LARGEST // 8}: observe fewer groups in a call"
+        )
+
+
 def _numbers(name: str, rows: Sequence[Any]) -> np.ndarray:
     """float64 (P, G) of rows of numbers; NaN for null, and where a row is shorter than the longest."""
     if not all(isinstance(row, list) for row in rows):
@@ -132,6 +152,9 @@ _LARGEST_NUMBER = 1e300
 JSON = "application/json"
 LARGEST = 1 << 26
 """Bytes of a request's body."""
+
+MOST_PROMPTS = 1 << 20
+"""Prompts of a call: methods that draw a prompt again would give any number."""
 
 BODY_SECONDS = 60
 """Seconds within which a request's body must arrive."""
