@@ -66,13 +66,16 @@ def read_parquet(path: Path) -> pa.Table:
     with open_regular(path) as source:
         size = os.fstat(source.fileno()).st_size
         try:
-            head = pq.ParquetFile(source)
+            head = pq.ParquetFile(source, pre_buffer=False)
             groups = [head.metadata.row_group(i) for i in range(head.num_row_groups)]
             chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
             if head.metadata.num_rows > size or {chunk.compression for chunk in chunks} - _PACKED:
                 raise RunError(f"{path} is damaged: it is packed more than a table of curro")
             texts = [field.name for field in head.schema_arrow if pa.types.is_string(field.type)]
-            table = pq.ParquetFile(source, read_dictionary=texts).read()
+            # in this thread alone: Arrow's threads free what they read of a Python file late, and abort a
+            # process that ends meanwhile
+            file = pq.ParquetFile(source, read_dictionary=texts, pre_buffer=False)
+            table = file.read(use_threads=False)
             for name in texts:
                 lengths = [
                     pc.sum(pc.take(pc.binary_length(part.dictionary), part.indices)).as_py() or 0
