@@ -90,6 +90,8 @@ class Hub:
                         return self.answer(404, X_Error_Code="EntryNotFound")
                     etag = hashlib.sha1(content).hexdigest()
                     return self.answer(200, content, ETag=f'"{etag}"', X_Repo_Commit=commit)
+                if path == "/api/agent-harnesses":  # newer clients ask for it, and go on without
+                    return self.answer(404, {"error": "not found"})
                 name, what = re.fullmatch(r"/api/datasets/([^/]+/[^/]+)(.*)", path).groups()
                 if name not in hub.repositories:
                     return self.answer(404, {"error": "not found"}, X_Error_Code="RepoNotFound")

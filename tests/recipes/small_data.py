@@ -71,7 +71,9 @@ def write_public_file(kind: str, folder: Path) -> Path:
 def write_tiny_model(folder: Path, texts: Sequence[str], steps: int = 250) -> None:
     """A Qwen3 of 64 dimensions that answers whatever it is asked with one of these texts, each as often.
 
-    So each group of rollouts has right and wrong ones, and every recipe has something to learn.
+    So each group of rollouts has right and wrong ones, and every recipe has something to learn. The prompts
+    are as long as those of the recipes: asked longer ones, a model answers right on one processor and wrong
+    on another.
     """
     torch.manual_seed(0)
     rng = random.Random(0)
@@ -82,7 +84,7 @@ def write_tiny_model(folder: Path, texts: Sequence[str], steps: int = 250) -> No
     for _ in range(steps):
         rows = []
         for text in texts:
-            prompt = "".join(rng.choices(vocabulary, k=rng.randint(1, 150)))
+            prompt = "".join(rng.choices(vocabulary, k=rng.randint(1, 400)))
             asked = tokenizer.apply_chat_template(
                 [{"role": "user", "content": prompt}], add_generation_prompt=True, tokenize=False
             )
