@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import selectors
+import tempfile
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
 from curro.bench.statistics import bootstrap
+from curro.runs.folder import RunFolder
 from curro.storage.json_lines import append_rows, read_rows
+
+if TYPE_CHECKING:
+    from curro.training.prepared import Prepared
 
 DOCS = Path(__file__).parents[1] / "docs"
 PICTURES = DOCS / "img"
@@ -42,6 +47,21 @@ def complete_rows(
             append_rows(path, rows[-1:])
             print(rows[-1], flush=True)
     return rows
+
+
+def train_run(prepared: Prepared) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The lines of the metrics and of the groups of a run, whose folder is gone afterwards.
+
+    Raises:
+        SystemExit: the run was stopped before its end.
+    """
+    from curro.training.run import train
+
+    with tempfile.TemporaryDirectory() as folder:
+        run = RunFolder.create(Path(folder) / "run", {"settings": prepared.settings.as_dict()})
+        if not train(prepared, run, page=False):
+            raise SystemExit("stopped before the run was complete: its row is left out")
+        return run.metrics(), run.groups()
 
 
 def mean_with_interval(groups: Sequence[np.ndarray]) -> str:

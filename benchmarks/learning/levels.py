@@ -33,17 +33,15 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from benchmarks.common import RESULTS, complete_rows, mean_with_interval, write_page
+from benchmarks.common import RESULTS, complete_rows, mean_with_interval, train_run, write_page
 
 from curro.data import load_levels
 from curro.evaluation.sampling import beside_training, sampled_rewards
 from curro.lab import family as lab_family
 from curro.prompts import PromptTable
 from curro.rollout.engines.engine import SamplingSettings
-from curro.runs.folder import RunFolder
 from curro.selection.base import Choice, Outcome, Reason, Selection
 from curro.training.prepared import Prepared, prepare
-from curro.training.run import train
 from curro.training.settings import TrainSettings
 
 FAMILIES = ("chains", "chain_sum", "leg_counting", "spell_backward", "locks")
@@ -105,11 +103,8 @@ def train_once(family: str, method: str, seed: int, rollouts: int) -> dict[str, 
             max_completion_length=recipe.max_completion_length, save_every=100_000,
             environment="benchmarks.learning.levels:locks" if family == "locks" else None,
         )  # fmt: skip
-        run = RunFolder.create(Path(folder) / "run", {"settings": settings.as_dict()})
         prepared = prepare(settings)
-        if not train(prepared, run, page=False):
-            raise SystemExit("stopped before the run was complete: its row is left out")
-        lines, groups = run.metrics(), run.groups()
+        lines, groups = train_run(prepared)
     scores = [line["eval/pass@1"] for line in lines if "eval/pass@1" in line]
     levels = [int(group["key"].split("/")[1]) for group in groups] if method != "pool" else []
     return {

@@ -17,15 +17,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from benchmarks.common import RESULTS, complete_rows, write_page
+from benchmarks.common import RESULTS, complete_rows, train_run, write_page
 
 ARMS = {
     "no filter": "uniform",
@@ -46,9 +44,7 @@ def brevity(completion: str, row: Mapping[str, Any]) -> float:
 
 def train_once(arm: str, seed: int) -> dict[str, Any]:
     """A run, and its row."""
-    from curro.runs.folder import RunFolder
     from curro.training.prepared import prepare
-    from curro.training.run import train
     from curro.training.settings import TrainSettings
 
     steps = ROLLOUTS // 32
@@ -57,11 +53,7 @@ def train_once(arm: str, seed: int) -> dict[str, Any]:
         rollouts=ROLLOUTS, prompts_per_step=4, rollouts_per_prompt=8, learning_rate=3e-4, seed=seed,
         eval_prompts=250, eval_samples=4, eval_every=steps // EVALUATIONS, save_every=100_000,
     )  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder:
-        run = RunFolder.create(Path(folder) / "run", {"settings": settings.as_dict()})
-        if not train(prepare(settings), run, page=False):
-            raise SystemExit("stopped before the run was complete: its row is left out")
-        lines, groups = run.metrics(), run.groups()
+    lines, groups = train_run(prepare(settings))
     scores = [line["eval/pass@1"] for line in lines if "eval/pass@1" in line]
     return {
         "arm": arm, "seed": seed, "before": scores[0], "end": scores[-1], "best": max(scores),

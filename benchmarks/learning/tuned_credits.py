@@ -22,25 +22,21 @@ import argparse
 import itertools
 import math
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from benchmarks.common import RESULTS, complete_rows, mean_with_interval, write_page
+from benchmarks.common import RESULTS, complete_rows, mean_with_interval, train_run, write_page
 
 from curro.bench.plan import plan
 from curro.bench.results import Results
 from curro.bench.search import CHOOSING, FACTORS, PROMPTS, GridPoint, scores_of, searches
 from curro.bench.statistics import POINTS, curves
 from curro.bench.tasks import TASKS
-from curro.runs.folder import RunFolder
 from curro.training.prepared import prepare
-from curro.training.run import train
 
 CREDITS = ("maxrl", "shrinkage")
 SELECTIONS = ("uniform", "frontier")
@@ -62,11 +58,7 @@ def train_once(task: str, selection: str, credit: str, prompts: int, factor: flo
         learning_rate=own.learning_rate * factor * math.sqrt(prompts / own.prompts_per_step),
         eval_prompts=250, eval_samples=4, eval_every=steps // EVALUATIONS, save_every=100_000,
     )  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder:
-        run = RunFolder.create(Path(folder) / "run", {"settings": settings.as_dict()})
-        if not train(prepare(settings), run, page=False):
-            raise SystemExit("stopped before the run was complete: its row is left out")
-        lines, groups = run.metrics(), run.groups()
+    lines, groups = train_run(prepare(settings))
     evaluated = [line for line in lines if "eval/pass@1" in line]
     curve = {
         "budget": own.rollouts,
