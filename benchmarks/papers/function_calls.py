@@ -3,11 +3,14 @@
     make pretrained && pip install --no-deps bfcl-eval mpmath
     python -m benchmarks.papers.function_calls                      # prints pass@1, pass@8 and the signal
     python -m benchmarks.papers.function_calls --temperature 0.5
+    python -m benchmarks.papers.function_calls --train --seeds 2    # an hour of a core; goes on after a stop
 
 Conversations of several turns are beyond a model of 135 million parameters, so this takes BFCL's problems
 that one call solves (simple_python, live_simple), those with the shortest prompts, with two examples of a
 call before each. The reward is `function-calls`, which agrees with bfcl-eval's checker. `--write` keeps the
-pool as JSONL files, with a fifth held out, for `curro train --data ... --reward function-calls`.
+pool as JSONL files, with a fifth held out, for `curro train --data ... --reward function-calls`. `--train`
+does so, trains the model by uniform sampling and by METIS, which it judges for itself, and adds a row to
+results/function_calls.jsonl as a run ends. It gives up METIS' sizes: two prompts a step, chosen among eight.
 """
 
 from __future__ import annotations
@@ -25,10 +28,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import torch
 import typer
+from benchmarks.common import RESULTS
+from benchmarks.papers.variants import Results, Tables, Variant, report
 
 from curro.environments.bfcl.environment import MISSING
 from curro.errors import ConfigError
 from curro.evaluation.sampling import sampled_rewards
+from curro.report.compare import METRIC
 from curro.reward import resolve_reward
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.models import load_model
@@ -41,6 +47,11 @@ EXAMPLES = {
     ),
 }
 GROUP = 8
+METIS = "metis:template=curro,max_tokens=24,candidates=4,cut=300"
+TABLES: Tables = {
+    "Trained on function calls": {"uniform": Variant("uniform"), "METIS": Variant(METIS)},
+}
+SERIES = ("reward", "signal_share", "judge/judgments", "judge/failures", "cpu_seconds")
 
 
 def problems() -> Iterator[dict[str, Any]]:
@@ -82,20 +93,58 @@ def _lines(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+def pool(rows: list[dict[str, Any]], folder: Path) -> tuple[Path, Path]:
+    """Write the problems to learn from and those held out, a fifth, as JSONL files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    random.Random(0).shuffle(rows)
+    files = folder / "calls.jsonl", folder / "calls.held-out.jsonl"
+    for path, part in zip(files, (rows[len(rows) // 5 :], rows[: len(rows) // 5]), strict=True):
+        path.write_text("".join(json.dumps(row) + "\n" for row in part))
+    return files
+
+
+def train(rows: list[dict[str, Any]], model: str, tokens: int, seeds: int) -> None:
+    """Train what has no row yet, and print the table."""
+    folder = Path("runs/function_calls")
+    learnt, held_out = pool(rows, folder)
+    common = {
+        "data": str(learnt), "eval_data": str(held_out), "model": model, "reward": "function-calls",
+        "precision": "bfloat16", "max_completion_length": tokens, "prompts_per_step": 2,
+        "rollouts_per_prompt": GROUP, "rollouts": 640, "learning_rate": 1e-5, "eval_every": 20,
+        "eval_samples": GROUP, "save_every": 1_000,
+    }  # fmt: skip
+    results = Results(RESULTS / "function_calls.jsonl", folder)
+    results.run(TABLES["Trained on function calls"].values(), seeds, common, series=SERIES)
+    print(report(TABLES, results))
+    for label, variant in TABLES["Trained on function calls"].items():
+        done = [row["series"] for row in results.of(variant)]
+        starts, ends = ([series[METRIC][1][end] for series in done] for end in (0, -1))
+        signal = np.mean([np.mean(series["signal_share"][1]) for series in done])
+        failures = sum(series["judge/failures"][1][-1] for series in done if series["judge/failures"][1])
+        judged = sum(series["judge/judgments"][1][-1] for series in done if series["judge/judgments"][1])
+        minutes = np.mean([series["cpu_seconds"][1][-1] for series in done]) / 60
+        print(
+            f"{label}: pass@1 {np.mean(starts):.3f} to {np.mean(ends):.3f}, groups with signal {signal:.3f}, "
+            f"failed judgments {failures:.0f} of {judged:.0f}, {minutes:.0f} minutes of a core"
+        )
+
+
 def main(
     model: Annotated[str, typer.Option(help="A folder.")] = "runs/pretrained/model",
     number: Annotated[int, typer.Option("--problems", help="With the shortest prompts.")] = 100,
     temperature: Annotated[float, typer.Option(help="Of the rollouts.")] = 1.0,
     tokens: Annotated[int, typer.Option(help="The most of a call.")] = 32,
     write: Annotated[Path | None, typer.Option(help="A folder for the problems as JSONL.")] = None,
+    trains: Annotated[bool, typer.Option("--train", help="Uniform sampling and METIS.")] = False,
+    seeds: Annotated[int, typer.Option(help="Runs of each.")] = 1,
 ) -> None:
     torch.set_num_threads(1)
     rows = sorted(problems(), key=lambda row: len(row["prompt"][-1]["content"]))[:number]
     if write is not None:
-        write.mkdir(parents=True, exist_ok=True)
-        random.Random(0).shuffle(rows)
-        for name, part in (("calls.held-out", rows[: number // 5]), ("calls", rows[number // 5 :])):
-            (write / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in part))
+        pool(rows, write)
+        return
+    if trains:
+        train(rows, model, tokens, seeds)
         return
     torch.manual_seed(0)
     rewards = sampled_rewards(

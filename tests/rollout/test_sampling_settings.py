@@ -8,6 +8,8 @@ import math
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.rollout.server_setup import FakeServer
 
 from curro.errors import ConfigError
@@ -16,6 +18,7 @@ from curro.lab import load
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.local import LocalEngine, SeededSampling
 from curro.rollout.engines.openai_server import OpenAIEngine
+from curro.rollout.engines.plain_generation import drawn_tokens
 
 PROBABILITIES = [0.15, 0.5, 0.05, 0.3]
 """Of the tokens 0 to 3."""
@@ -56,6 +59,22 @@ def test_without_top_p_every_token_is_drawn():
 
 def test_at_temperature_0_the_likeliest_token_is_certain():
     assert drawn([0.0, 0.999], temperature=0.0) == ([1, 1], [0.0, 0.0])
+
+
+@given(
+    st.integers(0, 2**32 - 1), st.sampled_from([1, 127, 128, 129, 1000]), st.floats(0, 1, exclude_max=True)
+)
+def test_a_token_is_drawn_where_the_sum_of_all_before_it_is_passed(seed, size, uniform):
+    """Of a vocabulary in which nine tokens in ten are impossible, also behind the last possible one."""
+    rng = np.random.default_rng(seed)
+    weights_V = rng.random(size) ** 8 * (rng.random(size) < 0.1)
+    weights_V[rng.integers(size)] = 1
+    probabilities_V = torch.tensor(weights_V / weights_V.sum(), dtype=torch.float32)
+    (token,) = drawn_tokens(probabilities_V[None], torch.tensor([[uniform]], dtype=torch.float64))[0].tolist()
+    sums = np.cumsum(probabilities_V.double().numpy())
+    assert probabilities_V[token] > 0
+    assert sums[token] - probabilities_V[token].item() <= uniform * sums[-1] + 1e-9
+    assert sums[token] >= uniform * sums[-1] - 1e-9
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from curro.rollout.engines.plain_generation import (
     generation_config,
     padded,
     prompt_ids,
-    shared_prefill,
+    shared_prefixes,
     up_to_end,
 )
 
@@ -151,7 +151,7 @@ def _generate(
         model, tokenizer, settings.max_new_tokens, **{} if settings.is_greedy else options
     )
     inputs = padded(contexts, config.pad_token_id, model.device)
-    with torch.inference_mode(), shared_prefill(model):
+    with torch.inference_mode(), shared_prefixes(model, config):
         output = model.generate(**inputs, generation_config=config)[:, inputs["input_ids"].shape[1] :]
     return output.repeat_interleave(n, dim=0) if settings.is_greedy else output
 

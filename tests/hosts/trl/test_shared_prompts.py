@@ -20,6 +20,7 @@ from transformers import (
     Gemma3TextConfig,
     GemmaConfig,
     GemmaForCausalLM,
+    GenerationConfig,
     GPTNeoXConfig,
     GPTNeoXForCausalLM,
     LlamaConfig,
@@ -38,7 +39,7 @@ from curro.hosts.trl.shared_prompts import (
     pack,
     whole_groups,
 )
-from curro.rollout.engines.plain_generation import SampledLogProbs, shared_prefill
+from curro.rollout.engines.plain_generation import SampledLogProbs, shared_prefixes
 from curro.training.lora import lora_config
 
 VOCABULARY = 97
@@ -265,32 +266,67 @@ def test_micro_batches_keep_groups_whole_where_they_fit():
     assert all(found["total"] == 8 for found in parts)
 
 
+@pytest.mark.parametrize("draws_alike", [True, False])
 @pytest.mark.parametrize("kind", [*KINDS, "mistral"])
-def test_a_prompt_is_read_once_and_the_same_tokens_are_drawn(kind):
+def test_a_prefix_is_read_once_and_the_same_tokens_are_drawn(kind, draws_alike):
+    """Six rows of two prompts: the first token is computed twice, and later rows only where they differ."""
     model = model_of(kind).eval()
     ids, mask, _ = batch([[5, 6, 7]] * 3 + [[8, 9]] * 2 + [[5, 6, 7]], [[3]] * 6)
-    options = {"do_sample": True, "top_k": 0, "max_new_tokens": 5, "min_new_tokens": 5}
+    config = GenerationConfig(do_sample=True, top_k=0, max_new_tokens=5, eos_token_id=2, pad_token_id=0)
     read: list[int] = []
     hook = model.get_input_embeddings().register_forward_hook(
         lambda _, args, out: read.append(args[0].numel())
     )
-    torch.manual_seed(4)
-    expected = model.generate(input_ids=ids, attention_mask=mask, **options)
-    assert read == [6 * 4] + [6] * 4
-    read.clear()
-    torch.manual_seed(4)
-    sampled = SampledLogProbs(model)
-    with torch.no_grad(), shared_prefill(model), sampled:
-        found = model.generate(input_ids=ids, attention_mask=mask, **options)
-    assert read == [2 * 4] + [6] * 4
+    distinct_B = [0, 0, 0, 1, 1, 0]
+    for seed in range(8):
+        results, computed = [], []
+        for shares in (False, True):
+            read.clear()
+            torch.manual_seed(seed)
+            sampled = SampledLogProbs(model, as_transformers=draws_alike)
+            with torch.no_grad(), sampled, shared_prefixes(model, config) if shares else nullcontext():
+                found = model.generate(input_ids=ids, attention_mask=mask, generation_config=config)
+            results.append(found)
+            computed.append([*read])
+        assert results[1].tolist() == results[0].tolist()
+        torch.manual_seed(seed)
+        own = model.generate(input_ids=ids, attention_mask=mask, generation_config=config)
+        assert (own.tolist() == results[1].tolist()) == draws_alike
+        drawn = results[1][:, 4:].tolist()
+        goes_on = [[2 not in row[: t + 1] for row in drawn] for t in range(len(drawn[0]) - 1)]
+        rows = [
+            {(distinct_B[i], *row[: t + 1]) for i, row in enumerate(drawn) if goes_on[t][i]}
+            for t in range(len(drawn[0]) - 1)
+        ]
+        assert computed[0] == [6 * 4] + [6] * len(rows)
+        assert computed[1] == [2 * 4] + [len(distinct) for distinct in rows]
+        whole_mask = torch.cat([mask, torch.ones(6, len(drawn[0]), dtype=mask.dtype)], dim=1)
+        logits = model(input_ids=results[1], attention_mask=whole_mask).logits
+        wanted = logits.log_softmax(-1)[:, 3:-1].gather(2, results[1][:, 4:, None])[..., 0].tolist()
+        completions = [row[: row.index(2) + 1] if 2 in row else row for row in drawn]
+        for values, expected in zip(sampled.of(completions), wanted, strict=True):
+            assert values == pytest.approx(expected[: len(values)], abs=1e-4)
     hook.remove()
-    assert found.tolist() == expected.tolist()
-    logits = model(input_ids=found, attention_mask=(found > 0).long()).logits
-    logits[..., model.config.eos_token_id] = -torch.inf  # `min_new_tokens` forbids it
-    log_probs = logits.log_softmax(-1)[:, 3:-1]
-    wanted = log_probs.gather(2, found[:, 4:, None])[..., 0]
-    kept = torch.tensor(sampled.of(found[:, 4:].tolist()))
-    torch.testing.assert_close(kept, wanted.detach(), atol=1e-4, rtol=0)
+
+
+def test_a_beam_search_shares_nothing():
+    model = model_of("llama").eval()
+    ids, mask, _ = batch([[5, 6, 7]] * 3, [[3]] * 3)
+    config = GenerationConfig(num_beams=2, max_new_tokens=4, eos_token_id=2, pad_token_id=0)
+    with torch.no_grad(), shared_prefixes(model, config):
+        found = model.generate(input_ids=ids, attention_mask=mask, generation_config=config)
+    assert found.tolist() == model.generate(ids, attention_mask=mask, generation_config=config).tolist()
+
+
+def test_a_policy_with_nan_is_named():
+    model = model_of("llama").eval()
+    next(model.parameters()).data.fill_(torch.nan)
+    config = GenerationConfig(do_sample=True, top_k=0, max_new_tokens=2, eos_token_id=2, pad_token_id=0)
+    with (
+        pytest.raises(FloatingPointError, match="logits are not finite"),
+        SampledLogProbs(model, as_transformers=False),
+    ):
+        model.generate(torch.tensor([[5, 6]]), generation_config=config)
 
 
 def weights_after(folder: Any, **options: Any) -> torch.Tensor:

@@ -71,7 +71,7 @@ from curro.hosts.trl.rounds import Rounds, fill_in_rounds
 from curro.hosts.trl.shared_prompts import SharedPrompts, backbone_of, whole_groups
 from curro.policy import AuxiliarySamples
 from curro.reward.adapters import completion_text, trl_reward
-from curro.rollout.engines.plain_generation import SampledLogProbs, shared_prefill
+from curro.rollout.engines.plain_generation import SampledLogProbs, shared_prefixes
 from curro.rollout.fill import Fill, sized
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import Completion, KeepRollouts, RunWriter
@@ -410,11 +410,13 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         # in rounds nothing reads them but the ratio of rounded products
         stands_in = only_advantages_teach(self) and not self._needs_rounds
         if self._is_training and (is_rounded or stands_in):
-            sampled = SampledLogProbs(model)
+            sampled = SampledLogProbs(model, as_transformers=not is_rounded)
         # one autocast around all tokens: weights are rounded once, not once a token
         with (
             self.accelerator.autocast(),
-            shared_prefill(model) if self._shared_prompts is not None else nullcontext(),
+            shared_prefixes(model, self.generation_config)
+            if self._shared_prompts is not None
+            else nullcontext(),
             sampled or nullcontext(),
         ):
             completion_ids, logprobs = super()._generate_single_turn(*arguments)

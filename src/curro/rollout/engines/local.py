@@ -21,11 +21,12 @@ from transformers import LogitsProcessor, LogitsProcessorList, StoppingCriteria,
 from curro.errors import ConfigError, CurroError, EngineError, PromptError
 from curro.rollout.engines.engine import Prompt, Rollout, SamplingSettings
 from curro.rollout.engines.plain_generation import (
+    drawn_tokens,
     end_ids,
     generation_config,
     padded,
     prompt_ids,
-    shared_prefill,
+    shared_prefixes,
 )
 
 
@@ -52,10 +53,7 @@ class SeededSampling(LogitsProcessor):
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         logprobs_BV = _log_distribution(scores.float(), self.settings)
-        # a sum of 100,000 float32 would miss tokens
-        sums_BV = logprobs_BV.double().exp().cumsum(-1)
-        target_B1 = self.uniforms_BT[:, self.step, None] * sums_BV[:, -1:]
-        token_B1 = torch.searchsorted(sums_BV, target_B1, right=True).clamp(max=scores.shape[1] - 1)
+        token_B1 = drawn_tokens(logprobs_BV.exp(), self.uniforms_BT[:, self.step, None])
         self.tokens_BT[:, self.step] = token_B1[:, 0]
         self.logprobs_BT[:, self.step] = logprobs_BV.gather(1, token_B1)[:, 0]
         self.step += 1
@@ -144,7 +142,7 @@ def generate_rows(
     was_training = model.training
     model.eval()
     try:
-        with torch.inference_mode(), shared_prefill(model):
+        with torch.inference_mode(), shared_prefixes(model, config):
             model.generate(
                 **padded(ids, config.pad_token_id, model.device),
                 generation_config=config,

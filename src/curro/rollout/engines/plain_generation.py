@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.nn.functional import pad
 from transformers import (
     DynamicCache,
     GenerationConfig,
@@ -78,123 +79,194 @@ def up_to_end(ids: list[int], ends: Collection[int]) -> list[int]:
 
 
 @contextmanager
-def shared_prefill(model: Any) -> Iterator[None]:
-    """Let `model.generate` read a prompt once, however many rows of a batch it has.
+def shared_prefixes(model: Any, config: GenerationConfig) -> Iterator[None]:
+    """Let `model.generate` compute a prefix once, however many rows of a batch begin with it.
 
-    The cache and the logits of that one row are then copied to the others, so every row goes on as before,
-    and the same random numbers give the same tokens, up to rounding. Where a model keeps something else
-    than plain keys and values (a recurrent state, a static cache), every row is read as usual.
+    Rows that share a prompt are one row until their first different token, and a row that has ended is
+    computed no more. The logits are then copied to all rows, so every row goes on as before, and the same
+    random numbers give the same tokens, up to rounding. Other devices than a CPU share prompts alone, since
+    they compute a token of many rows as fast as that of one. In beam search, and where a model keeps
+    something else than plain keys and values (a recurrent state, a static cache), every row is computed.
+
+    Args:
+        config: with which `model.generate` is called.
     """
-    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
-    prefill = getattr(inner, "_prefill", None)
-    if prefill is None:
+    if config.num_beams not in (None, 1):
         yield
         return
-
-    def read_once(
-        input_ids: torch.Tensor,
-        generation_config: GenerationConfig,
-        model_kwargs: dict[str, Any],
-        **options: Any,
-    ) -> Any:
-        if not _is_shareable(generation_config, model_kwargs):
-            return prefill(input_ids, generation_config, model_kwargs, **options)
-        keys = torch.cat([input_ids, model_kwargs["attention_mask"]], dim=1)
-        distinct, copy_of = torch.unique(keys, dim=0, return_inverse=True)
-        if len(distinct) == len(keys):
-            return prefill(input_ids, generation_config, model_kwargs, **options)
-        rows = torch.arange(len(keys), device=keys.device)
-        first_rows = torch.full_like(rows[: len(distinct)], len(keys)).scatter_reduce(
-            0, copy_of, rows, "amin"
-        )
-        distinct_kwargs = {
-            name: value[first_rows] if isinstance(value, torch.Tensor) and name in _ROWS else value
-            for name, value in model_kwargs.items()
-        }
-        outputs = prefill(input_ids[first_rows], generation_config, distinct_kwargs, **options)
-        outputs.past_key_values.batch_select_indices(copy_of)
-        outputs.logits = outputs.logits[copy_of]
-        return outputs
-
-    inner._prefill = read_once
+    ends = [config.eos_token_id] if isinstance(config.eos_token_id, int) else config.eos_token_id or []
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    prefixes = _SharedPrefixes(ends)
+    hooks = [
+        inner.register_forward_pre_hook(prefixes.select, with_kwargs=True),
+        inner.register_forward_hook(prefixes.copy),
+    ]
     try:
         yield
     finally:
-        del inner._prefill
+        for hook in hooks:
+            hook.remove()
 
 
-_ROWS = ("attention_mask", "position_ids")
-"""What `generate` hands on for every row, of a model of text."""
+class _SharedPrefixes:
+    """The cache of the distinct prefixes of a batch of B rows, and which row has which prefix."""
+
+    def __init__(self, ends: Collection[int]) -> None:
+        self._ends = torch.tensor(sorted(ends), dtype=torch.long)
+        self._cache: Any = None
+        self._prefix_B = torch.empty(0, dtype=torch.long)
+        self._is_over_B = torch.empty(0, dtype=torch.bool)
+        self._is_shared = False
+
+    def select(self, model: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]] | None:
+        """Before a forward pass: keep one row for every distinct prefix."""
+        cache, self._is_shared = kwargs.get("past_key_values"), False
+        if args or not (self._begins(model, kwargs) or (cache is not None and cache is self._cache)):
+            self._cache = None
+            return None
+        ids, length = kwargs["input_ids"], kwargs["input_ids"].shape[1]
+        if self._cache is not None:
+            self._is_over_B |= torch.isin(ids[:, -1], self._ends)
+        else:
+            self._prefix_B = ids.new_zeros(len(ids))
+            self._is_over_B = self._prefix_B > 0
+        live = torch.nonzero(~self._is_over_B).flatten()
+        live = live if len(live) else self._prefix_B[:1] * 0  # other processes may need this one to go on
+        keys = torch.cat([self._prefix_B[:, None], ids, kwargs["attention_mask"][:, -length:]], dim=1)[live]
+        distinct, copy_of = torch.unique(keys, dim=0, return_inverse=True)
+        rows = live[torch.full_like(live[: len(distinct)], len(ids)).scatter_reduce(
+            0, copy_of, torch.arange(len(live), device=live.device), "amin"
+        )]  # fmt: skip
+        parents = self._prefix_B[rows]
+        if self._cache is not None and not torch.equal(parents, torch.arange(self._n, device=ids.device)):
+            cache.batch_select_indices(parents)
+        self._cache, self._n, self._is_shared = cache, len(distinct), True
+        self._prefix_B = torch.zeros_like(self._prefix_B).index_copy(0, live, copy_of)
+        return (), kwargs | {name: kwargs[name][rows] for name in _ROWS if kwargs.get(name) is not None}
+
+    def copy(self, model: Any, args: Any, outputs: Any) -> None:
+        """After it: give every row the logits of its prefix."""
+        if not self._is_shared:
+            return
+        outputs.logits = outputs.logits[self._prefix_B]
+        if self._prefix_B.device.type != "cpu":
+            self._cache.batch_select_indices(self._prefix_B)
+            self._cache = None
+
+    def _begins(self, model: Any, kwargs: Mapping[str, Any]) -> bool:
+        """Whether this is the first pass of a batch whose rows can be selected."""
+        cache, ids, mask = (kwargs.get(name) for name in ("past_key_values", "input_ids", "attention_mask"))
+        tensors = {name for name, value in kwargs.items() if isinstance(value, torch.Tensor)}
+        begins = (
+            isinstance(ids, torch.Tensor)
+            and isinstance(mask, torch.Tensor)
+            and mask.shape == ids.shape
+            and not tensors - {*_ROWS, "cache_position"}
+            and type(cache) is DynamicCache
+            and all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in cache.layers)
+            and cache.get_seq_length() == 0
+            and not (model.config.output_attentions or model.config.output_hidden_states)
+        )
+        if begins:
+            self._cache = None
+        return begins
 
 
-def _is_shareable(config: GenerationConfig, model_kwargs: Mapping[str, Any]) -> bool:
-    """Whether a prefill with these arguments can be copied from row to row."""
-    cache, mask = model_kwargs.get("past_key_values"), model_kwargs.get("attention_mask")
-    other_tensors = {name for name, value in model_kwargs.items() if isinstance(value, torch.Tensor)} - {
-        *_ROWS
-    }
-    return (
-        type(cache) is DynamicCache
-        and all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in cache.layers)
-        and cache.get_seq_length() == 0
-        and isinstance(mask, torch.Tensor)
-        and mask.ndim == 2
-        and not other_tensors - {"cache_position"}
-        and config.prefill_chunk_size is None
-        and not (config.output_attentions or config.output_hidden_states)
-    )
+_ROWS = ("input_ids", "attention_mask", "position_ids")
+"""What `generate` hands to a model of text for every row."""
+
+
+_BLOCK = 128
+
+
+def drawn_tokens(probabilities_BV: torch.Tensor, uniforms_B1: torch.Tensor) -> torch.Tensor:
+    """The first token of each row whose cumulative probability exceeds a number in [0, 1): int64 (B, 1).
+
+    Float32 sums of 100,000 tokens would miss rare ones, and float64 ones cost more than the rest of sampling,
+    so only sums of blocks, and those within the block that is met, have float64. A row with NaN gets any.
+    """
+    blocks_BKS = pad(probabilities_BV, (0, -probabilities_BV.shape[1] % _BLOCK)).unflatten(1, (-1, _BLOCK))
+    sums_BK = blocks_BKS.sum(-1, dtype=torch.float64).cumsum(-1)
+    below = 1 - 1e-12  # a product that is rounded up to the whole sum would lie behind every token
+    target_B1 = sums_BK[:, -1:] * uniforms_B1 * below
+    block_B1 = torch.searchsorted(sums_BK, target_B1, right=True).clamp(max=sums_BK.shape[1] - 1)
+    inside_BS = blocks_BKS[torch.arange(len(blocks_BKS)), block_B1[:, 0]].double().cumsum(-1)
+    target_B1 = target_B1 - pad(sums_BK, (1, 0)).gather(1, block_B1)
+    target_B1 = target_B1.minimum(inside_BS[:, -1:] * below)
+    place_B1 = torch.searchsorted(inside_BS, target_B1, right=True)
+    return (block_B1 * _BLOCK + place_B1).clamp(max=probabilities_BV.shape[1] - 1)
 
 
 class SampledLogProbs(LogitsProcessor):
-    """Inside its context, keeps the log-probabilities of the tokens that `model.generate` samples.
+    """Inside its context, draws the tokens of `model.generate` and keeps their log-probabilities.
 
     They are those of the distribution that is drawn from, after temperature, top-p and the like.
 
+    Args:
+        as_transformers: give the tokens that `model.generate` would draw by itself. It draws an exponential
+            number for every token of the vocabulary, which takes a fifth of a small model's time; otherwise
+            it is one uniform number a row, which gives other tokens of the same distribution.
+
     Attributes:
         is_whole: whether the latest batch was drawn from all tokens, by temperature alone.
+
+    Raises:
+        FloatingPointError: at the context's end, the model's logits were not finite.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, *, as_transformers: bool) -> None:
         self._model = model.get_base_model() if hasattr(model, "get_base_model") else model
+        self._as_transformers = as_transformers
         self._columns: list[torch.Tensor] = []
         self._entropies: list[torch.Tensor] = []
-        self._latest: torch.Tensor | None = None
+        self._draws = True
         self.is_whole = False
 
     def __enter__(self) -> SampledLogProbs:
         processors = self._model._get_logits_processor
 
-        def with_record(*arguments: Any, **options: Any) -> LogitsProcessorList:
-            self._columns, self._entropies, self._latest = [], [], None
-            others = processors(*arguments, **options)
+        def with_draws(generation_config: GenerationConfig, **options: Any) -> LogitsProcessorList:
+            others = processors(generation_config=generation_config, **options)
+            self._columns, self._entropies, self._draws = [], [], bool(generation_config.do_sample)
             self.is_whole = all(isinstance(processor, TemperatureLogitsWarper) for processor in others)
+            generation_config.do_sample = (
+                False  # of the call's own copy: the likeliest token is the drawn one
+            )
             return LogitsProcessorList([*others, self])
 
-        self._model._get_logits_processor = with_record
+        self._model._get_logits_processor = with_draws
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         del self._model._get_logits_processor
+        if kind is None and any(bool(column_B1.isnan().any()) for column_B1 in self._columns):
+            raise FloatingPointError(
+                "the policy's logits are not finite: go back to a checkpoint and lower the learning rate"
+            )
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        if self._latest is not None:
-            self._columns.append(self._latest.gather(1, input_ids[:, -1:]))
-        self._latest = scores.float().log_softmax(-1)
-        self._entropies.append(torch.special.entr(self._latest.exp()).sum(-1))
-        return scores
+        log_probs_BV, probabilities_BV = scores.float().log_softmax(-1), scores.float().softmax(-1)
+        if not self._draws:
+            token_B1 = scores.argmax(-1, keepdim=True)
+        elif self._as_transformers:
+            token_B1 = torch.multinomial(probabilities_BV, 1)
+        else:
+            uniforms_B1 = torch.rand(len(scores), 1, dtype=torch.float64, device=scores.device)
+            token_B1 = drawn_tokens(probabilities_BV, uniforms_B1)
+        self._columns.append(log_probs_BV.gather(1, token_B1))
+        if self.is_whole:
+            self._entropies.append(-torch.linalg.vecdot(probabilities_BV, log_probs_BV))
+        return torch.full_like(scores, -torch.inf).scatter_(1, token_B1, 0.0)
 
     def of(self, completions: Sequence[Sequence[int]]) -> list[list[float]]:
         """Natural logarithms of the latest batch's completions, which end where they were cut."""
-        if self._latest is None:
-            return [[] for _ in completions]
-        length = len(self._columns) + 1
-        # the latest token was never seen; a completion that ended before has none there
-        last_tokens = [ids[-1] if len(ids) == length else 0 for ids in completions]
-        tokens_B1 = torch.tensor(last_tokens, device=self._latest.device)[:, None]
-        rows = torch.cat([*self._columns, self._latest.gather(1, tokens_B1)], dim=1).tolist()
+        rows = torch.cat(self._columns, dim=1).tolist() if self._columns else [[] for _ in completions]
         return [row[: len(ids)] for row, ids in zip(rows, completions, strict=True)]
 
     def entropies(self) -> torch.Tensor:
-        """Of the distributions that the latest batch was drawn from, in nats: float32 (B, T), with those of
-        places behind a completion's end."""
+        """Of the distributions that the latest batch was drawn from, in nats, where it `is_whole`.
+
+        Returns:
+            float32 (B, T), with those of places behind a completion's end.
+        """
         return torch.stack(self._entropies, dim=1)
