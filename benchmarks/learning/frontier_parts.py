@@ -6,7 +6,8 @@
 
 Every variant is trained on the five hard pools of `curro bench`, with the same seeds and at the task's own
 settings, and on five pools of the policy of simulated_policy.py, which takes less than a second a run and so
-has more seeds. A row is added to benchmarks/results/frontier_parts.jsonl as a run ends, seed by seed.
+has more seeds. A row is added to benchmarks/results/frontier_parts.jsonl as a run ends, seed by seed. What
+was measured before two parts were taken out is in frontier_parts_before.jsonl.
 
 Gives up: the pools' models are small, their runs 100 to 200 steps of 4 prompts, so that a fit after every 4
 groups is a fit a step. What takes the place of a learned number was read off runs with seed 0. In the
@@ -34,26 +35,25 @@ from scipy.stats import t as student
 from curro import Curriculum
 from curro.bench.tasks import TASKS
 from curro.errors import ConfigError
-from curro.prediction.features import BYTES, LENGTHS, PAIRS, WORDS, TextFeatures
-from curro.prediction.frontier import FeaturePosterior, Frontier
+from curro.prediction.features import BYTES, LENGTHS, WORDS, TextFeatures
+from curro.prediction.frontier import STRENGTH, FeaturePosterior, Frontier
 from curro.report.compare import METRIC
 from curro.selection.predicted import Predicted
 from curro.storage.json_lines import append_rows, read_rows
 
-HALF_LIFE, STRENGTH, SELDOM = 8.0, 4.0, 32
-"""In place of the learned half-life, of the learned strength, and of a fit after every 4 groups."""
+HALF_LIFE, SELDOM = 8.0, 32
+"""In place of the learned half-life, and of a fit after every 4 groups."""
 PARTS = {
     "half-life": f"the learned half-life: {HALF_LIFE:g} steps",
-    "strength": f"the learned strength S: {STRENGTH:g} rollouts",
     "kinds": "a prior variance for each kind of feature: one for all",
     "ranks": "weights that fall with a group's rank: all groups count alike",
     "correlation": "correlated trials: a group of G counts as G trials",
     "refit": f"a fit after every 4 groups: after every {SELDOM}",
     "calibration": "the calibration",
-    "pairs": "pairs of bytes",
     "bytes": "bytes",
 }
 """Each part, and what stands in its place."""
+WHOLE = "`frontier`"
 OURS = "benchmarks.learning.frontier_parts:without"
 VARIANTS = {
     "`frontier`": Variant("frontier"),
@@ -65,11 +65,24 @@ VARIANTS = {
     "with `rest=true`": Variant("frontier:rest=true"),
     "uniform sampling": Variant("uniform"),
 }
+TAKEN_OUT = {
+    "the learned strength S: 4 rollouts": "without strength",
+    "pairs of bytes": "without pairs",
+}
+"""Parts that `frontier` had until November 2026, by the variant that had all others."""
+BEFORE = {
+    WHOLE: "frontier",
+    "without all of these, and of what was taken out later: lengths and words": "without all",
+    **{f"without {words}": key for words, key in TAKEN_OUT.items()},
+    "without these two: `frontier` now": "now",
+    **{f"without {words}": f"without {part}" for part, words in PARTS.items()},
+    "with `rest=true`": "frontier:rest=true",
+    "uniform sampling": "uniform",
+}
 POOLS = [name for name in TASKS if name.endswith("/hard")]
 SIMULATED = {f"simulated, {name}": settings for name, settings in credits.POOLS.items()}
 STEPS, STEP_SIZE = 60, 0.06
 """Of the simulation, with 8 prompts a step."""
-WHOLE = "`frontier`"
 COMMAND = "python -m benchmarks.learning.frontier_parts --report"
 MEASURES = ("pass@1", "signal")
 
@@ -103,10 +116,6 @@ class ReducedPosterior(FeaturePosterior):
         super().__init__(HALF_LIFE if "half-life" in parts else None, ReducedTexts(parts))
         self.parts = parts
 
-    @property
-    def strength(self) -> float:
-        return STRENGTH if "strength" in self.parts else super().strength
-
     def _calibrate(self, believed: np.ndarray, size: np.ndarray, variance: np.ndarray) -> None:
         if "calibration" not in self.parts:
             super()._calibrate(believed, size, variance)
@@ -116,10 +125,8 @@ class ReducedPosterior(FeaturePosterior):
             super()._fit()
 
     def _trials(self, size_K: np.ndarray) -> np.ndarray:
-        if "correlation" in self.parts:
-            trials_K = size_K
-        else:
-            trials_K = size_K / (1 + (size_K - 1) / (self.strength + 1))
+        is_independent = "correlation" in self.parts
+        trials_K = size_K if is_independent else size_K / (1 + (size_K - 1) / (STRENGTH + 1))
         return trials_K if "ranks" in self.parts else trials_K * super()._trials(np.ones(len(size_K)))
 
 
@@ -128,8 +135,8 @@ class ReducedTexts(TextFeatures):
 
     def __init__(self, parts: frozenset[str]) -> None:
         self.parts = parts
-        kinds = ("bytes", "pairs", "words", "lengths")
-        self.kept_D = np.repeat([kind not in parts for kind in kinds], [BYTES, PAIRS, WORDS, LENGTHS])
+        kinds = ("bytes", "words", "lengths")
+        self.kept_D = np.repeat([kind not in parts for kind in kinds], [BYTES, WORDS, LENGTHS])
 
     def blocks(self, width: int) -> Sequence[int]:
         return (width,) if "kinds" in self.parts else super().blocks(width)
@@ -173,23 +180,28 @@ def difference(values_PS: np.ndarray) -> str:
     return f"{values_PS.mean():+.3f} ± {student.ppf(0.975, pools * (seeds - 1)) * error:.3f}"
 
 
-def table(found: Mapping[tuple[str, str, int], tuple[float, float]], pools: Mapping[str, str]) -> str:
-    """What each variant has more or less than `frontier`, over pools and in each; `pools` have titles."""
+def table(
+    found: Mapping[tuple[str, str, int], tuple[float, float]],
+    pools: Mapping[str, str],
+    keys: Mapping[str, str],
+) -> str:
+    """What each variant has more or less than `frontier`, over pools and in each; `pools` have titles, and
+    `keys` are those of the rows by label."""
     lines = [
         f"| | seeds | pass@1 | signal | {' | '.join(pools.values())} |",
         f"|---|--:|--:|--:|{'--:|' * len(pools)}",
     ]
-    for label, variant in VARIANTS.items():
+    for label, key in keys.items():
         seeds = [
             seed
             for seed in range(1 + max(seed for *_, seed in found))
-            if all((one.key, pool, seed) in found for one in (variant, VARIANTS[WHOLE]) for pool in pools)
+            if all((one, pool, seed) in found for one in (key, keys[WHOLE]) for pool in pools)
         ]
         if not seeds:
             continue
         ours_PSM, theirs_PSM = (
-            np.array([[found[one.key, pool, seed] for seed in seeds] for pool in pools])
-            for one in (variant, VARIANTS[WHOLE])
+            np.array([[found[one, pool, seed] for seed in seeds] for pool in pools])
+            for one in (key, keys[WHOLE])
         )
         if label == WHOLE:
             cells = [f"{mean:.3f}" for mean in ours_PSM.mean(axis=(0, 1))]
@@ -217,16 +229,29 @@ def main(
             common |= {"eval_every": 10**6, "eval_prompts": 250}
             rows = Results(path, Path("runs/frontier-parts"), pool=pool)
             rows.run(VARIANTS.values(), 1, common, series=("signal_share",), first_seed=seed)
-    found = {(row["variant"], row["pool"], row["seed"]): measured(row) for row in read_rows(path)}
     titles = {
-        "On the lab's hard pools": {pool: pool.removesuffix("/hard") for pool in POOLS},
-        f"On simulated pools, {STEPS} steps": {pool: pool.removeprefix("simulated, ") for pool in SIMULATED},
+        "on the lab's hard pools": {pool: pool.removesuffix("/hard") for pool in POOLS},
+        f"on simulated pools, {STEPS} steps": {pool: pool.removeprefix("simulated, ") for pool in SIMULATED},
     }
-    chapters = [
-        f"## {title}\n\n{table(found, pools)}"
-        for title, pools in titles.items()
-        if pools.keys() <= {pool for _, pool, _ in found}
-    ]
+    now = {label: variant.key for label, variant in VARIANTS.items()}
+    of_now = {
+        ("now", row["pool"], row["seed"]): measured(row)
+        for row in read_rows(path)
+        if row["variant"] == now[WHOLE]
+    }
+    chapters = []
+    for when, file, keys in (
+        ("Now", path, now),
+        ("Before two parts were taken out", path.with_stem(f"{path.stem}_before"), BEFORE),
+    ):
+        found = {
+            (row["variant"], row["pool"], row["seed"]): measured(row) for row in read_rows(file)
+        } | of_now
+        chapters += [
+            f"## {when}, {title}\n\n{table(found, pools, keys)}"
+            for title, pools in titles.items()
+            if pools.keys() <= {pool for _, pool, _ in found}
+        ]
     write_page(
         "frontier_parts",
         "What each part of frontier is worth",

@@ -11,7 +11,7 @@ from curro.prediction.features import (
     BLOCKS,
     BYTES,
     LENGTH,
-    PAIRS,
+    WORDS,
     EntropyFeatures,
     HiddenFeatures,
     KnownFeatures,
@@ -121,17 +121,15 @@ def test_other_features_are_refused():
 
 
 def counts(texts):
-    """Counts of bytes, pairs and words."""
-    ramp, pairs, words, _ = np.split(text_features(texts), np.cumsum(BLOCKS)[:-1], axis=1)
+    """Counts of bytes and words."""
+    ramp, words, _ = np.split(text_features(texts), np.cumsum(BLOCKS)[:-1], axis=1)
     of_bytes = np.where(ramp <= 4, ramp, 4 * np.exp(ramp / 4 - 1))
-    return tuple(found.round().astype(int) for found in (of_bytes, np.expm1(pairs), np.expm1(words)))
+    return tuple(found.round().astype(int) for found in (of_bytes, np.expm1(words)))
 
 
 def test_counts_of_one_text():
-    of_bytes, pairs, words = counts(["ab ab c"])
+    of_bytes, words = counts(["ab ab c"])
     assert {chr(i): of_bytes[0, i] for i in np.flatnonzero(of_bytes[0])} == {"a": 2, "b": 2, "c": 1}
-    # " a", "ab" and "b " twice, " c" and "c " once
-    assert pairs.sum() == 8
     assert sorted(words[0][words[0] > 0]) == [1, 2]
     features = text_features(["ab ab c"])[0]
     assert features[ord("a")] == 2
@@ -155,14 +153,14 @@ def test_a_text_has_the_same_features_whatever_stands_beside_it():
 
 
 def test_words_are_told_apart_wherever_they_stand():
-    _, _, words = counts(["one two", "two one", "one", "eno"])
+    _, words = counts(["one two", "two one", "one", "eno"])
     np.testing.assert_array_equal(words[0], words[1])
     assert (words[2] <= words[0]).all()
     assert (words[2] != words[3]).any()
 
 
 def test_words_spread_over_their_features():
-    _, _, words = counts([str(i) for i in range(2000)])
+    _, words = counts([str(i) for i in range(2000)])
     load = words.sum(axis=0)
     assert words.sum() == 2000
     assert load.min() > 0
@@ -171,18 +169,16 @@ def test_words_spread_over_their_features():
 
 def test_of_long_texts_the_two_ends_are_read():
     long = "a" * 1024 + "b" * 500 + "c" * 1024
-    of_bytes, pairs, words = counts([long])
+    of_bytes, words = counts([long])
     assert of_bytes[0, ord("a")] == of_bytes[0, ord("c")] == 1024
     assert of_bytes[0, ord("b")] == 0
-    assert pairs.sum() == 2049
     assert words.sum() == 1
 
 
 def test_bytes_beyond_ascii_stay_in_their_block():
-    of_bytes, pairs, _ = counts(["é" * 3])
+    of_bytes, _ = counts(["é" * 3])
     assert of_bytes.sum() == 6
-    assert pairs.sum() == 7
-    assert BLOCKS[:2] == (BYTES, PAIRS)
+    assert BLOCKS[:2] == (BYTES, WORDS)
 
 
 def test_the_text_of_messages_is_not_the_systems():

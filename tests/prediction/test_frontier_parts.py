@@ -29,5 +29,5 @@ def test_a_part_that_is_left_out_changes_the_draws_but_for_the_calibration(part)
 
 
 def test_an_unknown_part_is_named():
-    with pytest.raises(ConfigError, match="there is no part 'colour'; there are: half-life, strength"):
+    with pytest.raises(ConfigError, match="there is no part 'colour'; there are: half-life, kinds"):
         Curriculum(f"{OURS}:parts=colour+ranks", PromptSet(ROWS), seed=0)

@@ -72,19 +72,21 @@ def write_tiny_model(folder: Path, texts: Sequence[str], steps: int = 250) -> No
     """A Qwen3 of 64 dimensions that answers whatever it is asked with one of these texts, each as often.
 
     So each group of rollouts has right and wrong ones, and every recipe has something to learn. The prompts
-    are as long as those of the recipes: asked longer ones, a model answers right on one processor and wrong
-    on another.
+    are as long as those of the recipes, and half of them are sentences: a model that was taught shorter ones,
+    or random characters alone, answers right on one processor and wrong on another.
     """
     torch.manual_seed(0)
     rng = random.Random(0)
     tokenizer = build_tokenizer()
     model = build_model(tokenizer, width=64, layers=2)
     vocabulary = sorted(token for token in tokenizer.get_vocab() if not token.startswith("<"))
+    words = [f"{word} " for word in f"{DAPO_BEFORE} {DAPO_AFTER}".split()]
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     for _ in range(steps):
         rows = []
         for text in texts:
-            prompt = "".join(rng.choices(vocabulary, k=rng.randint(1, 400)))
+            pieces = vocabulary if rng.random() < 0.5 else words
+            prompt = "".join(rng.choices(pieces, k=rng.randint(1, 400)))[:400]
             asked = tokenizer.apply_chat_template(
                 [{"role": "user", "content": prompt}], add_generation_prompt=True, tokenize=False
             )

@@ -1,5 +1,7 @@
 """Checkpoints that version 0.2.0 wrote: they load, and the next draws are those that it would have made.
 
+Those of `frontier` are the present ones, since it has had fewer features since then.
+
 Each comes from twelve steps of 8 prompts in groups of 4, with one group in flight from every third step.
 """
 

@@ -70,12 +70,6 @@ REGRESSION = ("selection", "predictor", "regression")
             "posterior/recent",
         ),
         (
-            "frontier",
-            ("selection", "predictor", "surprises"),
-            lambda array: array[:1],
-            "not of the strengths",
-        ),
-        (
             "posterior",
             ("selection", "predictor", "prior_mean"),
             lambda value: 1e200,

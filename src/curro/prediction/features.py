@@ -19,7 +19,7 @@ from curro.policy import Policy
 from curro.prompts import PromptTable
 
 BITS = 7
-BLOCKS = BYTES, PAIRS, WORDS, LENGTHS = (*3 * (1 << BITS,), 2)
+BLOCKS = BYTES, WORDS, LENGTHS = (*2 * (1 << BITS,), 2)
 """Features of each kind."""
 _LONGEST = 2048
 _COUNTS = np.arange(_LONGEST + 2)
@@ -27,7 +27,7 @@ _LOGS = np.log1p(_COUNTS)
 _FEW = 4
 _RAMP = np.where(_COUNTS <= _FEW, _COUNTS, _FEW * (1 + np.log(np.maximum(_COUNTS, 1) / _FEW)))
 _BASE, _MIX = np.uint64(0x100000001B3), np.uint64(0x9E3779B97F4A7C15)
-_ZERO, _ONE, _S8, _S32, _S64 = np.uint64(0), np.uint64(1), np.uint64(8), np.uint64(32), 64
+_ZERO, _ONE, _S32, _S64 = np.uint64(0), np.uint64(1), np.uint64(32), 64
 _SPACE = np.uint8(32)
 LENGTH = 4.0
 """Norm to which hidden states are scaled, close to that of the features of one line of text."""
@@ -262,15 +262,15 @@ def features_of(name: str) -> Features:
 
 
 def text_features(texts: Sequence[str]) -> np.ndarray:
-    """Hashed counts of the bytes, pairs of bytes and words of each text, and lengths: float64 (P, D).
+    """Counts of the bytes and hashed counts of the words of each text, and lengths: float64 (P, D).
 
     A byte that occurs c times has the value c up to 4, and 4 (1 + log(c / 4)) above that: where each letter
-    is a step that can fail, two letters cost twice as much as one. A pair or a word has the value log(1 + c).
+    is a step that can fail, two letters cost twice as much as one. A word has the value log(1 + c).
     The last two columns are 3 log(1 + length) in bytes and in words, because longer problems tend to be
     harder; they carry what a few groups teach over to prompts that consist of other letters.
 
     Only the first and the last 1,024 bytes of a long text are read. Every ASCII byte has a feature of its
-    own; pairs and words share theirs by hashing.
+    own; words share theirs by hashing.
     """
     raw = [text.encode("utf-8", "replace") for text in texts]
     raw = [text if len(text) <= _LONGEST else _ends(text) for text in raw]
@@ -296,17 +296,17 @@ def _ends(raw: bytes) -> bytes:
 
 @kernel
 def count_texts(data, ends, bits, ramp, logs, features):  # type: ignore[no-untyped-def]
-    """Count the bytes, pairs of bytes and words of each text, in one pass over its bytes.
+    """Count the bytes and words of each text, in one pass over its bytes.
 
     Each kind has 2^bits hashed columns; the last two columns are the lengths in bytes and in words.
 
-    Text t is data[ends[t - 1]:ends[t]]. A space before and after it keeps its pairs and words within it.
-    `ramp[c]` is the value of c occurrences of a byte, `logs[c]` that of c occurrences of a pair or word, and
-    a third of the value of a length c. Fills the rows of `features`.
+    Text t is data[ends[t - 1]:ends[t]]. A space before and after it keeps its words within it. `ramp[c]` is
+    the value of c occurrences of a byte, `logs[c]` that of c occurrences of a word, and a third of the value
+    of a length c. Fills the rows of `features`.
     """
     block = 1 << bits
-    pairs, whole_words, mask = np.uint64(block), np.uint64(2 * block), np.uint64(block - 1)
-    counts = np.empty(3 * block, np.int32)
+    whole_words, mask = np.uint64(block), np.uint64(block - 1)
+    counts = np.empty(2 * block, np.int32)
     begin = 0
     for t in range(ends.size):
         counts[:] = 0
@@ -315,24 +315,22 @@ def count_texts(data, ends, bits, ramp, logs, features):  # type: ignore[no-unty
             if data[i] <= _SPACE:
                 i += 1
                 continue
-            before, word, power = np.uint64(data[i - 1] if i > begin else _SPACE), _ZERO, _ONE
+            word, power = _ZERO, _ONE
             byte = np.uint64(data[i])
             while byte > _SPACE:
-                counts[pairs + _hash((before << _S8) + byte, bits)] += 1
                 counts[byte & mask] += 1
                 word += byte * power
                 power *= _BASE
-                before, i = byte, i + 1
+                i += 1
                 byte = np.uint64(data[np.uint64(i)] if i < ends[t] else _SPACE)
-            counts[pairs + _hash((before << _S8) + byte, bits)] += 1
             counts[whole_words + _hash(word, bits)] += 1
             word_count += 1
         for d in range(block):
             features[t, d] = ramp[np.uint64(counts[d])]
-        for d in range(block, 3 * block):
+        for d in range(block, 2 * block):
             features[t, d] = logs[np.uint64(counts[d])]
-        features[t, 3 * block] = 3 * logs[ends[t] - begin]
-        features[t, 3 * block + 1] = 3 * logs[word_count]
+        features[t, 2 * block] = 3 * logs[ends[t] - begin]
+        features[t, 2 * block + 1] = 3 * logs[word_count]
         begin = ends[t]
 
 

@@ -26,11 +26,11 @@ from curro.prompts import PromptTable
 from curro.renumbering import Renumbering
 from curro.storage.checkpoint import check_prompt_numbers, check_state
 
-STRENGTHS = 2.0 ** np.arange(-1, 8)
-"""Candidate strengths of the prior, in rollouts."""
+STRENGTH = 4.0
+"""How many rollouts the prior of a prompt's features counts as."""
 WINDOW, REFIT = 512, 4
 """The regression is fitted to the latest WINDOW groups, again after every REFIT new ones."""
-_PARTS = ("regression", "calibration")
+_PARTS = ("regression", "calibration", "surprises")
 
 
 class BetaPosterior(Predictor):
@@ -164,13 +164,11 @@ class FeaturePosterior(FadedPosterior):
     """A `FadedPosterior` whose prior differs from prompt to prompt:
 
         mu = the success rate that a logistic regression on the prompt's features predicts
-        k  = S, rollouts
+        k  = 4 rollouts
         t  = f mu (1 - mu),    f = t_0 / (mu_0 (1 - mu_0)) of the prior of all prompts; f = 1 for 0/1 rewards
 
     The regression is fitted to the means of the latest 512 groups. A group of G rollouts, the r-th latest,
-    counts as (1 - r / 512) G / (1 + (G - 1) / (S + 1)) trials, because rollouts of one prompt are correlated.
-    S is the member of `STRENGTHS` under which the recent group means were most likely, each predicted before
-    it was learnt: high where the features predict well, low where they predict nothing.
+    counts as (1 - r / 512) G / (1 + (G - 1) / (k + 1)) trials, because rollouts of one prompt are correlated.
 
     The prior is that of `FadedPosterior` where the table holds no features, and until the first fit, after 4
     groups. Features that predict something before any fit (`Features.knows`) make the prior from the first
@@ -195,13 +193,7 @@ class FeaturePosterior(FadedPosterior):
         self.recent = np.empty((3, 0))
         self.lasting: LatestRows | None = None
         self.new = 0
-        self.surprises = np.zeros(len(STRENGTHS))
         self.calibration = Calibration()
-
-    @property
-    def strength(self) -> float:
-        """S, the number of rollouts that the prior counts as."""
-        return float(STRENGTHS[np.argmin(self.surprises)])
 
     def prior_of(self, prompts: np.ndarray) -> tuple[Any, Any, Any]:
         if not len(prompts) or (self.regression is None and not self.features.knows):
@@ -215,7 +207,7 @@ class FeaturePosterior(FadedPosterior):
         return LogisticRegression(self.features.blocks(width), self.features.means(width))
 
     def _prior_from_features(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        """The prior of the prompts with these features: means (P,), variances of one reward (P,), S."""
+        """The prior of the prompts with these features: means (P,), variances of one reward (P,), k."""
         assert self.regression is not None
         mu, t, _ = self.prior
         span = self.high - self.low
@@ -224,7 +216,7 @@ class FeaturePosterior(FadedPosterior):
         return (
             self.low + span * predicted_P,
             t * predicted_P * (1 - predicted_P) / (rate * (1 - rate)),
-            self.strength,
+            STRENGTH,
         )
 
     def expected(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
@@ -240,9 +232,6 @@ class FeaturePosterior(FadedPosterior):
         if self.regression is not None:
             prior = prior_rows(*self._prior_from_features(features))
             self._calibrate(self._mix(prior, prompts, age), size, variance)
-            self.surprises *= (1 - 1 / WINDOW) ** len(prompts)
-            half_lives = np.full(len(STRENGTHS), self.half_life)
-            self.surprises += self._surprise(prior, STRENGTHS, half_lives, prompts, age, size, mean)
         self.recent = np.concatenate([self.recent, [prompts, size, mean]], axis=1)[:, -WINDOW:]
         if self.features.lasting:
             self._keep(features)
@@ -274,17 +263,12 @@ class FeaturePosterior(FadedPosterior):
     def _trials(self, size_K: np.ndarray) -> np.ndarray:
         """How many independent trials the latest groups of so many rollouts count as, the last one latest."""
         latest_K = 1 - np.arange(len(size_K))[::-1] / WINDOW
-        return latest_K * size_K / (1 + (size_K - 1) / (self.strength + 1))
-
-    def metrics(self) -> dict[str, float]:
-        fitted = self.regression is not None
-        return super().metrics() | ({"posterior/strength": self.strength} if fitted else {})
+        return latest_K * size_K / (1 + (size_K - 1) / (STRENGTH + 1))
 
     def state_dict(self) -> dict[str, Any]:
         fitted = {} if self.regression is None else {"regression": self.regression.state_dict()}
-        arrays = {"recent": self.recent.copy(), "surprises": self.surprises.copy()}
         fitted["calibration"] = self.calibration.state_dict()
-        return super().state_dict() | arrays | {"new": self.new} | fitted
+        return super().state_dict() | {"recent": self.recent.copy(), "new": self.new} | fitted
 
     def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
         recent = rows.groups(state["recent"], "posterior/recent")
@@ -293,14 +277,14 @@ class FeaturePosterior(FadedPosterior):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict({name: value for name, value in state.items() if name not in _PARTS})
         self.calibration.load_state_dict(state["calibration"])
-        recent, surprises = state["recent"], state["surprises"]
+        recent = state["recent"]
         are_groups = len(recent) == 3 and recent.shape[1] <= WINDOW and np.isfinite(recent).all()
         check_state(are_groups and recent[1].min(initial=1) >= 1, "posterior/recent", "is not of groups")
         check_prompt_numbers(recent[0], self.table.size, "posterior/recent")
-        is_finite = surprises.shape == STRENGTHS.shape and np.isfinite(surprises).all()
-        check_state(is_finite, "posterior/surprises", "is not of the strengths")
         self.regression = None
-        if "regression" in state:
+        if "surprises" in state:  # of version 0.2.0, which had other features: fitted at the next group
+            self.new = REFIT
+        elif "regression" in state:
             self.regression = self._new_regression(len(state["regression"]["weight"]))
             self.regression.load_state_dict(state["regression"])
         self.lasting = None

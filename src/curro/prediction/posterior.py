@@ -194,25 +194,11 @@ class FadedPosterior:
         self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray
     ) -> None:
         prior = prior_rows(*self.prior_of(prompts))
-        strengths = np.full(HALF_LIVES.shape, prior[2, 0])
-        self.losses += self._surprise(prior, strengths, HALF_LIVES, prompts, age, size, mean)
-
-    def _surprise(
-        self,
-        prior: np.ndarray,
-        strengths_R: np.ndarray,
-        half_lives_R: np.ndarray,
-        prompts: np.ndarray,
-        age: np.ndarray,
-        size: np.ndarray,
-        mean: np.ndarray,
-    ) -> np.ndarray:
-        """Minus the log likelihood (R,) of group means (P,) under each pair of a strength and a half-life."""
         floor = 1e-4 * (self.high - self.low) ** 2
-        losses_R = np.zeros(len(strengths_R))
+        losses = np.zeros(len(HALF_LIVES))
         evidence = self.count, self.mean, self.variance
-        surprise(prior, strengths_R, half_lives_R, *evidence, prompts, age, size, mean, floor, losses_R)
-        return losses_R / 2
+        surprise(prior, HALF_LIVES, *evidence, prompts, age, size, mean, floor, losses)
+        self.losses += losses / 2
 
     def _learn_more(
         self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray, variance: np.ndarray
@@ -347,30 +333,27 @@ def move_prior(moments, concentration, window, old, size, mean, variance):  # ty
 
 @kernel
 def surprise(  # type: ignore[no-untyped-def]
-    prior, strengths, half_lives, counted, means, variances, prompts, age, size, mean, floor, losses
+    prior, half_lives, counted, means, variances, prompts, age, size, mean, floor, losses
 ):
-    """Add to `losses` (R,) twice minus the log likelihood of group means (P,) under R beliefs.
+    """Add to `losses` (R,) twice minus the log likelihood of group means (P,) under R half-lives.
 
-    A belief has a prior, `prior` as in `mix` with the strength in place of k, and a half-life, with which the
-    evidence `counted`, `means` and `variances` has faded for `age`.
+    The prior is as in `mix`; the evidence `counted`, `means` and `variances` has faded for `age`.
     """
-    beliefs = strengths.size
+    beliefs = half_lives.size
     decay, spread = np.empty(beliefs), np.empty(beliefs)
     product = np.ones(beliefs)
     for a in range(prompts.size):
         prompt, own = prompts[a], a if prior.shape[1] > 1 else 0
-        mu, t = prior[0, own], prior[1, own]
+        mu, t, k = prior[0, own], prior[1, own], prior[2, own]
         n, m, s = np.float64(counted[prompt]), np.float64(means[prompt]), np.float64(variances[prompt])
         for back in range(1, beliefs + 1):
             r = beliefs - back
-            if back > 1 and half_lives[r] == half_lives[r + 1]:
-                decay[r] = decay[r + 1]
-            elif back > 1 and 2 * half_lives[r] == half_lives[r + 1]:
+            if back > 1 and 2 * half_lives[r] == half_lives[r + 1]:
                 decay[r] = decay[r + 1] * decay[r + 1]
             else:
                 decay[r] = np.exp2(-age[a] / half_lives[r])
         for r in range(beliefs):
-            total, centre, variance_of_one = mixture(mu, t, strengths[r], n * decay[r], m, s)
+            total, centre, variance_of_one = mixture(mu, t, k, n * decay[r], m, s)
             spread[r] = variance_of_one * (total / size[a] + 1) / (total + 1) + floor
             losses[r] += (mean[a] - centre) * (mean[a] - centre) / spread[r]
             product[r] *= spread[r]
