@@ -231,6 +231,7 @@ def test_the_text_of_the_command_line_stands_for_its_parts(load, tmp_path):
         (settings_of(selection="metis"), "asks the policy, and slime does not lend it"),
         (settings_of(selection="pcl"), "asks the policy, and slime does not lend it"),
         ({"rollout_shuffle": True}, "leave --rollout-shuffle out"),
+        ({"prompt_data": "levels:chains"}, "it cannot draw levels: give --prompt-data a file"),
         ({"rollout_global_dataset": False}, "give slime its data set"),
         ({"rollout_all_samples_process_path": None}, f"-samples-process-path {HOOKS}.all_samples_process"),
         (
