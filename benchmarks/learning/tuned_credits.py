@@ -38,7 +38,7 @@ from curro.bench.statistics import POINTS, curves
 from curro.bench.tasks import TASKS
 from curro.training.prepared import prepare
 
-CREDITS = ("maxrl", "shrinkage")
+CREDITS = ("maxrl", "shrinkage", "history")
 SELECTIONS = ("uniform", "frontier")
 POOLS = tuple(name for name in TASKS if name.endswith("/hard"))
 TUNING, FIRST = CHOOSING[0], len(CHOOSING)

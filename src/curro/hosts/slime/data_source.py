@@ -159,8 +159,8 @@ def read(args: Any) -> SlimeSettings:
         raise ConfigError("the curriculum chooses the order: leave --rollout-shuffle out")
     if str(getattr(args, "prompt_data", "")).startswith("levels:"):
         raise ConfigError(
-            "slime makes groups of the rows of a file, so it cannot draw levels: give --prompt-data a file, or "
-            "train levels with `curro train`, TRL's GRPO trainer or verl"
+            "slime makes groups of the rows of a file, so it cannot draw levels: give --prompt-data a file, "
+            "or train levels with `curro train`, TRL's GRPO trainer or verl"
         )
     config = {name: value for name, value in section.items() if name not in (LIMIT, FOLDER, KEEP, MEGABYTES)}
     _need(args, "rollout_all_samples_process_path", "all_samples_process")
