@@ -114,13 +114,15 @@ class _SharedPrefixes:
     def __init__(self, ends: Collection[int]) -> None:
         self._ends = torch.tensor(sorted(ends), dtype=torch.long)
         self._cache: Any = None
+        self._prefixes = 0
         self._prefix_B = torch.empty(0, dtype=torch.long)
         self._is_over_B = torch.empty(0, dtype=torch.bool)
         self._is_shared = False
 
     def select(self, model: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]] | None:
         """Before a forward pass: keep one row for every distinct prefix."""
-        cache, self._is_shared = kwargs.get("past_key_values"), False
+        cache: Any = kwargs.get("past_key_values")
+        self._is_shared = False
         if args or not (self._begins(model, kwargs) or (cache is not None and cache is self._cache)):
             self._cache = None
             return None
@@ -137,10 +139,10 @@ class _SharedPrefixes:
         rows = live[torch.full_like(live[: len(distinct)], len(ids)).scatter_reduce(
             0, copy_of, torch.arange(len(live), device=live.device), "amin"
         )]  # fmt: skip
-        parents = self._prefix_B[rows]
-        if self._cache is not None and not torch.equal(parents, torch.arange(self._n, device=ids.device)):
+        parents, all_parents = self._prefix_B[rows], torch.arange(self._prefixes, device=ids.device)
+        if self._cache is not None and not torch.equal(parents, all_parents):
             cache.batch_select_indices(parents)
-        self._cache, self._n, self._is_shared = cache, len(distinct), True
+        self._cache, self._prefixes, self._is_shared = cache, len(distinct), True
         self._prefix_B = torch.zeros_like(self._prefix_B).index_copy(0, live, copy_of)
         return (), kwargs | {name: kwargs[name][rows] for name in _ROWS if kwargs.get(name) is not None}
 
