@@ -217,22 +217,14 @@ def picture_pools(results: Results, path: Path) -> None:
 
 
 def picture_predictions(results: Results, path: Path) -> None:
-    """Figures 6 and 10: the judgments' reward, and mean and deviation of the predictions, over training.
-
-    Rows that were written before the reward was among them are left out of its curve, and the curve is left
-    out where no others have been run.
-    """
-    rewarded = any("judge/reward" in row["series"] for found in WEIGHTS.values() for row in results.of(found))
-    metrics = ["judge/reward"] if rewarded else []
-    metrics += ["judge/mean_prediction", "judge/std_prediction"]
+    """Figures 6 and 10: the judgments' reward, and mean and deviation of the predictions, over training."""
+    metrics = ["judge/reward", "judge/mean_prediction", "judge/std_prediction"]
     figure, axes = plt.subplots(1, len(metrics), figsize=(3.6 * len(metrics), 2.8), layout="constrained")
     for axis, metric in zip(axes, metrics, strict=True):
         for weight, trained in WEIGHTS.items():
-            if rows := [row for row in results.of(trained) if metric in row["series"]]:
-                curve(axis, f"lambda = {weight}", rows, metric)
+            curve(axis, f"lambda = {weight}", results.of(trained), metric)
         axis.set_xlabel("training step")
-    if rewarded:
-        axes[0].set(ylabel="reward of the judgments")
+    axes[0].set(ylabel="reward of the judgments")
     axes[-2].axhline(0.25, color="0.5", linestyle="--")
     axes[-2].set(ylabel="mean prediction", ylim=(0, 0.27))
     axes[-1].set(ylabel="deviation of the predictions", ylim=(0, 0.14))
