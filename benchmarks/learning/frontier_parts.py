@@ -72,7 +72,7 @@ TAKEN_OUT = {
 """Parts that `frontier` had until November 2026, by the variant that had all others."""
 BEFORE = {
     WHOLE: "frontier",
-    "without all of these, and of what was taken out later: lengths and words": "without all",
+    "without all of these: lengths and words": "without all",
     **{f"without {words}": key for words, key in TAKEN_OUT.items()},
     "without these two: `frontier` now": "now",
     **{f"without {words}": f"without {part}" for part, words in PARTS.items()},
