@@ -374,10 +374,10 @@ def _read_range(reward_range: tuple[float, float]) -> tuple[float, float]:
         raise ConfigError(
             f"reward_range is (failure, success) with failure < success, not {reward_range!r:.80}"
         )
-    if (high - low) ** 2 < 1e-200:
+    if not 1e-100 <= high - low <= 1e100:
+        wrong = "small to be told from 0" if high - low < 1 else "large for floating-point numbers"
         raise ConfigError(
-            f"reward_range is {reward_range!r:.50}: variances are too small to be told from 0, so scale the "
-            "rewards"
+            f"reward_range is {reward_range!r:.50}: variances are too {wrong}, so scale the rewards"
         )
     return low, high
 

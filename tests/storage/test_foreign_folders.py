@@ -18,7 +18,7 @@ from curro.cli.side_by_side import TrainingRun
 from curro.durable import DurableCurriculum
 from curro.errors import RunError
 from curro.report.figures import moves
-from curro.report.pages import write_report
+from curro.report.pages import write_comparison, write_report
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
 from curro.storage.checkpoint import load_state
@@ -97,12 +97,76 @@ def test_what_is_no_file_is_not_read(tmp_path, name, kind):
 
 @pytest.mark.parametrize(
     "changed",
-    [{"prompt": 10**12}, {"prompt": -1}, {"step": 2**63 - 1}, {"step": -1}, {"prompt": 2**70}, {"step": "x"}],
+    [
+        *({"prompt": number} for number in (10**12, -1, 2**70)),
+        *({"step": number} for number in (2**63 - 1, -1, "x")),
+        *({"mean": number} for number in (1e308, -1e308)),
+        *({"variance": number} for number in (1e308, -1, 1e155)),
+        *({name: number} for name in ("rollouts", "tokens", "cut") for number in (-1, 0.5, 1e308)),
+        *({name: -1e308} for name in ("predicted_variance", "predicted_rate")),
+    ],
+    ids=str,
 )
 def test_a_number_that_no_run_has_is_damage(tmp_path, changed):
     run(tmp_path / "run", [GROUP, GROUP | changed])
     with pytest.raises(RunError, match=r"groups\.jsonl is damaged"):
         read_history(tmp_path / "run")
+
+
+@pytest.mark.parametrize("step", ["x", None, [1], {"a": 1}, True, 0.5, -1, 1e308])
+@pytest.mark.parametrize("file", ["metrics.jsonl", "groups.jsonl"])
+def test_a_step_is_a_whole_number(tmp_path, file, step):
+    folder = run(tmp_path / "run")
+    with (folder.path / file).open("a") as lines:
+        lines.write(json.dumps({"step": step, "prompt": 0, "reason": 0, "rollouts": 8, "mean": 0.5}) + "\n")
+    said = run_command("report", "run", folder=tmp_path, status=2)
+    assert f"run/{file} is damaged: " in said
+    if step not in (0.5, -1, 1e308):
+        shown = "nan" if step is None else repr(step)
+        assert said == f"curro: line 2 of run/{file} is damaged: its step is {shown}, not a whole number"
+
+
+@pytest.mark.parametrize("step", ["x", None, [1]])
+def test_a_run_whose_last_step_is_no_number_is_not_resumed(tmp_path, step):
+    folder = run(tmp_path / "run")
+    folder.append_metrics({"step": step, "rollouts": 8})
+    with pytest.raises(RunError, match=r"the last line of .*metrics\.jsonl is damaged: its step is"):
+        folder.has_progress()
+    with pytest.raises(RunError, match=r"line 2 of .*metrics\.jsonl is damaged: its step is"):
+        folder.truncate_after(1)
+
+
+METRICS = {"rollouts": 8, "reward": 0.5, "eval/pass@1": 0.25, "eval/pass@4": 0.5, "table/unseen": 1}
+SHARES = dict.fromkeys([f"signal/uniform_share{end}" for end in ("", "_low", "_high")], 0.5)
+
+
+@pytest.mark.parametrize("number", [1e308, -1e308, 1e155, -1, 1e-320, 1e19, None, "x", [1]], ids=str)
+@pytest.mark.parametrize("name", [*METRICS, *SHARES, "signal/ratio", "seconds", f"eval/pass@{'9' * 5000}"])
+def test_a_page_takes_any_number_of_a_metric(tmp_path, name, number):
+    """What cannot be drawn counts for none."""
+    folder = RunFolder.create(tmp_path / "run", {"settings": {"rollouts_per_prompt": 4}})
+    steps = range(1, 80)
+    folder.append_groups(GROUP | {"step": step, "prompt": step % 7} for step in steps)
+    for step in steps:
+        folder.append_metrics(METRICS | SHARES | {"seconds": step, "step": step, name: number})
+    write_report(folder)
+    runs = {"one": [folder], "two": [folder, folder]}
+    is_needed = name in ("rollouts", "eval/pass@1")
+    if is_needed and number not in (-1, 1e-320, 1e19):
+        with pytest.raises(RunError, match="has no held-out eval/pass@1"):
+            write_comparison(runs, tmp_path / "comparison.html")
+    else:
+        write_comparison(runs, tmp_path / "comparison.html")
+
+
+@pytest.mark.parametrize(
+    "rollouts", [5, None, "x", [5], *([{"reward": reward}] for reward in ("x", [1], 1e308, 10**400))]
+)
+def test_kept_rollouts_of_another_type_have_no_reward(tmp_path, rollouts):
+    folder = run(tmp_path / "run")
+    folder.append_rollouts([{"step": 1, "prompt": 0, "rollouts": rollouts}])
+    said = run_command("inspect", "run", "0", folder=tmp_path)
+    assert "step 1, no reward" in said or "No rollouts of it were kept" in said
 
 
 def test_a_line_without_an_end_is_damage(tmp_path, monkeypatch):
@@ -116,7 +180,9 @@ def test_a_line_without_an_end_is_damage(tmp_path, monkeypatch):
         folder.groups()
 
 
-@pytest.mark.parametrize("bounds", [5, "ab", [1], [1, 0], None, {"a": 1}, ["x", "y"], [0, 1e-300]])
+@pytest.mark.parametrize(
+    "bounds", [5, "ab", [1], [1, 0], None, {"a": 1}, ["x", "y"], [0, 1e-300], [0, 1e200]]
+)
 def test_a_reward_range_of_another_type_is_one_error_of_curro_s(tmp_path, bounds):
     run(tmp_path / "run", config={"curriculum": {"selection": "uniform", "reward_range": bounds}})
     with pytest.raises(RunError, match=r"config\.json is damaged: reward_range is"):

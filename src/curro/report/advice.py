@@ -240,7 +240,8 @@ def narrower(history: History) -> Advice | None:
             continue
         changes = []
         for values in (first, last):
-            error = (max(values[0] * (1 - values[0]), values[-1] * (1 - values[-1])) / prompts) ** 0.5
+            variance = np.maximum(values * (1 - values), 0)  # a file may hold what is no share
+            error = (max(variance[0], variance[-1]) / prompts) ** 0.5
             changes.append((values[-1] - values[0]) / max(error, 1e-9))
         if changes[0] > 2 and changes[1] < -2:
             return Advice(

@@ -212,7 +212,7 @@ def read_runs(runs: RunsByName) -> dict[str, list[History]]:
             raise RunError(f"there is no run of {name!r} to compare")
         histories[name] = [read_history(folder) for folder in folders]
         for history, folder in zip(histories[name], folders, strict=True):
-            if not len(history.series(METRIC)[1]):
+            if not len(history.series(METRIC, "rollouts")[1]):
                 where = folder.path if isinstance(folder, RunFolder) else folder
                 raise RunError(f"the run in {where} has no held-out {METRIC}: it cannot be compared")
     return histories

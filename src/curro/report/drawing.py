@@ -148,17 +148,16 @@ def style_sheet() -> str:
 
 def draw(chart: Chart) -> Drawing:
     """Lay a chart out, without its title, legend and caption."""
-    x0, x1 = _x_ends(chart)
-    y0, y1 = _y_ends(chart)
+    x0, x1, y0, y1 = *_apart(*_x_ends(chart)), *_apart(*_y_ends(chart))
     y_ticks = _y_ticks(chart, y0, y1)
     plane = _Plane(
         left=10 + _CHARACTER * max((len(text) for _, text in y_ticks), default=0),
         top=_TOP + (13 if chart.y_label else 0),
         bottom=HEIGHT - (36 if chart.x_label else 20),
         x0=x0,
-        x1=x1 if x1 > x0 else x0 + 1,
+        x1=x1,
         y0=y0,
-        y1=y1 if y1 > y0 else y0 + 1,
+        y1=y1,
     )
     around = list(_axes(chart, plane, y_ticks))
     inside = list(_PAINTERS[chart.kind](chart, plane))
@@ -192,6 +191,12 @@ def _x_ends(chart: Chart) -> tuple[float, float]:
     if chart.edges is not None:
         return float(chart.edges[0]), float(chart.edges[-1])
     return _ends([series.x for series in chart.series if series.x is not None])
+
+
+def _apart(low: float, high: float) -> tuple[float, float]:
+    """The ends of an axis, so far from one another that there are numbers between them."""
+    least = 1e-9 * abs(low)
+    return low, high if high - low > max(least, 1e-200) else low + max(least, 1.0)
 
 
 def _y_ends(chart: Chart) -> tuple[float, float]:

@@ -141,7 +141,7 @@ def _chart(
     curves = {
         name: pool(name, seeds, metric, against)
         for name, seeds in histories.items()
-        if all(len(history.series(metric)[1]) for history in seeds)
+        if all(len(history.series(metric, against)[1]) for history in seeds)
     }
     if not curves:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from curro.report.figures import reason_name
-from curro.runs.reader import LEARNABLE, UNSOLVED, GroupColumns, GrowingColumns
-from curro.storage.json_lines import BLOCK, GrowingFile, line_starts, parse_columns
+from curro.runs.reader import LARGEST, LEARNABLE, UNSOLVED, GroupColumns, GrowingColumns
+from curro.storage.json_lines import BLOCK, GrowingFile, as_object, line_starts, parse_columns
 from curro.text import printable
 
 
@@ -228,18 +228,15 @@ class RolloutsReader:
         with self._file.path.open("rb") as file:
             for row in rows.tolist():
                 file.seek(int(self._lines["line"][row]))
-                try:
-                    line = json.loads(file.readline())
-                except ValueError:  # the file was written anew meanwhile
-                    continue
-                if isinstance(line, dict):
-                    lines[int(self._lines["step"][row])] = line
+                with suppress(ValueError):  # the file was written anew meanwhile
+                    lines[int(self._lines["step"][row])] = as_object(file.readline())
         return lines
 
 
 def _visit(groups: GroupColumns, row: int, lines: dict[int, dict[str, Any]]) -> Visit:
     step = int(groups.step[row])
-    kept = lines.get(step, {}).get("rollouts", [])
+    kept = lines.get(step, {}).get("rollouts")
+    kept = kept if isinstance(kept, list) else []
     predicted = {name: float(values[row]) for name, values in groups.predicted.items()}
     return Visit(
         step,
@@ -253,6 +250,10 @@ def _visit(groups: GroupColumns, row: int, lines: dict[int, dict[str, Any]]) -> 
 
 
 def _rollout(line: dict[str, Any]) -> KeptRollout:
+    reward, tokens = line.get("reward"), line.get("tokens")
     return KeptRollout(
-        str(line.get("text", "")), line.get("reward"), line.get("tokens"), bool(line.get("cut"))
+        str(line.get("text", "")),
+        reward if isinstance(reward, int | float) and abs(reward) < LARGEST else None,
+        tokens if type(tokens) is int else None,
+        bool(line.get("cut")),
     )

@@ -52,7 +52,7 @@ class Worth:
                 continue
             latest = np.searchsorted(at, history.groups.step, side="right") - 1
             share_F, has_signal = share[np.maximum(latest, 0)], useful > 0
-            with np.errstate(divide="ignore"):
+            with np.errstate(divide="ignore", over="ignore"):
                 needed[end] = float((useful[has_signal] / share_F[has_signal]).sum())
         # the most is needed where uniform sampling would find least
         return cls(float(sizes.sum()), float(useful.sum()), needed[""], needed["_high"], needed["_low"])

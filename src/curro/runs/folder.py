@@ -37,7 +37,15 @@ import numpy as np
 from curro.errors import RunError
 from curro.renumbering import match_rows
 from curro.storage.files import open_regular, open_unlinked, read_parquet, replacing
-from curro.storage.json_lines import LONGEST, append_rows, as_object, decode_row, encode_row, read_rows
+from curro.storage.json_lines import (
+    LONGEST,
+    append_rows,
+    as_object,
+    check_whole,
+    decode_row,
+    encode_row,
+    read_rows,
+)
 from curro.storage.lock import NAME as LOCK
 from curro.storage.lock import only_process
 
@@ -209,10 +217,15 @@ class RunFolder:
                 raise RunError(
                     f"the last line of {self._metrics} is damaged: it is longer than {LONGEST} bytes"
                 )
+        if not whole:
+            return None
+        where = f"the last line of {self._metrics}"
         try:
-            return decode_row(whole[-1]) if whole else None
+            last = decode_row(whole[-1])
         except ValueError as error:
-            raise RunError(f"the last line of {self._metrics} is damaged: {error}") from error
+            raise RunError(f"{where} is damaged: {error}") from error
+        check_whole(last, ("step", "rollouts"), where)
+        return last
 
     def groups(self, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
         """The finished groups, in order, likewise."""
@@ -224,9 +237,9 @@ class RunFolder:
         for path in (self._metrics, self._groups, self.rollouts_file):
             if path.exists():
                 with replacing(path) as part, part.open("wb") as file:
-                    file.writelines(
-                        encode_row(row) for row in read_rows(path, ["step"]) if row["step"] <= step
-                    )
+                    for number, row in enumerate(read_rows(path), 1):
+                        check_whole(row, ("step",), f"line {number} of {path}")
+                        file.write(encode_row(row) if row["step"] <= step else b"")
 
     def renumber(self, table: PromptTable) -> None:
         """Give the lines of groups the numbers that their rows have in `table`, and note down its rows.

@@ -13,9 +13,18 @@ import numpy as np
 import pyarrow as pa
 
 from curro.errors import ConfigError, RunError
+from curro.groups import largest_reward
 from curro.prompts import PromptTable
 from curro.runs.folder import PREDICTED, RunFolder
-from curro.storage.json_lines import BLOCK, Block, GrowingFile, as_object, line_starts, parse_columns
+from curro.storage.json_lines import (
+    BLOCK,
+    Block,
+    GrowingFile,
+    as_object,
+    is_number,
+    line_starts,
+    parse_columns,
+)
 
 
 class GrowingColumns:
@@ -140,10 +149,12 @@ class History:
     groups: GroupColumns
 
     def series(self, name: str, against: str = "step") -> tuple[np.ndarray, np.ndarray]:
-        """Where a metric is known: the values of `against` there, and its own."""
-        values = self.metrics.get(name, np.empty(0))
-        known = ~np.isnan(values)
-        return (self.metrics[against][known], values[known]) if known.any() else (np.empty(0), np.empty(0))
+        """Where a metric and `against` are known: the values of `against`, and its own."""
+        if name not in self.metrics or against not in self.metrics:
+            return np.empty(0), np.empty(0)
+        x, values = self.metrics[against], self.metrics[name]
+        known = ~(np.isnan(x) | np.isnan(values))
+        return x[known], values[known]
 
     def last(self, name: str) -> float:
         """The latest known value of a metric; NaN where there is none."""
@@ -176,16 +187,21 @@ class History:
 
     @property
     def evaluations(self) -> list[str]:
-        """The names of the held-out pass@k, by k; `eval/NAME/pass@k` where there are several data sets."""
-        names = [name for name in self.metrics if re.fullmatch(r"eval/(.+/)?pass@\d+", name)]
-        return sorted(names, key=lambda name: (len(name), name))
+        """The names of the held-out pass@k that have a value, by k.
+
+        They are `eval/NAME/pass@k` where there are several data sets.
+        """
+        names = [name for name in self.metrics if re.fullmatch(r"eval/(.+/)?pass@\d{1,9}", name)]
+        return sorted(
+            (name for name in names if len(self.series(name)[1])), key=lambda name: (len(name), name)
+        )
 
     @property
     def prompts(self) -> int:
         """How many prompts the data set has, as far as the run tells; at least those that were seen."""
         seen = int(self.groups.first.sum())
         unseen = self.last("table/unseen")
-        return seen + (0 if np.isnan(unseen) else int(unseen))
+        return seen + (int(unseen) if 0 <= unseen < MOST_PROMPTS else 0)
 
 
 def scale(config: Mapping[str, Any]) -> PromptTable:
@@ -197,6 +213,12 @@ def scale(config: Mapping[str, Any]) -> PromptTable:
 
 MOST_STEPS, MOST_PROMPTS = 10_000_000, 1 << 25
 """A page counts by step and by prompt, so these bound the memory that it takes."""
+
+MOST_TOKENS = 1 << 40
+"""Of a group: no run has as many, and sums of fewer are exact."""
+
+LARGEST = 1e100
+"""Metrics from this size on count for none: a page could not take their squares."""
 
 REQUIRED = ("step", "prompt", "reason")
 FLOATS = ("mean", "variance", "rollouts", "tokens", "cut", *PREDICTED)
@@ -264,13 +286,12 @@ class RunReader:
 
     def _read_metrics(self, block: Block) -> None:
         table = parse_columns(block, self._metrics_file.path, required=("step",))
-        columns = {
-            name: table[name].cast(pa.float64()).to_numpy()
-            for name in table.column_names
-            if pa.types.is_integer(table[name].type)
-            or pa.types.is_floating(table[name].type)
-            or pa.types.is_null(table[name].type)
-        }
+        columns = {}
+        for name in table.column_names:
+            if is_number(table[name].type):
+                values = table[name].cast(pa.float64()).to_numpy()
+                columns[name] = np.where(np.abs(values) < LARGEST, values, np.nan)
+        self._check_count(self._metrics_file.path, "step", table["step"].to_numpy(), MOST_STEPS)
         self._metrics.append(columns, table.num_rows)
         self.version += 1
 
@@ -290,21 +311,39 @@ class RunReader:
         columns["admitted"] = table["admitted"].fill_null(True).to_numpy()[kept]
         columns["source"] = self._numbers(table["source"])[kept]
         columns["line"] = starts[kept]
+        self._check_groups(columns)
         columns["rate"] = self._rules.success_rate(columns.pop("mean"))
         flat = self._rules.is_flat(columns["variance"])
         ends = np.where(columns["rate"] >= 0.5, SOLVED, UNSOLVED)
         columns["state"] = np.where(flat, ends, LEARNABLE).astype(np.int64)
-        self._check_range("step", columns["step"], MOST_STEPS)
-        self._check_range("prompt", columns["prompt"], MOST_PROMPTS)
         columns["earlier"] = self._link(columns["prompt"])
         self._groups.append(columns, len(kept))
         self.version += 1
 
-    def _check_range(self, name: str, numbers: np.ndarray, limit: int) -> None:
-        wrong = numbers[(numbers < 0) | (numbers >= limit)]
+    def _check_groups(self, columns: Mapping[str, np.ndarray]) -> None:
+        """Refuse numbers that no group has: the port refuses rewards that would give them."""
+        path, most = self._groups_file.path, largest_reward(self._rules.reward_range)
+        limits = {"step": MOST_STEPS, "prompt": MOST_PROMPTS}
+        for name in ("step", "prompt", "rollouts", "tokens", "cut"):
+            self._check_count(path, name, columns[name], limits.get(name, MOST_TOKENS))
+        for name, least, largest in (
+            ("mean", -most, most),
+            ("variance", 0.0, most**2),
+            *((name, -LARGEST, LARGEST) for name in PREDICTED),
+        ):
+            wrong = columns[name][(columns[name] < least) | (columns[name] > largest)]
+            if len(wrong):
+                raise RunError(
+                    f"{path} is damaged: it has the {name} {wrong[0]:g}, which is not from {least:g} to "
+                    f"{largest:g}"
+                )
+
+    def _check_count(self, path: Path, name: str, numbers: np.ndarray, limit: int) -> None:
+        wrong = numbers[(numbers < 0) | (numbers >= limit) | (numbers != np.floor(numbers))]
+        wrong = wrong[~np.isnan(wrong)]  # what a line does not say
         if len(wrong):
             raise RunError(
-                f"{self._groups_file.path} is damaged: it has the {name} {wrong[0]}, which is not from 0 to "
+                f"{path} is damaged: it has the {name} {wrong[0]}, which is no whole number from 0 to "
                 f"{limit - 1}"
             )
 

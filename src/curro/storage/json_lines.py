@@ -76,6 +76,16 @@ def decode_row(line: bytes) -> dict[str, Any]:
     return {name: math.nan if value is None else value for name, value in as_object(line).items()}
 
 
+def check_whole(row: Mapping[str, Any], names: Sequence[str], where: str) -> None:
+    """Raises RunError for a row that has no whole number under one of these names; `where` begins it."""
+    for name in names:
+        if name not in row:
+            raise RunError(f"{where} is damaged: it has no {name!r}")
+        value = row[name]
+        if not (type(value) is int or (type(value) is float and value.is_integer())):
+            raise RunError(f"{where} is damaged: its {name} is {value!r:.50}, not a whole number")
+
+
 def as_object(text: bytes) -> dict[str, Any]:
     """JSON that holds an object; raises ValueError for any other."""
     try:
@@ -160,7 +170,7 @@ def parse_columns(
     Args:
         path: the file's, for messages.
         types: of the columns to read; others are passed over. None: all of them, with their own types.
-        required: columns that no line may lack.
+        required: columns in which every line has a whole number.
 
     Raises:
         RunError: a damaged line; the message says which.
@@ -177,16 +187,21 @@ def parse_columns(
     except pa.ArrowInvalid as error:
         raise _damage(path, required, str(error)) from error
     for name in required:
-        if name not in table.column_names or table[name].null_count:
-            raise _damage(path, required, f"a line has no {name!r}")
+        if name not in table.column_names or table[name].null_count or not is_number(table[name].type):
+            raise _damage(path, required, f"a line has no whole number as its {name}")
     return table
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column holds numbers, or only values that are missing."""
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)
 
 
 def _damage(path: Path, required: tuple[str, ...], otherwise: str) -> RunError:
     """What is wrong with the first damaged line, found line by line."""
     try:
-        for _ in read_rows(path, required):
-            pass
+        for number, row in enumerate(read_rows(path), 1):
+            check_whole(row, required, f"line {number} of {path}")
     except RunError as error:
         return error
     return RunError(f"{path} is damaged: {otherwise}")
