@@ -252,13 +252,12 @@ AXES = {"step": "training step", "rollouts": "rollouts", "cpu_seconds": "process
 
 
 def picture_progress(rows: Mapping[str, list[Row]], path: Path) -> None:
-    """Figure 3: accuracy by band against training steps, rollouts, and the time where all rows have it."""
+    """Figure 3: accuracy by band against training steps, rollouts and time."""
     shown = {label: rows[label] for label in FIGURE_3 if rows[label]}
-    every = [row for found in shown.values() for row in found]
-    axes = [name for name in AXES if name == "step" or all(row["series"].get(name) for row in every)]
-    figure, panels = plt.subplots(1, len(axes), figsize=(3.6 * len(axes), 3.2), sharey=True, squeeze=False)
-    figure.set_layout_engine("constrained")
-    for name, panel in zip(axes, panels[0], strict=True):
+    figure, panels = plt.subplots(
+        1, len(AXES), figsize=(3.6 * len(AXES), 3.2), sharey=True, layout="constrained"
+    )
+    for name, panel in zip(AXES, panels, strict=True):
         for label, found in shown.items():
             summary = Summary.of(found)
             x = summary.steps
@@ -266,8 +265,8 @@ def picture_progress(rows: Mapping[str, list[Row]], path: Path) -> None:
                 x = np.mean([np.interp(x, *row["series"][name]) for row in found], axis=0)
             panel.plot(x, summary.mean, label=label)
         panel.set(xlabel=AXES[name], xscale="linear" if name == "step" else "log")
-    panels[0, 0].set(ylabel="held-out pass@1")
-    panels[0, 0].legend(frameon=False, fontsize="small")
+    panels[0].set(ylabel="held-out pass@1")
+    panels[0].legend(frameon=False, fontsize="small")
     figure.savefig(path, metadata={"Date": None})
 
 
@@ -321,8 +320,8 @@ trains, after it, and to the external model:
 ![Difficulty of the batches](../../docs/img/band-difficulty.svg)
 """
 PROGRESS = """
-Accuracy by band against updates and against rollouts, rejected ones counted (figure 3, which has time in
-place of rollouts):
+Accuracy by band against updates, against rollouts, rejected ones counted, and against processor time
+(figure 3):
 
 ![Accuracy by band](../../docs/img/band-progress.svg)
 """
