@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from curro.errors import CheckpointError
-from curro.storage.frames import decode, encode
+from curro.storage.frames import MOST_ARRAYS, decode, encode
 
 NAMES = st.text('ab/é"', max_size=3)
 ARRAYS = arrays.arrays(
@@ -51,6 +51,16 @@ def test_objects_are_refused():
         encode({"a": np.array([None])})
     with pytest.raises(TypeError, match="not set"):
         encode({"a": {1, 2}})
+
+
+def test_more_arrays_than_a_state_has_are_refused_before_the_first_is_read():
+    none = np.empty(0)
+    most = {f"{i}": none for i in range(MOST_ARRAYS)}
+    assert len(decode(encode(most))) == MOST_ARRAYS
+    with pytest.raises(CheckpointError, match=f"a state of {MOST_ARRAYS + 1} arrays cannot be written"):
+        encode(most | {"one": none})
+    with pytest.raises(CheckpointError, match="are no state: they have 300000 arrays, and a state at most"):
+        decode(forged({"values": {}, "arrays": 300_000 * [None]}))
 
 
 def forged(head):

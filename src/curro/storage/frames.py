@@ -25,6 +25,9 @@ _LENGTH = struct.Struct("<I")
 _JSON = json.JSONEncoder(default=plain, separators=(",", ":"))
 _NO_STATE = (KeyError, ValueError, TypeError, AttributeError, OverflowError, RecursionError, struct.error)
 """What reading bytes that are no state raises."""
+MOST_ARRAYS = 10_000
+"""Of a state: an empty one takes no bytes of its own, so a short frame could ask for millions."""
+
 _TYPES = frozenset(np.dtype(name).newbyteorder("<").str for name in "?bBhHiIqQfd")
 
 
@@ -32,9 +35,13 @@ def encode(state: Mapping[str, Any]) -> bytes:
     """The bytes of a state.
 
     Raises:
-        CheckpointError: an array that is not of numbers or booleans.
+        CheckpointError: an array that is not of numbers or booleans, or more than `MOST_ARRAYS`.
     """
     values, arrays = split(state)
+    if len(arrays) > MOST_ARRAYS:
+        raise CheckpointError(
+            f"a state of {len(arrays)} arrays cannot be written: it has at most {MOST_ARRAYS}"
+        )
     described, parts = [], []
     for path, array in arrays.items():
         little = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(array.shape)
@@ -56,6 +63,8 @@ def decode(frame: bytes) -> dict[str, Any]:
         (length,) = _LENGTH.unpack_from(frame)
         start = _LENGTH.size + length
         head = json.loads(frame[_LENGTH.size : start])
+        if len(head["arrays"]) > MOST_ARRAYS:
+            raise ValueError(f"they have {len(head['arrays'])} arrays, and a state at most {MOST_ARRAYS}")
         arrays = {}
         for path, kind, shape in head["arrays"]:
             if kind not in _TYPES or not all(type(size) is int and size >= 0 for size in shape):
