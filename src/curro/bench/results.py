@@ -22,8 +22,8 @@ from curro.storage.files import replacing
 
 WINDOWS = 10
 """Parts of the budget over which choices are summed up."""
-EDGES = (0.0, 1e-9, 0.25, 0.5, 0.75, 1 - 1e-9, 1.1)
-"""Pass rates: never, in quarters, always."""
+RATE_QUARTERS = (0.0, 1e-9, 0.25, 0.5, 0.75, 1 - 1e-9, 1.1)
+"""Pass rates in the results: never, in quarters, always."""
 
 _NUMBERS, _COUNTS = pa.list_(pa.float64()), pa.list_(pa.list_(pa.int64()))
 SCHEMA = pa.schema(
@@ -59,8 +59,9 @@ SCHEMA = pa.schema(
 `eval_rollouts` counts judgments as rollouts; `eval_seconds` are those of one core on the CPU, else of the
 wall clock. From `train_reward` on there is a number for each of the windows of the budget: the mean reward of
 the groups that were rolled out, the share of them with signal, the mean pass rate of the warm model on the
-chosen prompts, how many had which pass rate (`EDGES`) under the warm model and as rolled out. The last two
-are means of a tenth of the groups each, by what was predicted; empty where the method predicts no variance.
+chosen prompts, how many had which pass rate (`RATE_QUARTERS`) under the warm model and as rolled out. The
+last two are means of a tenth of the groups each, by what was predicted; empty where the method predicts no
+variance.
 """
 
 
@@ -195,8 +196,8 @@ def _choices(history: History, window_S: np.ndarray, warm_N: np.ndarray) -> dict
         columns["train_reward"].append(_mean(groups.rate[in_window]))
         columns["signal"].append(_mean(groups.state[in_window] == 1))
         columns["warm_rate"].append(_mean(warm[in_window]))
-        columns["selected_warm"].append(np.histogram(warm[in_window], EDGES)[0])
-        columns["selected_now"].append(np.histogram(groups.rate[in_window], EDGES)[0])
+        columns["selected_warm"].append(np.histogram(warm[in_window], RATE_QUARTERS)[0])
+        columns["selected_now"].append(np.histogram(groups.rate[in_window], RATE_QUARTERS)[0])
     correlations = history.metrics.get("prediction/rank_correlation", np.full(len(window_S), np.nan))
     columns["rank_correlation"] = [_mean(correlations[window_S == i]) for i in range(WINDOWS)]
     return columns

@@ -29,7 +29,8 @@ from curro.lab.model import CHECKPOINTS, build_model, build_tokenizer
 from curro.lab.sampling import pass_rates
 
 SYSTEM = "You are a helpful assistant."
-EDGES = (0.0, 1e-9, 0.2, 0.4, 0.6, 0.8, 1.0 - 1e-9, 1.1)
+RATE_FIFTHS = (0.0, 1e-9, 0.2, 0.4, 0.6, 0.8, 1.0 - 1e-9, 1.1)
+"""Pass rates in `lab.json`: never, in fifths, always."""
 
 
 def warm_start(
@@ -126,7 +127,7 @@ def _inputs(tokenizer: Any, texts: list[list[str]]) -> dict[str, torch.Tensor]:
 
 def histogram(rates: np.ndarray) -> dict[str, Any]:
     """The shares of prompts never solved, sometimes solved, always solved, and the mean pass rate."""
-    shares = np.histogram(rates, EDGES)[0] / len(rates)
+    shares = np.histogram(rates, RATE_FIFTHS)[0] / len(rates)
     return {
         "never": round(float(shares[0]), 3),
         "between": [round(float(share), 3) for share in shares[1:-1]],
