@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -91,21 +92,28 @@ def test_errors_of_the_function_are_errors(score, completion, why):
         score()(completion)
 
 
-@pytest.mark.parametrize("limits", [None, WorkerLimits()], ids=["here", "in a worker"])
-def test_an_error_names_the_line_of_the_function_and_shows_the_prompt(tmp_path, monkeypatch, limits):
-    """The line is the user's own, not that of the library which the user called."""
+@pytest.fixture
+def lined(tmp_path, monkeypatch):
+    """A file with a reward that fails in its line 4; its module is forgotten after the test."""
     monkeypatch.chdir(tmp_path)
-    name = f"lined_{'here' if limits is None else 'worker'}"
-    source = "import json\n\ndef reward(completion, row):\n    json.loads(completion)\n"
-    (tmp_path / f"{name}.py").write_text(source)
-    reward = resolve_reward(f"./{name}.py:reward", limits=limits)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    file = tmp_path / "lined.py"
+    file.write_text("import json\n\ndef reward(completion, row):\n    json.loads(completion)\n")
+    yield file
+    sys.modules.pop(file.stem, None)
+
+
+@pytest.mark.parametrize("limits", [None, WorkerLimits()], ids=["here", "in a worker"])
+def test_an_error_names_the_line_of_the_function_and_shows_the_prompt(lined, limits):
+    """The line is the user's own, not that of the library which the user called."""
+    reward = resolve_reward(f"./{lined.name}:reward", limits=limits)
     for prompt in ("What is 2 + 2?", [{"role": "user", "content": "What is 2 + 2?"}]):
         with pytest.raises(RewardError) as raised:
             reward.score(["{"], [{"key": "first", "prompt": prompt}])
         assert str(raised.value) == (
-            f"reward './{name}.py:reward' failed for the prompt 'first' with the text 'What is 2 + 2?': "
+            f"reward './{lined.name}:reward' failed for the prompt 'first' with the text 'What is 2 + 2?': "
             "JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1) "
-            f"({tmp_path}/{name}.py:4, in reward)"
+            f"({lined}:4, in reward)"
         )
 
 
