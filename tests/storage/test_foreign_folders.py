@@ -274,6 +274,31 @@ def test_a_table_that_unpacks_to_far_more_is_not_read(tmp_path, table, options):
         folder.table()
 
 
+@pytest.mark.parametrize(
+    "column",
+    [pa.array([[1.0]]), pa.array([{"a": 1}]), pa.array([b"x"]), pa.array([2**30], pa.date32())],
+    ids=["list", "struct", "binary", "date"],
+)
+@pytest.mark.parametrize("name", ["prompt", "key", "last_step"])
+def test_a_table_with_a_column_of_another_type_is_damage(tmp_path, name, column):
+    folder = run(tmp_path / "run")
+    pq.write_table(pa.table({"prompt": [0]} | {name: column}), folder.path / "table.parquet")
+    said = run_command("inspect", "run", folder=tmp_path, status=2)
+    assert said.startswith(f"curro: run/table.parquet is damaged: its column '{name}' is of ")
+
+
+@pytest.mark.parametrize(
+    ("column", "least"),
+    [([None], "-"), ([2**63 - 1], "9.223e+18"), ([1e308, 1e308], "1e+308"), ([-np.inf, np.inf], "-inf")],
+    ids=str,
+)
+def test_a_table_of_any_numbers_is_shown(tmp_path, column, least):
+    folder = run(tmp_path / "run")
+    table = pa.table({"prompt": range(len(column)), "reward_mean": column})
+    pq.write_table(table, folder.path / "table.parquet")
+    assert least in run_command("inspect", "run", folder=tmp_path)
+
+
 def test_tables_of_curro_are_read_as_they_are(tmp_path):
     folder = run(tmp_path / "run")
     for prompts in (1, 10_000, [f"problem {i}" for i in range(50)]):

@@ -132,9 +132,10 @@ def render_columns(table: pa.Table) -> Table:
         column = table[name]
         if name == NUMBER or pa.types.is_string(column.type):
             continue
-        values = pc.cast(column, pa.float64()).to_numpy()
+        values = pc.cast(column, pa.float64(), safe=False).to_numpy()
         known = values[~np.isnan(values)]
-        summary = [known.min(), known.mean(), known.max()] if len(known) else [np.nan] * 3
+        with np.errstate(over="ignore", invalid="ignore"):
+            summary = [known.min(), known.mean(), known.max()] if len(known) else [np.nan] * 3
         shown.add_row(Text(name), str(column.type), *map(_number, summary), f"{len(values) - len(known)}")
     return shown
 
@@ -207,8 +208,8 @@ def _cell(value: Any) -> Text:
     return Text(readable(value, _WIDTH) if isinstance(value, str) else _number(value))
 
 
-def _number(value: float) -> str:
-    return "-" if value != value else f"{value:.4g}"
+def _number(value: float | None) -> str:
+    return "-" if value is None or value != value else f"{value:.4g}"
 
 
 MOST_TEXT = 4000
