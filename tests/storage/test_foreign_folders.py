@@ -15,6 +15,7 @@ from tests.in_process import run_command
 
 from curro import CheckpointError, Curriculum, PromptTable
 from curro.cli.side_by_side import TrainingRun
+from curro.data.identity import HashKeys
 from curro.durable import DurableCurriculum
 from curro.errors import RunError
 from curro.report.figures import moves
@@ -306,6 +307,16 @@ def test_tables_of_curro_are_read_as_they_are(tmp_path):
         folder.write_table(table)
         assert folder.table().schema.equals(table.to_arrow().schema, check_metadata=True)
         assert folder.table()["prompt"].to_pylist() == list(range(table.size))
+
+
+def test_a_table_whose_keys_are_hashes_is_shown(tmp_path):
+    """They take Arrow's large strings."""
+    hashes = np.arange(32, dtype=np.uint8).reshape(2, 16)
+    folder = run(tmp_path / "run")
+    pq.write_table(
+        pa.table({"prompt": [0, 1], "key": HashKeys(hashes).to_arrow()}), folder.path / "table.parquet"
+    )
+    assert "000102030405060708090a0b0c0d0e0f" in run_command("inspect", "run", folder=tmp_path)
 
 
 @pytest.mark.parametrize("command", [5, [1], {"a": "b"}, "train"])

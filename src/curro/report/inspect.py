@@ -130,7 +130,7 @@ def render_columns(table: pa.Table) -> Table:
     shown = _table(f"{table.num_rows} prompts", ("column", "type", "least", "mean", "most", "missing"))
     for name in table.column_names:
         column = table[name]
-        if name == NUMBER or pa.types.is_string(column.type):
+        if name == NUMBER or str(column.type) in ("string", "large_string"):
             continue
         values = pc.cast(column, pa.float64(), safe=False).to_numpy()
         known = values[~np.isnan(values)]

@@ -332,7 +332,7 @@ class RunFolder:
             raise RunError(f"{self.path} has no prompt table yet: it is saved with the first checkpoint")
         table = read_parquet(self._table)
         for column in table.schema:
-            if not (is_number(column.type) or str(column.type) in ("bool", "string")):
+            if not (is_number(column.type) or str(column.type) in ("bool", "string", "large_string")):
                 raise RunError(
                     f"{self._table} is damaged: its column {column.name!r:.50} is of {column.type!s:.50}, "
                     "neither of numbers nor of texts"
