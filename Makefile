@@ -42,7 +42,7 @@ pretrained: .venv/train
 		--eval-data $(PRETRAINED)/chain_sum_hard.held-out.jsonl --model $(PRETRAINED)/model --reward math \
 		--max-completion-length 6 --prompts-per-step 4 --rollouts 640 --learning-rate 1e-5 --seeds 1 \
 		$(BFLOAT16) \
-		--eval-prompts 60 --eval-every 10 --save-every 10 --out $(PRETRAINED)/runs
+		--eval-prompts 60 --eval-every 10 --save-every 1000 --out $(PRETRAINED)/runs  # checkpoints of 1.6 GB would cost a minute
 
 fast: .venv/core
 	$(BIN)/python -m pytest -n $(WORKERS) -q --confcutdir tests -p tests.without_torch $(FAST)
