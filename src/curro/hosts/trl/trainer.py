@@ -410,7 +410,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         # in rounds nothing reads them but the ratio of rounded products
         stands_in = only_advantages_teach(self) and not self._needs_rounds
         if self._is_training and (is_rounded or stands_in):
-            sampled = SampledLogProbs(model, as_transformers=not is_rounded)
+            draws_own = is_rounded and self.accelerator.device.type == "cpu"
+            sampled = SampledLogProbs(model, as_transformers=not draws_own)
         # one autocast around all tokens: weights are rounded once, not once a token
         with (
             self.accelerator.autocast(),

@@ -192,7 +192,9 @@ def drawn_tokens(probabilities_BV: torch.Tensor, uniforms_B1: torch.Tensor) -> t
     below = 1 - 1e-12  # a product that is rounded up to the whole sum would lie behind every token
     target_B1 = sums_BK[:, -1:] * uniforms_B1 * below
     block_B1 = torch.searchsorted(sums_BK, target_B1, right=True).clamp(max=sums_BK.shape[1] - 1)
-    inside_BS = blocks_BKS[torch.arange(len(blocks_BKS)), block_B1[:, 0]].double().cumsum(-1)
+    inside_BS = (
+        blocks_BKS[torch.arange(len(blocks_BKS), device=block_B1.device), block_B1[:, 0]].double().cumsum(-1)
+    )
     target_B1 = target_B1 - pad(sums_BK, (1, 0)).gather(1, block_B1)
     target_B1 = target_B1.minimum(inside_BS[:, -1:] * below)
     place_B1 = torch.searchsorted(inside_BS, target_B1, right=True)
@@ -206,8 +208,8 @@ class SampledLogProbs(LogitsProcessor):
 
     Args:
         as_transformers: give the tokens that `model.generate` would draw by itself. It draws an exponential
-            number for every token of the vocabulary, which takes a fifth of a small model's time; otherwise
-            it is one uniform number a row, which gives other tokens of the same distribution.
+            number for every token of the vocabulary, which takes a fifth of a small model's time on a CPU;
+            otherwise it is one uniform number a row, which gives other tokens of the same distribution.
 
     Attributes:
         is_whole: whether the latest batch was drawn from all tokens, by temperature alone.
