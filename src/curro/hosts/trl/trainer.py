@@ -412,14 +412,10 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         if self._is_training and (is_rounded or stands_in):
             draws_own = is_rounded and self.accelerator.device.type == "cpu"
             sampled = SampledLogProbs(model, as_transformers=not draws_own)
+        shares = self._shared_prompts is not None
+        shared = shared_prefixes(model, self.generation_config) if shares else nullcontext()
         # one autocast around all tokens: weights are rounded once, not once a token
-        with (
-            self.accelerator.autocast(),
-            shared_prefixes(model, self.generation_config)
-            if self._shared_prompts is not None
-            else nullcontext(),
-            sampled or nullcontext(),
-        ):
+        with self.accelerator.autocast(), shared, sampled or nullcontext():
             completion_ids, logprobs = super()._generate_single_turn(*arguments)
         if sampled is not None:
             if stands_in:
