@@ -115,7 +115,7 @@ def test_prompts_with_images_are_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("features", "checkpointing", "width"),
-    [("hidden", False, 32), ("hidden", True, 32), ("entropy", False, 2), ("text+entropy", False, 388)],
+    [("hidden", False, 32), ("hidden", True, 32), ("entropy", False, 2), ("text+entropy", False, 260)],
 )
 def test_resume_goes_on_as_if_nothing_had_happened(tmp_path, features, checkpointing, width):
     resumed, uninterrupted = resumed_and_whole(

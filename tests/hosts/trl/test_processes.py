@@ -89,8 +89,8 @@ def test_smoothed_advantages_are_those_of_one_process_on_the_same_groups(ranks):
 
 def test_the_owner_asks_the_policy_for_hidden_states_while_the_other_waits(ranks):
     owner, other = ranks
-    assert owner["seeing"] > 0
-    assert other["seeing"] is None
+    assert owner["seeing"]
+    assert not other["seeing"]
     assert owner["seeing_weights"] == other["seeing_weights"]
 
 

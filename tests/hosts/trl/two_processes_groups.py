@@ -120,7 +120,7 @@ report = {
     "flat_weights": float(flat.double().abs().sum()),
     "flat_difference": difference,
     "seeing_weights": sum(float(p.double().abs().sum()) for p in seeing.model.parameters()),
-    "seeing": seeing.curriculum.metrics().get("posterior/half_life"),
+    "seeing": seeing.curriculum.selection.predictor.posterior.regression is not None,
     "filled_weights": sum(float(p.double().abs().sum()) for p in filled.model.parameters()),
     "filled_rows": trained,
     "staged_weights": sum(float(p.double().abs().sum()) for p in staged.model.parameters()),
