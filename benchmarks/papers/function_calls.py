@@ -10,7 +10,8 @@ that one call solves (simple_python, live_simple), those with the shortest promp
 call before each. The reward is `function-calls`, which agrees with bfcl-eval's checker. `--write` keeps the
 pool as JSONL files, with a fifth held out, for `curro train --data ... --reward function-calls`. `--train`
 does so, trains the model by uniform sampling and by METIS, which it judges for itself, and adds a row to
-results/function_calls.jsonl as a run ends. It gives up METIS' sizes: two prompts a step, chosen among eight.
+results/function_calls.jsonl as a run ends. It judges by examples alone, since nearly all of its judgments by
+instruction fail. It gives up METIS' sizes: two prompts a step, chosen among eight.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ EXAMPLES = {
     ),
 }
 GROUP = 8
-METIS = "metis:template=curro,max_tokens=24,candidates=4,cut=300"
+METIS = (
+    "metis:template=benchmarks/papers/judgment_by_example.txt,max_tokens=12,candidates=4,"
+    "strip=benchmarks.papers.function_calls:request"
+)
 TABLES: Tables = {
     "Trained on function calls": {"uniform": Variant("uniform"), "METIS": Variant(METIS)},
 }
@@ -87,6 +91,11 @@ def problems() -> Iterator[dict[str, Any]]:
                 "key": entry["id"],
                 "function": entry["function"],
             }
+
+
+def request(text: str) -> str:
+    """What a judgment shows of a prompt: the function and the request, without the two examples."""
+    return text[text.rindex("Function: ") :]
 
 
 def _lines(path: Path) -> list[Any]:
