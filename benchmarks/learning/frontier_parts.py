@@ -56,7 +56,7 @@ PARTS = {
 WHOLE = "`frontier`"
 OURS = "benchmarks.learning.frontier_parts:without"
 VARIANTS = {
-    "`frontier`": Variant("frontier"),
+    WHOLE: Variant("frontier"),
     "without all of these: lengths and words": Variant(f"{OURS}:parts={'+'.join(PARTS)}", name="without all"),
     **{
         f"without {words}": Variant(f"{OURS}:parts={part}", name=f"without {part}")
