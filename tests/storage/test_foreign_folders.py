@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tracemalloc
 import zipfile
 
@@ -20,9 +21,9 @@ from curro.durable import DurableCurriculum
 from curro.errors import RunError
 from curro.report.figures import moves
 from curro.report.pages import write_comparison, write_report
-from curro.runs.folder import RunFolder
+from curro.runs.folder import CURRICULUM, HOSTED, RunFolder
 from curro.runs.reader import read_history
-from curro.storage.checkpoint import load_state
+from curro.storage.checkpoint import load_state, save_state
 from curro.storage.files import refuse_links, replacing
 from curro.storage.json_lines import append_rows
 from curro.storage.lock import NAME, only_process
@@ -262,7 +263,16 @@ def tables():
     half, text = pa.array([0.5] * 10_000), "x" * 10_000
     yield "rows", pa.table({"reward_mean": half}), {"compression": "snappy"}
     yield "packed", pa.table({"key": pa.array(map(str, range(100)))}), {"compression": "zstd"}
-    yield "texts", pa.table({"key": [text] * 3000, "prompt": range(3000)}), {"compression": "snappy"}
+    texts = pa.table({"key": [text] * 3000, "prompt": range(3000)})
+    yield "texts", texts, {"compression": "snappy"}
+    large = texts.cast(pa.schema([("key", pa.large_string()), ("prompt", pa.int64())]))
+    yield "large texts", large, {"compression": "snappy"}
+    starts = {
+        "use_dictionary": False,
+        "column_encoding": {"key": "DELTA_BYTE_ARRAY"},
+        "compression": "snappy",
+    }
+    yield "texts by their starts", pa.table({"key": [*map(str, range(100))]}), starts
 
 
 @pytest.mark.parametrize(("table", "options"), [case[1:] for case in tables()], ids=[c[0] for c in tables()])
@@ -286,6 +296,40 @@ def test_a_table_with_a_column_of_another_type_is_damage(tmp_path, name, column)
     pq.write_table(pa.table({"prompt": [0]} | {name: column}), folder.path / "table.parquet")
     said = run_command("inspect", "run", folder=tmp_path, status=2)
     assert said.startswith(f"curro: run/table.parquet is damaged: its column '{name}' is of ")
+
+
+@pytest.mark.parametrize(
+    "value", [b"x" * 10_000, [7] * 10_000, ["x" * 10_000]], ids=["binary", "list", "list of texts"]
+)
+def test_a_column_of_another_type_is_refused_before_it_is_read(tmp_path, value, monkeypatch):
+    folder = run(tmp_path / "run")
+    pq.write_table(pa.table({"key": [value] * 300}), folder.path / "table.parquet", compression="snappy")
+    monkeypatch.delattr(pq.ParquetFile, "read")
+    with pytest.raises(RunError, match=r"its column 'key' is of .*, neither of numbers nor of texts"):
+        folder.table()
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"visits": np.zeros(3), "prior": np.zeros(4)},
+        {"visits": np.zeros((2, 2))},
+        {"visits": np.zeros(())},
+        {"visits": np.zeros(2, "U3")},
+        {"last_step": np.zeros(2, "S3")},
+        {"visits": np.zeros(2, complex)},
+        {"visits": np.zeros(2, "M8[s]")},
+        {"visits": [1, 2]},
+        {"visits": {"a": 1}},
+    ],
+    ids=str,
+)
+def test_a_checkpoint_whose_table_is_none_is_damage(tmp_path, columns):
+    save_state(tmp_path / "checkpoint-1" / HOSTED / CURRICULUM, {"table": columns})
+    said = run_command("inspect", "checkpoint-1", folder=tmp_path, status=2)
+    assert re.fullmatch(
+        r"curro: checkpoint-1/\S+ is damaged: '\w+' of its prompt table is no column of \d numbers", said
+    )
 
 
 @pytest.mark.parametrize(

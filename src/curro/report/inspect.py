@@ -105,7 +105,13 @@ def checkpoint_table(saved: Path) -> pa.Table:
     columns = load_state(saved).get("table")
     if not isinstance(columns, dict) or not columns:
         raise CheckpointError(f"{saved} has no prompt table: it is of another version")
-    size = len(next(iter(columns.values())))
+    size = np.size(next(iter(columns.values())))
+    for name, column in columns.items():
+        is_array = isinstance(column, np.ndarray) and column.shape == (size,)
+        if not (is_array and column.dtype.kind in "biuf"):
+            raise CheckpointError(
+                f"{saved} is damaged: {name!r:.50} of its prompt table is no column of {size} numbers"
+            )
     return count_from_one(pa.table({NUMBER: np.arange(size)} | columns))
 
 

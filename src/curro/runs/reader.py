@@ -16,12 +16,12 @@ from curro.errors import ConfigError, RunError
 from curro.groups import largest_reward
 from curro.prompts import PromptTable
 from curro.runs.folder import PREDICTED, RunFolder
+from curro.storage.files import is_number
 from curro.storage.json_lines import (
     BLOCK,
     Block,
     GrowingFile,
     as_object,
-    is_number,
     line_starts,
     parse_columns,
 )

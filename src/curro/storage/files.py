@@ -58,6 +58,9 @@ def read_parquet(path: Path) -> pa.Table:
     """Read a table that curro wrote; a file of a megabyte by somebody else may stand for many gigabytes.
 
     curro's tables have more than four bytes a row, and Snappy packs a page to a twentieth at best.
+
+    Raises:
+        RunError: the file is damaged, or is no table that curro would write.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -69,9 +72,17 @@ def read_parquet(path: Path) -> pa.Table:
             head = pq.ParquetFile(source, pre_buffer=False)
             groups = [head.metadata.row_group(i) for i in range(head.num_row_groups)]
             chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
-            if head.metadata.num_rows > size or {chunk.compression for chunk in chunks} - _PACKED:
+            packed = {chunk.compression for chunk in chunks} - _PACKED
+            encoded = {encoding for chunk in chunks for encoding in chunk.encodings} - _ENCODED
+            if head.metadata.num_rows > size or packed or encoded:
                 raise RunError(f"{path} is damaged: it is packed more than a table of curro")
-            texts = [field.name for field in head.schema_arrow if pa.types.is_string(field.type)]
+            for column in head.schema_arrow:  # one value of another type may unpack to any size
+                if not (is_number(column.type) or str(column.type) in ("bool", *_TEXTS)):
+                    raise RunError(
+                        f"{path} is damaged: its column {column.name!r:.50} is of {column.type!s:.50}, "
+                        "neither of numbers nor of texts"
+                    )
+            texts = [column.name for column in head.schema_arrow if str(column.type) in _TEXTS]
             # in this thread alone: Arrow's threads free what they read of a Python file late, and abort a
             # process that ends meanwhile
             file = pq.ParquetFile(source, read_dictionary=texts, pre_buffer=False)
@@ -89,6 +100,15 @@ def read_parquet(path: Path) -> pa.Table:
 
 
 _PACKED = {"SNAPPY", "UNCOMPRESSED"}
+_ENCODED = {"PLAIN", "PLAIN_DICTIONARY", "RLE", "RLE_DICTIONARY", "BIT_PACKED"}
+_TEXTS = ("string", "large_string")
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column holds numbers, or only values that are missing."""
+    import pyarrow as pa
+
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)
 
 
 class replacing:

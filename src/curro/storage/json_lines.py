@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.json
 
 from curro.errors import RunError
-from curro.storage.files import open_regular, open_unlinked
+from curro.storage.files import is_number, open_regular, open_unlinked
 
 LONGEST = 1 << 26
 """Bytes of a line; a longer one is damage."""
@@ -190,11 +190,6 @@ def parse_columns(
         if name not in table.column_names or table[name].null_count or not is_number(table[name].type):
             raise _damage(path, required, f"a line has no whole number as its {name}")
     return table
-
-
-def is_number(kind: pa.DataType) -> bool:
-    """Whether a column holds numbers, or only values that are missing."""
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)
 
 
 def _damage(path: Path, required: tuple[str, ...], otherwise: str) -> RunError:
