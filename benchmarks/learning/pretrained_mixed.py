@@ -58,6 +58,12 @@ TABLES: Tables = {
         "frontier": Variant("frontier", {"learning_rate": 1e-5}),
         "frontier, skipping": Variant("frontier", {"learning_rate": 1e-5, "skip_empty_steps": True}),
     },
+    "What `frontier` reads of a prompt": {
+        "frontier": Variant("frontier", {"learning_rate": 1e-5}),
+        "frontier, texts and entropies": Variant("frontier:features=text+entropy", {"learning_rate": 1e-5}),
+        "frontier, entropies": Variant("frontier:features=entropy", {"learning_rate": 1e-5}),
+        "posterior": Variant("posterior", {"learning_rate": 1e-5}),
+    },
 }
 VARIANTS = {label: variant for table in TABLES.values() for label, variant in table.items()}
 COMPARED = ("uniform", "frontier")
@@ -82,7 +88,7 @@ def common(folder: Path, pool: str, precision: str) -> dict[str, object]:
         "prompts_per_step": 8,
         "rollouts_per_prompt": 4,
         "rollouts": 3_840,
-        "eval_every": 40,
+        "eval_every": 20,
         "eval_prompts": 100,
         "save_every": 1_000,
     }

@@ -41,6 +41,7 @@ from curro.report.charts import Chart
 from curro.report.drawing import pixels
 from curro.report.sections import sections
 from curro.rollout.engines.engine import SamplingSettings
+from curro.rollout.engines.models import compute_with
 from curro.rollout.engines.plain_generation import end_ids
 from curro.runs.folder import RunFolder
 from curro.runs.reader import RunReader
@@ -238,7 +239,7 @@ def _train(
     page: bool,
 ) -> bool:
     settings = prepared.settings
-    torch.set_num_threads(settings.threads)
+    compute_with(settings.threads)
     if folder.model.is_dir() and _is_spent(folder, settings):
         say("the run is complete: there is nothing left to train; --resume with more --rollouts extends it")
         if page:

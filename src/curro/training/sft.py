@@ -18,7 +18,7 @@ from trl import SFTConfig, SFTTrainer
 
 from curro.data import DataError, PromptSet, load_prompts
 from curro.errors import ConfigError
-from curro.rollout.engines.models import load_model
+from curro.rollout.engines.models import compute_with, load_model
 from curro.rollout.engines.plain_generation import end_ids
 from curro.training.lora import lora_config, save_model
 
@@ -160,7 +160,7 @@ def train_in_memory(
     Returns:
         the trainer, with the trained model.
     """
-    torch.set_num_threads(settings.threads)
+    compute_with(settings.threads)
     trainer = SFTTrainer(
         model=model,
         processing_class=tokenizer,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import os
 import struct
+import sys
+from contextlib import suppress
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -68,11 +71,32 @@ def _plain(loaded: Any) -> Any:
     return plain.eval()
 
 
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+"""Names of glibc's malloc.h."""
+
+
+def compute_with(threads: int) -> None:
+    """Let this process compute with so many threads, and keep the memory of freed tensors for the next ones.
+
+    By default glibc gives every large block back to the system, which clears each page of it before it lends
+    the block again. Gradients, rounded weights and logits are such blocks, in every step: on a CPU keeping
+    them saves a tenth to a fifth of a small model's step. The process keeps up to 2 GB that it does not use.
+    """
+    import torch
+
+    torch.set_num_threads(threads)
+    if sys.platform == "linux" and not torch.cuda.is_available():
+        with suppress(AttributeError):  # other C libraries have no such function
+            mallopt = ctypes.CDLL(None).mallopt
+            mallopt(_M_MMAP_MAX, 0)
+            mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+
+
 def local_model(name: str, *, threads: int) -> tuple[Any, Any]:
     """The model of that name, as of `load_model`, on a GPU where there is one."""
     import torch
 
-    torch.set_num_threads(threads)
+    compute_with(threads)
     model, tokenizer = load_model(name, dtype="auto")
     return model.to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
 
