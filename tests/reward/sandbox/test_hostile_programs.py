@@ -233,12 +233,14 @@ def open_to_all():
         "os.memfd_create('x')",
         "check(libc.syscall(447, 0))",  # memfd_secret
         "check(libc.syscall(323, 0))",  # userfaultfd
+        "mmap.mmap(-1, 4096)",  # shared: it stays whole while one page of it is mapped
+        "mmap.mmap(os.open('/dev/zero', os.O_RDWR), 4096)",
         "fcntl.fcntl(os.pipe()[0], fcntl.F_SETPIPE_SZ, 1 << 20)",
     ],
 )
 def test_what_everybody_may_do_is_closed_to_it(go, open_to_all, code):
     start = f"""
-import ctypes, fcntl, os, resource, signal, socket
+import ctypes, fcntl, mmap, os, resource, signal, socket
 FILE, PARENT = {str(open_to_all / "file")!r}, {os.getpid()}
 libc = ctypes.CDLL(None)
 def check(result):
@@ -300,6 +302,24 @@ print("all of them")
     assert go(code, seconds=20) == ProgramRun(None, b"")
     honest = code.replace("80 << 20", "10 << 20").replace("sleep(15)", "sleep(3)")
     assert go(honest).output == b"all of them\n"
+
+
+def test_tables_of_pages_count_as_memory(go):
+    """A page that is far from all others costs two pages of tables, which no limit of a process counts."""
+    code = """
+import ctypes, time
+map = ctypes.CDLL(None).mmap
+map.restype = ctypes.c_void_p
+map.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+for place in range(1 << 44, (1 << 44) + 60_000 * GAP, GAP):
+    ctypes.string_at(map(place, 4096, 1, 0x22, -1, 0), 1)
+time.sleep(SECONDS)
+print("all of them")
+"""
+    far = code.replace("GAP", "(1 << 30)")
+    assert go(far.replace("SECONDS", "15"), seconds=20, memory_mib=400) == ProgramRun(None, b"")
+    near = code.replace("GAP", "8192")
+    assert go(near.replace("SECONDS", "0"), memory_mib=400).output == b"all of them\n"
 
 
 def test_no_memory_is_kept_in_queues_of_sockets(go):

@@ -65,6 +65,8 @@ def arguments(limits: Limits, packages: bool) -> list[str]:
     command += [f"--unshare-{kind}" for kind in ("ipc", "pid", "net", "uts", "cgroup-try")]
     command += ["--proc", "/proc", "--dev", "/dev", *size, "--tmpfs", "/dev/shm", *size, "--tmpfs", "/tmp"]
     command += ["--chmod", "1777", "/tmp", "--chmod", "1777", "/dev/shm"]
+    # what is mapped of it and shared is a file in memory that no limit counts: it cannot be opened
+    command += ["--ro-bind", "/dev/null", "/dev/zero"]
     # after /tmp, for Python may be installed below it
     for parent in sorted(
         {parent for folder in readable_folders for parent in Path(folder).parents} - {Path("/tmp")}

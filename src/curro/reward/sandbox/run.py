@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import marshal
 import os
-import resource
 import select
 import signal
 import socket
@@ -211,18 +210,23 @@ def _with_descendants(process: int) -> list[int]:
 
 
 def _resident(process: int) -> int:
-    with contextlib.suppress(OSError):
-        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * resource.getpagesize()
-    return 0
+    """Bytes in memory or swapped out, and those of the tables that say where each page is."""
+    return _sum_of(process, "status", ("VmRSS:", "VmSwap:", "VmPTE:"))
 
 
 def _share(process: int) -> int:
-    """Resident bytes, of those that others have too its part; all of them where the kernel does not tell."""
+    """Likewise, of what others have too its part; all of it where the kernel does not tell."""
+    shared = _sum_of(process, "smaps_rollup", ("Pss:", "SwapPss:"))
+    return shared + _sum_of(process, "status", ("VmPTE:",)) if shared else _resident(process)
+
+
+def _sum_of(process: int, file: str, names: tuple[str, ...]) -> int:
+    """The sum of these lines, in bytes; 0 where the process has ended, or the kernel does not tell."""
     try:
-        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+        lines = Path(f"/proc/{process}/{file}").read_text().splitlines()
     except OSError:
-        return _resident(process)
-    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
+        return 0
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(names))
 
 
 def _is_readable(number: int, deadline: float) -> bool:

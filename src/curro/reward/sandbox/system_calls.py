@@ -1,7 +1,8 @@
 """A filter of system calls: those that a program may make, and none besides.
 
 What is not listed is refused with EPERM. So a program makes no namespaces, mounts nothing, traces nobody, and
-keeps no data in memory that its limits do not count (memory files, System V's shared memory, io_uring).
+keeps no data in memory that its limits do not count (memory files, memory that processes share and that stays
+whole while a page of it is mapped, System V's shared memory, io_uring).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ readlinkat 267 78, getcwd 79 17, chdir 80 49, fchdir 81 50, getdents64 217 61, d
 223, poll 7 -, ppoll 271 73, select 23 -, pselect6 270 72, epoll_create1 291 20, epoll_ctl 233 21,
 epoll_wait 232 -, epoll_pwait 281 22, eventfd2 290 19, timerfd_create 283 85, timerfd_settime 286 86,
 timerfd_gettime 287 87, socketpair 53 199, recvfrom 45 207, shutdown 48 210, getsockopt 55 209,
-getsockname 51 204, mmap 9 222, mprotect 10 226, munmap 11 215, mremap 25 216, madvise 28 233, brk
+getsockname 51 204, mprotect 10 226, munmap 11 215, mremap 25 216, madvise 28 233, brk
 12 214, futex 202 98, rseq 334 293, set_robust_list 273 99, set_tid_address 218 96, arch_prctl 158 -,
 membarrier 324 283, fork 57 -, vfork 58 -, execve 59 221, exit 60 93, exit_group 231 94, wait4 61 260,
 waitid 247 95, getpid 39 172, gettid 186 178, getppid 110 173, getuid 102 174, geteuid 107 175, getgid 104
@@ -67,7 +68,7 @@ _MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 _SPECIAL = {
     "clone": (56, 220), "clone3": (435, 435), "fcntl": (72, 25), "ioctl": (16, 29), "prlimit64": (302, 261),
-    "sendto": (44, 206), "setsockopt": (54, 208),
+    "sendto": (44, 206), "setsockopt": (54, 208), "mmap": (9, 222),
 }  # fmt: skip
 _NEW_PARENT_OR_NAMESPACE = 0x7E028000
 """Flags of `clone`: CLONE_NEW..., and CLONE_PARENT, which makes a brother of a child."""
@@ -75,6 +76,9 @@ _FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030)
 """Copies, flags and locks of a file; not F_SETOWN and F_SETSIG, which send signals."""
 _IOCTL = (0x5401, 0x541B, 0x5421, 0x5450, 0x5451)
 """TCGETS, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX."""
+
+_MAP_SHARED, _MAP_ANONYMOUS = 0x01, 0x20
+"""Flags of `mmap`. Both together make a file in memory that no limit counts."""
 
 _BUFFERS = (7, 8, 32, 33)
 """SO_SNDBUF, SO_RCVBUF, and those with FORCE: what waits in a socket counts for no program."""
@@ -122,6 +126,8 @@ def filter_program(
         lines += _if(special[name], argument, allowed, refused)
     larger = [line for value in _BUFFERS for line in ((_EQUAL, 0, 1, value), (_RETURN, 0, 0, refused))]
     lines += _if(special["setsockopt"], 2, larger, _ALLOW)
+    shared = [(_BITS, 0, 2, _MAP_SHARED), (_BITS, 0, 1, _MAP_ANONYMOUS), (_RETURN, 0, 0, refused)]
+    lines += _if(special["mmap"], 3, shared, _ALLOW)
     # without an address, both halves of its pointer 0
     nowhere = [(_EQUAL, 1, 0, 0), (_RETURN, 0, 0, refused), (_LOAD, 0, 0, 16 + 8 * 4 + 4)]
     nowhere += [(_EQUAL, 0, 1, 0), (_RETURN, 0, 0, _ALLOW)]
