@@ -107,6 +107,18 @@ def test_no_trick_passes(passed, program):
     assert passed(program, *tests, setup=setup, seconds=5.0) == [False] * 4
 
 
+@pytest.mark.parametrize(
+    "test",
+    [
+        "for got, wanted in zip(map(f, [1, 2]), [2, 4]):\n    assert got == wanted",
+        "assert all(map(lambda x: f(x) == 2 * x, [1, 2]))",
+    ],
+)
+def test_no_call_ends_a_loop_of_the_test_s(passed, test):
+    assert passed("def f(x): raise StopIteration", test) == [False]
+    assert passed("def f(x): return 2 * x", test) == [True]
+
+
 def test_helpers_of_the_setup_are_not_the_program_s(passed):
     program = "def helper(x, y): return True\n\ndef f(x): return 7"
     assert passed(program, "assert helper(f(3), 4)", setup="def helper(x, y):\n    return x == y") == [False]
