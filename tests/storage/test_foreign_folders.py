@@ -234,6 +234,17 @@ def test_a_compressed_checkpoint_is_refused(tmp_path):
         load_state(tmp_path / "bomb.npz")
 
 
+def test_a_checkpoint_whose_entries_share_bytes_is_refused(tmp_path):
+    """Each of 400 entries held all that came after it: a file of 1.1 MB filled 394 MB."""
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w") as bomb:
+        for name in ("values.json", "column"):
+            with bomb.open(f"{name}.npy", "w") as file:
+                np.save(file, np.frombuffer(b"{}", np.uint8))
+        bomb.filelist += 200 * bomb.filelist[-1:]
+    with pytest.raises(CheckpointError, match="its entries share bytes"):
+        load_state(tmp_path / "bomb.npz")
+
+
 def test_the_lines_of_a_run_are_json(tmp_path):
     folder = run(tmp_path / "run", [GROUP | {"mean": np.float64(0.5)}])
     assert json.loads((folder.path / "groups.jsonl").read_text()) == GROUP

@@ -82,8 +82,11 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         # opened here, because NumPy leaves a file open that is no archive
         with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            if any(entry.compress_type != zipfile.ZIP_STORED for entry in file.zip.infolist()):
+            entries = file.zip.infolist()
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
                 raise ValueError("its entries are compressed, and a small file could fill the memory")
+            if sum(entry.file_size for entry in entries) > os.fstat(raw.fileno()).st_size:
+                raise ValueError("its entries share bytes, and a small file could fill the memory")
             values = json.loads(file[_VALUES].tobytes())
             return join(
                 values, {tuple(name.split("/")): file[name] for name in file.files if name != _VALUES}
