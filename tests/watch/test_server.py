@@ -128,6 +128,17 @@ def test_a_damaged_run_is_said_and_the_server_lives(run):
         assert "groups.jsonl is damaged" in found["error"]
 
 
+@pytest.mark.parametrize("steps", [float("nan"), float("inf"), "x", [1], 10**9, -1, True, None], ids=str)
+def test_a_page_takes_steps_of_another_type_for_none(tmp_path, steps):
+    """NaN is no JSON in a browser: the page said that its server had ended."""
+    folder = RunFolder.create(tmp_path / "run", {"steps": steps})
+    folder.append_metrics({"step": 1, "rollouts": 4, "seconds": 1.0})
+    run = WatchedRun(folder.path, "run")
+    run.advance()
+    assert run.content()["steps"] is None
+    json.dumps(run.content(), allow_nan=False)
+
+
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:80"])
 def test_another_host_reads_nothing(run, host):
     with serving(run.path) as server:

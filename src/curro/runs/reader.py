@@ -182,8 +182,12 @@ class History:
     def setting(self, name: str) -> int | None:
         """A number of what `curro train` was told; None where another program started the run."""
         settings = self.config.get("settings")
-        value = settings.get(name) if isinstance(settings, Mapping) else None
-        return value if type(value) is int and 0 < value < MOST_STEPS else None
+        return _count(settings.get(name)) if isinstance(settings, Mapping) else None
+
+    @property
+    def steps(self) -> int | None:
+        """How many training steps the run is to have; None where it does not tell."""
+        return _count(self.config.get("steps"))
 
     @property
     def evaluations(self) -> list[str]:
@@ -202,6 +206,11 @@ class History:
         seen = int(self.groups.first.sum())
         unseen = self.last("table/unseen")
         return seen + (int(unseen) if 0 <= unseen < MOST_PROMPTS else 0)
+
+
+def _count(value: Any) -> int | None:
+    """A number that a run can have; None for any other value."""
+    return value if type(value) is int and 0 < value < MOST_STEPS else None
 
 
 def scale(config: Mapping[str, Any]) -> PromptTable:

@@ -113,7 +113,7 @@ class WatchedRun:
             "version": version,
             "method": history.method,
             "step": history.last("step"),
-            "steps": history.config.get("steps"),
+            "steps": history.steps,
             "verdict": asdict(verdict(history)),
             "advice": [asdict(finding) for finding in advise(history)],
             "headlines": [asdict(headline) for headline in headlines(history)],
