@@ -161,6 +161,24 @@ def test_a_page_takes_any_number_of_a_metric(tmp_path, name, number):
         write_comparison(runs, tmp_path / "comparison.html")
 
 
+@pytest.mark.parametrize(("names", "lines"), [(20_000, 3_000), (100_000, 1)])
+def test_metrics_of_many_names_are_damage(tmp_path, names, lines):
+    """A file of 300 KB took 1.6 GB, for each name has room in each line."""
+    folder = RunFolder.create(tmp_path / "run", {})
+    folder.append_metrics({"step": 0, **{f"a{number}": 1 for number in range(names)}})
+    for step in range(lines):
+        folder.append_metrics({"step": step})
+    with pytest.raises(RunError, match=f"its first {lines + 1} lines have {names + 1} different names"):
+        read_history(folder)
+
+
+def test_metrics_of_a_thousand_sources_are_read(tmp_path):
+    folder = RunFolder.create(tmp_path / "run", {})
+    for step in range(100):
+        folder.append_metrics({"step": step} | {f"source-{n}/signal_share": 0.5 for n in range(1000)})
+    assert len(read_history(folder).metrics) == 1001
+
+
 @pytest.mark.parametrize(
     "rollouts", [5, None, "x", [5], *([{"reward": reward}] for reward in ("x", [1], 1e308, 10**400))]
 )

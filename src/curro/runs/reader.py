@@ -52,7 +52,7 @@ class GrowingColumns:
         end = self.length + count
         for name, values in rows.items():
             if name not in self._columns:
-                self._columns[name] = np.empty(max(end, 1024), values.dtype)
+                self._columns[name] = np.empty(max(end, 16), values.dtype)
                 if self.length:
                     self._columns[name][: self.length] = np.nan
         for name, column in self._columns.items():
@@ -226,6 +226,12 @@ MOST_STEPS, MOST_PROMPTS = 10_000_000, 1 << 25
 MOST_TOKENS = 1 << 40
 """Of a group: no run has as many, and sums of fewer are exact."""
 
+ROOM = 1 << 28
+"""Bytes that a table of metrics may take, besides sixteen for each of its file's."""
+
+_STRING = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"?(\s*:)?')
+"""A string of JSON, and the colon after a name. One without an end matches too, and is read once."""
+
 LARGEST = 1e100
 """Metrics from this size on count for none: a page could not take their squares."""
 
@@ -262,7 +268,7 @@ class RunReader:
             self._rules = scale(self.config)
         except ConfigError as error:
             raise RunError(f"{folder.path / 'config.json'} is damaged: {error}") from error
-        self._metrics = GrowingColumns()
+        self._metrics, self._names = GrowingColumns(), set[bytes]()
         self._forget_groups()
 
     @property
@@ -273,7 +279,7 @@ class RunReader:
         """Read the next block of metrics or, after their end, of groups; returns whether there is more."""
         block = self._metrics_file.read(most)
         if not block.start and len(self._metrics):
-            self._metrics, self.version = GrowingColumns(), self.version + 1
+            self._metrics, self._names, self.version = GrowingColumns(), set(), self.version + 1
         if block.data:
             self._read_metrics(block)
         left = block.left if block.data else 0
@@ -294,6 +300,7 @@ class RunReader:
         return History(self.folder.path.resolve().name, self.config, metrics, self._groups_so_far())
 
     def _read_metrics(self, block: Block) -> None:
+        self._check_names(block)
         table = parse_columns(block, self._metrics_file.path, required=("step",))
         columns = {}
         for name in table.column_names:
@@ -303,6 +310,15 @@ class RunReader:
         self._check_count(self._metrics_file.path, "step", table["step"].to_numpy(), MOST_STEPS)
         self._metrics.append(columns, table.num_rows)
         self.version += 1
+
+    def _check_names(self, block: Block) -> None:
+        """Refuse lines of which each has other names: their table has room for every name in every line."""
+        self._names |= {text for text, colon in _STRING.findall(block.data) if colon}
+        lines, names = len(self._metrics) + block.data.count(b"\n"), len(self._names)
+        if names * (8 * lines + 4096) > ROOM + 16 * self._metrics_file.offset:
+            raise RunError(
+                f"{self._metrics_file.path} is damaged: its first {lines} lines have {names} different names"
+            )
 
     def _forget_groups(self) -> None:
         self._groups = GrowingColumns()
