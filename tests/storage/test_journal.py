@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,6 +93,15 @@ def test_zeros_that_a_power_cut_left_are_cut_off(tmp_path_factory, zeros):
     path.write_bytes(whole + bytes(zeros))
     assert kept(path) == RECORDS
     assert path.read_bytes() == whole
+
+
+def test_a_hole_is_damage(tmp_path):
+    """It was read as a whole: a gigabyte of it took eleven seconds and a gigabyte of memory."""
+    path = tmp_path / "journal"
+    written(path)
+    os.truncate(path, 1 << 40)
+    with pytest.raises(CheckpointError, match="damaged at byte"):
+        opened(path)
 
 
 def test_what_does_not_fit_the_disk_leaves_the_journal_as_it_was(tmp_path):

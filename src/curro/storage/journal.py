@@ -24,6 +24,9 @@ from curro.storage.files import open_unlinked
 
 _HEAD = struct.Struct("<III")
 
+_MOST_ZEROS = 1 << 26
+"""Bytes of zeros that a power cut may leave at the end; a hole takes no space, and may have any number."""
+
 
 class Journal:
     """Records of bytes; they are read once, by `replay`, and then appended to."""
@@ -56,7 +59,7 @@ class Journal:
             return None
         length, check_length, check = _HEAD.unpack(head)
         if zlib.crc32(head[:4], self._check) != check_length:
-            if not any(head) and not any(read(left)):
+            if not any(head) and left <= _MOST_ZEROS and not read(left).strip(b"\0"):
                 return None  # a power cut leaves zeros where the file had been made longer
             raise self._damaged()
         if length > left:
