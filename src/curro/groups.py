@@ -233,7 +233,13 @@ def mark_missing(rewards: ArrayLike, scored: ArrayLike) -> np.ndarray:
 
     Up to version 0.2 this was how hosts reported missing rewards; clients and journals of that time still do.
     """
-    rewards_PG, scored_PG = _numbers(rewards), np.asarray(scored, np.bool_)
+    rewards_PG = _numbers(rewards)
+    try:
+        scored_PG = np.asarray(scored, np.bool_)
+    except ValueError:
+        raise RewardError(
+            "`scored` says of each rollout whether it has a reward, in groups of one length"
+        ) from None
     if scored_PG.shape != rewards_PG.shape:
         raise RewardError(f"`scored` has shape {scored_PG.shape}, rewards have {rewards_PG.shape}")
     if np.isnan(rewards_PG[scored_PG]).any():

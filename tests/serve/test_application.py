@@ -140,6 +140,7 @@ def test_a_repeated_request_counts_once(service):
         ("observe", {"tickets": [0], "rewards": [1]}, 400, "rewards are a list for each ticket"),
         ("observe", {"tickets": [0], "rewards": {"a": 1}}, 400, "rewards are a number a rollout"),
         ("observe", {"tickets": [0], "rewards": [[1]], "named": [1]}, 400, "`named`"),
+        ("observe", {"tickets": [0], "rewards": [[1]], "scored": [[True], []]}, 400, "`scored` says of each"),
     ],
 )
 def test_a_wrong_question_gets_one_sentence_and_changes_nothing(service, question, fields, status, words):
