@@ -17,7 +17,7 @@ import uvicorn
 
 from curro import Curriculum
 from curro.durable import DurableCurriculum
-from curro.errors import ConfigError, ExhaustedError
+from curro.errors import ConfigError, ExhaustedError, RunError
 from curro.serve import ServedCurriculum, run
 from curro.serve.application import Service
 from curro.serve.run import ServeSettings, token_of
@@ -192,6 +192,27 @@ def test_small_replies_are_sent_at_once():
             return nodelay
 
     assert asyncio.run(accepted())
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe"])
+def test_a_token_is_read_from_no_device_and_no_pipe(tmp_path, kind):
+    """The one fills the memory, and the other never begins."""
+    token = tmp_path / "token"
+    token.symlink_to("/dev/zero") if kind == "device" else os.mkfifo(token)
+    with pytest.raises(RunError, match="token is no file but"):
+        token_of(tmp_path)
+
+
+def test_what_is_no_request_leaves_nothing_in_the_log(tmp_path):
+    """Whoever reaches the port, without the token too, could fill the disk by it."""
+    upgrade = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+    with server(config_at(tmp_path), "--port", "0") as (process, address):
+        for sent in (b"\0 no request\r\n\r\n", upgrade):
+            with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as connection:
+                connection.sendall(sent)
+                assert connection.recv(100).startswith(b"HTTP/1.1 40")
+        process.terminate()
+        assert process.stderr.read() == ""
 
 
 def test_no_file_is_removed_for_a_socket(tmp_path):

@@ -20,7 +20,7 @@ from curro.durable import DurableCurriculum
 from curro.errors import ConfigError
 from curro.policy import refuse_policy
 from curro.serve.application import Service
-from curro.storage.files import read_toml
+from curro.storage.files import open_regular, read_toml
 
 
 def serve(
@@ -56,7 +56,7 @@ def serve(
             app = Service(durable, token_of(folder), {"address": address})
             config = uvicorn.Config(
                 app, http=limited_protocol(),
-                interface="asgi3", lifespan="off", ws="none", access_log=False, log_level="warning",
+                interface="asgi3", lifespan="off", ws="none", access_log=False, log_level="error",
                 server_header=False, date_header=False, proxy_headers=False, timeout_graceful_shutdown=5,
             )  # fmt: skip
             say(f"{curriculum.table.size:,} prompts at {address}; the token is in {folder / 'token'}")
@@ -76,7 +76,9 @@ def token_of(folder: Path) -> str:
             file.write(secrets.token_urlsafe(32))
     except FileExistsError:
         pass
-    if not (token := path.read_text().strip()):
+    with open_regular(path) as file:
+        token = file.read(1000).decode(errors="replace").strip()
+    if not token:
         raise ConfigError(f"{path} is empty: remove it, and the next start makes a token")
     return token
 
