@@ -5,6 +5,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from curro.report import write_report
 from curro.runs.folder import RunFolder
 from curro.runs.reader import GroupColumns, RunReader, read_history
 
@@ -90,3 +91,14 @@ def test_visits_are_linked_over_blocks(tmp_path):
 def test_a_trainer_s_own_folder_leads_to_the_run_inside(tmp_path):
     RunFolder.create(tmp_path / "output" / "curro", {"a": 1})
     assert RunFolder.open(tmp_path / "output").config == {"a": 1}
+
+
+def test_sources_whose_groups_all_had_no_reward_are_none(tmp_path):
+    """As in a first step whose answers could not be scored: the page of such a run ended in a traceback."""
+    run = RunFolder.create(tmp_path / "run", {})
+    run.append_groups(group(1, prompt, float("nan"), source="ab"[prompt]) for prompt in range(2))
+    run.append_metrics({"step": 1, "rollouts": 8})
+    assert read_history(run).groups.sources == []
+    write_report(run)
+    run.append_groups([group(2, 0, source="b")])
+    assert read_history(run).groups.sources == ["b"]

@@ -128,6 +128,21 @@ def test_a_damaged_run_is_said_and_the_server_lives(run):
         assert "groups.jsonl is damaged" in found["error"]
 
 
+def test_a_run_whose_first_groups_are_damaged_is_shown_without_them(tmp_path):
+    """Their sources were drawn, and the page said that its server had ended."""
+    folder = RunFolder.create(tmp_path / "run", {})
+    folder.append_metrics({"step": 1, "rollouts": 4, "seconds": 1.0})
+    folder.append_groups(
+        {"step": 1, "prompt": -number, "reason": 0, "mean": 0.5, "variance": 0.25, "source": source}
+        for number, source in enumerate("ab")
+    )
+    run = WatchedRun(folder.path, "run")
+    run.advance()
+    content = run.content()
+    assert "groups.jsonl is damaged: it has the prompt -1" in content["error"]
+    assert content["step"] == 1
+
+
 @pytest.mark.parametrize("steps", [float("nan"), float("inf"), "x", [1], 10**9, -1, True, None], ids=str)
 def test_a_page_takes_steps_of_another_type_for_none(tmp_path, steps):
     """NaN is no JSON in a browser: the page said that its server had ended."""

@@ -334,9 +334,9 @@ class RunReader:
         kept = np.flatnonzero(~np.isnan(table["mean"].to_numpy()))
         columns = {name: table[name].to_numpy()[kept] for name in (*REQUIRED, *FLOATS)}
         columns["admitted"] = table["admitted"].fill_null(True).to_numpy()[kept]
-        columns["source"] = self._numbers(table["source"])[kept]
         columns["line"] = starts[kept]
         self._check_groups(columns)
+        columns["source"] = self._numbers(table["source"].take(kept))
         columns["rate"] = self._rules.success_rate(columns.pop("mean"))
         flat = self._rules.is_flat(columns["variance"])
         ends = np.where(columns["rate"] >= 0.5, SOLVED, UNSOLVED)
