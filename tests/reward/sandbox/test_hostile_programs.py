@@ -233,6 +233,8 @@ def open_to_all():
         "os.memfd_create('x')",
         "check(libc.syscall(447, 0))",  # memfd_secret
         "check(libc.syscall(323, 0))",  # userfaultfd
+        "socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)",  # MPTCP, whose queues nothing tells
+        "socket.socket(socket.AF_ALG, socket.SOCK_SEQPACKET)",
         "mmap.mmap(-1, 4096)",  # shared: it stays whole while one page of it is mapped
         "mmap.mmap(os.open('/dev/zero', os.O_RDWR), 4096)",
         "fcntl.fcntl(os.pipe()[0], fcntl.F_SETPIPE_SZ, 1 << 20)",
@@ -350,6 +352,30 @@ except OSError:
 print(sent >> 20)
 """
     assert 0 < int(go(code).output) < 32
+
+
+def test_what_waits_in_connections_counts_as_memory():
+    """A pair of sockets of TCP holds four megabytes and more; bubblewrap alone has a network."""
+    code = """
+import socket, time
+server = socket.create_server(("127.0.0.1", 0))
+pairs = []
+for _ in range(PAIRS):
+    sender = socket.create_connection(server.getsockname())
+    pairs.append((sender, server.accept()[0]))
+    sender.setblocking(False)
+    for _ in range(200):
+        try:
+            sender.send(bytes(1 << 16))
+        except BlockingIOError:
+            time.sleep(0.001)
+time.sleep(SECONDS)
+print("all of it")
+"""
+    limits = Limits(seconds=60.0, memory_mib=80, processes=2, files_mib=4)
+    many, few = (code.replace("PAIRS", pairs) for pairs in ("28", "2"))
+    assert run(many.replace("SECONDS", "50"), BUBBLEWRAP, limits) == ProgramRun(None, b"")
+    assert run(few.replace("SECONDS", "1"), BUBBLEWRAP, limits).output == b"all of it\n"
 
 
 def test_a_million_empty_files_count_as_memory():

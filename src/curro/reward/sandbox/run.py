@@ -43,7 +43,7 @@ class Started:
     Attributes:
         ends_others: the process is no program but ends one, with all that it has started, on SIGTERM.
         memory: bytes that it may hold together with all that it has started, and with its files' entries.
-        has_folder: it has folders in memory of its own, /tmp and /dev/shm.
+        has_folder: it has folders in memory of its own, /tmp and /dev/shm, and a network of its own.
     """
 
     process: subprocess.Popen[bytes]
@@ -183,10 +183,10 @@ def finish(started: Sequence[Started], deadline: float) -> int | None:
 def _holds_too_much(program: Started) -> bool:
     """Whether a program holds more memory than it may; what several of its processes share counts once."""
     numbers = _with_descendants(program.process.pid)
-    files = _entries(numbers) * ENTRY_BYTES if program.has_folder else 0
-    if files + sum(_resident(number) for number in numbers) <= program.memory:  # counts shared pages often
+    own = _entries(numbers) * ENTRY_BYTES + _queued(numbers) if program.has_folder else 0
+    if own + sum(_resident(number) for number in numbers) <= program.memory:  # counts shared pages often
         return False
-    return files + sum(_share(number) for number in numbers) > program.memory
+    return own + sum(_share(number) for number in numbers) > program.memory
 
 
 def _entries(processes: Sequence[int]) -> int:
@@ -196,6 +196,18 @@ def _entries(processes: Sequence[int]) -> int:
         with contextlib.suppress(OSError):
             usage = os.statvfs(f"/proc/{processes[-1]}/root/{folder}")
             count += usage.f_files - usage.f_ffree
+    return count
+
+
+def _queued(processes: Sequence[int]) -> int:
+    """Bytes that wait in the connections of the program's own network, whose both ends are its own."""
+    count = 0
+    with contextlib.suppress(OSError):
+        process = processes[-1]
+        if os.readlink(f"/proc/{process}/ns/net") != os.readlink("/proc/self/ns/net"):
+            for name in ("tcp", "tcp6"):
+                lines = Path(f"/proc/{process}/net/{name}").read_text().splitlines()[1:]
+                count += sum(int(queue, 16) for line in lines for queue in line.split()[4].split(":"))
     return count
 
 

@@ -50,7 +50,7 @@ removexattr 197 14, inotify_init 253 -, inotify_init1 294 26, inotify_add_watch 
 """What a program needs that has a folder to write to."""
 
 _NETWORK_TABLE = """
-socket 41 198, connect 42 203, accept 43 202, accept4 288 242, bind 49 200, listen 50 201, getpeername 52 205,
+connect 42 203, accept 43 202, accept4 288 242, bind 49 200, listen 50 201, getpeername 52 205,
 sendto 44 206, sendmsg 46 211, recvmsg 47 212, sendmmsg 307 269, recvmmsg 299 243
 """
 
@@ -68,7 +68,7 @@ _MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 _SPECIAL = {
     "clone": (56, 220), "clone3": (435, 435), "fcntl": (72, 25), "ioctl": (16, 29), "prlimit64": (302, 261),
-    "sendto": (44, 206), "setsockopt": (54, 208), "mmap": (9, 222),
+    "sendto": (44, 206), "setsockopt": (54, 208), "mmap": (9, 222), "socket": (41, 198),
 }  # fmt: skip
 _NEW_PARENT_OR_NAMESPACE = 0x7E028000
 """Flags of `clone`: CLONE_NEW..., and CLONE_PARENT, which makes a brother of a child."""
@@ -82,6 +82,9 @@ _MAP_SHARED, _MAP_ANONYMOUS = 0x01, 0x20
 
 _BUFFERS = (7, 8, 32, 33)
 """SO_SNDBUF, SO_RCVBUF, and those with FORCE: what waits in a socket counts for no program."""
+
+_FAMILIES, _PROTOCOLS = (1, 2, 10, 16), range(18)
+"""Of sockets: AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, and up to UDP; others keep data that nobody counts."""
 
 _LOAD, _EQUAL, _GREATER, _BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _ERROR, _ASK = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
@@ -128,6 +131,10 @@ def filter_program(
     lines += _if(special["setsockopt"], 2, larger, _ALLOW)
     shared = [(_BITS, 0, 2, _MAP_SHARED), (_BITS, 0, 1, _MAP_ANONYMOUS), (_RETURN, 0, 0, refused)]
     lines += _if(special["mmap"], 3, shared, _ALLOW)
+    families = [line for value in _FAMILIES for line in ((_EQUAL, 0, 1, value), (_RETURN, 0, 0, _ALLOW))]
+    protocols = [(_GREATER, 0, 1, len(_PROTOCOLS)), (_RETURN, 0, 0, refused), (_LOAD, 0, 0, 16)]
+    if network:
+        lines += _if(special["socket"], 2, [*protocols, *families], refused)
     # without an address, both halves of its pointer 0
     nowhere = [(_EQUAL, 1, 0, 0), (_RETURN, 0, 0, refused), (_LOAD, 0, 0, 16 + 8 * 4 + 4)]
     nowhere += [(_EQUAL, 0, 1, 0), (_RETURN, 0, 0, _ALLOW)]
