@@ -13,6 +13,7 @@ from curro.durable.durable_curriculum import LatestReplies
 from curro.errors import CheckpointError, ConfigError, ExhaustedError, TicketError
 from curro.policy import Reply
 from curro.storage.frames import decode, encode
+from curro.storage.journal import Journal
 from curro.storage.lock import LockedError
 
 SIZE = 9
@@ -322,6 +323,25 @@ def test_a_forged_record_is_one_error_of_curro_s(folder, record):
     port._journal.append(encode(record))
     abandon(port)
     with pytest.raises(CheckpointError):
+        durable(folder)
+
+
+@pytest.mark.parametrize("changed", [{"client": 3}, {"number": np.array(2)}, {"number": "2"}], ids=str)
+def test_a_forged_caller_is_damage(folder, changed):
+    """It was found when the next snapshot could not be written."""
+    port = durable(folder)
+    ask(port, 1, "select", n=1, step=0)
+    abandon(port)
+    journal = Journal(folder / "00000000.journal")
+    first, call = map(decode, journal.replay())
+    journal.close()
+    (folder / "00000000.journal").unlink()
+    journal = Journal(folder / "00000000.journal")
+    assert not list(journal.replay())
+    for record in (first, call | changed):
+        journal.append(encode(record))
+    journal.close()
+    with pytest.raises(CheckpointError, match="is damaged: what it has is no call"):
         durable(folder)
 
 

@@ -115,8 +115,14 @@ class LatestReplies:
         together, start = state["replies"].tobytes(), 0
         self._of, self._bytes = {}, len(together)
         for client, number, asked, length in state["rows"]:
+            _check_caller(client, number)
             self._of[client] = _Latest(number, asked, together[start : start + length])
             start += length
+
+
+def _check_caller(client: Any, number: Any) -> None:
+    if not isinstance(client, str) or type(number) is not int:
+        raise TypeError(f"the client {client!r:.80} and the call {number!r:.80} are no text and no number")
 
 
 class RecordedPolicy:
@@ -327,6 +333,7 @@ class DurableCurriculum:
         if "attached" in record:
             self._attach()
             return
+        _check_caller(record["client"], record["number"])
         asked = record["asked"].tobytes()
         call = decode(asked)
         self._policy.begin(record["answers"].values())
