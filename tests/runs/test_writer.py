@@ -8,7 +8,7 @@ import pytest
 
 from curro import Curriculum
 from curro.data import PromptSet
-from curro.errors import ConfigError
+from curro.errors import ConfigError, RunError
 from curro.runs.folder import RunFolder
 from curro.runs.writer import MOST_TEXT, Clock, Completion, KeepRollouts, RunWriter, spread
 
@@ -33,6 +33,19 @@ def one_step(folder, keep=KeepRollouts(), rewards=((1.0, 0.0, math.nan), (0.0, 0
     writer.groups(1, draw.tickets, rewards_PG, verdict, np.array([3, 3]), completions)
     writer.step(1, curriculum.metrics())
     return writer, curriculum
+
+
+def test_a_host_s_run_is_not_written_through_a_link(tmp_path):
+    """A trainer's folder from elsewhere that is resumed would rewrite the lines of another run."""
+    writer, curriculum = one_step(tmp_path / "mine")
+    (tmp_path / "output").mkdir()
+    (tmp_path / "output" / "curro").symlink_to(tmp_path / "mine")
+    before = writer.folder.groups()
+    with pytest.raises(RunError, match="output/curro is a link"):
+        RunWriter.of_host(tmp_path / "output", curriculum).begin(1)
+    RunWriter.of_host(tmp_path / "output", curriculum).begin(0)
+    assert not (tmp_path / "output" / "curro").is_symlink()
+    assert writer.folder.groups() == before
 
 
 def test_a_group_s_line(tmp_path):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from curro.errors import ConfigError
+from curro.errors import ConfigError, RunError
 from curro.prompts import PromptTable
 from curro.runs.folder import HOSTED, PREDICTED, RunFolder
 from curro.selection.base import Reason
@@ -152,6 +152,8 @@ class RunWriter:
         if step == 0 and path.exists():
             numbered = (path.with_name(f"{path.name}-{n}") for n in itertools.count(1))
             path.rename(next(other for other in numbered if not other.exists()))
+        if path.is_symlink():
+            raise RunError(f"{path} is a link, and nothing is written through one: remove it")
         if (path / "config.json").exists():
             self.resume(step)
         else:
