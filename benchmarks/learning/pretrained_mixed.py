@@ -55,14 +55,15 @@ TABLES: Tables = {
     "Steps without signal skipped": {
         "uniform, 1e-5": Variant("uniform", {"learning_rate": 1e-5}),
         "uniform, 1e-5, skipping": Variant("uniform", {"learning_rate": 1e-5, "skip_empty_steps": True}),
-        "frontier": Variant("frontier", {"learning_rate": 1e-5}),
-        "frontier, skipping": Variant("frontier", {"learning_rate": 1e-5, "skip_empty_steps": True}),
     },
-    "What `frontier` reads of a prompt": {
+    "What might turn the signal of `frontier` into more accuracy": {
         "frontier": Variant("frontier", {"learning_rate": 1e-5}),
-        "frontier, texts and entropies": Variant("frontier:features=text+entropy", {"learning_rate": 1e-5}),
-        "frontier, entropies": Variant("frontier:features=entropy", {"learning_rate": 1e-5}),
-        "posterior": Variant("posterior", {"learning_rate": 1e-5}),
+        "steps without signal skipped": Variant(
+            "frontier", {"learning_rate": 1e-5, "skip_empty_steps": True}
+        ),
+        "credit weighed by history": Variant("frontier", {"learning_rate": 1e-5, "advantage": "history"}),
+        "more candidates": Variant("frontier:candidates=32", {"learning_rate": 1e-5}),
+        "texts and entropies": Variant("frontier:features=text+entropy", {"learning_rate": 1e-5}),
     },
 }
 VARIANTS = {label: variant for table in TABLES.values() for label, variant in table.items()}

@@ -18,10 +18,10 @@ from tests.rollout.server_setup import FakeServer
 
 from curro import lab
 from curro.data import PromptSet, load_prompts
-from curro.errors import ConfigError, EngineError
+from curro.errors import ConfigError, EngineError, RunError
 from curro.evaluation.curation import curate, write_prompts, write_solutions
 from curro.evaluation.estimate import estimate
-from curro.evaluation.estimate_folder import EstimateError, EstimateFolder, bands, render, shares
+from curro.evaluation.estimate_folder import COLUMNS, EstimateError, EstimateFolder, bands, render, shares
 from curro.lab.model import build_model
 from curro.reward import Reward
 from curro.rollout.engines.engine import Rollout
@@ -364,6 +364,11 @@ def test_folders_in_other_use_or_damaged(tmp_path):
     (tmp_path / "est" / "pass_rates.parquet").write_bytes(b"no parquet")
     with pytest.raises(EstimateError, match="is damaged"):
         folder.table()
+    for name, read in (("groups", folder.groups), ("completions", folder.completions)):
+        row = dict.fromkeys(COLUMNS, 0) | {"prompt": [0], "completions": []}
+        (tmp_path / "est" / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
+        with pytest.raises(RunError, match=rf"{name}.jsonl is damaged: its prompt is \[0\]"):
+            read()
     (tmp_path / "est" / "estimate.json").write_text("{")
     with pytest.raises(EstimateError, match="is damaged"):
         EstimateFolder.begin(tmp_path / "est", {"k": 4})

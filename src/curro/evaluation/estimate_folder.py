@@ -25,13 +25,14 @@ from curro.admission.band import between
 from curro.errors import CurroError, RunError
 from curro.rollout.cost import cost_of_share
 from curro.storage.files import read_parquet, replacing
-from curro.storage.json_lines import append_rows, as_object, read_rows
+from curro.storage.json_lines import append_rows, as_object, check_whole, read_rows
 from curro.text import abbreviated
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
+WHOLE = ("prompt", "rollouts", "scored", "correct", "truncated")
 COLUMNS = ("prompt", "key", "rollouts", "scored", "correct", "truncated", "mean", "variance")
 
 
@@ -105,7 +106,10 @@ class EstimateFolder:
 
         Of a prompt that was sampled again the latest row counts.
         """
-        latest = {row["prompt"]: row for row in read_rows(self._groups, COLUMNS)}
+        latest = {}
+        for row in read_rows(self._groups, COLUMNS):
+            check_whole(row, WHOLE, f"a line of {self._groups}")
+            latest[row["prompt"]] = row
         return dict(sorted(latest.items()))
 
     def completions(self) -> dict[int, list[dict[str, Any]]]:
@@ -114,8 +118,11 @@ class EstimateFolder:
             raise EstimateError(
                 f"the estimate in {self.path} has no completions: make it with `curro estimate --keep-texts`"
             )
-        rows = read_rows(self._completions, ("prompt", "key", "completions"))
-        return {row["prompt"]: row["completions"] for row in rows}
+        completions = {}
+        for row in read_rows(self._completions, ("prompt", "key", "completions")):
+            check_whole(row, ("prompt",), f"a line of {self._completions}")
+            completions[row["prompt"]] = row["completions"]
+        return completions
 
     def write_table(self, more: Mapping[str, np.ndarray] | None = None) -> pa.Table:
         """Write and return the table of all prompts, by their number; `more` are further columns."""
