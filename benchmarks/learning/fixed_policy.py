@@ -21,6 +21,7 @@ from typing import Annotated
 import numpy as np
 import pyarrow.parquet as pq
 import typer
+from benchmarks.papers.variants import mean_interval
 
 from curro import Curriculum
 from curro.data import PromptSet, load_prompts
@@ -37,11 +38,11 @@ QUARTERS = 4
 
 
 def found(
-    method: str, prompts: PromptSet, rate_N: np.ndarray, seed: int, shape: tuple[int, int, int]
+    selection: str, prompts: PromptSet, rate_N: np.ndarray, seed: int, shape: tuple[int, int, int]
 ) -> np.ndarray:
     """The shares of groups with a signal, by quarter of the run; `shape` is steps, prompts and rollouts."""
     steps, count, size = shape
-    rng, curriculum = np.random.default_rng(seed), Curriculum(method, prompts, seed=seed)
+    rng, curriculum = np.random.default_rng(seed), Curriculum(selection, prompts, seed=seed)
     signal_T = np.empty(steps)
     for step in range(steps):
         draw = curriculum.select(count, step=step)
@@ -58,6 +59,9 @@ def main(
     rollouts: Annotated[int, typer.Option(help="Rollouts of a prompt.")] = 4,
     steps: Annotated[int, typer.Option(help="Training steps of a run.")] = 120,
     seeds: Annotated[int, typer.Option(help="Runs of each method.")] = 5,
+    method: Annotated[
+        list[str] | None, typer.Option(help="A selection to simulate. [default: those of the page]")
+    ] = None,
 ) -> None:
     table = pq.read_table(folder / "pass_rates.parquet").to_pydict()
     rate_N = np.array(table["mean"])
@@ -67,13 +71,11 @@ def main(
     print(
         f"{len(rate_N)} prompts, {(rate_N == 0).mean():.0%} never solved, {(rate_N == 1).mean():.0%} always"
     )
-    for label, method in METHODS.items():
+    for label, selection in (dict(zip(method, method, strict=True)) if method else METHODS).items():
         shape = (steps, prompts_per_step, rollouts)
-        share_Q = np.mean([found(method, prompts, rate_N, seed, shape) for seed in range(seeds)], axis=0)
-        print(
-            f"{label:26}{'  '.join(f'{share:.3f}' for share in share_Q)}   mean {share_Q.mean():.3f}",
-            flush=True,
-        )
+        share_SQ = np.array([found(selection, prompts, rate_N, seed, shape) for seed in range(seeds)])
+        by_quarter = "  ".join(f"{share:.3f}" for share in share_SQ.mean(axis=0))
+        print(f"{label:26}{by_quarter}   mean {mean_interval(share_SQ.mean(axis=1))}", flush=True)
     print(f"{'best':26}{np.sort(chance_N)[-prompts_per_step:].mean():.3f}")
 
 

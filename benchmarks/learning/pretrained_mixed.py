@@ -25,7 +25,7 @@ import numpy as np
 import typer
 from benchmarks.common import PICTURES, RESULTS, write_page
 from benchmarks.learning.pictures import DRAWN, STYLE
-from benchmarks.papers.variants import Results, Tables, Variant, mean_interval, report
+from benchmarks.papers.variants import Results, Row, Tables, Variant, mean_interval, report
 from scipy.stats import ttest_1samp
 
 from curro.bench.statistics import bootstrap, geometric_mean, rollouts_to_level
@@ -41,6 +41,8 @@ POOLS = {
 HOPELESS = ("sums_75", "sums_90")
 """The pools by which methods are judged: where most problems are hopeless."""
 COMMAND = "python -m benchmarks.learning.pretrained_mixed --report"
+HALF = {"prompts_per_step": 4, "eval_every": 40}
+"""Steps of half the size, evaluated after equally many rollouts."""
 TABLES: Tables = {
     "Two learning rates": {
         "uniform": Variant("uniform", {"learning_rate": 3e-6}),
@@ -51,6 +53,12 @@ TABLES: Tables = {
         "prioritized replay, 1e-5": Variant("prioritized-replay", {"learning_rate": 1e-5}),
         "PSPO": Variant("pspo", {"learning_rate": 3e-6}),
         "PSPO, 1e-5": Variant("pspo", {"learning_rate": 1e-5}),
+    },
+    "Half as many prompts a step": {
+        "uniform": Variant("uniform", {"learning_rate": 3e-6}),
+        "uniform, 4 prompts": Variant("uniform", {"learning_rate": 3e-6, **HALF}),
+        "frontier": Variant("frontier", {"learning_rate": 1e-5}),
+        "frontier, 4 prompts": Variant("frontier", {"learning_rate": 1e-5, **HALF}),
     },
     "Steps without signal skipped": {
         "uniform, 1e-5": Variant("uniform", {"learning_rate": 1e-5}),
@@ -98,11 +106,11 @@ def common(folder: Path, pool: str, precision: str) -> dict[str, object]:
 def curves(rows: Results) -> str:
     """The held-out accuracy of each method as training goes on, and what the runs found and cost."""
     runs = {label: done for label, variant in VARIANTS.items() if (done := rows.of(variant))}
-    steps = next(iter(runs.values()))[0]["series"][METRIC][0]
-    after = " | ".join(f"{32 * step:,}" for step in steps)
+    rollouts_E = evaluated_after(next(iter(runs.values()))[0])
+    after = " | ".join(f"{rollouts:,.0f}" for rollouts in rollouts_E)
     lines = [
         f"| | seeds | {after} | pass@4 before and after | groups with signal | minutes of a core |",
-        f"|---|--:|{'--:|' * len(steps)}--:|--:|--:|",
+        f"|---|--:|{'--:|' * len(rollouts_E)}--:|--:|--:|",
     ]
     for label, done in runs.items():
         accuracies = np.array([row["series"][METRIC][1] for row in done])
@@ -121,13 +129,18 @@ def _range(values: np.ndarray) -> str:
     return mean if len(values) == 1 else f"{mean} ({values.min():.3f} to {values.max():.3f})"
 
 
+def evaluated_after(row: Row) -> np.ndarray:
+    """After how many rollouts a run was evaluated: (E,), the same for all runs of this page."""
+    return np.interp(row["series"][METRIC][0], *row["series"]["rollouts"])
+
+
 def of_both(rows: Results) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of the seeds that both of `COMPARED` have: the rollouts (E,) of the evaluations, and pass@1 (S, E) of
     uniform sampling and of `frontier`."""
-    by_seed = [{row["seed"]: row["series"][METRIC] for row in rows.of(VARIANTS[label])} for label in COMPARED]
+    by_seed = [{row["seed"]: row for row in rows.of(VARIANTS[label])} for label in COMPARED]
     seeds = sorted(set(by_seed[0]) & set(by_seed[1]))
-    theirs, ours = (np.array([series[seed][1] for seed in seeds]) for series in by_seed)
-    return 32 * np.array(by_seed[0][seeds[0]][0] if seeds else []), theirs, ours
+    theirs, ours = (np.array([of_seed[seed]["series"][METRIC][1] for seed in seeds]) for of_seed in by_seed)
+    return evaluated_after(by_seed[0][seeds[0]]) if seeds else np.empty(0), theirs, ours
 
 
 def difference(rows: Results) -> str:
@@ -196,7 +209,7 @@ def draw(results: dict[str, Results], picture: Path) -> None:
             for label in COMPARED:
                 done = results[pool].of(VARIANTS[label])
                 curves_SE = np.array([row["series"][METRIC][1] for row in done])
-                rollouts_E = 32 * np.array(done[0]["series"][METRIC][0])
+                rollouts_E = evaluated_after(done[0])
                 axes.plot(rollouts_E, curves_SE.T, color=DRAWN[label], lw=0.8, alpha=0.4)
                 axes.plot(rollouts_E, curves_SE.mean(axis=0), "o-", color=DRAWN[label], label=label)
             axes.set(
