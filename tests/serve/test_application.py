@@ -13,7 +13,7 @@ from curro.data.identity import DatasetRows
 from curro.durable import DurableCurriculum
 from curro.errors import ConfigError
 from curro.serve import ServedCurriculum
-from curro.serve.application import LARGEST, Service
+from curro.serve.application import LARGEST, LARGEST_JSON, Service
 from curro.serve.client import FRAME
 from curro.storage.frames import decode, encode
 
@@ -183,7 +183,9 @@ def test_a_call_needs_a_client_and_a_number(service, fields, words):
         ("POST", "/select", b"[1]", {}, 400),
         ("POST", "/select", b"[" * 100_000, {}, 400),
         ("POST", "/select", b"no frame", {"kind": FRAME}, 400),
-        ("POST", "/select", b" " * (LARGEST + 1), {"parts": 4}, 413),
+        ("POST", "/select", b" " * (LARGEST_JSON + 1), {"parts": 4}, 413),
+        ("POST", "/select", b" " * (LARGEST_JSON + 1), {"parts": 4, "kind": FRAME}, 400),
+        ("POST", "/select", b" " * (LARGEST + 1), {"parts": 4, "kind": FRAME}, 413),
     ],
 )
 def test_what_never_reaches_the_curriculum(service, method, path, body, how, status):
@@ -192,6 +194,16 @@ def test_what_never_reaches_the_curriculum(service, method, path, body, how, sta
     error = (decode(reply) if how.get("kind") == FRAME else json.loads(reply))["error"]
     assert error["words"]
     assert service.durable.curriculum.ledger.selected == 0
+
+
+def test_no_checkpoint_is_written_through_a_link(service, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (service.durable.folder / "checkpoints").symlink_to(elsewhere)
+    status, reply = post(service, "save", name="one")
+    assert status == 400
+    assert "is a link" in reply["error"]["words"]
+    assert not list(elsewhere.iterdir())
 
 
 def test_the_service_says_what_it_serves(service):

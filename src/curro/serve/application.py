@@ -150,8 +150,8 @@ _LARGEST_NUMBER = 1e300
 """Integers in JSON may have any number of digits; larger ones than this are refused."""
 
 JSON = "application/json"
-LARGEST = 1 << 26
-"""Bytes of a request's body."""
+LARGEST, LARGEST_JSON = 1 << 26, 1 << 24
+"""Bytes of a request's body; once read, JSON may take twenty times as many."""
 
 MOST_PROMPTS = 1 << 20
 """Prompts of a call: methods that draw a prompt again would give any number."""
@@ -211,7 +211,7 @@ class Service:
                 raise Refused(401, "the request lacks the service's token: Authorization: Bearer TOKEN")
             if form not in (JSON, FRAME):
                 raise Refused(415, f"a body is {JSON} or {FRAME}")
-            body = await _body(receive)
+            body = await _body(receive, LARGEST if form == FRAME else LARGEST_JSON)
             status, body = self._answer(scope["method"], scope["path"], body, form)
         except Refused as refusal:
             status, body = refusal.status, _written({"error": _error_fields(refusal)}, form)
@@ -279,6 +279,8 @@ class Service:
 
     def _save(self, name: Any) -> dict[str, Any]:
         path = self._checkpoint(name)
+        if self._checkpoints.is_symlink():
+            raise ConfigError(f"{self._checkpoints} is a link, and nothing is written through one: remove it")
         self.durable.curriculum.save(path)
         return {"path": str(path)}
 
@@ -292,15 +294,15 @@ class Service:
         return self._checkpoints / f"{name}.npz"
 
 
-async def _body(receive: Callable[[], Awaitable[Message]]) -> bytes:
+async def _body(receive: Callable[[], Awaitable[Message]], largest: int) -> bytes:
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            return await _whole_body(receive)
+            return await _whole_body(receive, largest)
     except TimeoutError:
         raise Refused(408, f"the request's body was not complete within {BODY_SECONDS} s") from None
 
 
-async def _whole_body(receive: Callable[[], Awaitable[Message]]) -> bytes:
+async def _whole_body(receive: Callable[[], Awaitable[Message]], largest: int) -> bytes:
     parts, size = [], 0
     while True:
         message = await receive()
@@ -308,8 +310,8 @@ async def _whole_body(receive: Callable[[], Awaitable[Message]]) -> bytes:
             raise Refused(400, "the request ended before its body")
         parts.append(message.get("body", b""))
         size += len(parts[-1])
-        if size > LARGEST:
-            raise Refused(413, f"a body has at most {LARGEST} bytes: ask in several calls")
+        if size > largest:
+            raise Refused(413, f"a body of this kind has at most {largest} bytes: ask in several calls")
         if not message.get("more_body", False):
             return b"".join(parts)
 
