@@ -4,12 +4,12 @@
     python -m benchmarks.learning.pretrained_mixed           # trains what has no row yet
     python -m benchmarks.learning.pretrained_mixed --report  # trains nothing, writes the page
 
-SmolLM2-135M-Instruct on the pools `sums_50`, `sums_75` and `sums_90`: 250 sums of two or three numbers of one
-or two digits among 250, 750 or 2,250 that no training would teach it. Steps of 8 prompts with 4 rollouts,
-3,840 rollouts a run, held-out accuracy on 100 problems of the first kind with 4 samples each (its standard
-error is about .02). A row is added to benchmarks/results/pretrained_mixed.jsonl as a run ends, seed by seed,
-so that all methods have equally many wherever it is stopped; `--pool` and `--method` choose some of them. It
-gives up a search: of two learning rates each method has both.
+SmolLM2-135M-Instruct on the pools `sums_0`, `sums_50`, `sums_75` and `sums_90`: 250 sums of two or three
+numbers of one or two digits alone, or among 250, 750 or 2,250 that no training would teach it. Steps of 8
+prompts with 4 rollouts, 3,840 rollouts a run, held-out accuracy on 100 problems of the first kind with 4
+samples each (its standard error is about .02). A row is added to benchmarks/results/pretrained_mixed.jsonl
+as a run ends, seed by seed, so that all methods have equally many wherever it is stopped; `--pool` and
+`--method` choose some of them. It gives up a search: of two learning rates each method has both.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ POOLS = {
     "sums_75": "three problems in four",
     "sums_90": "nine problems in ten",
     "sums_50": "half of the problems",
+    "sums_0": "none of the problems",
 }
 """Of each pool, how many are hopeless."""
 HOPELESS = ("sums_75", "sums_90")
@@ -43,6 +44,8 @@ HOPELESS = ("sums_75", "sums_90")
 COMMAND = "python -m benchmarks.learning.pretrained_mixed --report"
 HALF = {"prompts_per_step": 4, "eval_every": 40}
 """Steps of half the size, evaluated after equally many rollouts."""
+REFILL = {"admission": "signal", "eval_every": 1}
+"""Groups without signal are replaced, until ten times as many were rolled out as a step has."""
 TABLES: Tables = {
     "Two learning rates": {
         "uniform": Variant("uniform", {"learning_rate": 3e-6}),
@@ -53,6 +56,9 @@ TABLES: Tables = {
         "prioritized replay, 1e-5": Variant("prioritized-replay", {"learning_rate": 1e-5}),
         "PSPO": Variant("pspo", {"learning_rate": 3e-6}),
         "PSPO, 1e-5": Variant("pspo", {"learning_rate": 1e-5}),
+        "posterior, 1e-5": Variant("posterior", {"learning_rate": 1e-5}),
+        "refill, 1e-5": Variant("uniform", {"learning_rate": 1e-5, **REFILL}),
+        "refill, 3e-5": Variant("uniform", {"learning_rate": 3e-5, **REFILL}),
     },
     "Half as many prompts a step": {
         "uniform": Variant("uniform", {"learning_rate": 3e-6}),
@@ -70,6 +76,7 @@ TABLES: Tables = {
             "frontier", {"learning_rate": 1e-5, "skip_empty_steps": True}
         ),
         "credit weighed by history": Variant("frontier", {"learning_rate": 1e-5, "advantage": "history"}),
+        "no prompt soon again": Variant("frontier:rest=true", {"learning_rate": 1e-5}),
         "more candidates": Variant("frontier:candidates=32", {"learning_rate": 1e-5}),
         "texts and entropies": Variant("frontier:features=text+entropy", {"learning_rate": 1e-5}),
     },
@@ -106,19 +113,21 @@ def common(folder: Path, pool: str, precision: str) -> dict[str, object]:
 def curves(rows: Results) -> str:
     """The held-out accuracy of each method as training goes on, and what the runs found and cost."""
     runs = {label: done for label, variant in VARIANTS.items() if (done := rows.of(variant))}
-    rollouts_E = evaluated_after(next(iter(runs.values()))[0])
+    rollouts_E = evaluated_after(rows.of(VARIANTS[COMPARED[0]])[0])
     after = " | ".join(f"{rollouts:,.0f}" for rollouts in rollouts_E)
     lines = [
         f"| | seeds | {after} | pass@4 before and after | groups with signal | minutes of a core |",
         f"|---|--:|{'--:|' * len(rollouts_E)}--:|--:|--:|",
     ]
     for label, done in runs.items():
-        accuracies = np.array([row["series"][METRIC][1] for row in done])
+        accuracies = np.array(
+            [np.interp(rollouts_E, evaluated_after(row), row["series"][METRIC][1]) for row in done]
+        )
         cells = [_range(column) for column in accuracies.T]
-        pass_4 = np.mean([row["series"]["eval/pass@4"][1] for row in done], axis=0)
+        pass_4 = np.mean([np.array(row["series"]["eval/pass@4"][1])[[0, -1]] for row in done], axis=0)
         signal = np.mean([row["series"]["signal_share"][1] for row in done])
         minutes = np.mean([row["series"]["cpu_seconds"][1][-1] for row in done]) / 60
-        cells += [f"{pass_4[0]:.3f}, {pass_4[-1]:.3f}", f"{signal:.3f}", f"{minutes:.0f}"]
+        cells += [f"{pass_4[0]:.3f}, {pass_4[1]:.3f}", f"{signal:.3f}", f"{minutes:.0f}"]
         lines.append(f"| {label} | {len(done)} | {' | '.join(cells)} |")
     title = "Held-out pass@1 after so many rollouts: the mean, the lowest and the highest seed."
     return "\n\n".join([title, "\n".join(lines)])
@@ -130,7 +139,7 @@ def _range(values: np.ndarray) -> str:
 
 
 def evaluated_after(row: Row) -> np.ndarray:
-    """After how many rollouts a run was evaluated: (E,), the same for all runs of this page."""
+    """After how many rollouts a run was evaluated: (E,), the same for all runs but those with `REFILL`."""
     return np.interp(row["series"][METRIC][0], *row["series"]["rollouts"])
 
 
