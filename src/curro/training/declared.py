@@ -194,10 +194,10 @@ class DeclaredSettings:
     )
     reward: str = setting(
         "auto",
-        "How completions are scored: math, exact, code, function-calls, format, language, cosine, overlong, "
-        "repetition, reasoning-gym, lab, a function of your own as MODULE:FUNCTION, or auto, which decides "
-        "by the data. NAME:OPTION=VALUE sets an option. A weighted sum is written math+0.2*format or "
-        "./one.py:FUNCTION+0.5*./two.py:FUNCTION.",
+        "How completions are scored: math, exact, code, function-calls, format, closed-thought, language, "
+        "cosine, overlong, repetition, reasoning-gym, lab, a function of your own as MODULE:FUNCTION, or "
+        "auto, which decides by the data. NAME:OPTION=VALUE sets an option. A weighted sum is written "
+        "math+0.2*format or ./one.py:FUNCTION+0.5*./two.py:FUNCTION.",
     )
     sandbox: str = setting(
         "auto",
@@ -298,7 +298,7 @@ class DeclaredSettings:
     max_completion_length: int | None = setting(
         None,
         "The most tokens of a completion. In tasks of several turns it includes the observations.",
-        "256, or the lab's recipe",
+        "256, or the lab's recipe; in curro evaluate the suite's",
         least=1,
     )
     eval_every: int = setting(
