@@ -46,7 +46,8 @@ class BetaPosterior(Predictor):
 
     where n rollouts, `age` steps ago, had the mean m. The prior's mean mu and weight k are learnt from the
     latest visits of all prompts. Rewards that are not 0/1 count as fractions of a success, on the scale of
-    the rewards seen; their expected variance is kept beside their mean and is exact.
+    the reward range, which rewards beyond it widen; their expected variance is kept beside their mean and is
+    exact.
 
     "Model Predictive Prompt Selection" (arXiv 2507.04632) draws from such posteriors, with a prior of (1, 1)
     and a fixed share of the evidence kept at each visit.

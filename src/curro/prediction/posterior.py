@@ -39,7 +39,8 @@ class FadedPosterior:
         E[informativeness] = T K / (K + 1)                  ab / ((a+b)(a+b+1)) for 0/1 rewards
 
     For 0/1 rewards this is the Beta posterior Beta(K M, K (1 - M)) exactly; for other rewards, scaled
-    to [0, 1] by the range of rewards seen so far, it has the right mean and expected variance.
+    to [0, 1] by the reward range, or by a wider one if rewards lie beyond it, it has the right mean and
+    expected variance.
     All numbers are success rates: a reward of complete failure is 0, of complete success 1.
 
     Nothing is tuned per data set. The prior's moments are those of about the last 512 visits, each weighed by
