@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -356,8 +357,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             output["advantages"] = own_share(self.accelerator, credit).to(output["advantages"])
             replace_latest(self._logs["advantages"], credit.tolist())
         else:
-            is_credited = torch.from_numpy(np.repeat(credited(verdict), draw.rollouts))
-            output["advantages"] *= own_share(self.accelerator, is_credited).to(output["advantages"])
+            factors = torch.from_numpy(np.repeat(self._factors([verdict]), draw.rollouts))
+            output["advantages"] *= own_share(self.accelerator, factors).to(output["advantages"])
         return output
 
     def _roll_out_prompts(self, prompts: list[int], tickets: list[int]) -> GeneratedRollouts:
@@ -436,6 +437,14 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         ]
         return self._rewards
 
+    def _factors(self, verdicts: Sequence[Verdict]) -> np.ndarray:
+        """What multiplies TRL's own advantages of a batch's groups, float64 (P,).
+
+        It is the importance weights of the batch, and 0 for groups without credit.
+        """
+        marks = [replace(verdict, advantages=credited(verdict)[:, None] * 1.0) for verdict in verdicts]
+        return self.curriculum.credit(marks)[:, 0]
+
     def _replace_statistics(self, rewards: torch.Tensor, verdict: Verdict) -> None:
         """TRL takes every `num_generations` rows for a group: write down the true groups instead."""
         is_flat = self.curriculum.table.is_flat(verdict.informativeness)
@@ -466,9 +475,9 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             credit = torch.tensor([value for group in batch for value in group.logs["advantages", None]])
             output["advantages"] = own_share(self.accelerator, credit).to(output["advantages"])
         else:
-            marks = [bool(credited(group.verdict)[0]) for group in batch for _ in range(len(group))]
-            is_credited = torch.tensor(marks)
-            output["advantages"] *= own_share(self.accelerator, is_credited).to(output["advantages"])
+            factors_P = self._factors([group.verdict for group in batch])
+            factors = torch.from_numpy(np.repeat(factors_P, [len(group) for group in batch]))
+            output["advantages"] *= own_share(self.accelerator, factors).to(output["advantages"])
         self._fill_metrics = self._fill.batch_counts.metrics()
         described = self._describe(batch) | self._logged(self._fill_metrics)
         log_batch(self._metrics["train"], self._logs, rounds.written, described, batch)
