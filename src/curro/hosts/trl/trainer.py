@@ -715,8 +715,11 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             rewards_PG = np.concatenate([group.rewards for group in groups])
             signal_PG = None
             if parts:
-                of_parts = [[np.nan_to_num(group.named[name]) for name in parts] for group in groups]
-                signal_PG = np.concatenate([np.sum(parts_RPG, axis=0) for parts_RPG in of_parts])
+                parts_RPG = np.array(
+                    [np.concatenate([group.named[name] for group in groups]) for name in parts]
+                )
+                is_missing_PG = np.isnan(parts_RPG).all(axis=0)
+                signal_PG = np.where(is_missing_PG, np.nan, np.nansum(parts_RPG, axis=0))
             scores = held_out_scores(rewards_PG, self.curriculum.table.reward_range, signal_PG)
             name = metric_key_prefix.replace("eval_", "eval/", 1)  # TRL's of one of several data sets
             named = {key.replace("eval", name, 1): value for key, value in scores.items()}
