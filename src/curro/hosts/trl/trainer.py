@@ -69,7 +69,7 @@ from curro.hosts.trl.observe import GroupObserver, GroupRecord
 from curro.hosts.trl.owner import Owner, own_share
 from curro.hosts.trl.policy import ModelAccess, TrainedPolicy
 from curro.hosts.trl.rounds import Rounds, fill_in_rounds
-from curro.hosts.trl.shared_prompts import SharedPrompts, backbone_of, whole_groups
+from curro.hosts.trl.shared_prompts import SharedPrompts, backbone_of, may_regroup, whole_groups
 from curro.policy import AuxiliarySamples
 from curro.reward.adapters import completion_text, trl_reward
 from curro.rollout.engines.plain_generation import SampledLogProbs, shared_prefixes
@@ -513,13 +513,13 @@ class CurriculumGRPOTrainer(GRPOTrainer):
     def _prepare_inputs(self, generation_batch: Any) -> Any:
         """TRL's; the generation's auxiliary samples join the rollouts that wait to be trained on.
 
-        TRL shuffles a generation's rows. Within an optimizer step their order makes no difference, so there
-        the groups are put together again, which then share their prompts.
+        TRL shuffles a generation's rows. Where their order makes no difference within an optimizer step, the
+        groups are put together again there, which then share their prompts.
         """
         inputs = super()._prepare_inputs(generation_batch)
         if self._has_new_rollouts:
             self._has_new_rollouts = False
-            if self._shared_prompts is not None and self._buffered_inputs:
+            if self._shared_prompts is not None and self._buffered_inputs and may_regroup(self):
                 size = self.args.gradient_accumulation_steps
                 parts = self._buffered_inputs
                 self._buffered_inputs = [
