@@ -420,3 +420,21 @@ def test_the_verifying_function_ranks_and_the_sum_is_credited(tmp_path, caplog, 
         centred_PG = record.rewards - record.rewards.mean(axis=1, keepdims=True)
         np.testing.assert_allclose(record.verdict.advantages, centred_PG)
     assert any((record.rewards % 1 > 0).any() for record in diary.records)
+
+
+@pytest.mark.parametrize(
+    "parts", [{}, {"admission": "everything"}, {"allocation": "equal", "advantage": "group"}]
+)
+def test_the_share_of_flat_groups_that_trl_logs_is_of_the_rewards_that_are_trained_on(tmp_path, parts):
+    """No group's accuracy varies, so that each is flat for the curriculum; the sum with a format does."""
+
+    def accuracy_reward(prompts, **_):
+        return [0.0] * len(prompts)
+
+    def form(prompts, **_):
+        return [float(i < 8) * (i % 2) for i in range(len(prompts))]
+
+    host = trainer(tmp_path, curriculum="uniform", reward_funcs=[accuracy_reward, form], max_steps=1, **parts)
+    host.train()
+    assert host.curriculum.metrics()["table/unsolved"] == 4
+    assert host.state.log_history[0]["frac_reward_zero_std"] == 0.5

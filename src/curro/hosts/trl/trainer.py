@@ -77,7 +77,7 @@ from curro.rollout.fill import Fill, sized
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import Completion, KeepRollouts, RunWriter
 from curro.selection.base import Selection
-from curro.verdicts import Verdict
+from curro.verdicts import Draw, Verdict
 
 LOGGED_METRICS = {
     "signal/mean_square_advantage",
@@ -350,7 +350,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         self._sampled = None
         verdict = self._observer.observe(draw, generated.rewards, generated.completions, step)
         if budget is not None:
-            self._replace_statistics(generated.rewards, verdict)
+            self._replace_statistics(generated.rewards, draw)
         if self.curriculum.has_advantage:
             credit_PG = self.curriculum.credit(verdict)
             credit = torch.from_numpy(credit_PG[np.arange(credit_PG.shape[1]) < draw.rollouts[:, None]])
@@ -445,9 +445,10 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         marks = [replace(verdict, advantages=credited(verdict)[:, None] * 1.0) for verdict in verdicts]
         return self.curriculum.credit(marks)[:, 0]
 
-    def _replace_statistics(self, rewards: torch.Tensor, verdict: Verdict) -> None:
+    def _replace_statistics(self, rewards: torch.Tensor, draw: Draw) -> None:
         """TRL takes every `num_generations` rows for a group: write down the true groups instead."""
-        is_flat = self.curriculum.table.is_flat(verdict.informativeness)
+        variances_P = self._observer.feedback(draw.tickets, rewards, draw.rollouts).variances
+        is_flat = self.curriculum.table.is_flat(variances_P)
         rewards, weights = rewards.double().cpu(), self.reward_weights.double().cpu()
         for name, value in describe_rewards(rewards, self.reward_func_names, weights, is_flat).items():
             self._metrics["train"][name][-1:] = [value]
@@ -498,7 +499,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
 
     def _describe(self, batch: list[KeptGroup]) -> dict[str, float]:
         """TRL's metrics of generation, under TRL's names, of the groups that are trained on."""
-        variances_P = np.array([group.verdict.informativeness[0] for group in batch])
+        variances_P = np.array([group.variance for group in batch])
         return describe_batch(
             batch,
             self.reward_func_names,
