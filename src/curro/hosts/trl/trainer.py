@@ -712,15 +712,19 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
         groups, self._held_out = self._held_out, []
         if groups and self._writer is not None and (self.is_in_train or self._writer.has_begun):
+            rows = self.eval_dataset if eval_dataset is None else eval_dataset
+            rows = cast(Any, self.eval_dataset)[rows] if isinstance(rows, str) else rows
+            # to give every process as many prompts, the data loader begins anew after the last one
+            prompts = len(rows) if isinstance(rows, Dataset) else None
             parts = self.curriculum.signal_parts
-            rewards_PG = np.concatenate([group.rewards for group in groups])
+            rewards_PG = np.concatenate([group.rewards for group in groups])[:prompts]
             signal_PG = None
             if parts:
                 parts_RPG = np.array(
                     [np.concatenate([group.named[name] for group in groups]) for name in parts]
                 )
                 is_missing_PG = np.isnan(parts_RPG).all(axis=0)
-                signal_PG = np.where(is_missing_PG, np.nan, np.nansum(parts_RPG, axis=0))
+                signal_PG = np.where(is_missing_PG, np.nan, np.nansum(parts_RPG, axis=0))[:prompts]
             scores = held_out_scores(rewards_PG, self.curriculum.table.reward_range, signal_PG)
             name = metric_key_prefix.replace("eval_", "eval/", 1)  # TRL's of one of several data sets
             named = {key.replace("eval", name, 1): value for key, value in scores.items()}
