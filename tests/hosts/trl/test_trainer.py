@@ -96,6 +96,8 @@ def test_importance_weights_multiply_the_advantages(tmp_path, admission, advanta
         text = host.processing_class.decode(ids[mask.bool()], skip_special_tokens=True)
         sizes.setdefault(int(text.split(" ")[0]), set()).add(abs(value.item()))
     assert sizes == {0: {2.0}, 1: {1.0}, 2: {0.5}, 3: {0.25}}
+    logged = np.abs(host._logs["advantages"]).reshape(4, 4)
+    assert sorted(logged.tolist()) == [[0.25] * 4, [0.5] * 4, [1.0] * 4, [2.0] * 4]
 
 
 @pytest.mark.parametrize(("ratio", "scale"), [(4.0, 0.5), (0.25, 1.0), (float("nan"), 1.0)])

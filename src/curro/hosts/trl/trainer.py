@@ -358,8 +358,11 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             output["advantages"] = own_share(self.accelerator, credit).to(output["advantages"])
             replace_latest(self._logs["advantages"], credit.tolist())
         else:
-            factors = torch.from_numpy(np.repeat(self._factors([verdict]), draw.rollouts))
-            output["advantages"] *= own_share(self.accelerator, factors).to(output["advantages"])
+            factors = np.repeat(self._factors([verdict]), draw.rollouts)
+            share = own_share(self.accelerator, torch.from_numpy(factors))
+            output["advantages"] *= share.to(output["advantages"])
+            logged = np.array([*self._logs["advantages"]])[-len(factors) :]
+            replace_latest(self._logs["advantages"], (logged * factors[-len(logged) :]).tolist())
         return output
 
     def _roll_out_prompts(self, prompts: list[int], tickets: list[int]) -> GeneratedRollouts:
@@ -480,6 +483,9 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             factors_P = self._factors([group.verdict for group in batch])
             factors = torch.from_numpy(np.repeat(factors_P, [len(group) for group in batch]))
             output["advantages"] *= own_share(self.accelerator, factors).to(output["advantages"])
+            for group, factor in zip(batch, factors_P.tolist(), strict=True):
+                logged = group.logs["advantages", None]
+                group.logs["advantages", None] = [factor * value for value in logged]
         self._fill_metrics = self._fill.batch_counts.metrics()
         described = self._describe(batch) | self._logged(self._fill_metrics)
         log_batch(self._metrics["train"], self._logs, rounds.written, described, batch)
