@@ -216,6 +216,13 @@ class Feedback:
         means_P = np.full(len(count_P), np.nan)
         return np.divide(np.nansum(self.rewards, axis=1), count_P, out=means_P, where=count_P > 0)
 
+    @property
+    def variances(self) -> np.ndarray:
+        """float64 (P,), the variance of each group's scored rollouts; NaN where none was scored."""
+        scored_PG = ~np.isnan(self.rewards)
+        variances_P = moments(np.where(scored_PG, self.rewards, 0.0), scored_PG)[1]
+        return np.where(scored_PG.any(axis=1), variances_P, np.nan)
+
     def arguments(self) -> dict[str, Any]:
         """The keyword arguments of `Curriculum.observe` and `Curriculum.more`."""
         return {"tickets": self.tickets, "rewards": self.rewards, "named": dict(self.named)}

@@ -6,7 +6,7 @@ import torch
 
 from curro.errors import ConfigError
 from curro.evaluation import sampling
-from curro.evaluation.results import interval_over_problems, pass_at_k, pass_at_k_of_each
+from curro.evaluation.results import held_out_scores, interval_over_problems, pass_at_k, pass_at_k_of_each
 from curro.reward import Reward
 from curro.reward.resolve import WeightedReward
 from curro.rollout.cost import Z95
@@ -85,3 +85,12 @@ def test_held_out_samples_are_right_by_the_signal(monkeypatch):
     assert by_sum == {"eval/pass@1": 0.5, "eval/pass@2": 1.0, "eval/reward": 1.0}
     by_signal = sampling.evaluate(*arguments, **options, signal=("right",))
     assert by_signal == {"eval/pass@1": 0.75, "eval/pass@2": 1.0, "eval/reward": 1.0}
+
+
+def test_held_out_samples_without_a_reward_fail_on_any_range():
+    """Rewards are from -1 to 0, a success: no sample of the first prompt is right, and one of the other."""
+    rewards_PG = np.array([[-1.0, np.nan], [0.0, np.nan]])
+    expected = {"eval/pass@1": 0.25, "eval/pass@2": 0.5, "eval/reward": -0.75}
+    assert held_out_scores(rewards_PG, (-1.0, 0.0)) == expected
+    costs_PG = np.array([[3.0, 4.0], [5.0, np.nan]])
+    assert held_out_scores(costs_PG, (-1.0, 0.0), rewards_PG) == expected | {"eval/reward": 3.0}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from curro.report.advice import RULES, advise, verdict
+from curro.report.advice import RULES, advise, headlines, verdict
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
 
@@ -144,3 +144,12 @@ def test_the_verdict_where_nothing_is_known_of_uniform_sampling(tmp_path):
     assert unknown.sentence.startswith(
         "100% of the last 256 groups had a signal. What uniform sampling would find is not known"
     )
+
+
+def test_the_headline_s_share_of_groups_with_a_signal_is_of_groups_and_not_of_steps(tmp_path):
+    """Step 0 was filled from four groups, of which one has a signal, and step 1 from one that has."""
+    history_of(tmp_path, [0.5, 0.0, 0.0, 0.0, 0.5], metrics={"signal_share": 0.25})
+    RunFolder.open(tmp_path).append_metrics({"step": 2, "rollouts": 40, "seconds": 2.0, "signal_share": 1.0})
+    history = read_history(tmp_path)
+    shown = {headline.name: headline.value for headline in headlines(history)}
+    assert shown["groups with signal"] == "40%"

@@ -62,6 +62,22 @@ def test_rows(tmp_path):
     assert (slow.to_level, slow.ratio, slow.rollouts, slow.seconds) == (None, None, 400, 8)
 
 
+def test_judgments_are_rollouts_of_unknown_length(tmp_path):
+    """A step has 100 rollouts and 50 judgments, whose number the line of an evaluation does not repeat."""
+    judge = RunFolder.create(tmp_path / "j", {})
+    line = {"step": 1, "prompt": 1, "key": "k", "reason": 0, "mean": 0.5, "variance": 0.25, "tokens": 200}
+    judge.append_groups([line])
+    judge.append_metrics({"step": 0, "rollouts": 0, "seconds": 0.0, "eval/pass@1": 0.1})
+    judge.append_metrics({"step": 1, "rollouts": 100, "seconds": 1.0, "judge/judgments": 50.0})
+    judge.append_metrics({"step": 1, "rollouts": 100, "seconds": 1.0, "eval/pass@1": 0.5})
+    judge.append_metrics(
+        {"step": 2, "rollouts": 200, "seconds": 2.0, "judge/judgments": 100.0, "eval/pass@1": 0.6}
+    )
+    uniform = evaluated(tmp_path / "u", [0.1, 0.2, 0.3, 0.5], tokens=[1000, 1000, 1000])
+    row = comparison_table({"uniform": [uniform], "judge": [judge]})[1]
+    assert (row.to_level, row.ratio, row.rollouts, row.tokens_ratio) == (150, 2, 300, None)
+
+
 def test_tokens_to_the_level(tmp_path):
     runs = {
         "uniform": [evaluated(tmp_path / "u", [0.1, 0.3, 0.5], tokens=[1000, 1000])],

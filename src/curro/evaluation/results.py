@@ -45,17 +45,20 @@ def held_out_scores(
     """The metrics of an evaluation that run folders hold.
 
     Args:
-        rewards_PG: of G samples of each prompt; NaN, which is as wrong as 0, where there is none.
+        rewards_PG: of G samples of each prompt; NaN, which is as wrong as complete failure, where there is
+            none.
         reward_range: the rewards of complete failure and of complete success.
-        signal_PG: what says which samples are right, where that is a part of the reward; None: the reward.
+        signal_PG: what says which samples are right, where that is a part of the reward, whose range is then
+            its own, so that a missing reward counts as 0. None: the reward.
 
     Returns:
         `eval/pass@1`, `eval/pass@G`, and `eval/reward`, the mean reward.
     """
     low, high = reward_range
-    rewards, samples = np.nan_to_num(rewards_PG), rewards_PG.shape[1]
-    judged = rewards if signal_PG is None else np.nan_to_num(signal_PG)
-    correct_P = (judged >= high - ROUNDING * (high - low)).sum(axis=1)
+    samples = rewards_PG.shape[1]
+    rewards = np.where(np.isnan(rewards_PG), low if signal_PG is None else 0.0, rewards_PG)
+    judged = rewards_PG if signal_PG is None else signal_PG
+    correct_P = (judged >= high - ROUNDING * (high - low)).sum(axis=1)  # NaN is not
     accuracy = {f"eval/pass@{k}": pass_at_k(correct_P, samples, k) for k in {1, samples}}
     return accuracy | {"eval/reward": float(rewards.mean())}
 

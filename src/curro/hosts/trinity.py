@@ -36,6 +36,7 @@ from curro.curriculum import Curriculum
 from curro.data.identity import DatasetRows
 from curro.errors import CheckpointError, ConfigError, RewardError
 from curro.policy import refuse_policy
+from curro.selection.base import refuse_weights
 from curro.storage import frames
 
 
@@ -70,6 +71,7 @@ class CurriculumSelector(BaseSelector):
             )
         self.curriculum = Curriculum.from_config(settings, rows)
         refuse_policy(self.curriculum.selection.needs_policy, "Trinity")
+        refuse_weights(self.curriculum.selection.has_weights, "Trinity")
         if self.curriculum.selection.repeats:
             raise ConfigError(
                 "Trinity tells groups apart by their rows, and this selection may draw a row that is in "

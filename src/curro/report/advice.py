@@ -272,9 +272,9 @@ def _recent(history: History) -> np.ndarray | None:
     return None if count < LEAST else np.arange(max(count - RECENT, 0), count)
 
 
-def _signal_share(history: History, recent: np.ndarray) -> float:
-    """The share of recent groups with a signal."""
-    return float((history.groups.state[recent] == LEARNABLE).mean())
+def _signal_share(history: History, rows: np.ndarray) -> float:
+    """The share of these groups with a signal."""
+    return float((history.groups.state[rows] == LEARNABLE).mean())
 
 
 def _uniform_share(history: History) -> tuple[float, float, float]:
@@ -302,9 +302,10 @@ def headlines(history: History) -> list[Headline]:
         shown.append(Headline(f"{values[-1]:.3f}", f"held-out {name.removeprefix('eval/')}", start))
     rollouts, steps = history.last("rollouts"), history.last("step")
     shown.append(Headline(f"{rollouts:,.0f}", "rollouts", f"in {steps:,.0f} training steps"))
-    signal = history.series("signal_share")[1]
-    if len(signal):
-        shown.append(Headline(f"{signal.mean():.0%}", "groups with signal", "rewards that vary, whole run"))
+    if len(history.groups.prompt):
+        # not the mean of the steps' shares: a step that needed many groups to be filled has a low one
+        share = _signal_share(history, np.arange(len(history.groups.prompt)))
+        shown.append(Headline(f"{share:.0%}", "groups with signal", "rewards that vary, whole run"))
     seconds = history.last("seconds")
     if seconds == seconds:
         shown.append(Headline(duration(seconds), "of training"))

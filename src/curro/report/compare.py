@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -32,7 +32,7 @@ class Comparison:
         error: the standard error of that mean; None with one seed.
         k: the largest k of which all runs have held-out pass@k; 1 where there is no other.
         final_at_k: that pass@k at the last evaluation, the mean over seeds.
-        rollouts: spent on training by one run, the mean over seeds.
+        rollouts: spent on training by one run, judgments included, the mean over seeds.
         to_level: rollouts to reach the level; None where it was not reached.
         ratio: how many times fewer rollouts than the first curriculum needed for the level; None
             where it was not reached, or where the first curriculum had it from the start.
@@ -203,19 +203,33 @@ def _tokens_after(seeds: Sequence[History], rollouts: float | None) -> float | N
 
 
 def read_runs(runs: RunsByName) -> dict[str, list[History]]:
-    """The histories of all runs, each of which has held-out evaluations."""
+    """The histories of all runs, each of which has held-out evaluations; judgments count as rollouts."""
     if not runs:
         raise RunError("there is nothing to compare: name at least one curriculum with its runs")
     histories = {}
     for name, folders in runs.items():
         if not folders:
             raise RunError(f"there is no run of {name!r} to compare")
-        histories[name] = [read_history(folder) for folder in folders]
+        histories[name] = [with_judgments(read_history(folder)) for folder in folders]
         for history, folder in zip(histories[name], folders, strict=True):
             if not len(history.series(METRIC, "rollouts")[1]):
                 where = folder.path if isinstance(folder, RunFolder) else folder
                 raise RunError(f"the run in {where} has no held-out {METRIC}: it cannot be compared")
     return histories
+
+
+def with_judgments(history: History) -> History:
+    """The history with judgments (METIS) counted as rollouts, as the benchmark counts them.
+
+    Nothing is written down of their tokens, so that no tokens are known of a run that has some.
+    """
+    judgments_S = np.nan_to_num(history.metrics.get("judge/judgments", np.zeros(1)))
+    if not judgments_S.any():
+        return history
+    # of judgments so far a line of an evaluation alone says nothing
+    rollouts_S = history.metrics["rollouts"] + np.maximum.accumulate(judgments_S)
+    groups = replace(history.groups, tokens=np.full_like(history.groups.tokens, np.nan))
+    return replace(history, metrics={**history.metrics, "rollouts": rollouts_S}, groups=groups)
 
 
 def pool(name: str, seeds: Iterable[History], metric: str, against: str) -> Curve:

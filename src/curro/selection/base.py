@@ -116,6 +116,8 @@ class Selection:
         orders_everything: whether the method goes through the whole data set in an order of its own, so that
             shares of sources (`SourceMixture`) have no place in it.
         has_belief: whether `belief` says how sure the method is of a prompt's success rate.
+        has_weights: whether choices have importance weights other than 1; hosts that do not apply them refuse
+            the method.
         takes_levels: whether the prompts may be levels (`curro.data.levels`), which are drawn again and
             again: `bind` then sets `repeats`.
         open_N: which prompts may be drawn, bool (N,); None: all. A method that takes levels draws no others
@@ -127,6 +129,7 @@ class Selection:
     takes_levels = False
     replaces_uncredited = False
     has_belief = False
+    has_weights = False
     orders_everything = False
     open_N: np.ndarray | None = None
     table: PromptTable
@@ -213,6 +216,19 @@ class Selection:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore `state_dict`; the prompt table has been restored before, indexes are rebuilt from it."""
+
+
+def refuse_weights(has_weights: bool, host: str, remedy: str = "") -> None:
+    """For a host that trains on advantages of its own: called with the selection's `has_weights`.
+
+    Args:
+        remedy: what else a user can do, after a comma.
+    """
+    if has_weights:
+        raise ConfigError(
+            f"this selection has importance weights, and {host} multiplies its own advantages by none: set "
+            f"pspo:beta=0, which has none{remedy}"
+        )
 
 
 def checked(choice: Any, n: int, selection: Selection) -> Choice:

@@ -90,6 +90,7 @@ class PrioritizedSampling(Selection):
         self.priority, self.statistics, self.normalize = priority, statistics, normalize
         self.exponent, self.beta, self.anneal_steps = exponent, beta, anneal_steps
         self.epsilon, self.repeats = epsilon, replacement
+        self.has_weights = exponent > 0 and (beta > 0 or anneal_steps > 0)
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)

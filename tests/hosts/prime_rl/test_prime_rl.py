@@ -195,6 +195,7 @@ def test_same_draws_as_the_port(prime):
         ({"allocation": "knapsack"}, "leave `allocation` and `advantage` out"),
         ({"advantage": "smoothed"}, "leave `allocation` and `advantage` out"),
         ({"selection": "metis"}, "asks the policy, and prime-rl does not lend it"),
+        ({"selection": "pspo"}, "importance weights, and prime-rl multiplies .* by none: set pspo:beta=0"),
         ({"selection": "pcl"}, "asks the policy, and prime-rl does not lend it"),
     ],
 )

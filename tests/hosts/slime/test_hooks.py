@@ -229,6 +229,7 @@ def test_the_text_of_the_command_line_stands_for_its_parts(load, tmp_path):
         (settings_of(fill_limit=0), "curro.fill_limit is a number of batches from 1"),
         (settings_of(sed=1), "no setting 'sed'"),
         (settings_of(selection="metis"), "asks the policy, and slime does not lend it"),
+        (settings_of(selection="pspo"), "has importance weights, and slime"),
         (settings_of(selection="pcl"), "asks the policy, and slime does not lend it"),
         ({"rollout_shuffle": True}, "leave --rollout-shuffle out"),
         ({"prompt_data": "levels:chains"}, "it cannot draw levels: give --prompt-data a file"),

@@ -76,6 +76,10 @@ BUILT: dict[str, tuple[dict[str, Any], str]] = {
     "a scale": (
         {"admission": "signal", "scale_rewards": "batch"}, "divides by the deviation of rejected groups too",
     ),
+    "rewards normalised apart": (
+        {"admission": "signal", "multi_objective_aggregation": "normalize_then_sum"},
+        'deviation of rejected groups too: choose "sum_then_normalize"',
+    ),
     "when_short": (
         {"admission": "signal", "fill": FillSettings(when_short="finish")}, "choose when_short=",
     ),

@@ -344,6 +344,20 @@ def weights_after(folder: Any, **options: Any) -> torch.Tensor:
         {"beta": 0.1, "num_iterations": 2, "lora": 4},
         {"mask_truncated_completions": True, "loss_type": "grpo"},
         {"lora": 4},
+        *(
+            {
+                "per_device_train_batch_size": 4,
+                "gradient_accumulation_steps": 4,
+                "max_steps": 1,
+                "learning_rate": 1.0,
+                **of_rows,
+            }
+            for of_rows in (
+                {"loss_type": "bnpo", "max_completion_length": 48, "scale_rewards": "none"},
+                {"top_entropy_quantile": 0.3},
+                {"entropy_coef": 9.0, "max_completion_length": 48},
+            )
+        ),
     ],
 )
 def test_training_with_and_without_sharing_is_the_same_but_for_rounding(tmp_path, options):

@@ -65,6 +65,41 @@ def test_groups_without_credit_have_none_in_trls_own_advantages(tmp_path, admiss
         assert any(value != 0 for value in values) is (prompt % 2 == 0), prompt
 
 
+@pytest.mark.parametrize("admission", [None, "band:0,1,both"], ids=["drawn", "filled"])
+@pytest.mark.parametrize("advantage", [None, "group"], ids=["TRL's", "the curriculum's"])
+def test_importance_weights_multiply_the_advantages(tmp_path, admission, advantage):
+    """Prompt q has the weight 2^-q at the draw, four times that in the batch, and rewards of 0 and 1."""
+
+    class Weighted(curro.Selection):
+        def select(self, n: int, step: int) -> curro.Choice:
+            prompts = np.arange(n)
+            return curro.Choice(prompts, np.zeros(n, np.uint8), np.full(n, np.nan), 0.5**prompts)
+
+        def batch_weights(self, weights_P: np.ndarray) -> np.ndarray:
+            return 4 * weights_P / weights_P.max()
+
+    def reward(row: list[int], **_: Any) -> list[float]:
+        return [float(i % 2) for i in range(len(row))]
+
+    host = trainer(
+        tmp_path, curriculum=Weighted(), admission=admission, advantage=advantage, reward_funcs=reward,
+        max_steps=1, scale_rewards="none",
+    )  # fmt: skip
+    trained: list[dict[str, Any]] = []
+    compute = host._compute_loss
+    host._compute_loss = lambda model, inputs: trained.append(dict(inputs)) or compute(model, inputs)
+    host.train()
+    sizes: dict[int, set[float]] = {}
+    for ids, mask, value in zip(
+        *(trained[0][name] for name in ("prompt_ids", "prompt_mask", "advantages")), strict=True
+    ):
+        text = host.processing_class.decode(ids[mask.bool()], skip_special_tokens=True)
+        sizes.setdefault(int(text.split(" ")[0]), set()).add(abs(value.item()))
+    assert sizes == {0: {2.0}, 1: {1.0}, 2: {0.5}, 3: {0.25}}
+    logged = np.abs(host._logs["advantages"]).reshape(4, 4)
+    assert sorted(logged.tolist()) == [[0.25] * 4, [0.5] * 4, [1.0] * 4, [2.0] * 4]
+
+
 @pytest.mark.parametrize(("ratio", "scale"), [(4.0, 0.5), (0.25, 1.0), (float("nan"), 1.0)])
 def test_the_learning_rate_is_divided_by_how_much_larger_gradients_are(tmp_path, monkeypatch, ratio, scale):
     """A step of SGD moves the weights by the rate times the gradient, and the schedule goes on as without."""
@@ -387,3 +422,21 @@ def test_the_verifying_function_ranks_and_the_sum_is_credited(tmp_path, caplog, 
         centred_PG = record.rewards - record.rewards.mean(axis=1, keepdims=True)
         np.testing.assert_allclose(record.verdict.advantages, centred_PG)
     assert any((record.rewards % 1 > 0).any() for record in diary.records)
+
+
+@pytest.mark.parametrize(
+    "parts", [{}, {"admission": "everything"}, {"allocation": "equal", "advantage": "group"}]
+)
+def test_the_share_of_flat_groups_that_trl_logs_is_of_the_rewards_that_are_trained_on(tmp_path, parts):
+    """No group's accuracy varies, so that each is flat for the curriculum; the sum with a format does."""
+
+    def accuracy_reward(prompts, **_):
+        return [0.0] * len(prompts)
+
+    def form(prompts, **_):
+        return [float(i < 8) * (i % 2) for i in range(len(prompts))]
+
+    host = trainer(tmp_path, curriculum="uniform", reward_funcs=[accuracy_reward, form], max_steps=1, **parts)
+    host.train()
+    assert host.curriculum.metrics()["table/unsolved"] == 4
+    assert host.state.log_history[0]["frac_reward_zero_std"] == 0.5

@@ -97,6 +97,59 @@ def test_held_out_samples_are_right_by_the_signal(tmp_path):
     assert history.series("eval/reward")[1] == pytest.approx([0.24])
 
 
+@pytest.mark.parametrize("signal", [None, "reward"])
+def test_prompts_that_several_processes_evaluate_twice_count_once(tmp_path, signal):
+    """One of three prompts is solved; of two processes the second is given it again, to have two as well."""
+    rows = Dataset.from_dict({"prompt": ["1 =", "2 =", "3 ="]})
+
+    def reward(prompts, **_):
+        return [float(prompt == "1 =") for prompt in prompts]
+
+    def other(prompts, **_):
+        return [0.0] * len(prompts)
+
+    host = trainer(
+        tmp_path, reward_funcs=[reward, other], signal=signal, eval_dataset=rows, eval_strategy="steps",
+        per_device_eval_batch_size=4, eval_steps=1, max_steps=1,
+    )  # fmt: skip
+    generate = host._generate_held_out
+
+    def twice(inputs):
+        output = generate(inputs)
+        if len(host._held_out) == len(rows):
+            host._held_out.append(next(group for group in host._held_out if group.rewards.all()))
+        return output
+
+    host._generate_held_out = twice
+    host.train()
+    history = read_history(RunFolder.open(tmp_path))
+    assert history.series("eval/pass@1")[1].tolist() == [pytest.approx(1 / 3)]
+    assert history.series("eval/reward")[1].tolist() == [pytest.approx(1 / 3)]
+
+
+def test_held_out_samples_without_a_part_of_the_signal_are_wrong(tmp_path):
+    """The signal is 0 where a sample is right, one of eight; a second part is missing everywhere."""
+
+    def cost(prompts, **_):
+        return [[0.0, None, -1.0, None][i % 4] if i < 4 else None for i in range(len(prompts))]
+
+    def other(prompts, **_):
+        return [None] * len(prompts)
+
+    def constant(prompts, **_):
+        return [1.0] * len(prompts)
+
+    options = {"eval_strategy": "steps", "eval_steps": 1, "per_device_eval_batch_size": 8, "max_steps": 1}
+    rows = Dataset.from_dict({"prompt": ["1 =", "2 ="]})
+    trainer(
+        tmp_path, reward_funcs=[cost, other, constant], signal=["cost", "other"], reward_range=(-1, 0),
+        eval_dataset=rows, **options,
+    ).train()  # fmt: skip
+    history = read_history(RunFolder.open(tmp_path))
+    assert history.series("eval/pass@1")[1].tolist() == [0.125]
+    assert history.series("eval/pass@4")[1].tolist() == [0.5]
+
+
 def test_evaluations_after_the_checkpoint_are_forgotten_in_the_middle_of_a_generation(tmp_path):
     """Two steps train on the rollouts of the first, so the resumed run evaluates before it draws."""
     rows = Dataset.from_dict({"prompt": ["1 =", "2 ="]})

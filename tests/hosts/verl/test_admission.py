@@ -87,7 +87,7 @@ def test_no_prompt_comes_twice_for_a_batch(tmp_path, selection):
 
 def test_a_selection_that_repeats_prompts_may_have_them_twice(tmp_path):
     few = ["+curro.selection.name=pspo", "+curro.selection.replacement=True", "+curro.selection.exponent=3"]
-    done = run(tmp_path / "out", *few, *GATES["band"], steps=3)
+    done = run(tmp_path / "out", *few, "+curro.advantage=group", *GATES["band"], steps=3)
     assert done.metrics["observed"] == done.metrics["selected"] > 3 * BATCH
     assert sum(entry["fill/repeats"] for entry in done.history) == 0
 

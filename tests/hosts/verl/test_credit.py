@@ -13,6 +13,7 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.tensordict_utils import assign_non_tensor_data
 from verl.workers.utils.losses import ppo_loss
 
+from curro.errors import ConfigError
 from curro.hosts.verl.credit import AUXILIARY, credit_of_rows, ppo_loss_with_auxiliary
 from curro.hosts.verl.replay import ADVANTAGE, WEIGHT
 
@@ -40,13 +41,18 @@ def test_smoothed_advantages_times_importance_weights_reach_the_update(tmp_path,
 
 
 def test_without_an_advantage_they_are_verls(tmp_path):
-    done = run(tmp_path / "out", "+curro.selection=pspo", steps=2)
+    done = run(tmp_path / "out", "+curro.selection='pspo:beta=0'", steps=2)
     for update in done.trainer.actor_rollout_wg.updates:
         for uid in {uid for uid, _ in update["rollouts"]}:
             rewards = np.array(done.engine.rewards[uid])
             expected = (rewards - rewards.mean()) / (rewards.std(ddof=1) + 1e-6)
             given = [advantage for name, advantage in update["rollouts"] if name == uid]
             np.testing.assert_allclose(sorted(given), sorted(expected), atol=1e-5)
+
+
+def test_importance_weights_without_an_advantage_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"pspo:beta=0, which has none, or curro\.advantage=group"):
+        run(tmp_path / "out", "+curro.selection=pspo", steps=1)
 
 
 def test_credit_goes_with_rows_that_fill_up_a_batch(tmp_path):

@@ -133,7 +133,7 @@ REFUSED = {
     "data.train_max_samples=5": "leave data.train_max_samples out",
     f"data.train_files=[{LEVELS},rows.parquet]": "no part of a list with files",
     "data.custom_cls.path=mine.py": "data.custom_cls names another class",
-    "+curro.selection=pspo": "levels have new problems in every group",
+    "+curro.selection='pspo:beta=0'": "levels have new problems in every group",
     "+curro.advantage=smoothed": "levels have new problems",
 }
 

@@ -15,6 +15,7 @@ from curro import registry
 from curro.curriculum import Curriculum
 from curro.errors import ConfigError
 from curro.policy import refuse_policy
+from curro.selection.base import refuse_weights
 from curro.storage.files import read_toml
 
 TASKS_PER_STEP = "tasks_per_step"
@@ -62,7 +63,9 @@ def install(config: Mapping[str, Any]) -> None:
             f"{TASKS_PER_STEP} is how many tasks prime-rl trains on in a step, a whole number from 1, not "
             f"{tasks_per_step!r}: prime-rl tells its samplers no step"
         )
-    refuse_policy(Curriculum.from_config(config, 2).selection.needs_policy, "prime-rl")
+    selection = Curriculum.from_config(config, 2).selection
+    refuse_policy(selection.needs_policy, "prime-rl")
+    refuse_weights(selection.has_weights, "prime-rl")
     from prime_rl.orchestrator import curriculum, train_source
 
     from curro.hosts.prime_rl.sampler import CurriculumGate, CurriculumSampler, Tasks

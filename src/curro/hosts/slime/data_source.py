@@ -21,6 +21,7 @@ from curro.groups import Feedback
 from curro.policy import refuse_policy
 from curro.rollout.polled_fill import PolledFill
 from curro.runs.writer import Completion, KeepRollouts, RunWriter
+from curro.selection.base import refuse_weights
 from curro.verdicts import Verdict
 
 TICKET, ROLLOUT = "curro_ticket", "curro_rollout"
@@ -170,7 +171,9 @@ def read(args: Any) -> SlimeSettings:
         refuse_top_up(registry.build("admission", config["admission"]).needs_top_up, "slime")
     if config.get("admission") is not None or selection.replaces_uncredited:
         _need(args, "dynamic_sampling_filter_path", "dynamic_filter")
-    if config.get("advantage") is not None:
+    if config.get("advantage") is None:
+        refuse_weights(selection.has_weights, "slime", ", or give curro.advantage: group:divide_by_std=true")
+    else:
         _need(args, "custom_reward_post_process_path", "reward_post_process")
     limit = section.get(LIMIT, 10.0)
     if not isinstance(limit, int | float) or not limit >= 1:

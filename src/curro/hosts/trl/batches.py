@@ -62,12 +62,14 @@ class KeptGroup:
         rewards: (G, reward functions), NaN where a function returned None.
         logs: what TRL logs of its rows, by name.
         verdict: the curriculum's, of this one group.
+        variance: of the rewards that are trained on, of the whole group; the verdict has the signal's.
     """
 
     rows: list[OutputRows]
     rewards: torch.Tensor
     logs: GroupLogs
     verdict: Verdict
+    variance: float
 
     def __len__(self) -> int:
         return len(self.rewards)
@@ -81,7 +83,7 @@ class KeptGroup:
         verdict = replace(
             self.verdict, advantages=self.verdict.advantages[:, columns], kept=self.verdict.kept[:, columns]
         )
-        return KeptGroup(rows, self.rewards[torch.as_tensor(columns)], logs, verdict)
+        return KeptGroup(rows, self.rewards[torch.as_tensor(columns)], logs, verdict, self.variance)
 
     def first(self, size: int) -> KeptGroup:
         """The group with its first rows alone; its advantages stay those of the whole group."""
@@ -243,7 +245,7 @@ def describe_rewards(
     Args:
         rewards: float64 (rollouts, functions), NaN where a function returned None.
         names, weights: of the functions.
-        is_flat: bool (P,), which groups have no variance.
+        is_flat: bool (P,), which groups' weighted sums have no variance.
     """
     reward_metrics: dict[str, float] = {}
     for i, name in enumerate(names):

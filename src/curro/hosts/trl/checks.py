@@ -150,6 +150,11 @@ def check_admission(
             'scale_rewards="batch" divides by the deviation of rejected groups too: '
             'choose "group" or "none", or give the curriculum an advantage'
         )
+    if args.multi_objective_aggregation == "normalize_then_sum" and not curriculum.has_advantage:
+        raise ConfigError(
+            'multi_objective_aggregation="normalize_then_sum" divides by the deviation of rejected groups '
+            'too: choose "sum_then_normalize", or give the curriculum an advantage'
+        )
     if when_short == "finish":
         raise ConfigError(
             "TRL trains on batches of one size: when a batch stays short, choose when_short="

@@ -126,9 +126,9 @@ class OpenGroup:
     def __len__(self) -> int:
         return sum(len(part) for part in self.rewards)
 
-    def close(self, verdict: Verdict) -> KeptGroup:
-        """What is trained on of the group, with the curriculum's verdict of it."""
-        group = KeptGroup(self.rows, torch.cat(self.rewards), self.logs, verdict)
+    def close(self, verdict: Verdict, variance: float) -> KeptGroup:
+        """What is trained on of the group, with the curriculum's verdict and its rewards' variance."""
+        group = KeptGroup(self.rows, torch.cat(self.rewards), self.logs, verdict, variance)
         kept_G = verdict.kept[0, : len(group)]
         return group if kept_G.all() else group.take(np.flatnonzero(kept_G))
 
@@ -224,10 +224,11 @@ class Rounds:
         draw = replace(joined([group.draw for group in groups]), rollouts=sizes_P)
         completions = [completion for group in groups for completion in group.completions]
         verdict = self.observer.observe(draw, rewards, completions, self.step)
-        means_P = self.observer.feedback(draw.tickets, rewards, sizes_P).means
+        feedback = self.observer.feedback(draw.tickets, rewards, sizes_P)
+        means_P, variances_P = feedback.means, feedback.variances.tolist()
         for row, ticket in enumerate(tickets):
             rolled_out = self._open.pop(ticket)
-            group = rolled_out.close(verdict.take(row))
+            group = rolled_out.close(verdict.take(row), variances_P[row])
             if np.isnan(verdict.mean[row]):  # nothing was scored, so the curriculum has dropped the group
                 # its whole size counts, also where the allocation keeps none of it
                 self.fill.lose(ticket, "failed", size=len(rolled_out))

@@ -365,6 +365,19 @@ def _refusal(model: Any, config: Any) -> str:
     return ""
 
 
+def may_regroup(trainer: Any) -> bool:
+    """Whether the rows of an optimizer step may change micro-batches without a change of its gradient.
+
+    "bnpo" divides by the tokens of a micro-batch, the entropy bonus is a mean over them, and the threshold of
+    `top_entropy_quantile` is that of its entropies.
+    """
+    return bool(
+        trainer.loss_type != "bnpo"
+        and trainer.top_entropy_quantile == 1
+        and not trainer._entropy_bonus_enabled
+    )
+
+
 def whole_groups(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The micro-batches of one optimizer step with the same rows, groups whole where they fit.
 

@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -68,7 +69,7 @@ from curro.hosts.trl.observe import GroupObserver, GroupRecord
 from curro.hosts.trl.owner import Owner, own_share
 from curro.hosts.trl.policy import ModelAccess, TrainedPolicy
 from curro.hosts.trl.rounds import Rounds, fill_in_rounds
-from curro.hosts.trl.shared_prompts import SharedPrompts, backbone_of, whole_groups
+from curro.hosts.trl.shared_prompts import SharedPrompts, backbone_of, may_regroup, whole_groups
 from curro.policy import AuxiliarySamples
 from curro.reward.adapters import completion_text, trl_reward
 from curro.rollout.engines.plain_generation import SampledLogProbs, shared_prefixes
@@ -76,7 +77,7 @@ from curro.rollout.fill import Fill, sized
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import Completion, KeepRollouts, RunWriter
 from curro.selection.base import Selection
-from curro.verdicts import Verdict
+from curro.verdicts import Draw, Verdict
 
 LOGGED_METRICS = {
     "signal/mean_square_advantage",
@@ -130,7 +131,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             flat. AdamW would still move the weights by its memory of earlier steps, and forget them.
         scale_rate: divide the learning rate by the square root of `signal/ratio` while that is above 1, as
             section 4.3 of the prioritized-replay paper suggests. The ratio is NaN where it is unknown: then
-            the rate stays. TRL logs the factor as `rate_scale`.
+            the rate stays. TRL logs the factor as `rate_scale`. The ratio is of advantages r - mean r: with
+            others, as those of `scale_rewards="group"`, the rate falls too far.
         log_all_metrics: let TRL log all of `Curriculum.metrics()` and `fill/...`, and not only those of
             `LOGGED_METRICS`; the run folder has them all.
         args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`, or `Levels`, whose
@@ -349,15 +351,18 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         self._sampled = None
         verdict = self._observer.observe(draw, generated.rewards, generated.completions, step)
         if budget is not None:
-            self._replace_statistics(generated.rewards, verdict)
+            self._replace_statistics(generated.rewards, draw)
         if self.curriculum.has_advantage:
             credit_PG = self.curriculum.credit(verdict)
             credit = torch.from_numpy(credit_PG[np.arange(credit_PG.shape[1]) < draw.rollouts[:, None]])
             output["advantages"] = own_share(self.accelerator, credit).to(output["advantages"])
             replace_latest(self._logs["advantages"], credit.tolist())
         else:
-            is_credited = torch.from_numpy(np.repeat(credited(verdict), draw.rollouts))
-            output["advantages"] *= own_share(self.accelerator, is_credited).to(output["advantages"])
+            factors = np.repeat(self._factors([verdict]), draw.rollouts)
+            share = own_share(self.accelerator, torch.from_numpy(factors))
+            output["advantages"] *= share.to(output["advantages"])
+            logged = np.array([*self._logs["advantages"]])[-len(factors) :]
+            replace_latest(self._logs["advantages"], (logged * factors[-len(logged) :]).tolist())
         return output
 
     def _roll_out_prompts(self, prompts: list[int], tickets: list[int]) -> GeneratedRollouts:
@@ -436,9 +441,18 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         ]
         return self._rewards
 
-    def _replace_statistics(self, rewards: torch.Tensor, verdict: Verdict) -> None:
+    def _factors(self, verdicts: Sequence[Verdict]) -> np.ndarray:
+        """What multiplies TRL's own advantages of a batch's groups, float64 (P,).
+
+        It is the importance weights of the batch, and 0 for groups without credit.
+        """
+        marks = [replace(verdict, advantages=credited(verdict)[:, None] * 1.0) for verdict in verdicts]
+        return self.curriculum.credit(marks)[:, 0]
+
+    def _replace_statistics(self, rewards: torch.Tensor, draw: Draw) -> None:
         """TRL takes every `num_generations` rows for a group: write down the true groups instead."""
-        is_flat = self.curriculum.table.is_flat(verdict.informativeness)
+        variances_P = self._observer.feedback(draw.tickets, rewards, draw.rollouts).variances
+        is_flat = self.curriculum.table.is_flat(variances_P)
         rewards, weights = rewards.double().cpu(), self.reward_weights.double().cpu()
         for name, value in describe_rewards(rewards, self.reward_func_names, weights, is_flat).items():
             self._metrics["train"][name][-1:] = [value]
@@ -466,9 +480,12 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             credit = torch.tensor([value for group in batch for value in group.logs["advantages", None]])
             output["advantages"] = own_share(self.accelerator, credit).to(output["advantages"])
         else:
-            marks = [bool(credited(group.verdict)[0]) for group in batch for _ in range(len(group))]
-            is_credited = torch.tensor(marks)
-            output["advantages"] *= own_share(self.accelerator, is_credited).to(output["advantages"])
+            factors_P = self._factors([group.verdict for group in batch])
+            factors = torch.from_numpy(np.repeat(factors_P, [len(group) for group in batch]))
+            output["advantages"] *= own_share(self.accelerator, factors).to(output["advantages"])
+            for group, factor in zip(batch, factors_P.tolist(), strict=True):
+                logged = group.logs["advantages", None]
+                group.logs["advantages", None] = [factor * value for value in logged]
         self._fill_metrics = self._fill.batch_counts.metrics()
         described = self._describe(batch) | self._logged(self._fill_metrics)
         log_batch(self._metrics["train"], self._logs, rounds.written, described, batch)
@@ -489,7 +506,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
 
     def _describe(self, batch: list[KeptGroup]) -> dict[str, float]:
         """TRL's metrics of generation, under TRL's names, of the groups that are trained on."""
-        variances_P = np.array([group.verdict.informativeness[0] for group in batch])
+        variances_P = np.array([group.variance for group in batch])
         return describe_batch(
             batch,
             self.reward_func_names,
@@ -504,13 +521,13 @@ class CurriculumGRPOTrainer(GRPOTrainer):
     def _prepare_inputs(self, generation_batch: Any) -> Any:
         """TRL's; the generation's auxiliary samples join the rollouts that wait to be trained on.
 
-        TRL shuffles a generation's rows. Within an optimizer step their order makes no difference, so there
-        the groups are put together again, which then share their prompts.
+        TRL shuffles a generation's rows. Where their order makes no difference within an optimizer step, the
+        groups are put together again there, which then share their prompts.
         """
         inputs = super()._prepare_inputs(generation_batch)
         if self._has_new_rollouts:
             self._has_new_rollouts = False
-            if self._shared_prompts is not None and self._buffered_inputs:
+            if self._shared_prompts is not None and self._buffered_inputs and may_regroup(self):
                 size = self.args.gradient_accumulation_steps
                 parts = self._buffered_inputs
                 self._buffered_inputs = [
@@ -702,12 +719,19 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
         groups, self._held_out = self._held_out, []
         if groups and self._writer is not None and (self.is_in_train or self._writer.has_begun):
+            rows = self.eval_dataset if eval_dataset is None else eval_dataset
+            rows = cast(Any, self.eval_dataset)[rows] if isinstance(rows, str) else rows
+            # to give every process as many prompts, the data loader begins anew after the last one
+            prompts = len(rows) if isinstance(rows, Dataset) else None
             parts = self.curriculum.signal_parts
-            rewards_PG = np.concatenate([group.rewards for group in groups])
+            rewards_PG = np.concatenate([group.rewards for group in groups])[:prompts]
             signal_PG = None
             if parts:
-                of_parts = [[np.nan_to_num(group.named[name]) for name in parts] for group in groups]
-                signal_PG = np.concatenate([np.sum(parts_RPG, axis=0) for parts_RPG in of_parts])
+                parts_RPG = np.array(
+                    [np.concatenate([group.named[name] for group in groups]) for name in parts]
+                )
+                is_missing_PG = np.isnan(parts_RPG).all(axis=0)
+                signal_PG = np.where(is_missing_PG, np.nan, np.nansum(parts_RPG, axis=0))[:prompts]
             scores = held_out_scores(rewards_PG, self.curriculum.table.reward_range, signal_PG)
             name = metric_key_prefix.replace("eval_", "eval/", 1)  # TRL's of one of several data sets
             named = {key.replace("eval", name, 1): value for key, value in scores.items()}

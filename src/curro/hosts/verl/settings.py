@@ -15,6 +15,7 @@ from curro.allocation.estimates import Estimates
 from curro.configuration import read_signal
 from curro.errors import ConfigError
 from curro.runs.writer import KeepRollouts
+from curro.selection.base import refuse_weights
 from curro.text import did_you_mean
 
 KEY = "curro"
@@ -63,8 +64,9 @@ class VerlSettings:
         keep: `keep_rollouts` and `keep_megabytes` together.
 
     Raises:
-        ConfigError: no selection, a name or option that no method has, an admission that verl's batches
-            cannot be filled with, a limit below 1, a negative number of rollouts to keep.
+        ConfigError: no selection, a name or option that no method has, importance weights without an
+            advantage that they multiply, an admission that verl's batches cannot be filled with, a limit
+            below 1, a negative number of rollouts to keep.
     """
 
     selection: str | dict[str, Any]
@@ -94,6 +96,10 @@ class VerlSettings:
                 if kind == "selection":
                     object.__setattr__(self, "asks_policy", method.needs_policy)
                     object.__setattr__(self, "may_repeat", method.repeats)
+                    if self.advantage is None:
+                        refuse_weights(
+                            method.has_weights, "verl", f", or {KEY}.advantage=group:divide_by_std=true"
+                        )
                     if method.replaces_uncredited and self.admission is None:
                         object.__setattr__(self, "admission", "everything")
                 if kind == "admission":
