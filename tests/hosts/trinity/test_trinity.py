@@ -162,7 +162,7 @@ def test_mean_rewards_are_refused(make_scheduler):
         ({"advantage": "group", "allocation": "knapsack"}, "leave allocation and advantage out"),
         ({"signal": "accuracy"}, "leave signal out"),
         ({"curriculum": "pspo"}, "importance weights, and Trinity multiplies its own advantages by none"),
-        ({"curriculum": "pspo:replacement=true"}, "choose one without replacement"),
+        ({"curriculum": "pspo:replacement=true,beta=0"}, "choose one without replacement"),
         ({"curriculum": "frontie"}, "did you mean 'frontier'"),
         ({"curriculum": "metis"}, "Trinity"),
         ({"prompt_column": "text"}, "no column 'text', only question, answer: name"),
