@@ -56,6 +56,7 @@ TABLES: Tables = {
         "prioritized replay, 1e-5": Variant("prioritized-replay", {"learning_rate": 1e-5}),
         "PSPO": Variant("pspo", {"learning_rate": 3e-6}),
         "PSPO, 1e-5": Variant("pspo", {"learning_rate": 1e-5}),
+        "PSPO, 1e-5, without weights": Variant("pspo:beta=0", {"learning_rate": 1e-5}),
         "posterior, 1e-5": Variant("posterior", {"learning_rate": 1e-5}),
         "refill, 1e-5": Variant("uniform", {"learning_rate": 1e-5, **REFILL}),
         "refill, 3e-5": Variant("uniform", {"learning_rate": 3e-5, **REFILL}),
@@ -82,7 +83,14 @@ TABLES: Tables = {
     },
 }
 VARIANTS = {label: variant for table in TABLES.values() for label, variant in table.items()}
-COMPARED = ("uniform", "frontier")
+BASELINE = "uniform"
+OURS = {"frontier": "frontier, 1e-5", "frontier, 3e-6": "frontier, 3e-6"}
+"""What is compared with uniform sampling at 3e-6, `frontier` at both rates, by what the picture calls it."""
+COLOURS = {
+    "uniform, 3e-6": DRAWN["uniform"],
+    "frontier, 1e-5": "#e69f00",
+    "frontier, 3e-6": DRAWN["frontier"],
+}
 SERIES = ("eval/pass@4", "signal_share", "seconds", "cpu_seconds")
 
 
@@ -113,7 +121,7 @@ def common(folder: Path, pool: str, precision: str) -> dict[str, object]:
 def curves(rows: Results) -> str:
     """The held-out accuracy of each method as training goes on, and what the runs found and cost."""
     runs = {label: done for label, variant in VARIANTS.items() if (done := rows.of(variant))}
-    rollouts_E = evaluated_after(rows.of(VARIANTS[COMPARED[0]])[0])
+    rollouts_E = evaluated_after(rows.of(VARIANTS[BASELINE])[0])
     after = " | ".join(f"{rollouts:,.0f}" for rollouts in rollouts_E)
     lines = [
         f"| | seeds | {after} | pass@4 before and after | groups with signal | minutes of a core |",
@@ -143,31 +151,34 @@ def evaluated_after(row: Row) -> np.ndarray:
     return np.interp(row["series"][METRIC][0], *row["series"]["rollouts"])
 
 
-def of_both(rows: Results) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of the seeds that both of `COMPARED` have: the rollouts (E,) of the evaluations, and pass@1 (S, E) of
-    uniform sampling and of `frontier`."""
-    by_seed = [{row["seed"]: row for row in rows.of(VARIANTS[label])} for label in COMPARED]
+def of_both(rows: Results, label: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of the seeds that both uniform sampling and another method have: the rollouts (E,) of the evaluations,
+    and pass@1 (S, E) of the two."""
+    by_seed = [{row["seed"]: row for row in rows.of(VARIANTS[name])} for name in (BASELINE, label)]
     seeds = sorted(set(by_seed[0]) & set(by_seed[1]))
     theirs, ours = (np.array([of_seed[seed]["series"][METRIC][1] for seed in seeds]) for of_seed in by_seed)
     return evaluated_after(by_seed[0][seeds[0]]) if seeds else np.empty(0), theirs, ours
 
 
-def difference(rows: Results) -> str:
-    """What `frontier` gains over uniform sampling with the same seeds; nothing where there are not two."""
-    rollouts, theirs, ours = of_both(rows)
+def difference(rows: Results, label: str) -> str:
+    """What a method gains over uniform sampling with the same seeds; nothing where there are not two."""
+    rollouts, theirs, ours = of_both(rows, label)
     if len(ours) < 2:
         return ""
     best = theirs[:, theirs.mean(axis=0).argmax()]
-    gains = [
-        f"* at the end, against uniform sampling's {name}: {mean_interval(gain)}, p = "
-        f"{ttest_1samp(gain, 0).pvalue:.3f};"
-        for name, gain in (("end", ours[:, -1] - theirs[:, -1]), ("best", ours[:, -1] - best))
-    ]
+    gains = {
+        "at the end, against uniform sampling's end": ours[:, -1] - theirs[:, -1],
+        "at the end, against uniform sampling's best": ours[:, -1] - best,
+        "the mean of all evaluations after the first": (ours - theirs)[:, 1:].mean(axis=1),
+    }
     lines = [
-        f"`frontier` with {len(ours)} seeds, against the same seeds of uniform sampling (Student's intervals "
+        f"*{label}* with {len(ours)} seeds, against the same seeds of uniform sampling (Student's intervals "
         "and t tests of the paired differences; the share's interval is a bootstrap's over the seeds):",
         "",
-        *gains,
+        *(
+            f"* {name}: {mean_interval(gain)}, p = {ttest_1samp(gain, 0).pvalue:.3f};"
+            for name, gain in gains.items()
+        ),
         f"* rollouts to uniform sampling's final level (of the mean curves, made non-decreasing), as a share "
         f"of uniform sampling's: {share([(rollouts, theirs, ours)])}.",
     ]
@@ -186,19 +197,21 @@ def share(pools: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> str:
 
 
 def page(results: dict[str, Results]) -> str:
-    """A chapter of each pool that has rows, after what the pools with most hopeless problems say together."""
-    done = {pool: rows for pool, rows in results.items() if rows.rows()}
-    both = [of_both(done[pool]) for pool in HOPELESS if pool in done]
-    both = [curves for curves in both if len(curves[2]) > 1]
+    """A chapter of each pool with runs of uniform sampling, after what `HOPELESS` say together."""
+    done = {pool: rows for pool, rows in results.items() if rows.of(VARIANTS[BASELINE])}
     parts = []
-    if len(both) == len(HOPELESS):
-        parts.append(
-            f"Rollouts to uniform sampling's final level, the geometric mean over {' and '.join(HOPELESS)}, "
-            f"as a share of uniform sampling's: {share(both)}."
-        )
+    for label in OURS:
+        both = [of_both(done[pool], label) for pool in HOPELESS if pool in done]
+        both = [curves for curves in both if len(curves[2]) > 1]
+        if len(both) == len(HOPELESS):
+            parts.append(
+                f"Rollouts of *{label}* to uniform sampling's final level, the geometric mean over "
+                f"{' and '.join(HOPELESS)}, as a share of uniform sampling's: {share(both)}."
+            )
     for pool, rows in done.items():
         tables = f"\n{report(TABLES, rows)}".replace("\n## ", "\n### ")
-        parts += [f"## {pool}: {POOLS[pool]} hopeless", curves(rows), difference(rows), tables]
+        gains = [difference(rows, label) for label in OURS]
+        parts += [f"## {pool}: {POOLS[pool]} hopeless", curves(rows), *gains, tables]
     return "\n\n".join(part.strip() for part in parts if part)
 
 
@@ -209,25 +222,32 @@ def draw(results: dict[str, Results], picture: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    drawn = [pool for pool in HOPELESS if all(results[pool].of(VARIANTS[label]) for label in COMPARED)]
+    named = {BASELINE: "uniform, 3e-6", **OURS}
+    drawn = [pool for pool in HOPELESS if all(results[pool].of(VARIANTS[label]) for label in named)]
     with plt.rc_context(STYLE):
         figure, panels = plt.subplots(
             1, len(drawn), figsize=(4.5 * len(drawn), 3.6), layout="constrained", sharey=True, squeeze=False
         )
         for axes, pool in zip(panels[0], drawn, strict=True):
-            for label in COMPARED:
+            for label, name in named.items():
                 done = results[pool].of(VARIANTS[label])
                 curves_SE = np.array([row["series"][METRIC][1] for row in done])
                 rollouts_E = evaluated_after(done[0])
-                axes.plot(rollouts_E, curves_SE.T, color=DRAWN[label], lw=0.8, alpha=0.4)
-                axes.plot(rollouts_E, curves_SE.mean(axis=0), "o-", color=DRAWN[label], label=label)
+                axes.plot(rollouts_E, curves_SE.T, color=COLOURS[name], lw=0.8, alpha=0.3)
+                axes.plot(
+                    rollouts_E,
+                    curves_SE.mean(axis=0),
+                    "o-",
+                    color=COLOURS[name],
+                    label=f"{name} ({len(done)} seeds)",
+                )
             axes.set(
                 xlabel="rollouts",
-                title=f"{POOLS[pool]} hopeless, {len(curves_SE)} seeds each",
+                title=f"{POOLS[pool]} hopeless",
                 xlim=(0, None),
             )
+            axes.legend(frameon=False, loc="upper left", fontsize=9)
         panels[0, 0].set_ylabel("held-out pass@1 of SmolLM2-135M")
-        panels[0, 0].legend(frameon=False, loc="upper left")
         figure.savefig(picture, metadata={"Date": None})
 
 
