@@ -97,6 +97,18 @@ def test_interrupted_and_gone_on_with_as_if_never_interrupted(estimated, curro, 
     assert np.mean(found["mean"].to_numpy() != whole["mean"].to_numpy()) < 0.02
 
 
+def test_pass_rates_are_of_the_part_that_verifies(estimated, curro, tmp_path):
+    """Half a point for every completion makes no prompt easier."""
+    folder, _ = estimated
+    (tmp_path / "shaped.py").write_text("def one(completions, **_):\n    return [1.0 for _ in completions]\n")
+    said = curro("estimate", *CHAINS, "-o", "est", "--reward", "lab+0.5*./shaped.py:one")
+    assert "pass rates are of lab:chains, the part of the reward that verifies the answer" in said
+    table = pq.read_table(tmp_path / "est" / "pass_rates.parquet")
+    plain = pq.read_table(folder / "est" / "pass_rates.parquet")
+    assert table["mean"].to_pylist() == plain["mean"].to_pylist()
+    assert EstimateFolder.open(tmp_path / "est").settings["reward"] == "lab+0.5*./shaped.py:one"
+
+
 def test_a_folder_of_other_settings_is_refused(estimated, curro, tmp_path):
     shutil.copytree(estimated[0] / "est", tmp_path / "est")
     said = curro("estimate", *CHAINS[:-4], "-k", "4", "-o", "est", status=2)

@@ -68,6 +68,18 @@ def test_gone_on_with_where_it_stopped(curro, tmp_path):
     assert "(temperature was 0.6, is 1.0)" in said
 
 
+def test_samples_are_right_by_the_part_that_verifies(curro, tmp_path):
+    """Less half a point for every completion, no sum would be that of success."""
+    curro("evaluate", "lab:chains", *CHAINS)
+    plain = rows_of(tmp_path / "out" / "lab-chains-lab-chains")
+    (tmp_path / "shaped.py").write_text("def one(completions, **_):\n    return [1.0 for _ in completions]\n")
+    shaped = ["--reward", "lab:chains+-0.5*./shaped.py:one", "--out", "shaped"]
+    said = curro("evaluate", "lab:chains", *CHAINS, *shaped)
+    assert "scored by lab:chains, the part of the reward that verifies the answer" in said
+    assert rows_of(tmp_path / "shaped" / "lab-chains-lab-chains") == plain
+    assert sum(row["correct"] for row in plain) > 0
+
+
 def test_a_suite_from_a_file_by_a_server(curro, tmp_path):
     rows = [{"problem": f"What is {i}?", "answer": str(i), "level": 1 + i % 2} for i in (40, 41, 40, 42)]
     (tmp_path / "math.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -111,6 +111,7 @@ def estimate(
     from curro.evaluation.estimate_hub import check_push
     from curro.evaluation.estimate_hub import push as push_estimate
     from curro.evaluation.expectations import Guesser, describe_visits
+    from curro.reward.resolve import outcome_reward
     from curro.rollout.engines.engine import SamplingSettings
 
     if push is not None:
@@ -125,7 +126,8 @@ def estimate(
         raise ConfigError(f"name the model to ask for at {server}: --server-model")
     prompts = load_prompts(data, limit=asked.limit, **asked.columns)
     complete = asked.complete(len(prompts))
-    scored_by = reward_for(asked.reward, asked, prompts)
+    reward = reward_for(asked.reward, asked, prompts)
+    scored_by = outcome_reward(reward)
     model = complete.model if server is None else None
     if model is None and server is None:
         raise ConfigError(
@@ -152,9 +154,11 @@ def estimate(
     settings = {
         "data": data, "limit": asked.limit, "columns": asked.columns, "fingerprint": prompts.fingerprint,
         "prompts": len(prompts), "model": model, "server_model": server_model if server else None, "k": k,
-        "reward": scored_by.name, "max_completion_length": sampling.max_new_tokens,
+        "reward": reward.name, "max_completion_length": sampling.max_new_tokens,
         "temperature": asked.temperature, "top_p": top_p, "seed": None if server else asked.seed,
     }  # fmt: skip
+    if scored_by is not reward:
+        settings["pass_rates_of"] = scored_by.name
     if keep_texts:
         settings["keep_texts"] = True
     name = f"{folder_name(data)}-{folder_name(model or str(server_model))}"
@@ -177,6 +181,8 @@ def estimate(
     todo = [i for i in range(len(prompts)) if i not in done]
     console = plain_console()
     console.print(f"estimate folder {folder.path}")
+    if scored_by is not reward:
+        console.print(f"pass rates are of {scored_by.name}, the part of the reward that verifies the answer")
     sample_all(
         work, folder, todo, prompts=len(prompts), title="estimating", console=console, keep_texts=keep_texts
     )

@@ -106,12 +106,12 @@ def pass_at_values(text: str | None, tasks: list[EvaluationTask]) -> list[int]:
     return ks
 
 
-def sampling_summary(task: EvaluationTask) -> str:
+def sampling_summary(task: EvaluationTask, reward: str) -> str:
     left_out = f" ({len(task.not_asked)} not asked)" if task.not_asked else ""
     return (
         f"{len(task.prompts)} problems{left_out} from {task.prompts.source}, {task.samples} samples of each, "
         f"temperature {task.temperature:g}, top-p {task.top_p:g}, at most {task.max_new_tokens} tokens, "
-        f"reward {task.reward}"
+        f"reward {reward}"
     )
 
 
@@ -203,6 +203,8 @@ def evaluate(
     from curro.evaluation.estimate_folder import EstimateFolder
     from curro.evaluation.results import Result, sheets
     from curro.report.pages import write_evaluation
+    from curro.reward import Reward
+    from curro.reward.resolve import outcome_reward
     from curro.rollout.engines.engine import SamplingSettings
 
     if data is not None and len(suite) != 1:
@@ -214,13 +216,22 @@ def evaluate(
     tasks = [task_of(name, data, split, by, chat, asked, own) for name in dict.fromkeys(suite)]
     ks = pass_at_values(pass_at, tasks)
     console = plain_console()
+    rewards: dict[str, Reward] = {}
+    for task in tasks:
+        whole = reward_for(task.reward, asked, task.prompts)
+        rewards[task.name] = reward = outcome_reward(whole)
+        if reward is not whole:
+            console.print(
+                f"{task.name}: samples are scored by {reward.name}, the part of the reward that verifies "
+                "the answer"
+            )
+        if any(row.get("before") for row in task.prompts):
+            rewards[task.name] = with_heads(reward)
     results: list[Result] = []
     for model in dict.fromkeys(models):
         for task in tasks:
             sampling = SamplingSettings(task.max_new_tokens, task.temperature, task.top_p)
-            reward = reward_for(task.reward, asked, task.prompts)
-            if any(row.get("before") for row in task.prompts):
-                reward = with_heads(reward)
+            reward = rewards[task.name]
             folder = EstimateFolder.begin(
                 out / folder_name(f"{task.name}-{model}"),
                 {
@@ -264,5 +275,5 @@ def evaluate(
     result_sheets = sheets(results, ks, {task.name: task.not_asked for task in tasks})
     for sheet in result_sheets:
         console.print(sheet.render())
-    settings = [(task.name, sampling_summary(task)) for task in tasks]
+    settings = [(task.name, sampling_summary(task, rewards[task.name].name)) for task in tasks]
     console.print(f"page: {write_evaluation(out / 'evaluation.html', result_sheets, settings)}")

@@ -120,7 +120,7 @@ def card(name: str, settings: Mapping[str, Any], rates: np.ndarray) -> str:
         "fingerprint of prompts and answers": settings.get("fingerprint"),
         "model": settings.get("model") or settings.get("server_model"),
         "rollouts per prompt": settings.get("k"),
-        "verifier": settings.get("reward"),
+        "verifier": settings.get("pass_rates_of", settings.get("reward")),
         "temperature": settings.get("temperature"),
         "top p": settings.get("top_p"),
         "tokens at most": settings.get("max_completion_length"),

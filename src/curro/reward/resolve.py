@@ -13,6 +13,7 @@ from typing import Any
 from curro.data.prompt_set import PromptSet
 from curro.data.raw import Row
 from curro.errors import ConfigError
+from curro.groups import outcome_parts
 from curro.loading import provider
 from curro.registry import construct, parse_options
 from curro.reward import function_calls, reasoning_gym, user
@@ -132,6 +133,20 @@ class WeightedReward(Reward):
             None if any(score is None for score in scores) else _dot(weights, scores)
             for scores in zip(*named.values(), strict=True)
         ]
+
+
+def outcome_reward(reward: Reward) -> Reward:
+    """Of a sum the parts that verify the answer, whose rate is the pass rate; else the reward itself.
+
+    They are added without their weights, as in the signal of a run (`curro.groups.outcome_parts`).
+    """
+    if not isinstance(reward, WeightedReward):
+        return reward
+    names = outcome_parts(reward.weights)
+    kept = [part for _, part in reward.parts if part.name in names]
+    if len(kept) < 2:
+        return kept[0] if kept else reward
+    return WeightedReward("+".join(names), [(1.0, part) for part in kept])
 
 
 def _where_all(named: dict[str, list[Score]]) -> dict[str, list[Score]]:
