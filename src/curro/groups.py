@@ -43,6 +43,12 @@ def outcome_parts(names: Iterable[str]) -> tuple[str, ...]:
     return outcomes if len(outcomes) < len(parts) else ()
 
 
+def sum_of_parts(parts_RPG: Sequence[np.ndarray]) -> np.ndarray:
+    """The sum (P, G) of R parts of a reward, of which a rollout needs one; NaN where it has none."""
+    parts = np.stack(parts_RPG)
+    return np.where(np.isnan(parts).all(axis=0), np.nan, np.nansum(parts, axis=0))
+
+
 @dataclass(frozen=True)
 class Groups:
     """P groups of G rollouts.
@@ -113,9 +119,9 @@ class Groups:
         Raises:
             RewardError: the groups carry no part of a name.
         """
-        parts_RPG = np.stack([self.named_part(name) for name in names])
-        scored_PG = self.scored & ~np.isnan(parts_RPG).all(axis=0)
-        rewards_PG = np.where(scored_PG, np.nansum(parts_RPG, axis=0), 0.0)
+        signal_PG = sum_of_parts([self.named_part(name) for name in names])
+        scored_PG = self.scored & ~np.isnan(signal_PG)
+        rewards_PG = np.where(scored_PG, signal_PG, 0.0)
         signal_groups = Groups(
             self.prompts, self.steps, rewards_PG, scored_PG, *moments(rewards_PG, scored_PG), self.named
         )

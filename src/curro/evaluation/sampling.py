@@ -15,6 +15,7 @@ from curro.data.raw import Row
 from curro.environments.environment import EPISODE_REWARD, Environment, ObservationTokens, episode_seed
 from curro.environments.play import Trajectory, play
 from curro.evaluation.results import held_out_scores
+from curro.groups import sum_of_parts
 from curro.reward.completion import with_facts
 from curro.reward.reward import Reward
 from curro.rollout.engines.engine import SamplingSettings
@@ -214,5 +215,5 @@ def evaluate(
         name: np.array(values, np.float64).reshape(len(prompts), samples) for name, values in scores.items()
     }
     rewards_PG = sum(weight * named[name] for name, weight in reward.weights.items())
-    signal_PG = np.sum([named[name] for name in signal], axis=0) if signal else None
+    signal_PG = sum_of_parts([named[name] for name in signal]) if signal else None
     return held_out_scores(np.asarray(rewards_PG), reward_range, signal_PG)

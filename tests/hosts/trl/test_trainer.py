@@ -32,6 +32,21 @@ def test_the_rows_rolled_out_are_the_ones_chosen(tmp_path):
         assert rows == [prompt for prompt in draw for _ in range(4)]
 
 
+def trained_advantages(host: Any) -> dict[int, list[float]]:
+    """Train, and tell by the number that its prompt begins with which advantages the first loss had."""
+    trained: list[dict[str, Any]] = []
+    compute = host._compute_loss
+    host._compute_loss = lambda model, inputs: trained.append(dict(inputs)) or compute(model, inputs)
+    host.train()
+    advantages: dict[int, list[float]] = {}
+    for ids, mask, advantage in zip(
+        *(trained[0][name] for name in ("prompt_ids", "prompt_mask", "advantages")), strict=True
+    ):
+        text = host.processing_class.decode(ids[mask.bool()], skip_special_tokens=True)
+        advantages.setdefault(int(text.split(" ")[0]), []).append(advantage.item())
+    return advantages
+
+
 @pytest.mark.parametrize("admission", [None, "band:0,1,both"], ids=["drawn", "filled"])
 def test_groups_without_credit_have_none_in_trls_own_advantages(tmp_path, admission):
     """The selection credits even prompts alone; half of each group's rewards are 1."""
@@ -48,16 +63,7 @@ def test_groups_without_credit_have_none_in_trls_own_advantages(tmp_path, admiss
         return [float(i % 2) for i in range(len(row))]
 
     host = trainer(tmp_path, curriculum=Even(), admission=admission, reward_funcs=reward, max_steps=1)
-    trained: list[dict[str, Any]] = []
-    compute = host._compute_loss
-    host._compute_loss = lambda model, inputs: trained.append(dict(inputs)) or compute(model, inputs)
-    host.train()
-    advantages: dict[int, list[float]] = {}
-    for ids, mask, advantage in zip(
-        *(trained[0][name] for name in ("prompt_ids", "prompt_mask", "advantages")), strict=True
-    ):
-        text = host.processing_class.decode(ids[mask.bool()], skip_special_tokens=True)
-        advantages.setdefault(int(text.split(" ")[0]), []).append(advantage.item())
+    advantages = trained_advantages(host)
     assert sorted(advantages) == [0, 1, 2, 3]
     for prompt, values in advantages.items():
         assert len(values) == 4
@@ -85,16 +91,8 @@ def test_importance_weights_multiply_the_advantages(tmp_path, admission, advanta
         tmp_path, curriculum=Weighted(), admission=admission, advantage=advantage, reward_funcs=reward,
         max_steps=1, scale_rewards="none",
     )  # fmt: skip
-    trained: list[dict[str, Any]] = []
-    compute = host._compute_loss
-    host._compute_loss = lambda model, inputs: trained.append(dict(inputs)) or compute(model, inputs)
-    host.train()
-    sizes: dict[int, set[float]] = {}
-    for ids, mask, value in zip(
-        *(trained[0][name] for name in ("prompt_ids", "prompt_mask", "advantages")), strict=True
-    ):
-        text = host.processing_class.decode(ids[mask.bool()], skip_special_tokens=True)
-        sizes.setdefault(int(text.split(" ")[0]), set()).add(abs(value.item()))
+    advantages = trained_advantages(host)
+    sizes = {prompt: {abs(value) for value in values} for prompt, values in advantages.items()}
     assert sizes == {0: {2.0}, 1: {1.0}, 2: {0.5}, 3: {0.25}}
     logged = np.abs(host._logs["advantages"]).reshape(4, 4)
     assert sorted(logged.tolist()) == [[0.25] * 4, [0.5] * 4, [1.0] * 4, [2.0] * 4]

@@ -30,7 +30,7 @@ from curro.data.levels import Levels
 from curro.environments.environment import Environment, episode_reward
 from curro.errors import ConfigError
 from curro.evaluation.results import held_out_scores
-from curro.groups import Feedback
+from curro.groups import Feedback, sum_of_parts
 from curro.hosts.trl import checkpoint as checkpoints
 from curro.hosts.trl.auxiliary import auxiliary_loss, loss_divisor, share_out
 from curro.hosts.trl.batches import (
@@ -725,13 +725,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             prompts = len(rows) if isinstance(rows, Dataset) else None
             parts = self.curriculum.signal_parts
             rewards_PG = np.concatenate([group.rewards for group in groups])[:prompts]
-            signal_PG = None
-            if parts:
-                parts_RPG = np.array(
-                    [np.concatenate([group.named[name] for group in groups]) for name in parts]
-                )
-                is_missing_PG = np.isnan(parts_RPG).all(axis=0)
-                signal_PG = np.where(is_missing_PG, np.nan, np.nansum(parts_RPG, axis=0))[:prompts]
+            parts_RPG = [np.concatenate([group.named[name] for group in groups]) for name in parts]
+            signal_PG = sum_of_parts(parts_RPG)[:prompts] if parts else None
             scores = held_out_scores(rewards_PG, self.curriculum.table.reward_range, signal_PG)
             name = metric_key_prefix.replace("eval_", "eval/", 1)  # TRL's of one of several data sets
             named = {key.replace("eval", name, 1): value for key, value in scores.items()}
