@@ -133,12 +133,18 @@ def curves(rows: Results) -> str:
         )
         cells = [_range(column) for column in accuracies.T]
         pass_4 = np.mean([np.array(row["series"]["eval/pass@4"][1])[[0, -1]] for row in done], axis=0)
-        signal = np.mean([row["series"]["signal_share"][1] for row in done])
+        signal = np.mean([_signal(row) for row in done])
         minutes = np.mean([row["series"]["cpu_seconds"][1][-1] for row in done]) / 60
         cells += [f"{pass_4[0]:.3f}, {pass_4[1]:.3f}", f"{signal:.3f}", f"{minutes:.0f}"]
         lines.append(f"| {label} | {len(done)} | {' | '.join(cells)} |")
     title = "Held-out pass@1 after so many rollouts: the mean, the lowest and the highest seed."
     return "\n\n".join([title, "\n".join(lines)])
+
+
+def _signal(row: Row) -> float:
+    """The share of all groups with a signal; steps with `REFILL` have different numbers of groups."""
+    shares_T, rollouts_S = row["series"]["signal_share"][1], row["series"]["rollouts"][1]
+    return float(np.average(shares_T, weights=np.diff(rollouts_S)))
 
 
 def _range(values: np.ndarray) -> str:
