@@ -62,6 +62,21 @@ BUILTIN: dict[str, dict[str, str]] = {
     },
 }
 
+REWARDS = {
+    "math": "curro.reward.math:Math",
+    "exact": "curro.reward.text:verify",
+    "reasoning-gym": "curro.reward.reasoning_gym:verify",
+    "code": "curro.reward.code:Code",
+    "function-calls": "curro.reward.function_calls:verify",
+    "format": "curro.reward.text:Format",
+    "closed-thought": "curro.reward.text:closed_thought",
+    "language": "curro.reward.language:Language",
+    "cosine": "curro.reward.text:Cosine",
+    "overlong": "curro.reward.text:Overlong",
+    "repetition": "curro.reward.text:Repetition",
+}
+"""Rewards by name: a class, which makes a verifier of its options, or a verifier that has none."""
+
 PLAIN = ("signal", "source_weights", "source_floors")
 """Settings of a curriculum that are no methods; `Curriculum` reads their text."""
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from curro import registry
 from curro.cli import COMMANDS
-from curro.cli.methods import KINDS, options_of, page_of
+from curro.cli.methods import KINDS, METHODS, options_of, page_of
 from curro.cli.options import GROUPS
 from curro.training.declared import known_settings
 
@@ -33,9 +32,9 @@ def test_the_help_of_train_lists_what_is_used_most_first(curro):
 
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_every_method_shows_its_options_and_its_page(curro, kind):
-    for name, place in registry.BUILTIN[kind].items():
+    for name, place in METHODS[kind].items():
         text = curro("methods", name)
-        assert f"{name}, a method of {kind}" in text
+        assert f"{name}, a {'reward' if kind == 'reward' else f'method of {kind}'}" in text
         assert page_of(kind, name) in text
         assert re.search(rf"\b{name}\b", (DOCS.parent / page_of(kind, name)).read_text(), re.IGNORECASE)
         for option in options_of(place):

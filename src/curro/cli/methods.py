@@ -1,4 +1,4 @@
-"""`curro methods`: what a curriculum can be made of."""
+"""`curro methods`: what a curriculum can be made of, and the rewards."""
 
 from __future__ import annotations
 
@@ -71,8 +71,12 @@ KINDS = {
     "admission": "Admission: which finished groups enter the update",
     "advantage": "Advantage: how each rollout is credited",
     "predictor": "Predictor: what is expected of a prompt before it is rolled out",
+    "reward": "Reward: what a completion scores",
 }
-"""In the order in which a training step asks for them."""
+"""In the order in which a training step asks for them, and the rewards."""
+
+METHODS = {**registry.BUILTIN, "reward": registry.REWARDS}
+"""The addresses of the methods by kind and name, and those of the rewards."""
 
 
 OWN_PAGES = (
@@ -93,6 +97,7 @@ PAGES = {
     "admission": "difficulty-filtering",
     "advantage": "group-advantage",
     "predictor": "posterior",
+    "reward": "rewards",
 }
 """The page of the documentation about methods that have none of their own."""
 
@@ -114,6 +119,8 @@ class MethodOption:
 def options_of(address: str) -> list[MethodOption]:
     """The options of `module:name`, from its signature and its docstring."""
     method = load_object(address, address.partition(":")[2])
+    if address in registry.REWARDS.values() and not isinstance(method, type):
+        return []
     meanings = _meanings(inspect.getdoc(method) or "")
     return [
         MethodOption(
@@ -160,36 +167,35 @@ def methods(
         str | None,
         typer.Argument(
             metavar="KIND or NAME",
-            help=f"List one kind only: {', '.join(KINDS)}; or the NAME of a method, to show its options. "
-            "[default: all]",
+            help=f"List one kind only: {', '.join(KINDS)}; or the NAME of a method or reward, to show its "
+            "options. [default: all]",
         ),
     ] = None,
 ) -> None:
-    """List all methods, or the options of one.
+    """List all methods and rewards, or the options of one.
 
     Each has a line that says what it does and a line that says which paper it comes from. With the name of
-    a method its options, their defaults and its page are shown.
+    a method or a reward its options, their defaults and its page are shown.
     """
-    kinds = [name for name in KINDS if name in registry.BUILTIN]
     console = plain_console()
-    named = [name for name in kinds if kind in registry.BUILTIN[name]]
-    if kind is not None and kind not in kinds:
+    named = [name for name in KINDS if kind in METHODS[name]]
+    if kind is not None and kind not in KINDS:
         if not named:
-            names = [name for shown_kind in kinds for name in registry.BUILTIN[shown_kind]]
+            names = [name for methods in METHODS.values() for name in methods]
             raise ConfigError(
-                f"there is no method and no kind of method {kind!r}{did_you_mean(kind, [*kinds, *names])}; "
-                f"the kinds are: {', '.join(kinds)}"
+                f"there is no method, reward or kind of them {kind!r}{did_you_mean(kind, [*KINDS, *names])}; "
+                f"the kinds are: {', '.join(KINDS)}"
             )
         for shown_kind in named:
             console.print(_described(shown_kind, kind))
         return
-    for shown_kind in kinds if kind is None else [kind]:
+    for shown_kind in KINDS if kind is None else [kind]:
         table = Table(
             title=KINDS[shown_kind], title_justify="left", box=None, show_header=False, pad_edge=False
         )
         table.add_column(no_wrap=True)
         table.add_column()
-        for name, address in registry.BUILTIN[shown_kind].items():
+        for name, address in METHODS[shown_kind].items():
             summary = summarise(address)
             table.add_row(name, summary.does)
             table.add_row("", summary.source, style="dim")
@@ -199,9 +205,9 @@ def methods(
 
 def _described(kind: str, name: str) -> Group:
     """What a method does, its options with their defaults, and its page."""
-    address = registry.BUILTIN[kind][name]
+    address = METHODS[kind][name]
     summary, options = summarise(address), options_of(address)
-    head = Text(f"{name}, a method of {kind}\n{summary.does}")
+    head = Text(f"{name}, a {'reward' if kind == 'reward' else f'method of {kind}'}\n{summary.does}")
     head.append(f"\n{summary.source}" if summary.source else "", style="dim")
     table = Table(box=None, pad_edge=False)
     for title in ("option", "default", "meaning"):

@@ -141,22 +141,24 @@ _LONGEST_PROGRAM = 100_000
 
 
 class Code:
-    """The tests that a completion's program passes; without `partial`, 1.0 for all of them and else 0.0.
+    """Right if the completion's program passes the row's tests; with `partial`, the share that it passes.
 
     The program is the completion's last block of code between lines of three backticks, else all of it. A run
     passes where the program ends with status 0 and its output has the expected words on the expected lines;
     an assert where it raises nothing; a test case where it passes (`curro.reward.sandbox.program_tests`).
 
+    Source: curro's own.
+
     Args:
         partial: the share of tests passed, instead of all or nothing.
-        exponent: of that share.
-        seconds: that a run may take; asserts or test cases of a program share them.
-        memory_mib: address space of each process.
-        processes: processes and threads that a program may have at a time.
+        exponent: the power to which that share is raised.
+        seconds: how many seconds a run may take; asserts or test cases of a program share them.
+        memory_mib: the address space of each process, in MiB.
+        processes: how many processes and threads a program may have at a time.
         sandbox: "auto", "required" (nothing that leaves files or network open) or "none"
             (`curro.reward.sandbox.find_confinement`).
         packages: whether programs can import this environment's packages, and read their files.
-        workers: programs at a time; by default the number of processor cores.
+        workers: how many programs run at a time; by default the number of processor cores.
     """
 
     def __init__(

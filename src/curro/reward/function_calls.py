@@ -91,13 +91,18 @@ _IGNORED = re.compile(r"[ ,./\-_*^]")
 
 
 def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
-    """1.0 where a completion's calls are the expected ones in any order, else 0.0; None without an answer.
+    """Right if the completion's function calls are the expected ones, in any order.
 
     A row's answer is a list, or its JSON, of `{NAME: {PARAMETER: [ALLOWED, ...]}}`; "" among the allowed
     values makes a parameter optional. An empty list expects that nothing is called. Where the row has the
     functions' descriptions in a column `function` (JSON schemas with BFCL's types), values must be of the
     types that they declare, an int also where a float is declared; else of the type of an allowed value.
     Texts are compared without case, spaces and `,./-_*^`. A call with an argument without a name is wrong.
+
+    Source: the Berkeley Function-Calling Leaderboard (BFCL).
+
+    Returns:
+        1.0 where the calls are right, 0.0 where not, None where the row has no answer.
 
     Raises:
         RewardError: an answer that is no such list; the message has the prompt's key.

@@ -43,12 +43,14 @@ _ENDS = re.compile(r"[.!?;:\n\u3002\uff01\uff1f]+")
 class Language:
     """The share of the completion's letters that belong to the language of the prompt.
 
-    Guo et al., "DeepSeek-R1", reward the share of words in the target language; the paper on online
-    difficulty filtering counts characters instead (appendix D). Here sentences are given to py3langid
+    DeepSeek-R1's reward is the share of words in the target language; the paper on online difficulty
+    filtering counts characters instead. Here sentences are given to py3langid
     (Naive Bayes over n-grams of bytes, without randomness), one by one. Words in another script than their
     neighbours are a piece of their own. A piece of fewer than 20 letters says too little: it counts as the
     target's where it is in the target's script. Single letters, code, formulas, LaTeX commands and tags are
     no prose and are left out; a completion without any prose has 1.
+
+    Source: Guo et al., "DeepSeek-R1"; "Online Difficulty Filtering for Reasoning Oriented RL", appendix D.
 
     Args:
         target: an ISO 639-1 code ("en"); by default the language that the detector finds in the prompt.

@@ -9,6 +9,7 @@ longer than a minute, the answers that are left are not scored.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from curro.data.raw import Row
 from curro.reward.checks import checks
@@ -18,28 +19,36 @@ from curro.reward.reward import Score
 _LONGEST_ANSWER = 1000
 
 
-def verify(completions: Sequence[str], rows: Sequence[Row], *, boxed: bool = False) -> list[Score]:
-    r"""1.0 where the answers are equal, 0.0 where not, None where the row has no answer or the time ran out.
+@dataclass(frozen=True)
+class Math:
+    r"""Right if the completion's answer equals the row's answer mathematically.
 
     The completion's answer is its last `\boxed{}`, else what follows its last `####`, else the final
     expression that math-verify finds in its last 1,000 characters. An answer of more than 1,000 characters is
     wrong. The row's answer may be a bare expression, LaTeX between dollars, or a worked solution that ends in
     a box or after `####`.
 
+    Source: the library math-verify.
+
     Args:
         boxed: only an answer in a box counts; a completion without one is wrong.
     """
-    jobs: list[tuple[str, str] | None] = []
-    scores: list[Score] = []
-    for completion, row in zip(completions, rows, strict=True):
-        if boxed and row["answer"] is not None:
-            content = last_boxed(completion)
-            completion = "" if content is None else f"\\boxed{{{content}}}"
-        score, job = _without_asking(completion, row["answer"])
-        scores.append(score)
-        jobs.append(job)
-    checked = iter(checks("curro.reward.math_check").scores([job for job in jobs if job is not None]))
-    return [score if job is None else next(checked) for score, job in zip(scores, jobs, strict=True)]
+
+    boxed: bool = False
+
+    def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+        """1.0 where the answers are equal, else 0.0; None without an answer, or where the time ran out."""
+        jobs: list[tuple[str, str] | None] = []
+        scores: list[Score] = []
+        for completion, row in zip(completions, rows, strict=True):
+            if self.boxed and row["answer"] is not None:
+                content = last_boxed(completion)
+                completion = "" if content is None else f"\\boxed{{{content}}}"
+            score, job = _without_asking(completion, row["answer"])
+            scores.append(score)
+            jobs.append(job)
+        checked = iter(checks("curro.reward.math_check").scores([job for job in jobs if job is not None]))
+        return [score if job is None else next(checked) for score, job in zip(scores, jobs, strict=True)]
 
 
 def _without_asking(completion: str, gold: str | None) -> tuple[Score, tuple[str, str] | None]:

@@ -19,14 +19,16 @@ from curro.reward.reward import Score, key
 
 
 def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
-    r"""The scorer's number, 0..1; 0.0 for an answer that exhausts a limit, None where the time was over.
+    r"""The number that reasoning-gym's own scorer gives the completion's answer.
 
     The answer is what stands in the last `<answer>` tags, else in the last `\boxed{}`, else after the last
-    `####`, else the whole completion, without the white space around it.
+    `####`, else the whole completion, without the white space around it. Each row has reasoning-gym's
+    `answer` and `metadata` (a dict, or its JSON), where `metadata["source_dataset"]` names the scorer.
 
-    Args:
-        rows: each with reasoning-gym's `answer` and `metadata` (a dict, or its JSON), where
-            `metadata["source_dataset"]` names the scorer.
+    Source: the library reasoning-gym.
+
+    Returns:
+        the numbers, 0 to 1; 0.0 for an answer that exhausts a limit, None where the time was over.
 
     Raises:
         RewardError: a row's metadata name no data set of reasoning-gym's, or it is not installed.

@@ -5,79 +5,30 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from curro.data.prompt_set import PromptSet
 from curro.data.raw import Row
 from curro.errors import ConfigError
 from curro.groups import outcome_parts
-from curro.loading import provider
-from curro.registry import construct, parse_options
-from curro.reward import function_calls, reasoning_gym, user
-from curro.reward import math as math_reward
-from curro.reward import text as exact_reward
-from curro.reward.code import Code
-from curro.reward.language import Language
+from curro.loading import load_object, provider
+from curro.registry import REWARDS, construct, parse_options
+from curro.reward import reasoning_gym, user
 from curro.reward.reward import Reward, Score
-from curro.reward.text import Cosine, Format, Overlong, Repetition, closed_thought
 from curro.text import did_you_mean
 from curro.workers.pool import WorkerLimits
 
-Verify = Callable[[Sequence[str], Sequence[Row]], Sequence[Score]]
-
-
-@dataclass(frozen=True)
-class Builtin:
-    """A reward by its short name.
-
-    Attributes:
-        make: from options to the verifier.
-        needs: what its rows need: "answer", "tests", "metadata", or "" for nothing.
-    """
-
-    make: Callable[..., Verify]
-    needs: str = ""
-
-
-def _cosine(limit: int, of: str = "math", **values: Any) -> Cosine:
-    if of not in _CORRECT:
-        raise ConfigError(
-            f"cosine: of is one of {', '.join(_CORRECT)}, not {of!r}{did_you_mean(str(of), _CORRECT)}"
-        )
-    return Cosine(_CORRECT[of], limit, **values)
-
-
-def _math(boxed: bool = False) -> Verify:
-    return partial(math_reward.verify, boxed=boxed)
-
-
-def _without_options(verify: Verify) -> Callable[[], Verify]:
-    return lambda: verify
-
-
-_CORRECT: dict[str, Verify] = {"math": math_reward.verify, "exact": exact_reward.verify}
-
-BUILTIN: dict[str, Builtin] = {
-    "math": Builtin(_math, "answer"),
-    "exact": Builtin(_without_options(exact_reward.verify), "answer"),
-    "reasoning-gym": Builtin(_without_options(reasoning_gym.verify), "metadata"),
-    "code": Builtin(Code, "tests"),
-    "function-calls": Builtin(_without_options(function_calls.verify), "answer"),
-    "format": Builtin(Format),
-    "closed-thought": Builtin(_without_options(closed_thought)),
-    "language": Builtin(Language),
-    "cosine": Builtin(_cosine, "answer"),
-    "overlong": Builtin(Overlong),
-    "repetition": Builtin(Repetition),
+NEEDS = {
+    **dict.fromkeys(("math", "exact", "function-calls", "cosine"), "answer"),
+    "reasoning-gym": "metadata",
+    "code": "tests",
 }
+"""What the rows of a built-in reward need, where they need something."""
 
 
 def check_columns(name: str, prompts: PromptSet) -> None:
     """Raises ConfigError where the prompts lack what the reward `name` needs."""
-    needs, columns = BUILTIN[name].needs, f"the columns are {', '.join(prompts[0])}"
+    needs, columns = NEEDS.get(name), f"the columns are {', '.join(prompts[0])}"
     if needs == "metadata" and reasoning_gym.source_data_set(prompts[0]) is None:
         raise ConfigError(
             f"the reward {name!r} needs rows with metadata that name their source_dataset, as "
@@ -161,7 +112,7 @@ def _dot(weights: Sequence[float], scores: Sequence[Score]) -> float:
     return sum(weight * score for weight, score in zip(weights, scores, strict=True) if score is not None)
 
 
-_NAMES = [*BUILTIN, "lab", "auto"]
+_NAMES = [*REWARDS, "lab", "auto"]
 _TERM = re.compile(r"(?:(?P<weight>-?[0-9.]+(?:e-?[0-9]+)?)\*)?(?P<spec>.*)", re.DOTALL)
 
 
@@ -206,7 +157,7 @@ def named_code(spec: str) -> tuple[list[str], bool]:
         match = _TERM.fullmatch(term.strip())
         part = term if match is None else match["spec"].strip()
         name, colon, rest = part.partition(":")
-        if name in BUILTIN:
+        if name in REWARDS:
             options = parse_options(rest, spec)
             unconfined |= name == "code" and None in (*options.pop("", []), *options.values())
         elif name == "levels":
@@ -231,7 +182,7 @@ def _weighted(
         raise ConfigError(f"{match['weight']!r} in the reward {spec!r} is no weight: write a number")
     part = _single(match["spec"].strip(), prompts, limits, sandbox)
     name = part.name.partition(":")[0]
-    return weight, Reward(name, part.verify, part.verify_async) if name in BUILTIN else part
+    return weight, Reward(name, part.verify, part.verify_async) if name in REWARDS else part
 
 
 def _single(spec: str, prompts: PromptSet | None, limits: WorkerLimits | None, sandbox: str) -> Reward:
@@ -247,13 +198,15 @@ def _single(spec: str, prompts: PromptSet | None, limits: WorkerLimits | None, s
             "the reward 'lab' scores the lab's prompts: use data lab:FAMILY, or reward lab:FAMILY"
         )
     name, _, arguments = spec.partition(":")
-    if name in BUILTIN:
+    if name in REWARDS:
         if prompts is not None:
             check_columns(name, prompts)
         options = parse_options(arguments, spec)
         if name == "code":
             options.setdefault("sandbox", sandbox)
-        verify = construct(f"reward {name!r}", BUILTIN[name].make, options, options.pop("", []))
+        found = load_object(REWARDS[name], "reward")
+        make = found if isinstance(found, type) else lambda: found
+        verify = construct(f"reward {name!r}", make, options, options.pop("", []))
         return Reward(spec, verify, getattr(verify, "verify_async", None))
     if ":" in spec:
         function, _, more = arguments.partition(":")

@@ -1,4 +1,4 @@
-"""Right if the completion's answer is the row's answer, character by character."""
+"""Rewards that a text itself decides: an equal answer, a format, a length, few repetitions."""
 
 from __future__ import annotations
 
@@ -9,14 +9,21 @@ from dataclasses import dataclass
 from curro.data.raw import Row
 from curro.errors import ConfigError
 from curro.reward.completion import final_answer, is_cut, token_count
+from curro.reward.math import Math
 from curro.reward.reward import SUCCESS, Score
+from curro.text import did_you_mean
 
 
 def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
-    r"""1.0 where the answers are equal, 0.0 where not, None where the row has no answer.
+    r"""Right if the completion's answer is the row's answer, character by character.
 
     The answer of a text is what stands in its last `\boxed{}`, else after its last `####`, else all of it,
     without the white space around it. The row's answer is read in the same way.
+
+    Source: curro's own.
+
+    Returns:
+        1.0 where the answers are equal, 0.0 where not, None where the row has no answer.
     """
     return [
         None if row["answer"] is None else float(_answer(completion) == _answer(row["answer"]))
@@ -41,6 +48,8 @@ class Format:
     3. The thought, between the tags, is not blank.
     4. The summary, after `</think>`, is not blank.
     5. The completion ends with its end of sequence: the limit of length did not cut it.
+
+    Source: "Online Difficulty Filtering for Reasoning Oriented RL", appendix D.
 
     Args:
         opened: the chat template writes `<think>` itself, so that the completion begins after it.
@@ -73,7 +82,10 @@ _CLOSED = "\n</think>\n"
 
 
 def closed_thought(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
-    """1.0 where a line of `</think>` alone stands exactly once, else 0.0: PSPO's authors' format reward."""
+    """1.0 where a line of `</think>` alone stands exactly once, else 0.0.
+
+    Source: the code of PSPO's authors.
+    """
     return [float(text.count(_CLOSED) == 1) for text in completions]
 
 
@@ -81,9 +93,10 @@ def closed_thought(completions: Sequence[str], rows: Sequence[Row]) -> list[Scor
 class Repetition:
     """Minus the share of n-grams of words that stood in the completion before.
 
-    Yeo et al., "Demystifying Long Chain-of-Thought", appendix B, in Open R1's form: with N n-grams of which
-    D are different the score is -(1 - D / N), and 0 for fewer than n words. Words are parted by white space
-    and compared in lower case, so a text in a language without spaces is one word.
+    With N n-grams of which D are different the score is -(1 - D / N), and 0 for fewer than n words. Words are
+    parted by white space and compared in lower case, so a text in a language without spaces is one word.
+
+    Source: Yeo et al., "Demystifying Long Chain-of-Thought", appendix B, in Open R1's form.
 
     Args:
         n: the words of an n-gram.
@@ -111,22 +124,23 @@ class Repetition:
 class Cosine:
     """Correctness scaled by length on a cosine: right and short is best, wrong and short is worst.
 
-    Yeo et al., "Demystifying Long Chain-of-Thought", section 4; PSPO's runs use it with Open R1's values,
-    which are the defaults:
+    PSPO's runs use it with Open R1's values, which are the defaults:
 
         r = longest + (shortest - longest) (1 + cos(pi min(t, limit) / limit)) / 2
 
     for a completion of length t, with the two ends for right or for wrong completions.
 
+    Source: Yeo et al., "Demystifying Long Chain-of-Thought", section 4.
+
     Args:
-        verify: tells right (1) from wrong.
         limit: the length at which the schedule ends; longer completions get the same.
+        of: the reward that tells right from wrong: math or exact.
         by: what lengths are counted in: "tokens", or "characters", as PSPO's authors do.
         right_shortest, right_longest, wrong_shortest, wrong_longest: the reward at length 0 and at `limit`.
     """
 
-    verify: Callable[[Sequence[str], Sequence[Row]], Sequence[Score]]
     limit: int
+    of: str = "math"
     right_shortest: float = 1.0
     right_longest: float = 0.5
     wrong_shortest: float = -1.0
@@ -134,6 +148,11 @@ class Cosine:
     by: str = "tokens"
 
     def __post_init__(self) -> None:
+        if self.of not in _CORRECT:
+            raise ConfigError(
+                f"cosine: of is one of {', '.join(_CORRECT)}, not {self.of!r}"
+                f"{did_you_mean(self.of, _CORRECT)}"
+            )
         if self.by not in ("tokens", "characters"):
             raise ConfigError(f"cosine: by is tokens or characters, not {self.by!r}")
         if self.limit < 1:
@@ -141,7 +160,7 @@ class Cosine:
 
     def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
         """The scaled scores; None where the verifier gives none."""
-        scores = self.verify(completions, rows)
+        scores = _CORRECT[self.of](completions, rows)
         return [
             None if score is None else self._scaled(score >= SUCCESS, self._length(text, row))
             for score, text, row in zip(scores, completions, rows, strict=True)
@@ -160,11 +179,19 @@ class Cosine:
         return longest + (shortest - longest) * (1 + math.cos(math.pi * progress)) / 2
 
 
+_CORRECT: dict[str, Callable[[Sequence[str], Sequence[Row]], Sequence[Score]]] = {
+    "math": Math(),
+    "exact": verify,
+}
+
+
 @dataclass(frozen=True)
 class Overlong:
-    """A soft penalty for completions near the limit of length (DAPO, equation 13).
+    """A soft penalty for completions near the limit of length.
 
     0 up to limit - buffer tokens, then linearly down to -1 at `limit`, -1 beyond.
+
+    Source: DAPO, equation 13.
 
     Args:
         limit: L_max in tokens.
