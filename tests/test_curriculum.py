@@ -56,6 +56,8 @@ def test_credit_of_a_batch_from_several_verdicts_of_other_group_sizes():
     class Weighted(Selection):
         """Prompts 0, 1, 2, ... in turn, with weights 1, 1/2, 1/4, ...; a batch divides by its largest."""
 
+        has_weights = True
+
         def select(self, n, step):
             choice = Choice.of(np.flatnonzero(~self.table["in_flight"])[:n], Reason.PRIORITY)
             return dataclasses.replace(choice, weights=0.5**choice.prompts)
@@ -255,6 +257,10 @@ class Chooses(Selection):
         (lambda: Choice.of([0, 1.5, 2, 3], Reason.UNIFORM), "numbers, which are whole, not float64"),
         (Choice(np.arange(4.0), *np.zeros((3, 4))), "prompts of type float64, not int64"),
         (Choice(np.arange(4), np.zeros(4), np.zeros(1), np.ones(4)), r"probabilities of shape \(1,\)"),
+        (
+            Choice(np.arange(4), np.zeros(4), np.ones(4), np.full(4, 0.5)),
+            "weights other than 1, but",
+        ),
     ],
 )
 def test_a_method_that_chooses_no_prompts_is_refused_and_nothing_is_selected(choice, words):

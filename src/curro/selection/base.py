@@ -243,4 +243,9 @@ def checked(choice: Any, n: int, selection: Selection) -> Choice:
             raise ConfigError(f"{problem} {name} of shape {array_P.shape}, not ({n},)")
     if choice.prompts.dtype != np.int64:
         raise ConfigError(f"{problem} prompts of type {choice.prompts.dtype}, not int64")
+    if not selection.has_weights and (choice.weights != 1).any():
+        raise ConfigError(
+            f"{problem} weights other than 1, but its has_weights is False: set it to True, by which hosts "
+            "know that they have to apply them"
+        )
     return choice

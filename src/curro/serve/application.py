@@ -260,6 +260,7 @@ class Service:
             "fingerprint": curriculum.table.fingerprint,
             "curriculum": curriculum.config,
             "needs_top_up": curriculum.admission.needs_top_up,
+            "has_weights": curriculum.selection.has_weights,
             "step": curriculum.step,
             **self.about,
         }

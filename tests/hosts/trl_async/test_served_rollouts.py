@@ -12,7 +12,6 @@ from accelerate import PartialState
 from tests.hosts.trl_async.setup import build_chat_tokenizer, dataset, served
 from trl.experimental.async_grpo.async_rollout_worker import RolloutGroup, TrainingSequence
 
-from curro.errors import ConfigError
 from curro.hosts.trl.asynchronous import ServedRolloutLoop
 
 
@@ -65,17 +64,3 @@ def test_every_part_of_a_conversation_gets_the_credit_of_its_rollout(tmp_path, b
         assert [sample.advantage for sample in samples] == [1.0, 1.0, -1.0, 0.0]
         assert loop.tickets == {}
         assert loop.curriculum.metrics()["observed"] == 1
-
-
-def observe_until_refused(loop):
-    for number, _ in loop._repeat_iterator():
-        if number in loop.tickets:
-            asyncio.run(loop._score_group(group(number)))
-
-
-def test_importance_weights_are_refused(tmp_path, build):
-    with served(tmp_path, selection="pspo") as service:
-        loop = build(service, 1)
-        with pytest.raises(ConfigError, match="cannot apply importance weights"):
-            observe_until_refused(loop)
-        assert len(loop.tickets) == 1

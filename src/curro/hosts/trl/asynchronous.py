@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from itertools import count, repeat
-from math import isclose
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from trl.experimental.async_grpo.async_rollout_worker import (
 from curro.admission.gate import refuse_top_up
 from curro.data.identity import DatasetRows
 from curro.errors import ConfigError
+from curro.selection.base import refuse_weights
 from curro.serve import ServedCurriculum
 
 
@@ -53,11 +53,6 @@ class ServedRolloutLoop(_AsyncRolloutLoop):
         for group_id in count():
             draw = self.curriculum.select(1, step=self.model_version)
             self.tickets[group_id] = int(draw.tickets[0])
-            if not isclose(draw.weights[0], 1):
-                raise ConfigError(
-                    "asynchronous GRPO takes rollouts singly, so it cannot apply importance weights, which "
-                    "are those of a batch (PSPO has none with beta=0)"
-                )
             yield from repeat((group_id, self.dataset[int(draw.prompts[0])]), self.num_generations)
 
     async def _score_group(self, group: RolloutGroup) -> list[RolloutSample]:
@@ -96,7 +91,8 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
         options: of `AsyncGRPOTrainer` too.
 
     Raises:
-        ConfigError: the service has other data, or an allocation; the rollout worker is not TRL's own.
+        ConfigError: the service has other data, an allocation, importance weights or a gate that tops batches
+            up; the rollout worker is not TRL's own.
     """
 
     def __init__(self, *arguments: Any, served: tuple[str, str], **options: Any) -> None:
@@ -122,6 +118,7 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
             other = type(self.rollout_worker).__name__
             raise ConfigError(f"a curriculum needs TRL's own rollout worker, not {other}")
         refuse_top_up(about["needs_top_up"], "asynchronous GRPO")
+        refuse_weights(about["has_weights"], "asynchronous GRPO")
         if about["curriculum"]["allocation"] is not None:
             raise ConfigError("an allocation needs groups of several sizes, which asynchronous GRPO has not")
 
