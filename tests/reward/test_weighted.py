@@ -9,6 +9,7 @@ import pytest
 from curro.data import PromptSet
 from curro.errors import ConfigError
 from curro.reward import group_scorer, resolve_reward
+from curro.reward.resolve import part_names
 from curro.rollout.engines.engine import Rollout
 from curro.rollout.scoring import read_scores
 
@@ -36,6 +37,20 @@ def test_a_single_reward_with_a_weight():
     reward = resolve_reward("2*exact")
     assert (reward.name, reward.weights, reward.score(["2"], [ROW])) == ("2*exact", {"exact": 2.0}, [2.0])
     assert resolve_reward("exact").weights == {"exact": 1.0}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "exact",
+        "2*exact",
+        "exact + 0.2*format",
+        "repetition:n=2+-1*lab:chains",
+        "exact+0.5*curro.reward.text:verify",
+    ],
+)
+def test_the_names_of_the_parts_are_known_without_resolving_them(spec):
+    assert part_names(spec) == list(resolve_reward(spec).weights)
 
 
 def test_a_function_of_the_users_own_with_options(tmp_path, monkeypatch):

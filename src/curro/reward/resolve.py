@@ -146,6 +146,14 @@ def resolve_reward(
     return WeightedReward(spec, [_weighted(term.strip(), spec, prompts, limits, sandbox) for term in terms])
 
 
+def part_names(spec: str) -> list[str]:
+    """The names of a reward's parts, as `Reward.weights` has them; nothing that it names is imported."""
+    terms = [match["spec"].strip() for term in spec.split("+") if (match := _TERM.fullmatch(term.strip()))]
+    if len(terms) == 1 and "*" not in spec:
+        return [spec]
+    return [name if (name := term.partition(":")[0]) in REWARDS else term for term in terms]
+
+
 def named_code(spec: str) -> tuple[list[str], bool]:
     """The functions of the user's own that a reward consists of, as `module:function`.
 

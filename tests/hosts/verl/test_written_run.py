@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from setup_run import BATCH, PROMPTS, SIZE, run
+from setup_run import BATCH, PROMPTS, SIZE, configuration, run
 from simulation import RIGHT, WIDTH, WRONG, Engine, Policy, number_of
 
 from curro.errors import ConfigError
@@ -59,11 +59,17 @@ def test_groups_tokens_rollouts_predictions_and_held_out_scores(tmp_path, mode):
     assert history.series("reward")[0].tolist() == [1, 2, 3, 4]
 
 
-def test_held_out_samples_are_right_by_the_signal(tmp_path, monkeypatch):
-    """Every reward lacks a quarter, so that by the whole reward no sample is right."""
+CURROS = (
+    "reward.custom_reward_function.path=pkg://curro.hosts.verl.reward",
+    "+reward.custom_reward_function.reward_kwargs.reward='math+0.2*form'",
+)
+
+
+@pytest.mark.parametrize("options", [["+curro.signal=acc"], CURROS], ids=["named", "of curro's reward"])
+def test_held_out_samples_are_right_by_the_signal(tmp_path, monkeypatch, options):
+    """Every reward lacks a quarter, so that by the whole reward no sample is right and no group is solved."""
     monkeypatch.setattr(Engine, "penalty", 0.25)
-    options = ["+curro.signal=acc", "trainer.val_before_train=True"]
-    done = run(tmp_path / "out", *options, steps=1)
+    done = run(tmp_path / "out", *options, "trainer.val_before_train=True", steps=1)
     solved = [
         np.random.default_rng([number, 0]).random() < Policy(PROMPTS).pass_rate(number)
         for number in done.engine.validated[:5]
@@ -73,6 +79,25 @@ def test_held_out_samples_are_right_by_the_signal(tmp_path, monkeypatch):
     steps, rates = history.series("eval/pass@1")
     assert (steps[0], rates[0]) == (0, pytest.approx(np.mean(solved)))
     assert history.series("eval/reward")[1][0] == pytest.approx(np.mean(solved) - 0.25)
+    assert done.trainer.settings.signal == ("acc" if len(options) == 1 else ["math"])
+
+
+@pytest.mark.parametrize(
+    ("reward", "options", "signal"),
+    [
+        ("math+0.2*format", [], ["math"]),
+        ("2*code:partial=true + exact + overlong:limit=9,buffer=2", [], ["code", "exact"]),
+        ("0.2*format+./none.py:score", [], None),
+        ("2*math", [], None),
+        ("math", [], None),
+        ("math+0.2*format", ["+curro.reward_range=[0.0,1.2]"], None),
+        ("math+0.2*format", ["+curro.signal=sum"], "sum"),
+    ],
+)
+def test_the_signal_of_curros_weighted_sums_are_the_parts_that_verify(tmp_path, reward, options, signal):
+    given = [CURROS[0], f'+reward.custom_reward_function.reward_kwargs.reward="{reward}"', *options]
+    config = configuration(tmp_path, *given)
+    assert VerlSettings.read(config.curro).with_default_signal(config).signal == signal
 
 
 def test_the_signal_of_validation_sessions_by_hand():

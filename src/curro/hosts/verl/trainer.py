@@ -147,7 +147,7 @@ class CurriculumTrainer(Host):
     _auxiliary_rows = 0
 
     def __init__(self, config: Any) -> None:
-        self.settings = VerlSettings.read(config.get("curro", None))
+        self.settings = VerlSettings.read(config.get("curro", None)).with_default_signal(config)
         refuse_conflicts(config, self.settings)
         self.levels = levels_source(config.data.train_files)
         config.trainer.v1.trainer_mode = self.mode
