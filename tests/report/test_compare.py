@@ -101,12 +101,15 @@ def test_a_factor_of_several_seeds_has_its_interval(tmp_path):
             evaluated(tmp_path / "f0", [0.0, 0.4, 0.4], tokens=[50, 50]),
             evaluated(tmp_path / "f1", [0.0, 0.2, 0.4], tokens=[50, 50]),
         ],
+        "had": [evaluated(tmp_path / "h0", [0.5] * 3), evaluated(tmp_path / "h1", [0.0, 0.2, 0.4])],
         "torn": [evaluated(tmp_path / "t0", [0.0, 0.8, 0.8]), evaluated(tmp_path / "t1", [0.0, 0.0, 0.0])],
     }
-    uniform, fast, torn = comparison_table(runs)
+    uniform, fast, had, torn = comparison_table(runs)
     assert uniform.interval is None
     # the level .4 at 200; of both seeds' mean at 200, of the first alone at 100, of the second alone at 200
     assert (fast.ratio, fast.interval) == (pytest.approx(1), pytest.approx((1, 2)))
+    # of the mean, .25, .35 and .45, at 150; the first alone has it from the start, the second alone at 200
+    assert (had.ratio, had.interval) == (pytest.approx(4 / 3), pytest.approx((1, np.inf)))
     # of the mean, which rises to .4 at once, at 100; of the first alone at 50; the second never gets there
     assert (torn.ratio, torn.interval) == (pytest.approx(2), pytest.approx((0, 4)))
     console = Console(width=80, record=True, file=io.StringIO())

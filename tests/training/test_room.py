@@ -48,3 +48,8 @@ def test_the_interval_compares_each_prompt_with_itself():
         "room +0.500 (+0.100 to +0.900): pass@1 0.250 before and 0.750 after"
     )
     assert room.as_dict()["interval"] == pytest.approx([0.0999, 0.9001], abs=1e-4)
+
+
+def test_one_held_out_prompt_says_nothing_of_others():
+    room = Room(np.array([0.0]), np.array([0.5]), prompts=3, answers=1440, seconds=9.0)
+    assert (room.gain, room.interval()) == (0.5, (-np.inf, np.inf))

@@ -97,6 +97,17 @@ def test_a_suite_is_evaluated_by_its_name_beside_a_data_set(run, suite):
     assert alone.name == "", "of one data set the metrics are called as ever"
 
 
+def test_held_out_rows_without_the_answers_that_the_reward_needs_are_refused(tmp_path):
+    """They would all count as unsolved."""
+    for name, column in (("train", "answer"), ("held", "target")):
+        rows = [json.dumps({"prompt": f"{i} + 1 =", column: str(i + 1)}) for i in range(8)]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(rows))
+    files = {name: str(tmp_path / f"{name}.jsonl") for name in ("train", "held")}
+    asked = settings(data=files["train"], eval_data=files["held"], reward="math", model="lab:chains")
+    with pytest.raises(ConfigError, match="'math' compares with an answer and no row has one"):
+        prepare(asked)
+
+
 def test_the_best_evaluations_model_is_kept(run):
     """It is the first of the best, and its weights have the score that was written down."""
     options = {

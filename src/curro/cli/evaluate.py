@@ -44,6 +44,7 @@ def task_of(
     own: dict[str, Any],
 ) -> EvaluationTask:
     """The suite of that name, or the data set, with what was asked for in place of its defaults."""
+    from curro.evaluation.code_suites import askable
     from curro.evaluation.suites import suite_prompts
 
     suite = SUITES.get(name)
@@ -51,7 +52,7 @@ def task_of(
         if asked.columns:
             raise ConfigError(f"the suite {name} knows its columns: leave out {', '.join(asked.columns)}")
         prompts = suite_prompts(suite, data=data, limit=asked.limit, chat=chat)
-        prompts, not_asked = _askable(name, prompts)
+        prompts, not_asked = askable(name, prompts)
         reward = suite.reward if asked.reward == "auto" else asked.reward
         by = by or suite.group
     else:
@@ -66,16 +67,6 @@ def task_of(
     values = {"samples": suite.samples, "max_new_tokens": suite.max_new_tokens}
     values |= {"temperature": suite.temperature, "top_p": suite.top_p} | own
     return EvaluationTask(name, prompts, reward, **values, groups=_groups(prompts, by), not_asked=not_asked)
-
-
-def _askable(name: str, prompts: PromptSet) -> tuple[PromptSet, list[list[str]]]:
-    """The problems whose tests can run here, and the packages that each of the others lacks."""
-    missing = [row.get("missing") or [] for row in prompts]
-    if all(missing):
-        packages = ", ".join(sorted({package for names in missing for package in names}))
-        raise ConfigError(f"every problem of {name} needs packages that are missing here: {packages}")
-    ids = [i for i, names in enumerate(missing) if not names]
-    return prompts.subset(ids), [names for names in missing if names]
 
 
 def _no_suite(name: str) -> str:

@@ -19,7 +19,9 @@ from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any
 
+from curro.data.prompt_set import PromptSet
 from curro.data.raw import Row
+from curro.errors import ConfigError
 from curro.reward.code import program_of
 from curro.reward.reward import Reward, Score
 
@@ -147,6 +149,16 @@ READERS: dict[str, Callable[[Row], Row]] = {
     "big-code-bench-instruct": partial(big_code_bench, prompt="instruct_prompt"),
 }
 """By a suite's `reader`."""
+
+
+def askable(name: str, prompts: PromptSet) -> tuple[PromptSet, list[list[str]]]:
+    """The problems whose tests can run here, and the packages that each of the others lacks."""
+    missing = [row.get("missing") or [] for row in prompts]
+    if all(missing):
+        packages = ", ".join(sorted({package for names in missing for package in names}))
+        raise ConfigError(f"every problem of {name} needs packages that are missing here: {packages}")
+    ids = [i for i, names in enumerate(missing) if not names]
+    return prompts.subset(ids), [names for names in missing if names]
 
 
 def with_heads(reward: Reward) -> Reward:

@@ -144,8 +144,8 @@ def _intervals(
     """The 95% intervals of a curriculum's factors in rollouts and in tokens.
 
     The seeds of the first curriculum and of this one are drawn again, with replacement, and the level and
-    where it is reached are computed anew. Where this curriculum does not reach the level the factor is 0;
-    where the first has it from the start there is none.
+    where it is reached are computed anew. Where this curriculum does not reach the level the factor is 0,
+    and where it has the level from the start infinite; where the first has it from the start there is none.
     """
     first, seeds = next(iter(histories.values())), histories[name]
     if max(len(first), len(seeds)) < 2:
@@ -188,8 +188,10 @@ def _factors(
     end = crossing(own.x, isotonic(own.values[list(rows)].mean(axis=0)), level)
     if not start:
         return np.nan, np.nan
-    if not end:
+    if end is None:
         return 0.0, 0.0
+    if not end:
+        return np.inf, np.inf
     spent, needed = _tokens_after(first, start), _tokens_after(seeds, end)
     return start / end, spent / needed if spent and needed else np.nan
 

@@ -8,6 +8,7 @@ longer than a minute, the answers that are left are not scored.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,9 @@ from curro.reward.completion import final_answer, last_boxed
 from curro.reward.reward import Score
 
 _LONGEST_ANSWER = 1000
+
+_FORMULA = re.compile(r"(?<!\\)\$")
+"""A dollar that begins a formula, and is none of money."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,6 @@ def _without_asking(completion: str, gold: str | None) -> tuple[Score, tuple[str
 def _gold(answer: str) -> str:
     if last_boxed(answer) is None:
         final = final_answer(answer)
-        if final is not None or "$" not in answer:
+        if final is not None or not _FORMULA.search(answer):
             return f"\\boxed{{{(final or answer).strip()}}}"
     return answer

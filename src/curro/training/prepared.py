@@ -13,9 +13,12 @@ from curro.data import load_prompts
 from curro.data.levels import Levels
 from curro.data.prompt_set import PromptSet
 from curro.environments import Environment
+from curro.evaluation.code_suites import askable, with_heads
 from curro.evaluation.suites import SUITES, suite_prompts
+from curro.registry import REWARDS
 from curro.reward import Reward, resolve_reward, trl_reward
 from curro.reward.adapters import completion_text, facts
+from curro.reward.resolve import check_columns
 from curro.reward.reward import Row, Score
 from curro.rollout.engines.models import load_model
 from curro.rollout.fill_settings import FillSettings
@@ -151,8 +154,13 @@ def _held_out(
     name = "" if len(settings.eval_sources) == 1 else source_name(source)
     if source in SUITES:
         suite = SUITES[source]
-        prompts = suite_prompts(suite, limit=settings.eval_prompts, chat=chat)
+        prompts, _ = askable(source, suite_prompts(suite, limit=settings.eval_prompts, chat=chat))
         own = resolve_reward(suite.reward, prompts, sandbox=settings.sandbox)
+        if any(row.get("before") for row in prompts):
+            own = with_heads(own)
         return HeldOut(name, prompts, own, None)
     prompts = load_prompts(source, split="test", limit=settings.eval_prompts, **settings.columns)
+    for part in reward.weights if environment is None else ():
+        if (kind := part.partition(":")[0]) in REWARDS:
+            check_columns(kind, prompts)
     return HeldOut(name, prompts, reward, environment)

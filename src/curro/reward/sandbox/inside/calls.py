@@ -141,7 +141,7 @@ class ProgramSide(Wire):
         sys.modules["program"] = self.module
 
     def begin(self) -> Any:
-        exec(compile(SOURCE, "program.py", "exec"), vars(self.module))
+        exec(compile(SOURCE, "program.py", "exec", dont_inherit=True), vars(self.module))
         return self.encode([name for name in vars(self.module) if isinstance(name, str)])
 
     def answer(self, request: Any) -> Any:
@@ -291,7 +291,7 @@ class TestSide(Wire):
                     for name in used_names[number] & offered:
                         if name not in names or names[name] is fetched.get(name):  # no test has bound it
                             names[name] = fetched[name] = self.ask("name", name)
-                    exec(compile(source, "test.py", "exec"), names)
+                    exec(compile(source, "test.py", "exec", dont_inherit=True), names)
                     verdict = "1"
                 except Exception:
                     verdict = "0"
