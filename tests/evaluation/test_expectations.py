@@ -5,7 +5,7 @@ import pytest
 
 from curro import ConfigError
 from curro.data import PromptSet
-from curro.evaluation.curation import alignments, hardest, like_mean_curve
+from curro.evaluation.curation import alignments, hardest, in_order, like_mean_curve
 from curro.evaluation.expectations import Guesser, describe_visits, visits_warning
 from curro.runs.folder import RunFolder
 
@@ -42,6 +42,9 @@ def test_the_hardest_prompts():
     rates = np.array([0.5, 0.0, np.nan, 0.1, 0.0, 0.9])
     assert hardest(rates, 0.4).tolist() == [1, 4]
     assert hardest(rates, 0.01).tolist() == [1]
+    ids = hardest(rates, 0.8)
+    assert rates[in_order(ids, rates, "easy-first")].tolist() == sorted(rates[ids], reverse=True)
+    assert rates[in_order(ids, rates, "hard-first")].tolist() == sorted(rates[ids])
     with pytest.raises(ConfigError, match="in \\(0, 1\\], not 0"):
         hardest(rates, 0)
     with pytest.raises(ConfigError, match="no prompt has a pass rate"):

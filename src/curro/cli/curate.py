@@ -60,8 +60,8 @@ def curate(
     """
     from curro.evaluation.curation import curate as choose
     from curro.evaluation.curation import hardest as choose_hardest
+    from curro.evaluation.curation import in_order, source_of, write_prompts, write_solutions
     from curro.evaluation.curation import like_mean_curve as choose_like_mean_curve
-    from curro.evaluation.curation import source_of, write_prompts, write_solutions
     from curro.evaluation.estimate_folder import EstimateFolder
     from curro.runs.folder import RunFolder
 
@@ -75,9 +75,10 @@ def curate(
         raise ConfigError("--hardest and --like-mean-curve are two rules: give one of them")
     prompts = source_of(folder)
     if hardest is not None:
-        ids = choose_hardest(rates, hardest)
+        ids = in_order(choose_hardest(rates, hardest), rates, order)
     elif like_mean_curve is not None:
-        ids = choose_like_mean_curve(RunFolder.open(like_mean_curve), prompts, least)
+        alike = choose_like_mean_curve(RunFolder.open(like_mean_curve), prompts, least)
+        ids = in_order(alike, rates, order)
     else:
         ids = choose(rates, low, high, closed=closed, order=order)
     console = Console(soft_wrap=True, markup=False, highlight=False)

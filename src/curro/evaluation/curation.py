@@ -53,12 +53,22 @@ def curate(
             stay in the data set's order.
     """
     DifficultyBand(low, high, closed)
-    if order not in ORDERS:
-        raise ConfigError(f"order is one of {', '.join(ORDERS)}, not {order!r}")
     measured = rates[~np.isnan(rates)]
     if (measured < 0).any() or (measured > 1).any():
         raise ConfigError("the rewards are not from 0 to 1, so no band of pass rates can be kept")
-    ids = np.flatnonzero(between(rates, low, high, closed))
+    return in_order(np.flatnonzero(between(rates, low, high, closed)), rates, order)
+
+
+def in_order(ids: np.ndarray, rates: np.ndarray, order: str) -> np.ndarray:
+    """Prompt numbers in the order asked for, as of `curate`; those without a pass rate come last.
+
+    Args:
+        ids: numbers of prompts, int64, in the data set's order.
+        rates: pass rates (N,) of all prompts.
+        order: "data", "easy-first" or "hard-first".
+    """
+    if order not in ORDERS:
+        raise ConfigError(f"order is one of {', '.join(ORDERS)}, not {order!r}")
     if order == "data":
         return ids
     return ids[np.argsort(-rates[ids] if order == "easy-first" else rates[ids], kind="stable")]
