@@ -52,4 +52,5 @@ def test_the_interval_compares_each_prompt_with_itself():
 
 def test_one_held_out_prompt_says_nothing_of_others():
     room = Room(np.array([0.0]), np.array([0.5]), prompts=3, answers=1440, seconds=9.0)
-    assert (room.gain, room.interval()) == (0.5, (-np.inf, np.inf))
+    assert (room.gain, room.interval(), room.as_dict()["interval"]) == (0.5, None, None)
+    assert room.describe()[0].startswith("room +0.500 (no interval: one prompt): pass@1 0.000 before")

@@ -210,14 +210,13 @@ def evaluate(
     rewards: dict[str, Reward] = {}
     for task in tasks:
         whole = reward_for(task.reward, asked, task.prompts)
-        rewards[task.name] = reward = outcome_reward(whole)
+        reward = outcome_reward(whole)
+        rewards[task.name] = with_heads(reward, task.prompts)
         if reward is not whole:
             console.print(
                 f"{task.name}: samples are scored by {reward.name}, the part of the reward that verifies "
                 "the answer"
             )
-        if any(row.get("before") for row in task.prompts):
-            rewards[task.name] = with_heads(reward)
     results: list[Result] = []
     for model in dict.fromkeys(models):
         for task in tasks:

@@ -161,8 +161,10 @@ def askable(name: str, prompts: PromptSet) -> tuple[PromptSet, list[list[str]]]:
     return prompts.subset(ids), [names for names in missing if names]
 
 
-def with_heads(reward: Reward) -> Reward:
-    """The reward `code`, for rows whose `before` stands before the program."""
+def with_heads(reward: Reward, prompts: PromptSet) -> Reward:
+    """The reward of a suite; where rows have a `before`, which stands before the program, `code` with it."""
+    if not any(row.get("before") for row in prompts):
+        return reward
 
     def whole(completions: Sequence[str], rows: Sequence[Row]) -> list[str]:
         return [

@@ -36,8 +36,8 @@ class Comparison:
         to_level: rollouts to reach the level; None where it was not reached.
         ratio: how many times fewer rollouts than the first curriculum needed for the level; None
             where it was not reached, or where the first curriculum had it from the start.
-        interval: the ends of the 95% interval of `ratio` over seeds, 0 where seeds do not reach the level;
-            None where neither curriculum has several seeds.
+        interval: the ends of the 95% interval of `ratio` over seeds, 0 where seeds do not reach the level
+            and infinite where they have it from the start; None where neither curriculum has several seeds.
         tokens_ratio: likewise for the tokens that were generated for those rollouts; None also where a run
             did not count them.
         tokens_interval: its interval.

@@ -156,9 +156,7 @@ def _held_out(
         suite = SUITES[source]
         prompts, _ = askable(source, suite_prompts(suite, limit=settings.eval_prompts, chat=chat))
         own = resolve_reward(suite.reward, prompts, sandbox=settings.sandbox)
-        if any(row.get("before") for row in prompts):
-            own = with_heads(own)
-        return HeldOut(name, prompts, own, None)
+        return HeldOut(name, prompts, with_heads(own, prompts), None)
     prompts = load_prompts(source, split="test", limit=settings.eval_prompts, **settings.columns)
     for part in reward.weights if environment is None else ():
         if (kind := part.partition(":")[0]) in REWARDS:

@@ -52,22 +52,23 @@ class Room:
         """The room: how much higher the mean rate is after training."""
         return float(self.after.mean() - self.before.mean())
 
-    def interval(self) -> tuple[float, float]:
+    def interval(self) -> tuple[float, float] | None:
         """The 95% interval of the room, over prompts like these: each is compared with itself.
 
-        It is infinite with a single prompt, of which nothing is known but its own gain.
+        None with a single held-out prompt, of which nothing is known but its own gain.
         """
         gains_P = self.after - self.before
         if len(gains_P) < 2:
-            return -np.inf, np.inf
-        half = Z95 * gains_P.std() / np.sqrt(max(1, len(gains_P) - 1))
+            return None
+        half = Z95 * gains_P.std() / np.sqrt(len(gains_P) - 1)
         return self.gain - half, self.gain + half
 
     def describe(self) -> list[str]:
         """Sentences for the terminal."""
-        low, high = self.interval()
+        interval = self.interval()
+        within = f"({interval[0]:+.3f} to {interval[1]:+.3f})" if interval else "(no interval: one prompt)"
         sentence = (
-            f"room {self.gain:+.3f} ({low:+.3f} to {high:+.3f}): pass@1 {self.before.mean():.3f} before and "
+            f"room {self.gain:+.3f} {within}: pass@1 {self.before.mean():.3f} before and "
             f"{self.after.mean():.3f} after {self.answers:,} answers of {self.prompts} prompts, on "
             f"{len(self.after)} others with {SAMPLES} samples each; {self.seconds:.0f} s of a core"
         )
@@ -83,7 +84,7 @@ class Room:
         return {
             "before": float(self.before.mean()),
             "after": float(self.after.mean()),
-            "interval": list(self.interval()),
+            "interval": self.interval(),
             "held_out": len(self.after),
             "prompts": self.prompts,
             "answers": self.answers,

@@ -53,7 +53,7 @@ def scores(tmp_path, name, row, *programs):
     path.write_text(json.dumps(row) + "\n")
     suite = SUITES[name]
     prompts = suite_prompts(suite, data=str(path))
-    reward = with_heads(resolve_reward(suite.reward, prompts))
+    reward = with_heads(resolve_reward(suite.reward, prompts), prompts)
     texts = [f"So:\n```python\n{program}\n```\nThat is it." for program in programs]
     return prompts[0], reward.score(texts, [prompts[0]] * len(programs))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import shutil
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -176,12 +177,19 @@ class LocalActor:
 
 
 def local_owner(
-    config: Any, prompts: Any, folder: Path, name: str, keep: KeepRollouts, model: str | None, gpus: float
+    config: Any,
+    prompts: Any,
+    folder: Path,
+    name: str,
+    keep: KeepRollouts,
+    model: str | None,
+    gpus: float,
+    parts: Sequence[str],
 ) -> CurriculumClient:
     """As `start_owner`, which starts an actor."""
     live = folder.absolute() / "curro-live"
     shutil.rmtree(live, ignore_errors=True)
-    return CurriculumClient(LocalActor(CurriculumOwner(config, prompts, str(live), keep, model)))
+    return CurriculumClient(LocalActor(CurriculumOwner(config, prompts, str(live), keep, model, parts)))
 
 
 class Run:

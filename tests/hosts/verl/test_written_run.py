@@ -11,7 +11,7 @@ from curro.errors import ConfigError
 from curro.groups import largest_reward
 from curro.hosts.verl.owner import held_out_rewards, recorded_groups
 from curro.hosts.verl.replay import NamedReward, held_out_signal
-from curro.hosts.verl.settings import SCORED, VerlSettings
+from curro.hosts.verl.settings import SCORED, VerlSettings, reward_parts
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
 from curro.runs.writer import Completion
@@ -79,25 +79,29 @@ def test_held_out_samples_are_right_by_the_signal(tmp_path, monkeypatch, options
     steps, rates = history.series("eval/pass@1")
     assert (steps[0], rates[0]) == (0, pytest.approx(np.mean(solved)))
     assert history.series("eval/reward")[1][0] == pytest.approx(np.mean(solved) - 0.25)
-    assert done.trainer.settings.signal == ("acc" if len(options) == 1 else ["math"])
+    assert done.state["signal_parts"] == (["acc"] if len(options) == 1 else ["math"])
+
+
+def test_a_run_that_was_begun_without_a_default_signal_goes_on_without_one(tmp_path):
+    run(tmp_path / "out", "trainer.save_freq=1", steps=2)
+    options = [*CURROS, "trainer.val_before_train=True"]
+    done = run(tmp_path / "out", *options, steps=3)
+    assert (done.state["step"], done.state["signal_parts"]) == (2, [])
 
 
 @pytest.mark.parametrize(
-    ("reward", "options", "signal"),
+    ("reward", "parts"),
     [
-        ("math+0.2*format", [], ["math"]),
-        ("2*code:partial=true + exact + overlong:limit=9,buffer=2", [], ["code", "exact"]),
-        ("0.2*format+./none.py:score", [], None),
-        ("2*math", [], None),
-        ("math", [], None),
-        ("math+0.2*format", ["+curro.reward_range=[0.0,1.2]"], None),
-        ("math+0.2*format", ["+curro.signal=sum"], "sum"),
+        ("math+0.2*format", ["math", "format"]),
+        ("2*code:partial=true + exact + overlong:limit=9,buffer=2", ["code", "exact", "overlong"]),
+        ("math", ["math"]),
     ],
 )
-def test_the_signal_of_curros_weighted_sums_are_the_parts_that_verify(tmp_path, reward, options, signal):
-    given = [CURROS[0], f'+reward.custom_reward_function.reward_kwargs.reward="{reward}"', *options]
-    config = configuration(tmp_path, *given)
-    assert VerlSettings.read(config.curro).with_default_signal(config).signal == signal
+def test_the_parts_of_curros_rewards_are_known(tmp_path, reward, parts):
+    given = [CURROS[0], f'+reward.custom_reward_function.reward_kwargs.reward="{reward}"']
+    assert reward_parts(configuration(tmp_path, *given)) == parts
+    assert reward_parts(configuration(tmp_path, CURROS[0])) == ["math"]
+    assert reward_parts(configuration(tmp_path)) == []
 
 
 def test_the_signal_of_validation_sessions_by_hand():

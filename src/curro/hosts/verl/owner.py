@@ -103,6 +103,8 @@ class CurriculumOwner:
         keep: how many rollouts of each group are written down to be read.
         model: the path of the model that the training starts from, for methods that copy its weights; None
             where the method does not ask the policy.
+        reward_parts: the names of the reward's parts, for `Curriculum.default_signal`; none where they are
+            not known.
     """
 
     def __init__(
@@ -112,10 +114,13 @@ class CurriculumOwner:
         folder: str,
         keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
         model: str | None = None,
+        reward_parts: Sequence[str] = (),
     ) -> None:
         self.prompts = prompts
+        curriculum = Curriculum.from_config(config, _loaded(prompts))
+        curriculum.default_signal(reward_parts)
         self.durable = DurableCurriculum(
-            Curriculum.from_config(config, _loaded(prompts)),
+            curriculum,
             Path(folder),
             load_backbone=None if model is None else partial(load_backbone, model),
         )
@@ -191,6 +196,10 @@ class CurriculumOwner:
             metrics["judge/seconds"], self.policy.seconds = self.policy.seconds, 0.0
         return metrics
 
+    def signal(self) -> tuple[str, ...]:
+        """`Curriculum.signal_parts`."""
+        return self.curriculum.signal_parts
+
     def state_dict(self) -> dict[str, Any]:
         """`Curriculum.state_dict`."""
         return self.curriculum.state_dict()
@@ -237,6 +246,9 @@ class CurriculumClient:
     def metrics(self) -> dict[str, float]:
         return self._ask("metrics")
 
+    def signal(self) -> tuple[str, ...]:
+        return self._ask("signal")
+
     def write_step(self, step: int, metrics: Mapping[str, float]) -> None:
         self._ask("write_step", step, dict(metrics))
 
@@ -270,11 +282,12 @@ def start_owner(
     keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
     model: str | None = None,
     gpus: float = 0,
+    reward_parts: Sequence[str] = (),
 ) -> CurriculumClient:
     """Start the owner on this machine, under a name by which others find it.
 
     Args:
-        config, prompts, keep, model: as `CurriculumOwner` takes them.
+        config, prompts, keep, model, reward_parts: as `CurriculumOwner` takes them.
         gpus: how many GPUs of this machine the owner has.
         folder: where the curriculum is written down, in `curro-live`; that of an earlier run is removed.
         name: of the actor, in the cluster's current namespace.
@@ -287,4 +300,4 @@ def start_owner(
     options = ray.remote(CurriculumOwner).options(
         name=name, num_cpus=0, num_gpus=gpus, max_restarts=-1, max_task_retries=-1, scheduling_strategy=here
     )
-    return CurriculumClient(options.remote(config, prompts, str(live), keep, model))
+    return CurriculumClient(options.remote(config, prompts, str(live), keep, model, list(reward_parts)))

@@ -22,7 +22,7 @@ from tensordict import TensorDict
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
 from curro.errors import RewardError
-from curro.groups import Feedback
+from curro.groups import Feedback, sum_of_parts
 from curro.hosts.verl.owner import CurriculumClient
 from curro.hosts.verl.settings import SCORED
 from curro.policy import AuxiliarySamples
@@ -105,10 +105,9 @@ def held_out_signal(
     extras = [{name: infos[name][i] for name in names} for i in range(len(rewards_N))]
     parts_RN = np.array([[number.of(extra) for extra in extras] for number in numbers])
     has_part_N = ~np.isnan(parts_RN).all(axis=0)
-    signal_N = np.where(has_part_N, np.nansum(parts_RN, axis=0), np.nan)
     known = {source for source, has_part in zip(sources, has_part_N, strict=True) if has_part}
     own_scorer_N = np.array([source not in known for source in sources], np.bool_)
-    return np.where(own_scorer_N, rewards_N, signal_N).tolist()
+    return np.where(own_scorer_N, rewards_N, sum_of_parts(parts_RN)).tolist()
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -13,9 +12,8 @@ from omegaconf import OmegaConf
 from curro import registry
 from curro.admission.gate import refuse_top_up
 from curro.allocation.estimates import Estimates
-from curro.configuration import describe_signal, read_signal
+from curro.configuration import read_signal
 from curro.errors import ConfigError
-from curro.groups import outcome_parts
 from curro.reward.resolve import part_names
 from curro.runs.writer import KeepRollouts
 from curro.selection.base import refuse_weights
@@ -63,7 +61,7 @@ class VerlSettings:
         trained_rollouts: the allocation's rollouts of a prompt that is trained on; None without one.
         signal: the part of the reward by which prompts are ranked and counted, as `Curriculum` takes it: a
             number of verl's `reward_extra_info`. Where none is named and the reward is a weighted sum of
-            curro's, those parts of it that verify the answer (`with_default_signal`).
+            curro's, those parts of it that verify the answer (`Curriculum.default_signal`).
         source_weights, source_floors: shares of the data's sources, as `Curriculum` takes them.
         named: the numbers of `reward_extra_info` that the gate (its option `reward`) and the signal read.
         keep: `keep_rollouts` and `keep_megabytes` together.
@@ -154,30 +152,24 @@ class VerlSettings:
                 raise ConfigError(f"{where} has no setting {name!r}{meant}; there are: {', '.join(known)}")
         return cls(**section)
 
-    def with_default_signal(self, config: Any) -> VerlSettings:
-        """These settings, with the signal that `Curriculum.default_signal` describes.
-
-        The parts are known where verl's custom reward function is `curro.hosts.verl.reward`.
-
-        Args:
-            config: verl's.
-        """
-        function = config.reward.custom_reward_function
-        is_known = str(function.get("path", None)).removeprefix("pkg://") == REWARD_MODULE
-        if self.signal is not None or tuple(self.reward_range) != (0.0, 1.0) or not is_known:
-            return self
-        parts = outcome_parts(part_names((function.get("reward_kwargs", None) or {}).get("reward", "math")))
-        if not parts:
-            return self
-        logging.getLogger(__name__).warning(describe_signal(parts))
-        return replace(self, signal=list(parts))
-
     @property
     def curriculum(self) -> dict[str, Any]:
         """What `Curriculum.from_config` takes."""
         chosen = {kind: getattr(self, kind) for kind in KINDS if getattr(self, kind) is not None}
         plain = {name: getattr(self, name) for name in registry.PLAIN if getattr(self, name) is not None}
         return chosen | plain | {"reward_range": tuple(self.reward_range), "seed": self.seed}
+
+
+def reward_parts(config: Any) -> list[str]:
+    """The names of the parts of verl's reward, where its function is curro's; none where it is another's.
+
+    Args:
+        config: verl's.
+    """
+    function = config.reward.custom_reward_function
+    if str(function.get("path", None)).removeprefix("pkg://") != REWARD_MODULE:
+        return []
+    return part_names((function.get("reward_kwargs", None) or {}).get("reward", "math"))
 
 
 def levels_source(files: Any) -> str | None:

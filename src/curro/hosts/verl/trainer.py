@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 import uuid
@@ -23,7 +24,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 
-from curro.configuration import read_signal
+from curro.configuration import describe_signal
 from curro.errors import ConfigError
 from curro.evaluation.results import held_out_scores
 from curro.groups import largest_reward
@@ -48,6 +49,7 @@ from curro.hosts.verl.settings import (
     levels_source,
     refuse_conflicts,
     refuse_large_batch,
+    reward_parts,
 )
 from curro.rollout.polled_fill import PolledFill
 from curro.storage.files import replacing
@@ -147,9 +149,9 @@ class CurriculumTrainer(Host):
     _auxiliary_rows = 0
 
     def __init__(self, config: Any) -> None:
-        self.settings = VerlSettings.read(config.get("curro", None)).with_default_signal(config)
+        self.settings = VerlSettings.read(config.get("curro", None))
         refuse_conflicts(config, self.settings)
-        self.levels = levels_source(config.data.train_files)
+        self.levels, self.reward_parts = levels_source(config.data.train_files), reward_parts(config)
         config.trainer.v1.trainer_mode = self.mode
         if self.settings.admission is not None:
             # verl then fetches prompts one by one and replaces every failed group, and so the rejected ones
@@ -190,13 +192,17 @@ class CurriculumTrainer(Host):
         model = self.config.actor_rollout_ref.model.path if self.settings.asks_policy else None
         self.owner = start_owner(
             self.settings.curriculum, rows, folder, self.config.curro_owner, keep, model,
-            self.settings.owner_gpus,
+            self.settings.owner_gpus, self.reward_parts,
         )  # fmt: skip
+        signal = self.owner.signal()
+        if self.settings.signal is None and signal:
+            logging.getLogger(__name__).warning(describe_signal(signal))
         if keep.per_group:
             self.replay_buffer.decode = lambda ids: self.tokenizer.decode(ids, skip_special_tokens=True)
         self.replay_buffer.owner = self.owner
         limit = largest_reward(self.settings.reward_range)
-        self.replay_buffer.named = tuple(NamedReward(name, limit) for name in self.settings.named)
+        named = dict.fromkeys([*self.settings.named, *signal])
+        self.replay_buffer.named = tuple(NamedReward(name, limit) for name in named)
         self.fill = PolledFill(
             self.owner, self.settings.fill_limit, size=size, may_repeat=may_repeat, advice=FILL_ADVICE
         )
@@ -277,7 +283,7 @@ class CurriculumTrainer(Host):
     def _val_metrics_update(self, sources: Any, uids: Any, infos: Any, *rest: Any, **options: Any) -> Any:
         expected = options.get("expected_acc_counts")
         self._held_out = held_out_rewards(uids, infos["reward"], expected)
-        parts = read_signal(self.settings.signal)
+        parts = self.owner.signal()
         numbers = [number for number in self.replay_buffer.named if number.name in parts]
         self._held_out_signal = (
             held_out_rewards(uids, held_out_signal(sources, infos, numbers), expected) if numbers else None
