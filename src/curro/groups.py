@@ -43,7 +43,7 @@ def outcome_parts(names: Iterable[str]) -> tuple[str, ...]:
     return outcomes if len(outcomes) < len(parts) else ()
 
 
-def sum_of_parts(parts_RPG: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
+def sum_of_parts(parts_RPG: Sequence[np.ndarray]) -> np.ndarray:
     """The sum (P, G) of R parts of a reward, of which a rollout needs one; NaN where it has none."""
     parts = np.stack(parts_RPG)
     return np.where(np.isnan(parts).all(axis=0), np.nan, np.nansum(parts, axis=0))

@@ -107,7 +107,7 @@ def held_out_signal(
     has_part_N = ~np.isnan(parts_RN).all(axis=0)
     known = {source for source, has_part in zip(sources, has_part_N, strict=True) if has_part}
     own_scorer_N = np.array([source not in known for source in sources], np.bool_)
-    return np.where(own_scorer_N, rewards_N, sum_of_parts(parts_RN)).tolist()
+    return np.where(own_scorer_N, rewards_N, sum_of_parts(list(parts_RN))).tolist()
 
 
 @dataclass(frozen=True)
