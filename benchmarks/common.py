@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
+from scipy.stats import t as student
 
-from curro.bench.statistics import bootstrap
 from curro.runs.folder import RunFolder
 from curro.storage.json_lines import append_rows, read_rows
 
@@ -65,15 +65,20 @@ def train_run(prepared: Prepared) -> tuple[list[dict[str, Any]], list[dict[str, 
 
 
 def mean_with_interval(groups: Sequence[np.ndarray]) -> str:
-    """The mean over groups of the means over seeds, with a 95% bootstrap interval that resamples seeds.
+    """The mean over groups of the means over seeds, and Student's 95% interval over the seeds.
+
+    Seeds spread around the mean of their own group: with S_g seeds the degrees of freedom are the sum of
+    S_g - 1.
 
     Args:
         groups: the numbers of each group's seeds, (S,). Where a group has one seed there is no interval.
     """
+    mean = np.mean([one.mean() for one in groups])
     if min(map(len, groups)) == 1:
-        return f"{np.mean([one.mean() for one in groups]):+.3f} (no interval)"
-    found = bootstrap(lambda drawn: np.mean([one.mean(axis=-1) for one in drawn], axis=0), groups)
-    return f"{found.value:+.3f} ({found.low:+.3f} to {found.high:+.3f})"
+        return f"{mean:+.3f}"
+    error = np.sqrt(sum(one.var(ddof=1) / len(one) for one in groups)) / len(groups)
+    degrees = sum(len(one) - 1 for one in groups)
+    return f"{mean:+.3f} ± {student.ppf(0.975, degrees) * error:.3f}"
 
 
 def write_rows(text: str, page: Path) -> None:

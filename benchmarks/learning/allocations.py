@@ -3,18 +3,17 @@
     python -m benchmarks.learning.allocations
 
 Runs of one task and seed are paired. A number is the mean difference at the end of training over the hard
-pools and seeds, with a 95% bootstrap interval that resamples the seeds within each pool.
+pools and seeds, with Student's 95% interval over the seeds within each pool.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow.parquet as pq
-from benchmarks.common import RESULTS, write_page
+from benchmarks.common import RESULTS, mean_with_interval, write_page
 
 RULES = ("knapsack", "hit", "screen", "until", "pods")
 SELECTIONS = ("uniform", "frontier", "oracle")
-RESAMPLED = 4000
 
 
 def last_scores() -> dict[str, dict[tuple[str, str, int], float]]:
@@ -35,15 +34,9 @@ def gain(ends: dict[tuple[str, str, int], float], method: str, base: str) -> str
             pools.setdefault(task, []).append(end - ends[base, task, seed])
     if not pools:
         return "-"
-    rng = np.random.default_rng(0)
-    drawn = [rng.choice(one, (RESAMPLED, len(one))).mean(axis=1) for one in pools.values()]
-    low, high = np.quantile(np.mean(drawn, axis=0), [0.025, 0.975])
-    mean = np.mean([np.mean(one) for one in pools.values()])
+    shown = mean_with_interval([np.array(one) for one in pools.values()])
     seeds = min(len(one) for one in pools.values())
-    if seeds == 1:  # nothing to resample
-        return f"{mean:+.3f} (one seed)"
-    told = "" if seeds == 5 else f", {seeds} seeds"
-    return f"{mean:+.3f} ({low:+.3f} to {high:+.3f}{told})"
+    return shown if seeds == 5 else f"{shown} ({seeds} seed{'s' if seeds > 1 else ''})"
 
 
 def main() -> None:

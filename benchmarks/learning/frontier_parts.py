@@ -26,11 +26,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import typer
-from benchmarks.common import RESULTS, write_page
+from benchmarks.common import RESULTS, mean_with_interval, write_page
 from benchmarks.learning import credits
 from benchmarks.learning.simulated_policy import Settings, World
 from benchmarks.papers.variants import Results, Row, Variant
-from scipy.stats import t as student
 
 from curro import Curriculum
 from curro.bench.tasks import TASKS
@@ -170,16 +169,6 @@ def measured(row: Row) -> tuple[float, float]:
     return row["series"][METRIC][1][-1], float(np.mean(row["series"]["signal_share"][1]))
 
 
-def difference(values_PS: np.ndarray) -> str:
-    """The mean over pools and seeds with its 95% interval (Student's), the spread of each pool around its
-    own mean."""
-    pools, seeds = values_PS.shape
-    if seeds < 2:
-        return f"{values_PS.mean():+.3f}"
-    error = np.sqrt(values_PS.var(axis=1, ddof=1).sum() / seeds) / pools
-    return f"{values_PS.mean():+.3f} ± {student.ppf(0.975, pools * (seeds - 1)) * error:.3f}"
-
-
 def table(
     found: Mapping[tuple[str, str, int], tuple[float, float]],
     pools: Mapping[str, str],
@@ -208,7 +197,7 @@ def table(
             cells += [", ".join(f"{mean:.3f}" for mean in pool_SM.mean(axis=0)) for pool_SM in ours_PSM]
         else:
             more_PSM = ours_PSM - theirs_PSM
-            cells = [difference(more_PSM[..., measure]) for measure in range(len(MEASURES))]
+            cells = [mean_with_interval(more_PSM[..., measure]) for measure in range(len(MEASURES))]
             cells += [", ".join(f"{mean:+.3f}" for mean in pool_SM.mean(axis=0)) for pool_SM in more_PSM]
         lines.append(f"| {label} | {len(seeds)} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -78,7 +78,7 @@ class Climb(Selection):
         return Choice.of(np.full(n, self.level), Reason.PRIORITY)
 
     def observe(self, outcome: Outcome) -> None:
-        self.latest.extend(self.table.success_rate(outcome.mean[np.argsort(outcome.mean)]).tolist())
+        self.latest.extend(self.table.success_rate(outcome.mean).tolist())
 
     def state_dict(self) -> dict[str, Any]:
         return {"level": self.level, "latest": np.array(self.latest)}

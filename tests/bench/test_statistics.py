@@ -50,6 +50,20 @@ def test_the_bootstrap_covers_a_known_mean():
     assert 0.88 <= held / 200 <= 0.99
 
 
+def test_the_bootstrap_covers_the_mean_of_five_seeds():
+    """Of 95% intervals between 92% and 98% hold it, in 500 trials; of the plain quantiles' 83%."""
+    rng, held = np.random.default_rng(1), 0
+    for _ in range(500):
+        found = bootstrap(lambda group: group[0].mean(axis=-1), [rng.normal(size=5)])
+        held += found.low <= 0 <= found.high
+    assert 0.92 <= held / 500 <= 0.98
+
+
+def test_one_seed_has_no_interval():
+    found = bootstrap(iqm, [np.array([0.25])])
+    assert (found.value, found.low, found.high) == (0.25, 0.25, 0.25)
+
+
 def test_the_bootstrap_draws_within_tasks_and_takes_infinite_values():
     tasks = [np.array([0.0, 0.0]), np.array([1.0, 1.0])]
     found = bootstrap(

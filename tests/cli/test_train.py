@@ -10,7 +10,8 @@ from tests.forks import python
 from typer.testing import CliRunner
 
 from curro.cli import make_app
-from curro.errors import ConfigError
+from curro.cli.side_by_side import TrainingRun
+from curro.errors import ConfigError, RunError
 from curro.runs.folder import RunFolder
 
 SMALL = ["--data", "lab:chains", "--limit", "40", "--prompts-per-step", "4", "--eval-prompts", "4"]
@@ -129,6 +130,12 @@ def test_a_finished_run_is_extended(tmp_path, monkeypatch):
     run = RunFolder.open("run")
     assert (run.settings["rollouts"], run.config["steps"]) == (64, 2)
     assert run.metrics()[-1]["rollouts"] == 64
+    compared = TrainingRun("of a comparison", run.path, ["--rollouts=32"])
+    assert compared.complete
+    with pytest.raises(RunError, match="holds another run .*--rollouts was 64, is 32"):
+        compared.check()
+    run.replace_config({**run.config, "settings": {**run.settings, "rollouts": 96}})
+    assert not compared.complete  # the model is that of the first end
 
 
 def test_settings_of_a_file_and_of_a_run(tmp_path, monkeypatch):

@@ -57,11 +57,15 @@ def test_most_groups_are_flat(tmp_path):
     assert "most-flat" not in found(history_of(tmp_path / "fine", [0.0, 0.0, 0.5, 0.5] * 32))
 
 
-@pytest.mark.parametrize(("end", "is_said"), [(0.40, True), (0.58, False), (0.70, False)])
-def test_pass_at_1_rises_while_pass_at_k_falls(tmp_path, end, is_said):
+@pytest.mark.parametrize(
+    ("end", "prompts", "is_said"),
+    [(0.40, 400, True), (0.58, 400, False), (0.70, 400, False), (0.40, 30, False), (0.40, None, True)],
+)
+def test_pass_at_1_rises_while_pass_at_k_falls(tmp_path, end, prompts, is_said):
     folder = tmp_path / "run"
-    run = RunFolder.create(folder, {"settings": {"eval_prompts": 400}})
-    # the standard error of a share near 1/2 of 400 prompts is .025
+    held_out = {} if prompts is None else {"held_out": {"": prompts}}
+    run = RunFolder.create(folder, {"settings": {"eval_prompts": 500}, **held_out})
+    # the standard error of a share near 1/2 is .025 with 400 prompts, and .09 with 30, as AIME has
     run.append_metrics({"step": 1, "rollouts": 8, "eval/pass@1": 0.2, "eval/pass@4": 0.6})
     run.append_metrics({"step": 2, "rollouts": 16, "eval/pass@1": 0.3, "eval/pass@4": end})
     said = found(read_history(RunFolder.open(folder)))

@@ -8,9 +8,10 @@ from rich.console import Console
 
 from curro.errors import RunError
 from curro.report import comparison_table, render_comparison, write_comparison
-from curro.report.compare import Curve, crossing, isotonic
+from curro.report.compare import METRIC, Curve, crossing, interval_quantiles, isotonic, pool
 from curro.report.pages import distance
 from curro.runs.folder import RunFolder
+from curro.runs.reader import read_history
 
 
 def evaluated(path, values, rollouts=100, tokens=()):
@@ -95,23 +96,32 @@ def test_tokens_to_the_level(tmp_path):
 
 
 def test_a_factor_of_several_seeds_has_its_interval(tmp_path):
+    up, at_once, never = [0.0, 0.2, 0.4], [0.0, 0.4, 0.4], [0.0, 0.0, 0.0]
+
+    def seeds(name, *curves):
+        return [evaluated(tmp_path / f"{name}{i}", curve, tokens=[50, 50]) for i, curve in enumerate(curves)]
+
     runs = {
-        "uniform": [evaluated(tmp_path / f"u{i}", [0.0, 0.2, 0.4]) for i in range(2)],
-        "fast": [
-            evaluated(tmp_path / "f0", [0.0, 0.4, 0.4], tokens=[50, 50]),
-            evaluated(tmp_path / "f1", [0.0, 0.2, 0.4], tokens=[50, 50]),
-        ],
-        "had": [evaluated(tmp_path / "h0", [0.5] * 3), evaluated(tmp_path / "h1", [0.0, 0.2, 0.4])],
-        "torn": [evaluated(tmp_path / "t0", [0.0, 0.8, 0.8]), evaluated(tmp_path / "t1", [0.0, 0.0, 0.0])],
+        "uniform": seeds("u", *[up] * 5),
+        "fast": seeds("f", *[at_once] * 4, up),
+        "had": seeds("h", *[[0.5] * 3] * 2, *[up] * 3),
+        "torn": seeds("t", *[[0.0, 0.8, 0.8]] * 3, *[never] * 2),
+        "late": seeds("l", *[[0.0, 0.0, 0.2]] * 4, [0.0, 0.8, 0.8]),
     }
-    uniform, fast, had, torn = comparison_table(runs)
+    uniform, fast, had, torn, late = comparison_table(runs)
     assert uniform.interval is None
-    # the level .4 at 200; of both seeds' mean at 200, of the first alone at 100, of the second alone at 200
-    assert (fast.ratio, fast.interval) == (pytest.approx(1), pytest.approx((1, 2)))
-    # of the mean, .25, .35 and .45, at 150; the first alone has it from the start, the second alone at 200
-    assert (had.ratio, had.interval) == (pytest.approx(4 / 3), pytest.approx((1, np.inf)))
-    # of the mean, which rises to .4 at once, at 100; of the first alone at 50; the second never gets there
-    assert (torn.ratio, torn.interval) == (pytest.approx(2), pytest.approx((0, 4)))
+    # the level .4 at 200; five draws of the last seed, one resample in 3,125, hardly move the upper end
+    assert fast.ratio == pytest.approx(1)
+    assert fast.interval == pytest.approx((1, 2))
+    # of the mean, .2, .32 and .44, at 167; the first two alone have it from the start
+    assert had.ratio == pytest.approx(200 / (100 + 100 * 0.08 / 0.12))
+    assert had.interval == pytest.approx((1, np.inf))
+    # of the mean, which rises to .48 at once, at 83; of three seeds that are those that rise, at 50
+    assert torn.ratio == pytest.approx(200 / (100 * 0.4 / 0.48))
+    assert torn.interval == pytest.approx((0, 4))
+    # a level that was not reached has the interval too, so that not the lucky ones alone have one
+    assert late.ratio is None
+    assert late.interval == pytest.approx((0, 200 / (100 * 0.4 / 0.64)))
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(render_comparison([uniform, fast, torn]))
     text = console.export_text()
@@ -122,6 +132,12 @@ def test_a_factor_of_several_seeds_has_its_interval(tmp_path):
     assert "(0.00, 4.00)" in page
 
 
+def test_quantiles_of_few_seeds_are_further_out():
+    # t(9) = 2.262, times sqrt(10 / 9) is 2.385, beyond which the normal distribution has .0085
+    assert interval_quantiles(10, 9) == pytest.approx((0.0085, 0.9915), abs=1e-4)
+    assert interval_quantiles(10_000, 10_000) == pytest.approx((0.025, 0.975), abs=1e-4)
+
+
 def test_one_seed_is_said_to_be_noise(tmp_path):
     runs = {
         "uniform": [evaluated(tmp_path / "u", [0.1, 0.2])],
@@ -129,8 +145,28 @@ def test_one_seed_is_said_to_be_noise(tmp_path):
     }
     console = Console(width=100, record=True, file=io.StringIO())
     console.print(render_comparison(comparison_table(runs)))
-    assert "One seed: differences between two runs of one method are often as large" in console.export_text()
+    assert "One seed: differences between runs of one method are often as large" in console.export_text()
     assert "One seed: differences" in write_comparison(runs, tmp_path / "c.html").read_text()
+
+
+def test_different_budgets_are_said(tmp_path):
+    runs = {
+        "uniform": [evaluated(tmp_path / "u", [0.1, 0.2])],
+        "judged": [evaluated(tmp_path / "j", [0.1, 0.2], rollouts=200)],
+    }
+    sentence = "the runs ended after different numbers of rollouts"
+    page = write_comparison(runs, tmp_path / "c.html").read_text()
+    assert sentence in page
+    del runs["judged"]
+    assert sentence not in write_comparison(runs, tmp_path / "c.html").read_text()
+
+
+def test_each_seed_is_smoothed_before_seeds_are_pooled(tmp_path):
+    runs = [evaluated(tmp_path / "a", [0.0, 0.2, 0.4]), evaluated(tmp_path / "b", [0.2, 0.4], rollouts=150)]
+    histories = [read_history(run) for run in runs]
+    found = pool("uniform", histories, METRIC, "rollouts", smoothed=np.cumsum)
+    assert found.x.tolist() == [0, 100, 150]
+    assert found.values == pytest.approx(np.array([[0, 0.2, 0.4], [0.2, 0.4667, 0.6]]), abs=1e-4)
 
 
 def test_a_lucky_evaluation_does_not_reach_the_level(tmp_path):

@@ -8,7 +8,9 @@ from rich.console import Console
 from curro.errors import RunError
 from curro.prompts import PromptTable
 from curro.report import inspect_prompt
+from curro.report.prompts import PromptHistory, RolloutsReader
 from curro.runs.folder import RunFolder
+from curro.runs.reader import read_history
 
 HOSTILE = "[red]\x1b[2J\u202e\nsecond line\r\n\x07" + "x" * 1_000_000
 
@@ -71,3 +73,27 @@ def test_a_prompt_without_rollouts_and_one_that_was_never_drawn(run):
         said(run, "7")
     with pytest.raises(RunError, match="has not drawn the prompt '9': give its key or its number"):
         said(run, "9")
+
+
+def test_each_visit_of_a_step_has_its_own_rollouts(tmp_path):
+    run = RunFolder.create(tmp_path / "run", {})
+    run.append_metrics({"step": 1, "rollouts": 4})
+    group = {"step": 1, "prompt": 0, "key": "k", "reason": 1, "admitted": True, "rollouts": 2}
+    run.append_groups(
+        group | {"ticket": ticket, "mean": mean, "variance": 0.0}
+        for ticket, mean in ((5, 0.0), (6, None), (7, 1.0))
+    )
+    run.append_rollouts(
+        {
+            "step": 1,
+            "prompt": 0,
+            "ticket": ticket,
+            "text": "?",
+            "rollouts": [{"reward": reward, "text": text}],
+        }
+        for ticket, reward, text in ((5, 0.0, "of five"), (6, None, "of six"), (7, 1.0, "of seven"))
+    )
+    reader = RolloutsReader(run.rollouts_file)
+    reader.advance()
+    visits = PromptHistory.of(read_history(run).groups, 0, reader).visits
+    assert [(visit.rate, visit.rollouts[0].text) for visit in visits] == [(1, "of seven"), (0, "of five")]

@@ -40,14 +40,21 @@ def test_the_held_out_prompts_are_nearly_as_easy_as_all(rates, share, seed):
 
 
 def test_the_interval_compares_each_prompt_with_itself():
-    # gains of .5, 0, 1 and .5: a mean of .5, a deviation of sqrt(.125), 1.96 x .3536 / sqrt(3) = .4001
+    # gains of .5, 0, 1 and .5: a mean of .5, a deviation of sqrt(.5 / 3); 3.1824 x .4082 / sqrt(4) = .6496
     room = Room(np.array([0, 0.5, 0, 0.5]), np.array([0.5, 0.5, 1, 1]), prompts=12, answers=1440, seconds=9.0)
     assert room.gain == 0.5
-    assert room.interval() == pytest.approx((0.0999, 0.9001), abs=1e-4)
+    assert room.interval() == pytest.approx((-0.1496, 1.1496), abs=1e-4)
     assert room.describe()[0].startswith(
-        "room +0.500 (+0.100 to +0.900): pass@1 0.250 before and 0.750 after"
+        "room +0.500 (-0.150 to +1.150): pass@1 0.250 before and 0.750 after"
     )
-    assert room.as_dict()["interval"] == pytest.approx([0.0999, 0.9001], abs=1e-4)
+    assert room.as_dict()["interval"] == pytest.approx([-0.1496, 1.1496], abs=1e-4)
+
+
+def test_equal_gains_are_no_certainty():
+    hopeless = Room(np.zeros(100), np.zeros(100), prompts=300, answers=1440, seconds=9.0)
+    assert hopeless.interval() == pytest.approx((-0.03, 0.03))
+    two = Room(np.zeros(2), np.full(2, 0.25), prompts=6, answers=1440, seconds=9.0)
+    assert two.interval() == pytest.approx((-0.75, 1.25))
 
 
 def test_one_held_out_prompt_says_nothing_of_others():

@@ -15,15 +15,14 @@ import numpy as np
 from scipy.stats import trim_mean
 
 from curro.bench.plan import BASELINE, CEILING
-from curro.report.compare import crossing, isotonic
+from curro.report.compare import crossing, interval_quantiles, isotonic
 
 RESAMPLES = 2000
-LEVEL = 0.95
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with the percentile interval of its resamples; infinite where a level was not reached."""
+    """A number with the 95% interval of its resamples; infinite where a level was not reached."""
 
     value: float
     low: float
@@ -62,7 +61,8 @@ def bootstrap(
     """The statistic of the groups, and its interval when seeds are drawn again within every task.
 
     Resamples in which the statistic is NaN are left out. For rollouts to a level they are those in which the
-    runs that set the level learnt nothing.
+    runs that set the level learnt nothing. `interval_quantiles` makes up for few seeds, with the degrees of
+    freedom of the group that has the fewest; with one seed the interval has no width.
 
     Args:
         statistic: takes one argument for each group, with further leading axes for the resamples.
@@ -70,12 +70,15 @@ def bootstrap(
     """
     rng = np.random.default_rng(seed)
     resampled = [[runs[rng.integers(len(runs), size=(resamples, len(runs)))] for runs in g] for g in groups]
-    # to interpolate between infinite values would give NaN
-    quantiles = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-    values = statistic(*resampled)
+    value, values = float(statistic(*groups)), statistic(*resampled)
+    fewest = min(len(runs) for g in groups for runs in g)
+    if fewest == 1:
+        return Estimate(value, value, value)
+    quantiles = interval_quantiles(fewest, min(sum(len(runs) - 1 for runs in g) for g in groups))
     defined = values[~np.isnan(values)] if not np.isnan(values).all() else values
+    # to interpolate between infinite values would give NaN
     low, high = np.quantile(defined, quantiles, method="closest_observation")
-    return Estimate(float(statistic(*groups)), float(low), float(high))
+    return Estimate(value, float(low), float(high))
 
 
 def rollouts_to_level(x: np.ndarray, ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:

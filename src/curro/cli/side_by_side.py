@@ -16,6 +16,7 @@ from rich.progress import Progress, TaskID
 from curro.cli.terminal import describe, room_beside
 from curro.errors import ConfigError, CurroError, RunError
 from curro.runs.folder import RunFolder
+from curro.training.settings import TrainSettings
 
 POLL = 0.5
 """Seconds between looks at the runs."""
@@ -48,7 +49,10 @@ class TrainingRun:
 
     @property
     def complete(self) -> bool:
-        return (self.path / "model").is_dir()
+        if not (self.path / "model").is_dir():
+            return False
+        folder = RunFolder.open(self.path)
+        return TrainSettings.of(folder.settings, f"{self.path}/config.json").is_spent(folder.latest())
 
     @property
     def begun(self) -> bool:

@@ -106,7 +106,10 @@ def train(
     if resume is None:
         folder = RunFolder.create(folder.path, _config(prepared))
     elif rollouts is not None:
-        folder.replace_config({**folder.config, **_settings_of(prepared)})
+        begun = folder.config
+        if isinstance(begun.get("command"), list):  # so that curro compare sees what it is now a run of
+            begun["command"].append(f"--rollouts={rollouts}")
+        folder.replace_config({**begun, **_settings_of(prepared)})
     console = plain_console()
     console.print(f"run folder {folder.path}")
     if prepared.settings.reward == "auto" and prepared.environment is None:
@@ -184,5 +187,6 @@ def _config(prepared: Prepared) -> dict[str, Any]:
         "command": sys.argv[1:],
         **_settings_of(prepared),
         "curriculum": prepared.curriculum.config,
+        "held_out": {part.name: len(part.prompts) for part in prepared.held_out},
         "versions": {name: version(name) for name in packages},
     }

@@ -232,9 +232,9 @@ def narrower(history: History) -> Advice | None:
     Both changes, from the first evaluation to the last, are larger than twice the standard error of a share
     of the held-out prompts (500 where their number is not known).
     """
-    prompts = history.setting("eval_prompts") or 500
     for name in history.evaluations:
         data, _, k = name.rpartition("pass@")
+        prompts = history.held_out(data.removeprefix("eval/").removesuffix("/")) or 500
         first, last = (history.series(f"{data}pass@{size}")[1] for size in ("1", k))
         if k == "1" or len(first) < 2 or len(last) < 2:
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -37,7 +37,8 @@ class Comparison:
         ratio: how many times fewer rollouts than the first curriculum needed for the level; None
             where it was not reached, or where the first curriculum had it from the start.
         interval: the ends of the 95% interval of `ratio` over seeds, 0 where seeds do not reach the level
-            and infinite where they have it from the start; None where neither curriculum has several seeds.
+            and infinite where they have it from the start; None for the first curriculum, and where either
+            has fewer than `FEWEST` seeds. There is one, too, where the level was not reached.
         tokens_ratio: likewise for the tokens that were generated for those rollouts; None also where a run
             did not count them.
         tokens_interval: its interval.
@@ -116,9 +117,9 @@ def comparison_table(runs: RunsByName) -> list[Comparison]:
                 rollouts=float(np.mean([history.last("rollouts") for history in seeds])),
                 to_level=reached,
                 ratio=first / reached if first and reached else None,
-                interval=interval if first and reached else None,
+                interval=interval,
                 tokens_ratio=first_tokens / tokens if first_tokens and tokens else None,
-                tokens_interval=tokens_interval if first_tokens and tokens else None,
+                tokens_interval=tokens_interval,
                 seconds=float(np.mean([history.last("seconds") for history in seeds])),
             )
         )
@@ -132,8 +133,30 @@ def _largest_k(histories: Sequence[History]) -> int:
     return max(map(int, plain), default=1)
 
 
-RESAMPLES = 500
+RESAMPLES = 1_000
 """How often the seeds are drawn again for an interval."""
+FEWEST = 5
+"""With fewer seeds an interval would say little: even the widest, of three, misses the truth too often."""
+
+
+def interval_quantiles(seeds: int, degrees: int) -> tuple[float, float]:
+    """Which quantiles of a bootstrap's resamples are the ends of a 95% interval.
+
+    The plain 2.5% and 97.5% are too near to each other where there are few seeds, because the spread of
+    resampled means lacks the factor sqrt(n / (n - 1)), and because the normal distribution takes the place of
+    Student's. These would give Student's interval for a mean ("expanded percentiles": Hesterberg, "What
+    Teachers Should Know About the Bootstrap", 2015, section 5.2).
+
+    Args:
+        seeds: the fewest of any method on any task; 2 or more.
+        degrees: of freedom: all of a method's seeds, less one for each of its tasks.
+    """
+    from scipy.stats import norm as normal
+    from scipy.stats import t as student
+
+    outside = float(normal.cdf(-np.sqrt(seeds / (seeds - 1)) * student.ppf(0.975, degrees)))
+    return outside, 1 - outside
+
 
 Interval = tuple[float, float]
 
@@ -141,14 +164,15 @@ Interval = tuple[float, float]
 def _intervals(
     histories: Mapping[str, Sequence[History]], curves: Mapping[str, Curve], name: str
 ) -> tuple[Interval | None, Interval | None]:
-    """The 95% intervals of a curriculum's factors in rollouts and in tokens.
+    """The 95% intervals of a curriculum's factors in rollouts and in tokens; None with too few seeds.
 
     The seeds of the first curriculum and of this one are drawn again, with replacement, and the level and
     where it is reached are computed anew. Where this curriculum does not reach the level the factor is 0,
     and where it has the level from the start infinite; where the first has it from the start there is none.
     """
     first, seeds = next(iter(histories.values())), histories[name]
-    if max(len(first), len(seeds)) < 2:
+    fewest = min(len(first), len(seeds))
+    if fewest < FEWEST:
         return None, None
     rng = np.random.default_rng(0)
     known: dict[tuple[tuple[int, ...], ...], tuple[float, float]] = {}
@@ -161,14 +185,15 @@ def _intervals(
             again = [[runs[i] for i in picks] for runs, picks in zip((first, seeds), drawn, strict=True)]
             known[drawn] = _factors(again[0], again[1], curves, name, *drawn)
         factors.append(known[drawn])
+    quantiles = interval_quantiles(fewest, fewest - 1)
     rollouts, tokens = (values[~np.isnan(values)] for values in np.array(factors).T)
-    return _ends(rollouts), _ends(tokens)
+    return _ends(rollouts, quantiles), _ends(tokens, quantiles)
 
 
-def _ends(values: np.ndarray) -> Interval | None:
+def _ends(values: np.ndarray, quantiles: tuple[float, float]) -> Interval | None:
     if not len(values):
         return None
-    low, high = np.quantile(values, [0.025, 0.975], method="closest_observation")
+    low, high = np.quantile(values, quantiles, method="closest_observation")
     return float(low), float(high)
 
 
@@ -234,9 +259,21 @@ def with_judgments(history: History) -> History:
     return replace(history, metrics={**history.metrics, "rollouts": rollouts_S}, groups=groups)
 
 
-def pool(name: str, seeds: Iterable[History], metric: str, against: str) -> Curve:
-    """The curves of several seeds at all abscissas that any has, within what all cover."""
+def pool(
+    name: str,
+    seeds: Iterable[History],
+    metric: str,
+    against: str,
+    smoothed: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> Curve:
+    """The curves of several seeds at all abscissas that any has, within what all cover.
+
+    Args:
+        smoothed: what becomes of each seed's values, before they are read off where others have theirs.
+    """
     curves = [history.series(metric, against) for history in seeds]
+    if smoothed is not None:
+        curves = [(x, smoothed(values)) for x, values in curves]
     start, end = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
     if start > end:
         raise RunError(
@@ -279,15 +316,31 @@ def cells(row: Comparison) -> tuple[str, ...]:
 
 
 def _factor(ratio: float | None, interval: Interval | None) -> str:
-    if ratio is None:
-        return "-"
-    return f"{ratio:.2f}x" + (f"\n({interval[0]:.2f}, {interval[1]:.2f})" if interval else "")
+    shown = "-" if ratio is None else f"{ratio:.2f}x"
+    return shown + (f"\n({interval[0]:.2f}, {interval[1]:.2f})" if interval else "")
 
 
-ONE_SEED = (
-    "One seed: differences between two runs of one method are often as large as these. Take more --seeds to "
-    "see what is noise."
-)
+def remarks(rows: Sequence[Comparison]) -> list[str]:
+    """What a reader of `cells` has to know of the seeds and of the budget."""
+    fewest, most = min(row.seeds for row in rows), max(row.seeds for row in rows)
+    said = []
+    if fewest < FEWEST:
+        seeds = "One seed" if most == 1 else "So few seeds"
+        said.append(
+            f"{seeds}: differences between runs of one method are often as large as these. Take --seeds "
+            f"{FEWEST} or more to see what is noise."
+        )
+    if most >= FEWEST:
+        said.append(
+            "In brackets: 95% intervals over seeds, for the factors; an end of 0 says that with some draws "
+            "of the seeds the level is not reached."
+        )
+    spent = [row.rollouts for row in rows]
+    if max(spent) > 1.05 * min(spent):
+        said.append(
+            "Held-out pass@1 is that of the end, and the runs ended after different numbers of rollouts."
+        )
+    return said
 
 
 def columns(rows: Sequence[Comparison]) -> tuple[str, ...]:
@@ -301,9 +354,9 @@ def render_comparison(rows: Sequence[Comparison]) -> Table:
     """The comparison for a terminal."""
     least, most = min(row.seeds for row in rows), max(row.seeds for row in rows)
     seeds = "1 seed" if most == 1 else f"{most} seeds" if least == most else f"{least} to {most} seeds"
-    table = Table(title=f"Same task, same budget of rollouts, {seeds}", box=SIMPLE_HEAD, padding=0)
+    table = Table(title=f"Same task, {seeds}", box=SIMPLE_HEAD, padding=0)
     table.caption_justify = "left"
-    table.caption = ONE_SEED if most == 1 else "In brackets: 95% intervals over seeds."
+    table.caption = " ".join(remarks(rows))
     table.add_column("curriculum", overflow="fold", min_width=len("curriculum"))
     for title in columns(rows)[:-1]:  # a terminal of 80 characters has no room for the seeds
         table.add_column(Text(title), justify="right")

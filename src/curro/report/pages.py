@@ -15,7 +15,6 @@ from curro.report.advice import advise, headlines, verdict
 from curro.report.charts import Chart, Mark, Series, trailing_mean
 from curro.report.compare import (
     METRIC,
-    ONE_SEED,
     Curve,
     RunsByName,
     cells,
@@ -25,6 +24,7 @@ from curro.report.compare import (
     isotonic,
     pool,
     read_runs,
+    remarks,
 )
 from curro.report.drawing import picture, style_sheet
 from curro.report.figures import STEP
@@ -118,7 +118,7 @@ def write_comparison(runs: RunsByName, out: str | os.PathLike[str]) -> Path:
         columns=columns(rows),
         cells=[cells(row) for row in rows],
         several=max(row.seeds for row in rows) > 1,
-        one_seed=ONE_SEED,
+        remarks=remarks(rows),
         pictures_found=[picture(chart) for chart in comparison_charts(histories)],
     )
 
@@ -137,9 +137,13 @@ def comparison_charts(histories: dict[str, list[History]]) -> list[Chart]:
 def _chart(
     histories: dict[str, list[History]], metric: str, against: str, title: str, *, smooth: bool = False
 ) -> Chart | None:
-    """The means over seeds of a metric with a band of one standard error to both sides."""
+    """The means over seeds of a metric with a band of one standard error to both sides.
+
+    Args:
+        smooth: take for each value of a seed the mean of its last ten steps.
+    """
     curves = {
-        name: pool(name, seeds, metric, against)
+        name: pool(name, seeds, metric, against, smoothed=trailing_mean if smooth else None)
         for name, seeds in histories.items()
         if all(len(history.series(metric, against)[1]) for history in seeds)
     }
@@ -147,7 +151,7 @@ def _chart(
         return None
     series = []
     for i, (name, curve) in enumerate(curves.items()):
-        mean, error = (trailing_mean(values) if smooth else values for values in (curve.mean, curve.error))
+        mean, error = curve.mean, curve.error
         band = (mean - error, mean + error) if len(histories[name]) > 1 else (None, None)
         series.append(Series(name, mean, curve.x, i % 7, "line" if smooth else "points", *band))
     marks = [distance(curves)] if metric == METRIC and against == "rollouts" else []

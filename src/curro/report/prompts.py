@@ -219,8 +219,11 @@ class RolloutsReader:
         self.version += 1
         return bool(block.left)
 
-    def of(self, prompt: int) -> dict[int, dict[str, Any]]:
-        """The latest lines of a prompt by their training step, in order."""
+    def of(self, prompt: int) -> dict[tuple[int, str], dict[str, Any]]:
+        """The latest lines of a prompt by their training step and ticket, in order.
+
+        Earlier versions of curro wrote no ticket, which is "None" then.
+        """
         if not len(self._lines):
             return {}
         rows = np.flatnonzero(self._lines["prompt"] == prompt)[-KEPT:]
@@ -229,13 +232,14 @@ class RolloutsReader:
             for row in rows.tolist():
                 file.seek(int(self._lines["line"][row]))
                 with suppress(ValueError):  # the file was written anew meanwhile
-                    lines[int(self._lines["step"][row])] = as_object(file.readline())
+                    line = as_object(file.readline())
+                    lines[int(self._lines["step"][row]), str(line.get("ticket"))] = line
         return lines
 
 
-def _visit(groups: GroupColumns, row: int, lines: dict[int, dict[str, Any]]) -> Visit:
+def _visit(groups: GroupColumns, row: int, lines: dict[tuple[int, str], dict[str, Any]]) -> Visit:
     step = int(groups.step[row])
-    kept = lines.get(step, {}).get("rollouts")
+    kept = lines.get((step, groups.ticket(row)), {}).get("rollouts")
     kept = kept if isinstance(kept, list) else []
     predicted = {name: float(values[row]) for name, values in groups.predicted.items()}
     return Visit(

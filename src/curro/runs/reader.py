@@ -123,6 +123,10 @@ class GroupColumns:
         """The beginning of a group's prompt, from the group's line; its key where the line has none."""
         return str(self._line(row).get("text") or self.key(row))
 
+    def ticket(self, row: int) -> str:
+        """The ticket of a group, from the group's line; "None" where the line has none."""
+        return str(self._line(row).get("ticket"))
+
     def _line(self, row: int) -> dict[str, Any]:
         try:
             with self.path.open("rb") as file:
@@ -183,6 +187,14 @@ class History:
         """A number of what `curro train` was told; None where another program started the run."""
         settings = self.config.get("settings")
         return _count(settings.get(name)) if isinstance(settings, Mapping) else None
+
+    def held_out(self, data: str) -> int | None:
+        """How many held-out prompts a data set has, "" for all; None where the run does not tell."""
+        sizes = self.config.get("held_out")
+        if not isinstance(sizes, Mapping):
+            return None
+        counts = [_count(size) for name, size in sizes.items() if data in ("", name)]
+        return sum(count or 0 for count in counts) or None
 
     @property
     def steps(self) -> int | None:

@@ -197,7 +197,7 @@ class RunWriter:
 
         Args:
             step: the training step that they are for, from 1.
-            tickets: of the groups, which `drawn` has noted; of levels, they are written down.
+            tickets: of the groups, which `drawn` has noted.
             rewards_PG: NaN where a rollout was not scored; rows of smaller groups end in NaN.
             sizes_P: how many rollouts were generated of each, scored or not.
             completions: of each group, in the order of its rewards; empty where the host does not know them.
@@ -213,8 +213,9 @@ class RunWriter:
                 {
                     "step": step,
                     "prompt": prompt,
+                    "ticket": int(tickets[i]),
                     "key": table.key(prompt),
-                    **(_text(table, prompt) if table.levels is None else _problem(table, prompt, tickets[i])),
+                    **_text(table, prompt, int(tickets[i])),
                     "reason": reasons_P[i],
                     "mean": verdict.mean[i],
                     "variance": verdict.informativeness[i],
@@ -309,6 +310,7 @@ class RunWriter:
             {
                 "step": step,
                 "prompt": prompt,
+                "ticket": int(tickets[i]),
                 "text": _prompt_text(self.table, prompt, tickets[i] if self.table.levels else None)[
                     :MOST_TEXT
                 ],
@@ -336,14 +338,10 @@ def spread(rewards_G: np.ndarray, n: int) -> list[int]:
     return sorted([*order[np.unique(ranks)].tolist(), *order[scored : scored + max(0, n - scored)].tolist()])
 
 
-def _text(table: PromptTable, prompt: int) -> dict[str, str]:
-    text = table.text(prompt)
+def _text(table: PromptTable, prompt: int, ticket: int) -> dict[str, str]:
+    """The beginning of the prompt's text, of levels that of the problem which the ticket makes."""
+    text = table.text(prompt) if table.levels is None else preview(table.row(prompt, ticket)["prompt"])
     return {"text": text} if text else {}
-
-
-def _problem(table: PromptTable, arm: int, ticket: int) -> dict[str, Any]:
-    """The ticket of a generated problem, from which it can be made again, and the beginning of its text."""
-    return {"ticket": int(ticket), "text": preview(table.row(arm, int(ticket))["prompt"])}
 
 
 def _source(table: PromptTable, prompt: int) -> dict[str, str]:

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import t as student
 
 from curro.data.prompt_set import PromptSet
 from curro.errors import ConfigError
 from curro.evaluation.sampling import beside_training, sampled_rewards
 from curro.reward import Reward
-from curro.rollout.cost import Z95
 from curro.rollout.engines.engine import SamplingSettings
 from curro.training.sft import SFTSettings, train_in_memory
 
@@ -53,14 +53,17 @@ class Room:
         return float(self.after.mean() - self.before.mean())
 
     def interval(self) -> tuple[float, float] | None:
-        """The 95% interval of the room, over prompts like these: each is compared with itself.
+        """Student's 95% interval of the room, over prompts like these: each is compared with itself.
 
-        None with a single held-out prompt, of which nothing is known but its own gain.
+        Where all gains are equal, up to 3 prompts in P may have another one that was not met (the rule of
+        three). None with a single held-out prompt, of which nothing is known but its own gain.
         """
         gains_P = self.after - self.before
-        if len(gains_P) < 2:
+        prompts = len(gains_P)
+        if prompts < 2:
             return None
-        half = Z95 * gains_P.std() / np.sqrt(len(gains_P) - 1)
+        error = gains_P.std(ddof=1) / np.sqrt(prompts)
+        half = student.ppf(0.975, prompts - 1) * error if error > 0 else min(3 / prompts, 1)
         return self.gain - half, self.gain + half
 
     def describe(self) -> list[str]:

@@ -240,7 +240,7 @@ def _train(
 ) -> bool:
     settings = prepared.settings
     compute_with(settings.threads)
-    if folder.model.is_dir() and _is_spent(folder, settings):
+    if folder.model.is_dir() and settings.is_spent(folder.latest()):
         say("the run is complete: there is nothing left to train; --resume with more --rollouts extends it")
         if page:
             report.write_report(folder)
@@ -309,15 +309,6 @@ def wandb_project(project: str | None, default: str) -> Iterator[None]:
             del os.environ["WANDB_PROJECT"]
         else:
             os.environ["WANDB_PROJECT"] = before
-
-
-def _is_spent(folder: RunFolder, settings: TrainSettings) -> bool:
-    """Whether the lines in the folder reach the budget.
-
-    A saved model alone does not show it: a run that is extended still has the model of its first end.
-    """
-    last = folder.latest()
-    return last is None or last["rollouts"] >= settings.rollouts or last["step"] >= settings.steps
 
 
 def _find_checkpoint(folder: RunFolder, recorder: Recorder, say: Callable[[str], None]) -> Path | None:

@@ -107,6 +107,13 @@ class TrainSettings(DeclaredSettings):
         """How many steps the budget pays for at most; asked of complete settings."""
         return -(-self.rollouts // self.rollouts_per_step) * self.num_iterations
 
+    def is_spent(self, last: Mapping[str, Any] | None) -> bool:
+        """Whether a run with this last line of metrics has reached the budget; asked of complete settings.
+
+        A saved model alone does not show it: a run that is extended still has the model of its first end.
+        """
+        return last is None or last["rollouts"] >= self.rollouts or last["step"] >= self.steps
+
     def complete(self, prompts: int) -> TrainSettings:
         """The settings with the lab's recipe, or else the defaults, in place of None.
 
