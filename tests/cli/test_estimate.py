@@ -115,6 +115,21 @@ def test_a_folder_of_other_settings_is_refused(estimated, curro, tmp_path):
     assert "est holds another estimate (k was 8, is 4): choose another folder with --out" in said
 
 
+def test_a_model_that_was_trained_on_is_another_one(curro, tmp_path):
+    """A copy of the model, whose files are newer, is the same one."""
+    asked = ["lab:chains", "--limit", "4", "-k", "2", "--model", "model", "-o", "est"]
+    model, tokenizer = lab.load("chains")
+    for _ in range(2):
+        model.save_pretrained(tmp_path / "model")
+        tokenizer.save_pretrained(tmp_path / "model")
+        curro("estimate", *asked)
+    with torch.no_grad():
+        model.model.norm.weight[-1] += 1e-3
+    model.save_pretrained(tmp_path / "model")
+    said = curro("estimate", *asked, status=2)
+    assert "est holds another estimate (weights was" in said
+
+
 def test_curated_scheduled_and_trained_on(estimated, curro, tmp_path):
     """The file has the lab's columns, its prompts are in order, and the command that is printed trains."""
     shutil.copytree(estimated[0] / "est", tmp_path / "est")

@@ -113,6 +113,7 @@ def estimate(
     from curro.evaluation.expectations import Guesser, describe_visits
     from curro.reward.resolve import outcome_reward
     from curro.rollout.engines.engine import SamplingSettings
+    from curro.rollout.engines.models import weights_digest
 
     if push is not None:
         check_push(push)
@@ -153,9 +154,10 @@ def estimate(
     sampling = SamplingSettings(complete.max_completion_length or 1, asked.temperature, top_p)
     settings = {
         "data": data, "limit": asked.limit, "columns": asked.columns, "fingerprint": prompts.fingerprint,
-        "prompts": len(prompts), "model": model, "server_model": server_model if server else None, "k": k,
-        "reward": reward.name, "max_completion_length": sampling.max_new_tokens,
-        "temperature": asked.temperature, "top_p": top_p, "seed": None if server else asked.seed,
+        "prompts": len(prompts), "model": model, "weights": weights_digest(model) if model else None,
+        "server_model": server_model if server else None, "k": k, "reward": reward.name,
+        "max_completion_length": sampling.max_new_tokens, "temperature": asked.temperature, "top_p": top_p,
+        "seed": None if server else asked.seed,
     }  # fmt: skip
     if scored_by is not reward:
         settings["pass_rates_of"] = scored_by.name
