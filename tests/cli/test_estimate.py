@@ -130,6 +130,34 @@ def test_a_model_that_was_trained_on_is_another_one(curro, tmp_path):
     assert "est holds another estimate (weights was" in said
 
 
+@pytest.mark.parametrize(
+    ("means", "variances"),
+    [([-1.0, 1.0], [0.0, 0.0]), ([0.25, 0.75, np.nan], [0.9375, 0.4375, np.nan]), ([0.5, 2.0], [0.25, 0.0])],
+)
+def test_rewards_that_are_not_from_0_to_1_are_no_pass_rates(curro, tmp_path, means, variances):
+    """On an easy pool the mean of -1 and 1 is above 0 for every prompt."""
+    folder = EstimateFolder.begin(tmp_path / "est", {})
+    for i, (mean, variance) in enumerate(zip(means, variances, strict=True)):
+        folder.append(dict.fromkeys(COLUMNS, 0) | {"prompt": i, "mean": mean, "variance": variance})
+    folder.write_table()
+    assert "so there are no pass rates" in render(np.array(means), np.array(variances), 8)
+    for rule in (["--keep", "0,1"], ["--hardest", "0.5"]):
+        said = curro("curate", "est", *rule, "-o", "x.jsonl", status=2)
+        assert "the rewards of the estimate in est are not from 0 to 1" in said
+
+
+def test_estimated_and_curated_on_another_scale(curro, tmp_path):
+    """A function of the user's own gives 1 to most completions, and -1 to the others."""
+    (tmp_path / "signs.py").write_text(
+        "from itertools import cycle\nsigns = cycle([1, 1, 1, -1])\n"
+        "def sign(completion, row):\n    return next(signs)\n"
+    )
+    chains = ["lab:chains", "--limit", "2", "-k", "32", "-o", "est"]
+    said = curro("estimate", *chains, "--reward", "./signs.py:sign", "--reward-workers", "1")
+    assert "mean reward 0.500; the rewards are not from 0 to 1, so there are no pass rates" in said
+    assert "guesser" not in said
+
+
 def test_curated_scheduled_and_trained_on(estimated, curro, tmp_path):
     """The file has the lab's columns, its prompts are in order, and the command that is printed trains."""
     shutil.copytree(estimated[0] / "est", tmp_path / "est")
@@ -356,8 +384,8 @@ def test_shares_and_bands_worked_out_by_hand():
     assert costs[0.1, 0.9] == (pytest.approx(3 / 9), pytest.approx(48))
     assert costs[0.4, 0.6] == (pytest.approx(2 / 9), pytest.approx(72))
     assert bands(np.zeros(4), 16)[0][3] == np.inf
-    assert "none of the completions" in render(np.full(3, np.nan), 16)
-    assert "so there are no pass rates" in render(np.array([-1.0, 2.0]), 16)
+    assert "none of the completions" in render(np.full(3, np.nan), np.full(3, np.nan), 16)
+    assert "so there are no pass rates" in render(np.array([-1.0, 2.0]), np.zeros(2), 16)
 
 
 def test_bands_are_kept_in_the_order_asked_for():
@@ -368,8 +396,6 @@ def test_bands_are_kept_in_the_order_asked_for():
     assert curate(rates, 0, 1, closed="both").tolist() == [0, 1, 2, 4, 5, 6]
     with pytest.raises(ConfigError, match="order is one of"):
         curate(rates, 0, 1, order="random")
-    with pytest.raises(ConfigError, match="not from 0 to 1"):
-        curate(np.array([-1.0, 1.0]), 0, 1)
 
 
 def test_nothing_inside_or_another_format(tmp_path):

@@ -70,7 +70,7 @@ def curate(
     except ValueError:
         raise ConfigError(f"--keep must be two numbers, LOW,HIGH, not {keep!r}") from None
     folder = EstimateFolder.open(estimated)
-    rates = folder.table()["mean"].to_numpy()
+    rates = folder.pass_rates()
     if hardest is not None and like_mean_curve is not None:
         raise ConfigError("--hardest and --like-mean-curve are two rules: give one of them")
     prompts = source_of(folder)
