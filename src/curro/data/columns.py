@@ -31,8 +31,8 @@ def normalise(
 
     Raises:
         DataError: a named column is missing, no convention has a prompt, a prompt is empty or neither text
-            nor messages or of another kind than the first row's, a text is no Unicode, a column's name
-            holds a zero character, two rows have one key.
+            nor messages or of another kind than the first row's, rows have their answers in different
+            columns, a text is no Unicode, a column's name holds a zero character, two rows have one key.
     """
     prompt_column = _named(raw, prompt, "prompt") or _first(raw, PROMPT)
     if prompt_column is None:
@@ -44,6 +44,8 @@ def normalise(
         if isinstance(text, str) is not isinstance(prompts[0], str):
             kinds = "messages, row 0 text" if isinstance(prompts[0], str) else "text, row 0 messages"
             raise DataError(f"{_at(raw, i)} has a prompt of {kinds}: use one kind throughout")
+    if answer is None and answer_column is not None:
+        _refuse_other_answers(raw, answer_column)
     answers = [answer_of(row, answer_column) for _, _, row in raw]
     for i, (_, _, row) in enumerate(raw):
         _refuse_surrogates(row, _at(raw, i))
@@ -88,6 +90,17 @@ def answer_of(row: Mapping[str, Any], column: str | None) -> str | None:
     """The answer of a row: text as it is, any other value as JSON (5 is "5")."""
     answer = value_at(row, column) if column else None
     return answer if answer is None or isinstance(answer, str) else json.dumps(answer, default=str)
+
+
+def _refuse_other_answers(raw: list[RawRow], column: str) -> None:
+    """Files with different columns of answers would lose those of one; a null in `column` is no answer."""
+    for i, (_, _, row) in enumerate(raw):
+        other = None if _has(row, column) else first_column([row], ANSWER)
+        if other is not None:
+            raise DataError(
+                f"{_at(raw, i)} has its answer in {other!r}, where other rows have it in {column!r}: give "
+                "the column one name, or name the one to take with answer_column"
+            )
 
 
 def _refuse_surrogates(value: Any, at: str) -> None:
