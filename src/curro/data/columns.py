@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from curro.data.raw import DataError, RawRow
@@ -87,9 +88,20 @@ def _prompt(row: dict[str, Any], column: str, at: str) -> Any:
 
 
 def answer_of(row: Mapping[str, Any], column: str | None) -> str | None:
-    """The answer of a row: text as it is, any other value as JSON (5 is "5")."""
+    """The answer of a row: text as it is, any other value as JSON (5 is "5"), or as it is written.
+
+    Parquet has decimals and dates, which JSON lacks. Decimals lose the zeros at their end, because a column
+    gives all of them the same number of digits.
+    """
     answer = value_at(row, column) if column else None
-    return answer if answer is None or isinstance(answer, str) else json.dumps(answer, default=str)
+    if answer is None or isinstance(answer, str):
+        return answer
+    if isinstance(answer, Decimal):
+        whole, _, fraction = f"{answer:f}".partition(".")
+        return f"{whole}.{digits}" if (digits := fraction.rstrip("0")) else whole
+    if isinstance(answer, bool | int | float | list | tuple | dict):
+        return json.dumps(answer, default=str)
+    return str(answer)
 
 
 def _refuse_other_answers(raw: list[RawRow], column: str) -> None:
