@@ -189,8 +189,8 @@ def test_curation_is_trained_on_uniformly_with_the_recipe(estimated, curro, tmp_
     )
 
 
-def test_the_command_that_is_printed_reads_the_prompts_and_answers_that_were_estimated(curro, tmp_path):
-    """Though a column that the conventions prefer has other answers."""
+def test_the_command_that_is_printed_trains_on_what_was_estimated_and_as_it_was(curro, tmp_path):
+    """Though a column that the conventions prefer has other answers, and the defaults are others."""
     rows = [
         {"q": f"{i}a=", "gold": "40", "id": f"p{i}", "prompt": "", "reward_model": {"ground_truth": "5"}}
         for i in range(4)
@@ -199,13 +199,15 @@ def test_the_command_that_is_printed_reads_the_prompts_and_answers_that_were_est
     columns = ["--prompt-column", "q", "--answer-column", "gold", "--key-column", "id"]
     with FakeServer().running() as url:
         arguments = ["own.jsonl", "--server", url, "--server-model", "tiny", "-k", "2", "--reward", "exact"]
-        curro("estimate", *arguments, *columns, "-o", "est")
+        sampling = ["--max-completion-length", "24", "--temperature", "0.7"]
+        curro("estimate", *arguments, *columns, *sampling, "-o", "est")
     said = curro("curate", "est", "--keep", "1,1", "--closed", "both", "-o", "own[b].jsonl")
     assert "own[b].jsonl: 4 of 4 prompts" in said
     train = shlex.split(said.splitlines()[-1])[1:]
     small = ["--model", "lab:chains", "--rollouts", "8", "--rollouts-per-prompt", "2", "--out", "run"]
     curro(*train, *small)
     asked = TrainSettings.of(RunFolder.open(tmp_path / "run").settings, "run")
+    assert (asked.max_completion_length, asked.temperature) == (24, 0.7)
     trained_on = load_prompts(str(tmp_path / asked.data), **asked.columns)
     assert [(row["prompt"], row["answer"], row["key"]) for row in trained_on] == [
         (f"{i}a=", "40", f"p{i}") for i in range(4)
