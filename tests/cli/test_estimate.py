@@ -115,6 +115,49 @@ def test_a_folder_of_other_settings_is_refused(estimated, curro, tmp_path):
     assert "est holds another estimate (k was 8, is 4): choose another folder with --out" in said
 
 
+def test_a_model_that_was_trained_on_is_another_one(curro, tmp_path):
+    """A copy of the model, whose files are newer, is the same one."""
+    asked = ["lab:chains", "--limit", "4", "-k", "2", "--model", "model", "-o", "est"]
+    model, tokenizer = lab.load("chains")
+    for _ in range(2):
+        model.save_pretrained(tmp_path / "model")
+        tokenizer.save_pretrained(tmp_path / "model")
+        curro("estimate", *asked)
+    with torch.no_grad():
+        model.model.norm.weight[-1] += 1e-3
+    model.save_pretrained(tmp_path / "model")
+    said = curro("estimate", *asked, status=2)
+    assert "est holds another estimate (weights was" in said
+
+
+@pytest.mark.parametrize(
+    ("means", "variances"),
+    [([-1.0, 1.0], [0.0, 0.0]), ([0.25, 0.75, np.nan], [0.9375, 0.4375, np.nan]), ([0.5, 2.0], [0.25, 0.0])],
+)
+def test_rewards_that_are_not_from_0_to_1_are_no_pass_rates(curro, tmp_path, means, variances):
+    """On an easy pool the mean of -1 and 1 is above 0 for every prompt."""
+    folder = EstimateFolder.begin(tmp_path / "est", {})
+    for i, (mean, variance) in enumerate(zip(means, variances, strict=True)):
+        folder.append(dict.fromkeys(COLUMNS, 0) | {"prompt": i, "mean": mean, "variance": variance})
+    folder.write_table()
+    assert "so there are no pass rates" in render(np.array(means), np.array(variances), 8)
+    for rule in (["--keep", "0,1"], ["--hardest", "0.5"]):
+        said = curro("curate", "est", *rule, "-o", "x.jsonl", status=2)
+        assert "the rewards of the estimate in est are not from 0 to 1" in said
+
+
+def test_estimated_and_curated_on_another_scale(curro, tmp_path):
+    """A function of the user's own gives 1 to most completions, and -1 to the others."""
+    (tmp_path / "signs.py").write_text(
+        "from itertools import cycle\nsigns = cycle([1, 1, 1, -1])\n"
+        "def sign(completion, row):\n    return next(signs)\n"
+    )
+    chains = ["lab:chains", "--limit", "2", "-k", "32", "-o", "est"]
+    said = curro("estimate", *chains, "--reward", "./signs.py:sign", "--reward-workers", "1")
+    assert "mean reward 0.500; the rewards are not from 0 to 1, so there are no pass rates" in said
+    assert "guesser" not in said
+
+
 def test_curated_scheduled_and_trained_on(estimated, curro, tmp_path):
     """The file has the lab's columns, its prompts are in order, and the command that is printed trains."""
     shutil.copytree(estimated[0] / "est", tmp_path / "est")
@@ -146,8 +189,8 @@ def test_curation_is_trained_on_uniformly_with_the_recipe(estimated, curro, tmp_
     )
 
 
-def test_the_command_that_is_printed_reads_the_prompts_and_answers_that_were_estimated(curro, tmp_path):
-    """Though a column that the conventions prefer has other answers."""
+def test_the_command_that_is_printed_trains_on_what_was_estimated_and_as_it_was(curro, tmp_path):
+    """Though a column that the conventions prefer has other answers, and the defaults are others."""
     rows = [
         {"q": f"{i}a=", "gold": "40", "id": f"p{i}", "prompt": "", "reward_model": {"ground_truth": "5"}}
         for i in range(4)
@@ -156,13 +199,15 @@ def test_the_command_that_is_printed_reads_the_prompts_and_answers_that_were_est
     columns = ["--prompt-column", "q", "--answer-column", "gold", "--key-column", "id"]
     with FakeServer().running() as url:
         arguments = ["own.jsonl", "--server", url, "--server-model", "tiny", "-k", "2", "--reward", "exact"]
-        curro("estimate", *arguments, *columns, "-o", "est")
+        sampling = ["--max-completion-length", "24", "--temperature", "0.7"]
+        curro("estimate", *arguments, *columns, *sampling, "-o", "est")
     said = curro("curate", "est", "--keep", "1,1", "--closed", "both", "-o", "own[b].jsonl")
     assert "own[b].jsonl: 4 of 4 prompts" in said
     train = shlex.split(said.splitlines()[-1])[1:]
     small = ["--model", "lab:chains", "--rollouts", "8", "--rollouts-per-prompt", "2", "--out", "run"]
     curro(*train, *small)
     asked = TrainSettings.of(RunFolder.open(tmp_path / "run").settings, "run")
+    assert (asked.max_completion_length, asked.temperature) == (24, 0.7)
     trained_on = load_prompts(str(tmp_path / asked.data), **asked.columns)
     assert [(row["prompt"], row["answer"], row["key"]) for row in trained_on] == [
         (f"{i}a=", "40", f"p{i}") for i in range(4)
@@ -341,8 +386,8 @@ def test_shares_and_bands_worked_out_by_hand():
     assert costs[0.1, 0.9] == (pytest.approx(3 / 9), pytest.approx(48))
     assert costs[0.4, 0.6] == (pytest.approx(2 / 9), pytest.approx(72))
     assert bands(np.zeros(4), 16)[0][3] == np.inf
-    assert "none of the completions" in render(np.full(3, np.nan), 16)
-    assert "so there are no pass rates" in render(np.array([-1.0, 2.0]), 16)
+    assert "none of the completions" in render(np.full(3, np.nan), np.full(3, np.nan), 16)
+    assert "so there are no pass rates" in render(np.array([-1.0, 2.0]), np.zeros(2), 16)
 
 
 def test_bands_are_kept_in_the_order_asked_for():
@@ -353,8 +398,6 @@ def test_bands_are_kept_in_the_order_asked_for():
     assert curate(rates, 0, 1, closed="both").tolist() == [0, 1, 2, 4, 5, 6]
     with pytest.raises(ConfigError, match="order is one of"):
         curate(rates, 0, 1, order="random")
-    with pytest.raises(ConfigError, match="not from 0 to 1"):
-        curate(np.array([-1.0, 1.0]), 0, 1)
 
 
 def test_nothing_inside_or_another_format(tmp_path):

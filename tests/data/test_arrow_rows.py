@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import date
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -92,6 +94,23 @@ def test_what_is_wrong_is_told_of_the_row(tmp_path, rows, words):
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
     with pytest.raises(DataError, match=words):
         load_prompts(str(tmp_path / "rows.parquet"))
+
+
+def test_decimals_and_dates_are_answers_as_they_are_written(tmp_path):
+    """Also where rows are read one by one, as those with a conversation for a prompt."""
+    decimals = pa.array([Decimal("3.50"), Decimal("-700.00"), None, Decimal("0.00")], pa.decimal128(10, 2))
+    dates = pa.array([date(2024, 1, day) for day in (1, 2, 3, 4)])
+    for answers, wanted in (
+        (decimals, ["3.5", "-700", None, "0"]),
+        (dates, ["2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04"]),
+    ):
+        texts = ["a", "b", "c", "d"]
+        for prompts in (texts, [[{"role": "user", "content": text}] for text in texts]):
+            pq.write_table(pa.table({"prompt": prompts, "answer": answers}), tmp_path / "rows.parquet")
+            loaded = load_prompts(str(tmp_path / "rows.parquet"))
+            assert isinstance(loaded.rows, ArrowRows) is (prompts is texts)
+            assert [row["answer"] for row in loaded] == wanted
+            assert loaded.to_hf()["answer"][:] == wanted
 
 
 def test_conversations_are_read_row_by_row(tmp_path):

@@ -74,6 +74,25 @@ def test_parquet_gives_what_jsonl_gives(tmp_path):
     assert from_parquet.fingerprint == from_jsonl.fingerprint
 
 
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_files_with_answers_in_different_columns_are_refused(tmp_path, kind):
+    save = write_parquet if kind == "parquet" else write_jsonl
+    for name, column in (("a", "answer"), ("b", "solution")):
+        save(tmp_path / f"{name}.{kind}", *({"prompt": f"{name}{i}", column: str(i)} for i in range(2)))
+    with pytest.raises(
+        DataError, match=r"^row 2 \(b.* has its answer in 'solution', where other .* it in 'answer': give"
+    ):
+        load_prompts(str(tmp_path))
+    prompts = load_prompts(str(tmp_path), answer_column="solution")
+    assert [row["answer"] for row in prompts] == [None, None, "0", "1"]
+
+
+@pytest.mark.parametrize(("save", "name"), [(write_jsonl, "a.jsonl"), (write_parquet, "a.parquet")])
+def test_a_null_among_the_answers_is_no_answer(tmp_path, save, name):
+    rows = [{"prompt": f"{i}", "answer": answer, "solution": "proof"} for i, answer in enumerate(("4", None))]
+    assert [row["answer"] for row in load_prompts(save(tmp_path / name, *rows))] == ["4", None]
+
+
 def test_a_json_file_holds_an_array_or_lines(tmp_path):
     rows = [{"prompt": "a"}, {"prompt": "b"}]
     (tmp_path / "array.json").write_text("\ufeff\n " + json.dumps(rows, indent=1), encoding="utf-8")

@@ -41,6 +41,24 @@ def test_the_target_is_the_prompt_s_or_the_option_s():
     assert consistency("因此答案是五,所以我们得到七", "zh") == 1.0
 
 
+@pytest.mark.parametrize(
+    ("prompt", "shares"),
+    [
+        ("elkge=", (1.0, 1.0, 0.0)),  # the detector takes five letters for a language at random
+        ("Compute 3 + 4.", (1.0, 1.0, 0.0)),
+        ("求 x 的值。", (0.0, 0.0, 1.0)),
+        ("12 + x = 25", (1.0, 1.0, 1.0)),
+    ],
+)
+def test_a_short_prompt_has_a_script_and_no_language(prompt, shares):
+    texts = [
+        "So we add all of the numbers and get the sum.",
+        "Also ist die Summe der ungeraden Zahlen gleich hundert.",
+        "因此答案是五,所以我们得到七.",
+    ]
+    assert tuple(resolve_reward("language").score(texts, [{"prompt": prompt}] * 3)) == shares
+
+
 def test_the_paper_s_count_of_characters():
     by = resolve_reward("language:by=characters")
     texts = ["x² + é = 5 √2", "ab因为", "", "да, it is"]

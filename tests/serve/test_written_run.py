@@ -10,9 +10,11 @@ from tests.serve.asking import post
 
 from curro import Curriculum
 from curro.durable import DurableCurriculum
+from curro.durable.replies import unpack
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
 from curro.serve.application import Service
+from curro.storage.frames import decode
 
 
 class Client:
@@ -57,10 +59,34 @@ def test_groups_and_steps_are_written_once(tmp_path):
     assert groups.reason.tolist() == first_reasons + second_reasons
     assert groups.step.tolist() == [1, 1, 2]
     assert groups.rate.tolist() == [0.5, 0, 1]
-    assert groups.rollouts.tolist() == [2, 4, 2]
+    assert groups.rollouts.tolist() == [3, 4, 2], "a rollout that was not scored was rolled out"
     assert history.series("step")[0].tolist() == [1, 2]
-    assert history.series("rollouts")[1].tolist() == [6, 8]
+    assert history.series("rollouts")[1].tolist() == [7, 9]
     assert history.last("dropped") == 2
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_rewards_as_arrays_have_the_sizes_that_were_drawn(tmp_path, restart):
+    """A row ends in NaN where its last rollouts were not scored, and where its group is a smaller one."""
+
+    def opened():
+        curriculum = Curriculum("uniform", 20, allocation="knapsack", seed=1)
+        return DurableCurriculum(curriculum, tmp_path / "live", run_folder=tmp_path / "run")
+
+    durable, none = opened(), np.nan
+    draw = unpack(decode(durable.call("a", 1, "select", {"n": 3, "step": 0, "rollouts": 12})))
+    assert draw.rollouts.tolist() == [4, 4, 4]
+    if restart:
+        durable.snapshot()
+        durable.close()
+        durable = opened()
+    rewards = [[1, 0, none, none, none], [1, 0, 1, 0, 1], [none] * 5]
+    durable.call("a", 2, "observe", {"tickets": draw.tickets, "rewards": np.array(rewards)})
+    durable.run.end_step()
+    durable.close()
+    run = RunFolder.open(tmp_path / "run")
+    assert [row["rollouts"] for row in run.groups()] == [4, 5, 4]
+    assert [row["rollouts"] for row in run.metrics()] == [13]
 
 
 def test_an_observe_and_a_select_in_one_request_are_written_as_two(tmp_path):

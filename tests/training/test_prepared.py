@@ -56,6 +56,37 @@ def test_a_run_is_found_by_its_keys(tmp_path):
     assert [row[COLUMN] for row in prompts.rows] == [0.25 if i in seen else None for i in range(3)]
 
 
+def test_the_rates_of_a_run_are_on_its_own_reward_range(tmp_path):
+    """It was trained on rewards from -1 to 1, and this one is on rewards from 0 to 10."""
+    curriculum = Curriculum("uniform", PROMPTS, reward_range=(-1.0, 1.0), seed=0)
+    draw = curriculum.select(3, step=1)
+    curriculum.observe(draw.tickets, [[1.0, 1.0, 1.0, -1.0]] * 3)
+    run = RunFolder.create(tmp_path / "run", {"curriculum": curriculum.config})
+    run.write_table(curriculum.table)
+    _, prompts, _ = with_known(config("frontier", (0.0, 10.0)), PROMPTS, str(tmp_path / "run"))
+    assert [row[COLUMN] for row in prompts.rows] == [0.75] * 3
+
+
+def test_the_rewards_of_an_estimate_are_in_the_reward_range_or_of_the_verifier(tmp_path):
+    rows = [
+        dict.fromkeys(COLUMNS, 0) | {"prompt": i, "key": key, "mean": 0.5, "variance": variance}
+        for i, (key, variance) in enumerate((("a", 0.75), ("b", 0.75), ("c", 0.25)))
+    ]
+    mixed = EstimateFolder.begin(tmp_path / "mixed", {})
+    verified = EstimateFolder.begin(tmp_path / "verified", {"pass_rates_of": "math"})
+    for row in rows:
+        mixed.append(row)
+        verified.append(row | {"variance": 0.25})
+    mixed.write_table()
+    verified.write_table()
+    with pytest.raises(ConfigError, match=r"mixed are not from 0 to 1, so .* with --reward-range"):
+        with_known(config("frontier"), PROMPTS, str(mixed.path))
+    _, prompts, _ = with_known(config("frontier", (-1.0, 1.0)), PROMPTS, str(mixed.path))
+    assert [row[COLUMN] for row in prompts.rows] == [0.75] * 3
+    _, prompts, _ = with_known(config("frontier", (-1.0, 1.0)), PROMPTS, str(verified.path))
+    assert [row[COLUMN] for row in prompts.rows] == [0.5] * 3
+
+
 def test_mistakes(tmp_path):
     with pytest.raises(ConfigError, match="neither a folder nor a column; the columns are key, pro"):
         with_known(config("frontier"), PROMPTS, "rte")

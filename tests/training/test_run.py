@@ -97,6 +97,14 @@ def test_a_suite_is_evaluated_by_its_name_beside_a_data_set(run, suite):
     assert alone.name == "", "of one data set the metrics are called as ever"
 
 
+def test_several_levels_are_evaluated_as_one_data_set():
+    levels = "levels:lab/chains,lab/chain_sum"
+    asked = settings(data=levels, eval_data=levels, eval_prompts=40, limit=None, model="lab:chains")
+    (held_out,) = prepare(asked).held_out
+    assert held_out.name == ""
+    assert {row["source"] for row in held_out.prompts} == {"chains", "chain_sum"}
+
+
 def test_held_out_rows_without_the_answers_that_the_reward_needs_are_refused(tmp_path):
     """They would all count as unsolved."""
     for name, column in (("train", "answer"), ("held", "target")):

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from curro.runs.folder import RunFolder
-from curro.watch.server import WatchedRun, WatchServer
+from curro.watch.server import WatchedRun, WatchServer, side_by_side
 
 HOSTILE = '</script><img src=x onerror=alert(1)>\x1b[31m\u202e"'
 
@@ -118,6 +118,20 @@ def test_several_runs_and_one_that_has_not_begun(run, tmp_path):
         later = RunFolder.create(tmp_path / "later", {})
         later.append_metrics({"step": 1, "rollouts": 8, "reward": 0.5})
         eventually(server, "api/run?run=1&version=-1", lambda found: found.get("step") == 1)
+
+
+def test_the_table_of_several_runs_counts_groups_and_rollouts_and_not_steps(tmp_path):
+    """A step of one group with a signal, and one of three without: the mean of the steps would be a half."""
+    folder = RunFolder.create(tmp_path / "run", {})
+    for step, rollouts, value, prompts in ((1, 4, 1.0, 1), (2, 16, 0.0, 3)):
+        folder.append_groups(
+            {"step": step, "prompt": i, "reason": 0, "mean": value / 2, "variance": value / 4}
+            for i in range(prompts)
+        )
+        folder.append_metrics({"step": step, "rollouts": rollouts, "reward": value, "signal_share": value})
+    run = WatchedRun(folder.path, "run")
+    run.advance()
+    assert side_by_side([run])["rows"] == [["run", "2", "16", "-", "0.25", "0.25"]]
 
 
 def test_a_damaged_run_is_said_and_the_server_lives(run):

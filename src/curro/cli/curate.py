@@ -70,7 +70,7 @@ def curate(
     except ValueError:
         raise ConfigError(f"--keep must be two numbers, LOW,HIGH, not {keep!r}") from None
     folder = EstimateFolder.open(estimated)
-    rates = folder.table()["mean"].to_numpy()
+    rates = folder.pass_rates()
     if hardest is not None and like_mean_curve is not None:
         raise ConfigError("--hardest and --like-mean-curve are two rules: give one of them")
     prompts = source_of(folder)
@@ -100,7 +100,10 @@ def curate(
 
 
 def _train_flags(settings: dict[str, Any], out: Path, order: str, prompts: int) -> list[str]:
-    """The options to train on the curated file, with those that the lab's data would have set by itself."""
+    """The options to train on the curated file as it was estimated.
+
+    They include those that the lab's data would have set by itself.
+    """
     flags = {
         "data": out,
         "prompt-column": "prompt",
@@ -108,6 +111,8 @@ def _train_flags(settings: dict[str, Any], out: Path, order: str, prompts: int) 
         "key-column": "key",
         "reward": settings["reward"],
         "curriculum": "uniform" if order == "data" else "scheduled",
+        "max-completion-length": settings["max_completion_length"],
+        "temperature": settings["temperature"],
     }
     name = lab_family(settings["data"])
     if name is not None:
@@ -121,7 +126,6 @@ def _train_flags(settings: dict[str, Any], out: Path, order: str, prompts: int) 
             "prompts-per-step": min(recipe.prompts_per_step, prompts),
             "rollouts-per-prompt": recipe.rollouts_per_prompt,
             "learning-rate": f"{recipe.learning_rate:g}",
-            "max-completion-length": recipe.max_completion_length,
         }
     elif settings["model"]:
         flags["model"] = settings["model"]

@@ -107,12 +107,13 @@ def estimate(
 
     from curro.data import load_prompts
     from curro.environments import resolve_environment
-    from curro.evaluation.estimate_folder import EstimateFolder, render
+    from curro.evaluation.estimate_folder import EstimateFolder, are_pass_rates, render
     from curro.evaluation.estimate_hub import check_push
     from curro.evaluation.estimate_hub import push as push_estimate
     from curro.evaluation.expectations import Guesser, describe_visits
     from curro.reward.resolve import outcome_reward
     from curro.rollout.engines.engine import SamplingSettings
+    from curro.rollout.engines.models import weights_digest
 
     if push is not None:
         check_push(push)
@@ -153,9 +154,10 @@ def estimate(
     sampling = SamplingSettings(complete.max_completion_length or 1, asked.temperature, top_p)
     settings = {
         "data": data, "limit": asked.limit, "columns": asked.columns, "fingerprint": prompts.fingerprint,
-        "prompts": len(prompts), "model": model, "server_model": server_model if server else None, "k": k,
-        "reward": reward.name, "max_completion_length": sampling.max_new_tokens,
-        "temperature": asked.temperature, "top_p": top_p, "seed": None if server else asked.seed,
+        "prompts": len(prompts), "model": model, "weights": weights_digest(model) if model else None,
+        "server_model": server_model if server else None, "k": k, "reward": reward.name,
+        "max_completion_length": sampling.max_new_tokens, "temperature": asked.temperature, "top_p": top_p,
+        "seed": None if server else asked.seed,
     }  # fmt: skip
     if scored_by is not reward:
         settings["pass_rates_of"] = scored_by.name
@@ -194,18 +196,19 @@ def estimate(
         sure = Confidence.measure(*loaded, prompts, batch=batch)
     columns = {} if sure is None else {"confidence": sure.s_N, "confidence_score": sure.score_N}
     table = folder.write_table(columns)
-    console.print(render(table["mean"].to_numpy(), k))
+    means, variances = (table[name].to_numpy() for name in ("mean", "variance"))
+    console.print(render(means, variances, k))
     if sure is not None:
-        console.print(sure.describe(table["mean"].to_numpy()))
+        console.print(sure.describe(means))
     lost = len(prompts) * k - sum(table["rollouts"].to_pylist())
     if lost:
         console.print(f"{lost} rollouts failed and are not counted")
     cut = sum(table["truncated"].to_pylist()) / max(1, sum(table["rollouts"].to_pylist()))
     console.print(f"{cut:.1%} of the completions were cut at {sampling.max_new_tokens} tokens")
     guesser = Guesser.of([row["answer"] for row in prompts], k)
-    if guesser is not None:
+    if guesser is not None and are_pass_rates(means, variances):
         solved = float(np.mean([count > 0 for count in table["correct"].to_pylist()]))
-        for sentence in guesser.describe(table["mean"].to_numpy(), solved):
+        for sentence in guesser.describe(means, solved):
             console.print(sentence)
     console.print(describe_visits(asked.rollouts, complete.rollouts_per_prompt or 1, len(prompts)))
     console.print(f"table: {folder.path / 'pass_rates.parquet'}")
@@ -221,7 +224,7 @@ def estimate(
                 prompts,
                 scored_by,
                 sampling,
-                rates_P=table["mean"].to_numpy(),
+                rates_P=means,
                 answers=room_answers,
                 learning_rate=room_learning_rate,
                 precision=asked.precision,

@@ -197,6 +197,7 @@ def evaluate(
     from curro.reward import Reward
     from curro.reward.resolve import outcome_reward
     from curro.rollout.engines.engine import SamplingSettings
+    from curro.rollout.engines.models import weights_digest
 
     if data is not None and len(suite) != 1:
         raise ConfigError("--data stands for the data of one suite: name one --suite with it")
@@ -219,6 +220,7 @@ def evaluate(
             )
     results: list[Result] = []
     for model in dict.fromkeys(models):
+        weights = None if server else weights_digest(model)
         for task in tasks:
             sampling = SamplingSettings(task.max_new_tokens, task.temperature, task.top_p)
             reward = rewards[task.name]
@@ -226,9 +228,9 @@ def evaluate(
                 out / folder_name(f"{task.name}-{model}"),
                 {
                     "data": task.prompts.source, "limit": asked.limit, "prompts": len(task.prompts),
-                    "fingerprint": task.prompts.fingerprint, "model": model, "server": server is not None,
-                    "k": task.samples, "reward": reward.name, **asdict(sampling),
-                    "seed": None if server else asked.seed,
+                    "fingerprint": task.prompts.fingerprint, "model": model, "weights": weights,
+                    "server": server is not None, "k": task.samples, "reward": reward.name,
+                    **asdict(sampling), "seed": None if server else asked.seed,
                 },
             )  # fmt: skip
             done = [i for i, row in folder.groups().items() if row["rollouts"] == task.samples]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from curro.data.raw import DataError, RawRow
@@ -31,8 +32,8 @@ def normalise(
 
     Raises:
         DataError: a named column is missing, no convention has a prompt, a prompt is empty or neither text
-            nor messages or of another kind than the first row's, a text is no Unicode, a column's name
-            holds a zero character, two rows have one key.
+            nor messages or of another kind than the first row's, rows have their answers in different
+            columns, a text is no Unicode, a column's name holds a zero character, two rows have one key.
     """
     prompt_column = _named(raw, prompt, "prompt") or _first(raw, PROMPT)
     if prompt_column is None:
@@ -44,6 +45,8 @@ def normalise(
         if isinstance(text, str) is not isinstance(prompts[0], str):
             kinds = "messages, row 0 text" if isinstance(prompts[0], str) else "text, row 0 messages"
             raise DataError(f"{_at(raw, i)} has a prompt of {kinds}: use one kind throughout")
+    if answer is None and answer_column is not None:
+        _refuse_other_answers(raw, answer_column)
     answers = [answer_of(row, answer_column) for _, _, row in raw]
     for i, (_, _, row) in enumerate(raw):
         _refuse_surrogates(row, _at(raw, i))
@@ -85,9 +88,31 @@ def _prompt(row: dict[str, Any], column: str, at: str) -> Any:
 
 
 def answer_of(row: Mapping[str, Any], column: str | None) -> str | None:
-    """The answer of a row: text as it is, any other value as JSON (5 is "5")."""
+    """The answer of a row: text as it is, any other value as JSON (5 is "5"), or as it is written.
+
+    Parquet has decimals and dates, which JSON lacks. Decimals lose the zeros at their end, because a column
+    gives all of them the same number of digits.
+    """
     answer = value_at(row, column) if column else None
-    return answer if answer is None or isinstance(answer, str) else json.dumps(answer, default=str)
+    if answer is None or isinstance(answer, str):
+        return answer
+    if isinstance(answer, Decimal):
+        whole, _, fraction = f"{answer:f}".partition(".")
+        return f"{whole}.{digits}" if (digits := fraction.rstrip("0")) else whole
+    if isinstance(answer, bool | int | float | list | tuple | dict):
+        return json.dumps(answer, default=str)
+    return str(answer)
+
+
+def _refuse_other_answers(raw: list[RawRow], column: str) -> None:
+    """Files with different columns of answers would lose those of one; a null in `column` is no answer."""
+    for i, (_, _, row) in enumerate(raw):
+        other = None if _has(row, column) else first_column([row], ANSWER)
+        if other is not None:
+            raise DataError(
+                f"{_at(raw, i)} has its answer in {other!r}, where other rows have it in {column!r}: give "
+                "the column one name, or name the one to take with answer_column"
+            )
 
 
 def _refuse_surrogates(value: Any, at: str) -> None:

@@ -33,6 +33,7 @@ def _observe(curriculum: Curriculum, arguments: dict[str, Any]) -> Verdict:
     # version 0.2 wrote into its journals which rollouts have a reward
     if (scored := arguments.pop("scored", None)) is not None:
         arguments["rewards"] = mark_missing(arguments["rewards"], scored)
+    arguments.pop("sizes", None)  # which is for the run folder
     return curriculum.observe(**arguments)
 
 

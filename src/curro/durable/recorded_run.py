@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ class RecordedRun:
 
     def __init__(self, curriculum: Curriculum, output: Path) -> None:
         self.curriculum, self.output = curriculum, output
+        self._drawn: dict[int, int] = {}
 
     def begin(self, state: Mapping[str, Any] | None, *, is_new: bool) -> None:
         """Be as at the snapshot that has this state; None where there is no snapshot, or it has no state."""
@@ -40,13 +41,21 @@ class RecordedRun:
             self.writer.load_state_dict({} if state is None else state["writer"])
         if state is not None:
             self.step = state["step"]
+            self._drawn = dict(state["drawn"].tolist()) if "drawn" in state else {}
 
     def state_dict(self) -> dict[str, Any]:
         """What `begin` takes."""
-        return {"step": self.step, "writer": self.writer.state_dict()}
+        drawn = np.array(list(self._drawn.items()), np.int64).reshape(-1, 2)
+        return {"step": self.step, "writer": self.writer.state_dict(), "drawn": drawn}
 
     def record(self, name: str, arguments: Mapping[str, Any], reply: CallReply) -> None:
-        """A call was carried out: its name, its arguments as the port takes them, and what that returned."""
+        """A call was carried out.
+
+        Args:
+            name: of the call.
+            arguments: as the port takes them, and `sizes` where groups of different size came as lists.
+            reply: what it returned.
+        """
         if isinstance(reply, tuple):
             verdict, draw = reply
             self.record("observe", arguments, verdict)
@@ -57,14 +66,32 @@ class RecordedRun:
                 self.end_step()
                 self.step = reply.step + 1
             self.writer.drawn(reply)
+            rollouts = zip(reply.tickets.tolist(), reply.rollouts.tolist(), strict=True)
+            self._drawn |= {ticket: number for ticket, number in rollouts if number}
         elif isinstance(reply, Verdict) and len(reply.prompts):
             rewards_PG = np.asarray(arguments["rewards"], np.float64)
             if arguments.get("scored") is not None:
                 rewards_PG = mark_missing(rewards_PG, arguments["scored"])
-            sizes_P = np.isfinite(rewards_PG).sum(axis=1)
+            sizes_P = self._sizes(arguments["tickets"], rewards_PG)
+            if arguments.get("sizes") is not None:
+                sizes_P = arguments["sizes"]
             self.writer.groups(self.step, arguments["tickets"], rewards_PG, reply, sizes_P)
         else:
+            for ticket in arguments["tickets"]:
+                self._drawn.pop(int(ticket), None)
             self.writer.dropped(arguments["tickets"])
+
+    def _sizes(self, tickets: Sequence[int] | np.ndarray, rewards_PG: np.ndarray) -> np.ndarray:
+        """How many rollouts each group had, int64 (P,), whether or not they were scored.
+
+        NaN is the reward of a rollout that was not scored, and fills the rows of smaller groups. So a group
+        had as many rollouts as it was drawn with, and more where a later one was scored. Where the host
+        decides how many they are, all groups had the same number.
+        """
+        longest = rewards_PG.shape[1]
+        drawn_P = np.array([self._drawn.pop(int(ticket), longest) for ticket in tickets], np.int64)
+        last_P = np.where(np.isnan(rewards_PG), 0, np.arange(1, longest + 1)).max(axis=1, initial=0)
+        return np.clip(drawn_P, last_P, longest)
 
     def resume(self) -> None:
         """The curriculum was loaded from a checkpoint: forget what came after it."""

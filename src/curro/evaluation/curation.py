@@ -20,6 +20,7 @@ from curro.errors import ConfigError
 from curro.evaluation.estimate_folder import EstimateError, EstimateFolder
 from curro.reward.reward import SUCCESS
 from curro.runs.folder import RunFolder
+from curro.runs.reader import scale
 from curro.storage.files import replacing
 
 ORDERS = ("data", "easy-first", "hard-first")
@@ -53,9 +54,6 @@ def curate(
             stay in the data set's order.
     """
     DifficultyBand(low, high, closed)
-    measured = rates[~np.isnan(rates)]
-    if (measured < 0).any() or (measured > 1).any():
-        raise ConfigError("the rewards are not from 0 to 1, so no band of pass rates can be kept")
     return in_order(np.flatnonzero(between(rates, low, high, closed)), rates, order)
 
 
@@ -122,9 +120,9 @@ def alignments(prompts: np.ndarray, rates: np.ndarray, size: int) -> np.ndarray:
 def like_mean_curve(folder: RunFolder, prompts: PromptSet, least: float) -> np.ndarray:
     """The numbers of the prompts whose learning curve in a run is like the mean one (`alignments`), int64."""
     number_of = {key: number for number, key in enumerate(prompts.keys)}
-    low, high = folder.settings.get("reward_range", (0.0, 1.0))
+    rate_of = scale(folder.config).success_rate
     groups = [
-        (number_of[group["key"]], min(max((group["mean"] - low) / (high - low), 0.0), 1.0))
+        (number_of[group["key"]], min(max(float(rate_of(group["mean"])), 0.0), 1.0))
         for group in folder.groups()
         if group["key"] in number_of and group["mean"] == group["mean"]
     ]

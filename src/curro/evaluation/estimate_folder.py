@@ -149,6 +149,30 @@ class EstimateFolder:
         except RunError as error:
             raise EstimateError(str(error)) from error
 
+    def pass_rates(self) -> np.ndarray:
+        """The pass rate of each row of the table, float64 (N,); NaN where no completion was scored.
+
+        Raises:
+            EstimateError: the rewards are not from 0 to 1.
+        """
+        table = self.table()
+        rates_N, variances_N = (table[name].to_numpy() for name in ("mean", "variance"))
+        if not are_pass_rates(rates_N, variances_N):
+            raise EstimateError(
+                f"the rewards of the estimate in {self.path} are not from 0 to 1, so there are no pass "
+                "rates: estimate again with a reward from 0 to 1"
+            )
+        return rates_N
+
+
+def are_pass_rates(means_N: np.ndarray, variances_N: np.ndarray) -> bool:
+    """Whether rewards with these means and variances can be from 0 to 1.
+
+    The variance of such rewards is at most mean (1 - mean). That of -1 and 1 is more wherever both occur,
+    also where all means are above 0.
+    """
+    return not (variances_N > means_N * (1 - means_N) + 1e-6).any()
+
 
 BANDS = ((0.0, 1.0), (0.1, 0.9), (0.2, 0.8), (0.3, 0.7), (0.4, 0.6))
 """Open at both ends: table 1 of "Online Difficulty Filtering for Reasoning Oriented RL", balanced."""
@@ -182,21 +206,25 @@ def bands(rates: np.ndarray, k: int) -> list[tuple[float, float, float, float]]:
     return [(*band, cost.share, cost.rollouts) for band, cost in zip(BANDS, costs, strict=True)]
 
 
-def render(rates: np.ndarray, k: int) -> RenderableType:
-    """The summary for the terminal; without the bands where rewards are not from 0 to 1."""
-    measured = rates[~np.isnan(rates)]
+def render(means: np.ndarray, variances: np.ndarray, k: int) -> RenderableType:
+    """The summary for the terminal; without the bands where rewards are not from 0 to 1.
+
+    Args:
+        means, variances: of each prompt's rewards (N,); NaN where none was scored.
+    """
+    measured = means[~np.isnan(means)]
     if not len(measured):
-        return f"none of the completions of {len(rates)} prompts was scored"
+        return f"none of the completions of {len(means)} prompts was scored"
     title = f"{len(measured)} prompts, {k} rollouts each: mean reward {measured.mean():.3f}"
-    if measured.min() < 0 or measured.max() > 1:
+    if not are_pass_rates(means, variances):
         return f"{title}; the rewards are not from 0 to 1, so there are no pass rates"
-    rows = shares(rates)
+    rows = shares(means)
     widest = max(share for _, share in rows)
     histogram = Table("pass rate", "share", "", title=title, title_justify="left", box=None)
     for name, share in rows:
         word = {"0": "0: never", "1": "1: always"}.get(name, name)
         histogram.add_row(word, f"{share:.3f}", "█" * round(40 * share / widest))
-    return Group(histogram, "", render_bands(rates, k))
+    return Group(histogram, "", render_bands(means, k))
 
 
 def render_bands(rates: np.ndarray, k: int) -> Table:

@@ -44,17 +44,17 @@ def push(folder: EstimateFolder, name: str) -> str:
         The address of the data set.
 
     Raises:
-        EstimateError: the estimate is not complete, or the hub refuses it.
+        EstimateError: the estimate is not complete, its rewards are not from 0 to 1, or the hub refuses it.
     """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
-    table = folder.table()
+    rates = folder.pass_rates()
     settings = _public(folder.settings)
     api = HfApi()
     with tempfile.TemporaryDirectory() as temporary:
         upload = Path(temporary)
-        (upload / "README.md").write_text(card(name, settings, table["mean"].to_numpy()), encoding="utf-8")
+        (upload / "README.md").write_text(card(name, settings, rates), encoding="utf-8")
         (upload / "estimate.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
         (upload / "pass_rates.parquet").write_bytes((folder.path / "pass_rates.parquet").read_bytes())
         try:

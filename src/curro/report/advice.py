@@ -72,7 +72,7 @@ def verdict(history: History) -> Assessment:
     recent = _recent(history)
     if recent is None:
         return Assessment("early", f"Too early to say: {len(history.groups.prompt)} groups are finished.")
-    share, (uniform, low, high) = _signal_share(history, recent), _uniform_share(history)
+    share, (uniform, low, high) = signal_share(history, recent), _uniform_share(history)
     evidence = f"{share:.0%} of the last {len(recent)} groups had a signal"
     if uniform != uniform:
         return Assessment(
@@ -213,7 +213,7 @@ def large_step(history: History) -> Advice | None:
     prompts = history.setting("prompts_per_step")
     if recent is None or not prompts:
         return None
-    share, uniform = _signal_share(history, recent), _uniform_share(history)[0]
+    share, uniform = signal_share(history, recent), _uniform_share(history)[0]
     if uniform != uniform:
         return None
     enough = max(round(prompts * uniform / share), 2) if share else prompts
@@ -272,7 +272,7 @@ def _recent(history: History) -> np.ndarray | None:
     return None if count < LEAST else np.arange(max(count - RECENT, 0), count)
 
 
-def _signal_share(history: History, rows: np.ndarray) -> float:
+def signal_share(history: History, rows: np.ndarray) -> float:
     """The share of these groups with a signal."""
     return float((history.groups.state[rows] == LEARNABLE).mean())
 
@@ -304,7 +304,7 @@ def headlines(history: History) -> list[Headline]:
     shown.append(Headline(f"{rollouts:,.0f}", "rollouts", f"in {steps:,.0f} training steps"))
     if len(history.groups.prompt):
         # not the mean of the steps' shares: a step that needed many groups to be filled has a low one
-        share = _signal_share(history, np.arange(len(history.groups.prompt)))
+        share = signal_share(history, np.arange(len(history.groups.prompt)))
         shown.append(Headline(f"{share:.0%}", "groups with signal", "rewards that vary, whole run"))
     seconds = history.last("seconds")
     if seconds == seconds:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -47,13 +48,16 @@ class Language:
     filtering counts characters instead. Here sentences are given to py3langid
     (Naive Bayes over n-grams of bytes, without randomness), one by one. Words in another script than their
     neighbours are a piece of their own. A piece of fewer than 20 letters says too little: it counts as the
-    target's where it is in the target's script. Single letters, code, formulas, LaTeX commands and tags are
-    no prose and are left out; a completion without any prose has 1.
+    target's where it is in the target's script. So do all pieces where the prompt has fewer than 20 letters:
+    its language is not known then, and its script, that of most of its letters, is the target's. Single
+    letters, code, formulas, LaTeX commands and tags are no prose and are left out; a completion without any
+    prose has 1, and so has every completion of a prompt without any.
 
     Source: Guo et al., "DeepSeek-R1"; "Online Difficulty Filtering for Reasoning Oriented RL", appendix D.
 
     Args:
-        target: an ISO 639-1 code ("en"); by default the language that the detector finds in the prompt.
+        target: an ISO 639-1 code ("en"); by default the language that the detector finds in the prompt, if
+            that has at least 20 letters.
         by: "detector", or "characters" for the paper's count: the share of characters that are letters of
             the Latin alphabet, digits, symbols or white space, which takes English as the target. Letters
             of mathematics are symbols: those of the mathematical alphabets (double-struck and the like), and
@@ -74,19 +78,36 @@ class Language:
         if self.by == "characters":
             return [_latin_share(text) for text in completions]
         return [
-            consistency(text, self.target or _detected(_prose(_prompt_text(row["prompt"]))))
+            consistency(text, self.target)
+            if self.target is not None
+            else _consistency_with(_prose(_prompt_text(row["prompt"])), text)
             for text, row in zip(completions, rows, strict=True)
         ]
 
 
 def consistency(text: str, target: str) -> float:
     """The share of the letters of the text's prose that are in the target language."""
-    target_script = _SCRIPTS.get(target, "LATIN")
+    return _share(text, _SCRIPTS.get(target, "LATIN"), target)
+
+
+def _consistency_with(prompt: str, text: str) -> float:
+    """As `consistency`, with the language of the prompt's prose, or with its script where it is short."""
+    letters: Counter[str] = Counter()
+    for script, piece in _by_script(prompt):
+        letters[script] += sum(map(str.isalpha, piece))
+    if letters.total() >= SHORTEST:
+        return consistency(text, _detected(prompt))
+    return _share(text, max(letters, key=letters.__getitem__), None) if letters else 1.0
+
+
+def _share(text: str, target_script: str, target: str | None) -> float:
+    """The share of the prose's letters in the target language; None: in its script."""
     in_target = letters = 0
     for sentence in _ENDS.split(_prose(text)):
         for script, piece in _by_script(sentence):
             number = sum(map(str.isalpha, piece))
-            is_target = _detected(piece) == target if number >= SHORTEST else script == target_script
+            is_long = target is not None and number >= SHORTEST
+            is_target = _detected(piece) == target if is_long else script == target_script
             in_target, letters = in_target + is_target * number, letters + number
     return in_target / letters if letters else 1.0
 

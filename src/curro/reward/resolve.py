@@ -140,18 +140,18 @@ def resolve_reward(
     Raises:
         ConfigError: no such reward, option, module, function or family, or the prompts lack what it needs.
     """
-    terms = spec.split("+")
-    if len(terms) == 1 and "*" not in spec:
+    if not _is_sum(spec):
         return _single(spec, prompts, limits, sandbox)
-    return WeightedReward(spec, [_weighted(term.strip(), spec, prompts, limits, sandbox) for term in terms])
+    return WeightedReward(
+        spec, [(weight, _part(_single(term, prompts, limits, sandbox))) for weight, term in _parse(spec)]
+    )
 
 
 def part_names(spec: str) -> list[str]:
     """The names of a reward's parts, as `Reward.weights` has them; nothing that it names is imported."""
-    terms = [match["spec"].strip() for term in spec.split("+") if (match := _TERM.fullmatch(term.strip()))]
-    if len(terms) == 1 and "*" not in spec:
+    if not _is_sum(spec):
         return [spec]
-    return [name if (name := term.partition(":")[0]) in REWARDS else term for term in terms]
+    return [name if (name := term.partition(":")[0]) in REWARDS else term for _, term in _parse(spec)]
 
 
 def named_code(spec: str) -> tuple[list[str], bool]:
@@ -161,9 +161,7 @@ def named_code(spec: str) -> tuple[list[str], bool]:
         them, and whether another part of it is `code:sandbox=none`, which runs a model's programs unconfined.
     """
     functions, unconfined = [], False
-    for term in spec.split("+"):
-        match = _TERM.fullmatch(term.strip())
-        part = term if match is None else match["spec"].strip()
+    for _, part in _parse(spec):
         name, colon, rest = part.partition(":")
         if name in REWARDS:
             options = parse_options(rest, spec)
@@ -176,21 +174,39 @@ def named_code(spec: str) -> tuple[list[str], bool]:
     return functions, unconfined
 
 
-def _weighted(
-    term: str, spec: str, prompts: PromptSet | None, limits: WorkerLimits | None, sandbox: str
-) -> tuple[float, Reward]:
-    match = _TERM.fullmatch(term)
-    if match is None or not match["spec"]:
-        raise ConfigError(f"the reward {spec!r} has an empty part: write NAME or WEIGHT*NAME between plusses")
-    try:
-        weight = float(match["weight"] or 1.0)
-    except ValueError:
-        weight = math.nan
-    if not math.isfinite(weight):
-        raise ConfigError(f"{match['weight']!r} in the reward {spec!r} is no weight: write a number")
-    part = _single(match["spec"].strip(), prompts, limits, sandbox)
-    name = part.name.partition(":")[0]
-    return weight, Reward(name, part.verify, part.verify_async) if name in REWARDS else part
+def _parse(spec: str) -> list[tuple[float, str]]:
+    """The weight of each part of a sum, and what it names; a plain name is the only part, with weight 1.
+
+    Raises:
+        ConfigError: an empty part, or a weight that is no number.
+    """
+    if not _is_sum(spec):
+        return [(1.0, spec)]
+    terms = []
+    for text in spec.split("+"):
+        term = _TERM.fullmatch(text.strip())
+        if term is None or not term["spec"]:
+            raise ConfigError(
+                f"the reward {spec!r} has an empty part: write NAME or WEIGHT*NAME between plusses"
+            )
+        try:
+            weight = float(term["weight"] or 1.0)
+        except ValueError:
+            weight = math.nan
+        if not math.isfinite(weight):
+            raise ConfigError(f"{term['weight']!r} in the reward {spec!r} is no weight: write a number")
+        terms.append((weight, term["spec"].strip()))
+    return terms
+
+
+def _is_sum(spec: str) -> bool:
+    return "+" in spec or "*" in spec
+
+
+def _part(reward: Reward) -> Reward:
+    """A reward as a part of a sum, where one of curro's is called without its options."""
+    name = reward.name.partition(":")[0]
+    return Reward(name, reward.verify, reward.verify_async) if name in REWARDS else reward
 
 
 def _single(spec: str, prompts: PromptSet | None, limits: WorkerLimits | None, sandbox: str) -> Reward:

@@ -40,8 +40,9 @@ FIELDS = {
 def read_fields(question: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a question, those of tickets and rewards as arrays.
 
-    Rewards in lists may have `null` for a rollout that was not scored, and groups of different size. Clients
-    of version 0.2 say in `scored` which rollouts have a reward; here and in the reply it becomes NaN.
+    Rewards in lists may have `null` for a rollout that was not scored, and groups of different size, which
+    are noted as `sizes` where they are observed. Clients of version 0.2 say in `scored` which rollouts have
+    a reward; here and in the reply it becomes NaN.
 
     Raises:
         ConfigError: a field is missing or unknown, or tickets are no whole numbers.
@@ -64,7 +65,10 @@ def read_fields(question: str, body: Mapping[str, Any]) -> dict[str, Any]:
         )
     _check_padding(fields)
     if isinstance(fields.get("rewards"), list):
-        fields["rewards"] = _numbers("rewards", fields["rewards"])
+        rows, fields["rewards"] = fields["rewards"], _numbers("rewards", fields["rewards"])
+        sizes_P = np.array([len(row) for row in rows], np.int64)
+        if question in CALLS and (sizes_P < fields["rewards"].shape[1]).any():
+            fields["sizes"] = sizes_P
     if fields.get("scored") is not None:
         fields["rewards"] = mark_missing(fields["rewards"], fields["scored"])
     fields.pop("scored", None)

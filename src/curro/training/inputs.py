@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from curro import registry
 from curro.curriculum import Curriculum
@@ -19,14 +21,17 @@ from curro.data.prompt_set import PromptSet
 from curro.environments import Environment, resolve_environment
 from curro.environments.environment import EPISODE_REWARD, episode_reward
 from curro.errors import ConfigError
-from curro.evaluation.estimate_folder import EstimateFolder
+from curro.evaluation.estimate_folder import EstimateFolder, are_pass_rates
 from curro.evaluation.estimate_hub import PREFIX, pull
-from curro.prompts import PromptTable
 from curro.reward import Reward, resolve_reward
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.folder import RunFolder
+from curro.runs.reader import scale
 from curro.text import did_you_mean
 from curro.training.settings import TrainSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -136,8 +141,8 @@ def with_known(
         that resumes reads the same pass rates.
 
     Raises:
-        ConfigError: the folder or the hub's table knows none of the prompts, or the selection keeps no
-            evidence.
+        ConfigError: the folder or the hub's table knows none of the prompts, the rewards of an estimate are
+            not in the reward range, or the selection keeps no evidence.
         EstimateError, RunError: the folder is damaged; there is no such table on the hub.
     """
     column = source
@@ -161,18 +166,33 @@ def with_known(
 
 
 def _rates(folder: Path, reward_range: tuple[float, float]) -> dict[str, float]:
-    """Success rates by key."""
+    """Success rates by key.
+
+    Args:
+        folder: of a run, which has its own reward range, or of an estimate.
+        reward_range: of an estimate's rewards, unless they are those of parts that verify the answer.
+    """
     if (folder / "estimate.json").is_file():
-        table, name = EstimateFolder.open(folder).table(), "mean"
+        table, rates_N = _estimated(EstimateFolder.open(folder), reward_range)
     else:
-        table, name = RunFolder.open(folder).table(), "reward_mean"
-    scale = PromptTable(1, reward_range=reward_range)
-    pairs = zip(table["key"].to_pylist(), table[name].to_pylist(), strict=True)
-    return {
-        key: min(max(float(scale.success_rate(mean)), 0.0), 1.0)
-        for key, mean in pairs
-        if mean is not None and mean == mean
-    }
+        run = RunFolder.open(folder)
+        table = run.table()
+        rates_N = scale(run.config).success_rate(table["reward_mean"].to_numpy())
+    pairs = zip(table["key"].to_pylist(), np.clip(rates_N, 0.0, 1.0).tolist(), strict=True)
+    return {key: rate for key, rate in pairs if rate == rate}
+
+
+def _estimated(estimate: EstimateFolder, reward_range: tuple[float, float]) -> tuple[pa.Table, np.ndarray]:
+    """An estimate's table, and the success rate (N,) of each of its rows."""
+    low, high = (0.0, 1.0) if "pass_rates_of" in estimate.settings else reward_range
+    table = estimate.table()
+    rates_N = (table["mean"].to_numpy() - low) / (high - low)
+    if not are_pass_rates(rates_N, table["variance"].to_numpy() / (high - low) ** 2):
+        raise ConfigError(
+            f"the rewards of the estimate in {estimate.path} are not from {low:g} to {high:g}, so --known "
+            "finds no pass rates there: name their range with --reward-range"
+        )
+    return table, rates_N
 
 
 RESERVED = (

@@ -10,6 +10,8 @@ from typing import Any
 from curro import registry
 from curro.data.raw import lab_family
 from curro.errors import ConfigError
+from curro.evaluation.suites import SUITES
+from curro.loading import PROVIDERS
 from curro.runs.folder import RunFolder
 from curro.storage.files import read_toml
 from curro.text import did_you_mean
@@ -58,10 +60,22 @@ class TrainSettings(DeclaredSettings):
 
     @property
     def eval_sources(self) -> list[str]:
-        """The data sets and suites to evaluate on; a path that has a comma is one."""
+        """The data sets and suites to evaluate on; a path that has a comma is one, and so are several levels.
+
+        All names after `levels:` belong to it, up to the next suite, file, folder, or name with a prefix.
+        """
         if self.eval_data is None:
             return []
-        return [self.eval_data] if Path(self.eval_data).exists() else self.eval_data.split(",")
+        if Path(self.eval_data).exists():
+            return [self.eval_data]
+        sources: list[str] = []
+        for part in map(str.strip, self.eval_data.split(",")):
+            is_source = part in SUITES or part.partition(":")[0] in PROVIDERS or Path(part).exists()
+            if sources and sources[-1].startswith("levels:") and not is_source:
+                sources[-1] += f",{part}"
+            else:
+                sources.append(part)
+        return sources
 
     @property
     def columns(self) -> dict[str, str]:

@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 
 from curro.errors import RunError
-from curro.report.advice import advise, headlines, verdict
+from curro.report.advice import advise, headlines, signal_share, verdict
 from curro.report.charts import Chart, Series, trailing_mean
 from curro.report.drawing import live_picture, style_sheet
 from curro.report.inspect import saved_curriculum
@@ -30,6 +30,9 @@ from curro.runs.folder import RunFolder
 from curro.runs.reader import History, RunReader
 from curro.storage.json_lines import BLOCK
 from curro.text import printable, slug
+
+RECENT = 20
+"""The number of steps over which the latest numbers of a run are taken."""
 
 PROMPTS = 12
 """The number of prompts that each ranking shows."""
@@ -180,14 +183,30 @@ def side_by_side(runs: Sequence[WatchedRun]) -> dict[str, Any]:
 def _numbers(history: History) -> list[str]:
     """A run's line of the comparison: where it is, and its latest numbers."""
     accuracy = history.last("eval/pass@1")
-    recent = [history.series(name)[1][-20:] for name in ("signal_share", "reward")]
-    shares = [f"{values.mean():.2f}" if len(values) else "-" for values in recent]
+    recent = _recent_signal_share(history), _recent_reward(history)
     return [
         f"{history.last('step'):,.0f}",
         f"{history.last('rollouts'):,.0f}",
         "-" if accuracy != accuracy else f"{accuracy:.3f}",
-        *shares,
+        *("-" if number != number else f"{number:.2f}" for number in recent),
     ]
+
+
+def _recent_signal_share(history: History) -> float:
+    """The share of the groups of the last steps that have a signal; NaN where there are none."""
+    step_S = history.series("signal_share")[0][-RECENT:]
+    if not len(step_S):
+        return np.nan
+    rows = np.flatnonzero(history.groups.step >= step_S[0])
+    return signal_share(history, rows) if len(rows) else np.nan
+
+
+def _recent_reward(history: History) -> float:
+    """The mean reward of the rollouts of the last steps; NaN where there are none."""
+    spent_S, reward_S = history.series("reward", "rollouts")
+    rollouts_S = np.diff(spent_S, prepend=0.0)[-RECENT:]
+    total = float(rollouts_S.sum())
+    return float(rollouts_S @ reward_S[-RECENT:]) / total if total > 0 else np.nan
 
 
 def _chart(runs: list[tuple[str, History]], metric: str, title: str, smooth: bool) -> Chart | None:
@@ -195,7 +214,7 @@ def _chart(runs: list[tuple[str, History]], metric: str, title: str, smooth: boo
     for i, (name, history) in enumerate(runs):
         x, y = history.series(metric, "rollouts")
         if len(x):
-            curve = trailing_mean(y, 20) if smooth else y
+            curve = trailing_mean(y, RECENT) if smooth else y
             series.append(Series(name, curve, x, i % 7, "line" if smooth else "points"))
     caption = "Mean of the last twenty steps." if smooth else ""
     if not series:
