@@ -46,6 +46,13 @@ def test_table_1_of_the_paper_and_its_kin(spec, inside):
     assert admitted(spec, rates(*range(11))) == [k in inside for k in range(11)]
 
 
+def test_rewards_in_single_precision_are_at_the_ends():
+    """As hosts give them: 0.3 is 0.30000001 there, and 0.8 is 0.80000001."""
+    rewards = np.array([[0.2, 0.4], [0.8, 0.8]], np.float32).astype(np.float64)
+    assert admitted("band:0.3,0.9", rewards) == [False, True]
+    assert admitted("band:0.3,0.8,both", rewards) == [True, True]
+
+
 def test_a_band_is_on_the_reward_range():
     # -1 and 1 are failure and success: a mean of 0 is a rate of 1/2
     rewards = [[1, 1, -1, -1], [1, -1, -1, -1], [1, 1, 1, 1]]

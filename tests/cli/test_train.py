@@ -132,7 +132,7 @@ def test_a_finished_run_is_extended(tmp_path, monkeypatch):
     assert run.metrics()[-1]["rollouts"] == 64
     compared = TrainingRun("of a comparison", run.path, ["--rollouts=32"])
     assert compared.complete
-    with pytest.raises(RunError, match="holds another run .*--rollouts was 64, is 32"):
+    with pytest.raises(RunError, match=r"holds another run .*--rollouts was 64, is 32"):
         compared.check()
     run.replace_config({**run.config, "settings": {**run.settings, "rollouts": 96}})
     assert not compared.complete  # the model is that of the first end

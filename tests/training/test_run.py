@@ -144,6 +144,20 @@ def test_the_best_evaluations_model_is_kept(run):
     assert scores["eval/pass@1"] == best["eval/pass@1"]
 
 
+@pytest.mark.parametrize("keep", [True, False])
+def test_keeping_the_best_model_leaves_lora_to_train(run, keep):
+    """To write a model is to merge the adapters, of a copy: the one in training needs them."""
+    asked = settings(
+        lora_rank=2, keep_best=keep, rollouts=2 * STEP, learning_rate=3e-3, warmup_steps=0, eval_every=1
+    )
+    folder, complete, _ = run(asked)
+    assert complete is True
+    before, after = (
+        load_model(name)[0].state_dict() for name in (str(prepare(asked).settings.model), str(folder.model))
+    )
+    assert max(float((after[name] - before[name]).abs().max()) for name in before) > 1e-3
+
+
 def test_a_model_is_kept_only_if_it_is_better_than_the_one_that_is_there(run):
     """So a resumed run keeps the best of the whole run."""
     asked = settings(keep_best=True)
@@ -431,6 +445,70 @@ def test_the_verifier_ranks_and_the_run_says_so(run):
 def test_a_signal_that_the_reward_does_not_have():
     with pytest.raises(CurroError, match="--signal maths: the reward has no such part; it has: lab:chains"):
         prepare(settings(reward="lab+0.5*repetition", signal="maths"))
+
+
+def test_an_extended_run_that_is_killed_before_its_model_is_written_writes_it(run, monkeypatch):
+    run(settings(rollouts=STEP))
+    extended = settings(rollouts=STEP).extended(2 * STEP, "run")
+    with monkeypatch.context() as patched:
+        patched.setattr(training_run, "write_model", lambda *arguments: 1 / 0)
+        folder, error, _ = run(extended, resume=True)
+    assert isinstance(error, ZeroDivisionError)
+    assert not folder.model.exists()  # that of the first end would pass for the one of this budget
+    folder, complete, _ = run(extended, resume=True)
+    assert complete is True
+    assert folder.model.is_dir()
+
+
+def test_an_extended_run_is_not_complete_between_two_iterations(run, monkeypatch):
+    """Its rollouts are spent, and its last generation is still to be trained on once more."""
+    run(settings(rollouts=STEP, num_iterations=2))
+    extended = settings(rollouts=STEP, num_iterations=2).extended(2 * STEP, "run")
+
+    def interrupt(line):
+        if line["step"] == 3:
+            raise KeyboardInterrupt
+
+    run(extended, resume=True, on_step=interrupt)
+    folder, complete, _ = run(extended, resume=True)
+    assert complete is True
+    assert steps(folder)[-1] == 4
+
+
+def test_a_step_that_fails_halfway_is_computed_again(run, monkeypatch):
+    """A resumed run has the parts of the same steps as one that did not fail."""
+    asked = settings(num_iterations=2, device_batch=16, rollouts=2 * STEP)
+    original, parts = CurriculumGRPOTrainer._compute_loss, []
+
+    def failing(self, model, inputs):
+        if self.state.global_step == 1 and len(parts) == 3:
+            raise ZeroDivisionError
+        parts.append((self.state.global_step, self._step))
+        return original(self, model, inputs)
+
+    monkeypatch.setattr(CurriculumGRPOTrainer, "_compute_loss", failing)
+    _, error, _ = run(asked)
+    assert isinstance(error, ZeroDivisionError)
+    parts += [None]  # so that it fails once
+    _, complete, _ = run(asked, resume=True)
+    assert complete is True
+    assert parts == [
+        (0, 0),
+        (0, 1),
+        (1, 2),
+        None,
+        *((step, 2 * step + i) for step in (1, 2, 3) for i in (0, 1)),
+    ]
+
+
+def test_cispo_weighs_tokens_by_their_ratio(run, monkeypatch):
+    """It is near 1 here, and below its ceiling: TRL's default of 0.2 would hold every token's at 0.2."""
+    logs = []
+    monkeypatch.setattr(
+        training_run, "write_model", lambda trainer, target: logs.extend(trainer.state.log_history)
+    )
+    run(settings(loss_type="cispo", rollouts=STEP))
+    assert [line["cispo_clip_ratio"] for line in logs if "cispo_clip_ratio" in line] == [0]
 
 
 @pytest.mark.parametrize("options", [{}, {"num_iterations": 2}], ids=["plain", "two iterations"])

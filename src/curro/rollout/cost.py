@@ -115,11 +115,8 @@ def _over(rollouts: float, share: float) -> float:
 
 def _latest_groups(table: PromptTable, prompts: np.ndarray, size: int) -> Groups:
     """Groups of `size` rollouts with the mean and the variance that the table has of these prompts."""
-    low, high = table.reward_range
-    rate_P = _exact(table.success_rate(table["reward_mean"][prompts].astype(np.float64)), size)
-    variance_P = table["reward_variance"][prompts].astype(np.float64) / (high - low) ** 2
-    mean_P = low + rate_P * (high - low)
-    variance_P = _exact(variance_P, size * size) * (high - low) ** 2
+    mean_P = table["reward_mean"][prompts].astype(np.float64)
+    variance_P = table["reward_variance"][prompts].astype(np.float64)
     # half of the rollouts above the mean, half below, one of an odd number at it
     side_G = np.where(np.arange(size) % 2, -1.0, 1.0)
     side_G[size - size % 2 :] = 0.0
@@ -127,14 +124,3 @@ def _latest_groups(table: PromptTable, prompts: np.ndarray, size: int) -> Groups
     rewards_PG = mean_P[:, None] + spread_P[:, None] * side_G
     scored_PG = np.ones(rewards_PG.shape, np.bool_)
     return Groups(prompts, table["last_step"][prompts], rewards_PG, scored_PG, mean_P, variance_P)
-
-
-def _exact(values: np.ndarray, parts: int) -> np.ndarray:
-    """The table's float32 values rounded to a multiple of 1 / parts or to six digits, where one is near.
-
-    Otherwise 3/10, which float32 holds as 0.30000001, would lie outside a band that ends at 0.3.
-    """
-    for multiple in (1e6, parts):
-        near = np.round(values * multiple) / multiple
-        values = np.where(np.abs(near - values) <= 1e-7 * np.abs(near), near, values)
-    return values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,12 @@ def lora_config(rank: int | None) -> LoraConfig | None:
 
 
 def save_model(trainer: Any, folder: Path) -> None:
-    """Save what one of TRL's trainers has trained as a plain model with its tokenizer."""
+    """Save what one of TRL's trainers has trained as a plain model with its tokenizer.
+
+    A copy is merged: merging takes the adapters out of the model, which may be in training still.
+    """
     model = trainer.accelerator.unwrap_model(trainer.model)
     if isinstance(model, PeftModel):
-        model = model.merge_and_unload()
+        model = copy.deepcopy(model).merge_and_unload()
     model.save_pretrained(folder)
     trainer.processing_class.save_pretrained(folder)

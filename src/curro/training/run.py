@@ -150,6 +150,10 @@ def keep_best(
     say(f"the best model so far, of step {score['step']}, is in {folder.best}")
 
 
+CISPO_CEILING = 5.0
+"""What TRL's documentation recommends, after ScaleRL (arXiv 2510.13786)."""
+
+
 def grpo_arguments(settings: TrainSettings, folder: RunFolder, reward_weights: list[float]) -> GRPOConfig:
     """TRL's settings: GRPO without a reference model, on the GPU in bfloat16 where there is one.
 
@@ -174,6 +178,8 @@ def grpo_arguments(settings: TrainSettings, folder: RunFolder, reward_weights: l
         max_grad_norm=1.0,
         temperature=settings.temperature,
         loss_type=settings.loss_type,
+        # CISPO's is the ceiling of the ratio itself, of the others how far it may be above 1
+        epsilon_high=CISPO_CEILING if settings.loss_type == "cispo" else None,
         scale_rewards="none",
         beta=settings.beta,
         num_iterations=settings.num_iterations,
@@ -273,6 +279,8 @@ def _train(
     )
     last = _find_checkpoint(folder, recorder, say) if resume else None
     trainer = _trainer(prepared, recorder)
+    if folder.model.is_dir():  # of the end before the run was extended; the checkpoint has it too
+        shutil.rmtree(folder.model)
     if last is not None and recorder.spent:
         say("the budget is spent: there is nothing left to train")
         trainer.restore(last)

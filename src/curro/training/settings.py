@@ -126,7 +126,9 @@ class TrainSettings(DeclaredSettings):
 
         A saved model alone does not show it: a run that is extended still has the model of its first end.
         """
-        return last is None or last["rollouts"] >= self.rollouts or last["step"] >= self.steps
+        if last is None or last["step"] >= self.steps:
+            return True
+        return last["rollouts"] >= self.rollouts and last["step"] % self.num_iterations == 0
 
     def complete(self, prompts: int) -> TrainSettings:
         """The settings with the lab's recipe, or else the defaults, in place of None.

@@ -21,6 +21,8 @@ from transformers import (
     GemmaConfig,
     GemmaForCausalLM,
     GenerationConfig,
+    GPT2Config,
+    GPT2LMHeadModel,
     GPTNeoXConfig,
     GPTNeoXForCausalLM,
     LlamaConfig,
@@ -72,6 +74,19 @@ LIMITED: dict[str, tuple[Any, Any]] = {
             head_dim=8,
             sliding_window=10,
             layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        ),
+    ),
+    "gpt2": (
+        GPT2LMHeadModel,
+        GPT2Config(
+            vocab_size=VOCABULARY,
+            n_embd=32,
+            n_layer=2,
+            n_head=4,
+            n_positions=128,
+            initializer_range=0.3,
+            bos_token_id=1,
+            eos_token_id=2,
         ),
     ),
     "bloom": (BloomForCausalLM, BloomConfig(vocab_size=VOCABULARY, hidden_size=32, n_layer=2, n_head=4)),
@@ -211,6 +226,11 @@ def test_a_model_that_passes_over_its_position_ids_is_noticed():
     rotary = model.model.rotary_emb.forward
     model.model.rotary_emb.forward = lambda x, position_ids: rotary(x, torch.arange(x.size(1))[None])
     assert SharedPrompts(model).reason.startswith("a test gave log-probabilities that differ by")
+
+
+def test_a_model_whose_positions_count_padding_is_noticed():
+    """Its plain rows are padded to the longest prompt, which moves them; packed rows are not."""
+    assert SharedPrompts(model_of("gpt2")).reason.startswith("a test gave log-probabilities that differ by")
 
 
 def test_a_pack_by_hand():

@@ -312,6 +312,7 @@ class SharedPrompts:
         ids = (torch.arange(1, 19).view(2, 9) * 7919 % vocabulary).to(device)
         ids[1, :4] = ids[0, :4]
         mask = torch.ones_like(ids)
+        mask[:, :2] = 0  # padding moves the positions of models that count it, as GPT-2 does
         was_training = model.training
         model.eval()
         try:

@@ -663,7 +663,10 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         return output
 
     def save_checkpoint(self) -> None:
-        """Save a checkpoint of the last finished step, for use between steps and after errors."""
+        """Save a checkpoint of the last finished step, for use between steps and after errors.
+
+        Parts of the next step that were computed before an error are computed again.
+        """
         self._save_checkpoint(self.model, None)
 
     def restore(self, checkpoint: Path) -> None:
@@ -678,8 +681,9 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         checkpoints.clear(checkpoint, self.accelerator)
         rollouts = None
         generation = cast(int, self.args.steps_per_generation) * self.num_iterations
-        if self._step % generation and self._buffered_inputs is not None:
-            rollouts = checkpoints.WaitingRollouts(self._step, self._buffered_inputs)
+        finished = self._step - self._step % self.args.gradient_accumulation_steps
+        if finished % generation and self._buffered_inputs is not None:
+            rollouts = checkpoints.WaitingRollouts(finished, self._buffered_inputs)
         with checkpoints.saving(checkpoint):
             super()._save_checkpoint(model, trial)
             checkpoints.save(checkpoint, self.accelerator, self.curriculum, rollouts)
