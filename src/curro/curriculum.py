@@ -302,16 +302,16 @@ class Curriculum:
         self._check_budget(n, rollouts)
         self.step = step
         choice = self._choose(n, step)
-        chosen, uniform_P = choice.prompts, self.selection.uniform_weights(choice)
-        if self.mixture is not None:
-            uniform_P = np.full(n, np.nan)  # the shares of sources are not those of uniform sampling
+        # the shares of sources are not those of uniform sampling
+        is_mixed = self.mixture is not None
+        uniform_P = np.full(n, np.nan) if is_mixed else self.selection.uniform_weights(choice)
         choice, rollouts_P = self.division.divide(choice, step, rollouts)
         tickets = self.ledger.open(
             choice.prompts, step, choice.weights, rollouts_P, repeats=self.selection.repeats
         )
         if self.mixture is not None:
             self.mixture.count(choice.prompts)
-        if len(tickets) == len(chosen):
+        if len(tickets) == n:
             self.uniform_meter.draw(tickets, uniform_P)
         return Draw(**vars(choice), tickets=tickets, rollouts=rollouts_P, step=step)
 

@@ -154,10 +154,11 @@ class Selection:
     def uniform_weights(self, choice: Choice) -> np.ndarray:
         """How much the groups of this choice, the latest, say of prompts drawn uniformly, float64 (P,).
 
-        Weights in proportion to one over the probability with which a prompt is drawn, on a scale that stays,
-        so that weighted means of outcomes estimate those of uniform sampling; NaN for a group that says
-        nothing of others. All are NaN where some prompts cannot be drawn, or where nothing is known of the
-        probabilities.
+        Weights in proportion to one over the probability with which a prompt is drawn, so that weighted means
+        of outcomes estimate those of uniform sampling; NaN for a group that says nothing of others. All are
+        NaN where some prompts cannot be drawn, or where nothing is known of the probabilities. The weights
+        are expected to have a mean of 1, or more: from a mean below 1 follows that prompts which are hardly
+        ever drawn are missing, and there is no estimate.
         """
         return np.full(len(choice.prompts), np.nan)
 
@@ -216,6 +217,20 @@ class Selection:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore `state_dict`; the prompt table has been restored before, indexes are rebuilt from it."""
+
+
+def sequential_weights(chance_P: np.ndarray, free: int) -> np.ndarray:
+    """The uniform weights (P,) of prompts drawn one after the other without replacement.
+
+    With draw j of P, the total of any quantity y over all free prompts is estimated without bias by
+    y_1 + ... + y_{j-1} + y_j / q_j (Des Raj, 1956). The mean of the P estimates counts y_j with
+    (1 / q_j + P - j) / P.
+
+    Args:
+        chance_P: q, the probability of each draw among the prompts that the draws before it left.
+        free: how many prompts were free before the first draw.
+    """
+    return (1 / chance_P + np.arange(len(chance_P))[::-1]) / free
 
 
 def refuse_weights(has_weights: bool, host: str, remedy: str = "") -> None:
