@@ -142,7 +142,7 @@ class Curriculum:
             "reward_range": list(self.table.reward_range),
             "seed": _read_seed(seed),
         }
-        self.signal_parts = read_signal(signal)
+        self.table.signal_parts = read_signal(signal)
         self._names_signal = signal is not None
         if self._names_signal:
             self.config["signal"] = list(self.signal_parts) or [SUM]
@@ -206,8 +206,12 @@ class Curriculum:
         is_settled = self._names_signal or self.signal_parts or self.ledger.observed
         if is_settled or self.table.reward_range != (0.0, 1.0):
             return ()
-        self.signal_parts = outcome_parts(names)
+        self.table.signal_parts = outcome_parts(names)
         return self.signal_parts
+
+    @property
+    def signal_parts(self) -> tuple[str, ...]:
+        return self.table.signal_parts
 
     def _split_signal(self, groups: Groups) -> tuple[Groups, Groups]:
         """The groups with the rewards that are trained on, and with those of the signal."""
@@ -670,7 +674,7 @@ class Curriculum:
         parts = state.get("signal_parts", [])
         check_state(all(isinstance(name, str) for name in parts), "signal_parts", "are not names")
         if not self._names_signal:
-            self.signal_parts = tuple(parts)
+            self.table.signal_parts = tuple(parts)
         self.step, self.admitted = state["step"], state["admitted"]
         self.signal_meter.load_state_dict(state["signal"])
         if "uniform" in state:  # not in checkpoints of version 0.2
