@@ -187,6 +187,10 @@ class Selection:
     def release(self, prompts: np.ndarray) -> None:
         """Prompts (P,) came back without an outcome: they are free again, nothing is learned."""
 
+    def take_back(self, choice: Choice) -> None:
+        """A part of what `select` chose is not rolled out after all: its sources have their shares."""
+        self.release(choice.prompts)
+
     def batch_weights(self, weights_P: np.ndarray) -> np.ndarray:
         """Importance weights as the loss of a batch takes them, from those of its prompts' choices."""
         return weights_P
