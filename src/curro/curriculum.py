@@ -171,6 +171,7 @@ class Curriculum:
         self.selection: Selection = build_part("selection", selection)
         if self.table.levels is not None:
             check_levels(self.selection, self.advantage, self.config)
+        self.selection.has_shares = bool(weights or floors)
         self.selection.bind(self.table, self.rng)
         self.mixture = (
             SourceMixture(self.table, self.selection, self.config["selection"]["name"], weights, floors)

@@ -120,6 +120,7 @@ class Selection:
             the method.
         takes_levels: whether the prompts may be levels (`curro.data.levels`), which are drawn again and
             again: `bind` then sets `repeats`.
+        has_shares: whether sources have shares (`SourceMixture`); the port sets it before `bind`.
         open_N: which prompts may be drawn, bool (N,); None: all. A method that takes levels draws no others
             in `select`: shares of sources are kept by it (`SourceMixture`), because prompts that repeat
             cannot be marked as in flight.
@@ -131,6 +132,7 @@ class Selection:
     has_belief = False
     has_weights = False
     orders_everything = False
+    has_shares = False
     open_N: np.ndarray | None = None
     table: PromptTable
     rng: np.random.Generator

@@ -59,15 +59,11 @@ class Greso(Uniform):
             self.step = step
         taken, looks = np.empty(0, np.int64), []
         while len(taken) < n:
-            drawn = self.order[self.position : self.position + n - len(taken)]
-            self.position += len(drawn)
+            drawn = self._next(n - len(taken))
             looks.append(drawn)
             goes = self.rng.random(len(drawn)) < self._chance(drawn)
             free = ~self.table["in_flight"][drawn] & ~np.isin(drawn, taken)
             taken = np.concatenate([taken, drawn[goes & free]])
-            if self.position == self.table.size:
-                self.epoch, self.position = self.epoch + 1, 0
-                self._shuffle()
         self._looks = np.sort(np.concatenate(looks))
         return Choice.of(taken, Reason.by_visits(self.table["visits"][taken]))
 
