@@ -109,7 +109,7 @@ class Predicted(Selection):
         best = _highest(score, n - explored)
         chosen = best
         if explored:
-            # in a new order, because of equal scores the first ones are among the best
+            # shuffled, because of equal scores the first candidates are among the best
             others = self.rng.permutation(np.delete(np.arange(len(candidates)), best))[:explored]
             chosen = np.concatenate([best, others])
         prompts = candidates[chosen]
