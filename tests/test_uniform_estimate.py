@@ -53,12 +53,12 @@ METHODS = (
 )  # fmt: skip
 
 
-def trained(method, rates, seed, steps=100):
-    """60 prompts of 8 rollouts a step, with these success rates all along."""
+def trained(method, rates, seed, steps=100, prompts=60):
+    """So many prompts of 8 rollouts a step, with these success rates all along."""
     curriculum, rng = Curriculum(method, len(rates), seed=seed), np.random.default_rng(seed)
     for step in range(steps):
-        draw = curriculum.select(60, step=step)
-        curriculum.observe(draw.tickets, (rng.random((60, 8)) < rates[draw.prompts, None]) + 0.0)
+        draw = curriculum.select(prompts, step=step)
+        curriculum.observe(draw.tickets, (rng.random((prompts, 8)) < rates[draw.prompts, None]) + 0.0)
     return curriculum
 
 
@@ -73,6 +73,34 @@ def test_it_is_what_uniform_sampling_finds(method):
         outside += not metrics["signal/uniform_share_low"] < share < metrics["signal/uniform_share_high"]
         assert metrics["signal/uniform"] == pytest.approx(variance, rel=0.35)
     assert outside <= 1
+
+
+NARROW = (
+    ("frontier:exploration=0.25", 120, 60),  # all prompts are candidates
+    ("frontier:exploration=0.25", 1200, 1),  # most calls explore nothing
+    ("frontier:exploration=0.125", 4000, 30),  # most candidates are unseen, with equal predictions
+    ("pspo:epsilon=0.1", 120, 60),  # the prompts of high priority are used up in every call
+    ("greso", 100, 60),  # a call is of several passes
+)
+
+
+@pytest.mark.parametrize(("method", "size", "prompts"), NARROW)
+def test_it_holds_where_few_prompts_are_left_to_choose(method, size, prompts):
+    """The mean of six estimates is the share; a bias would not average out."""
+    estimates, shares = [], []
+    for seed in range(6):
+        rates = POOLS["half out of reach"](np.random.default_rng(seed), size)
+        metrics = trained(method, rates, seed, min(1800 // prompts, 600), prompts).metrics()
+        estimates.append(metrics["signal/uniform_share"])
+        shares.append(np.mean(1 - rates**8 - (1 - rates) ** 8))
+    assert np.mean(estimates) == pytest.approx(np.mean(shares), abs=0.03)
+
+
+def test_prompts_that_never_come_are_missed():
+    """A prompt without signal comes 4,000 times more rarely than others, too rarely for 1,024 groups."""
+    rates = POOLS["half out of reach"](np.random.default_rng(0), 1200)
+    shares = [trained("pspo", rates, seed, 40).metrics()["signal/uniform_share"] for seed in range(6)]
+    assert np.isnan(shares).all()
 
 
 SILENT = ("frontier", "adcl", "least-visited", "prioritized-replay:variant=published")

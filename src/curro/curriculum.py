@@ -142,7 +142,7 @@ class Curriculum:
             "reward_range": list(self.table.reward_range),
             "seed": _read_seed(seed),
         }
-        self.signal_parts = read_signal(signal)
+        self.table.signal_parts = read_signal(signal)
         self._names_signal = signal is not None
         if self._names_signal:
             self.config["signal"] = list(self.signal_parts) or [SUM]
@@ -171,6 +171,7 @@ class Curriculum:
         self.selection: Selection = build_part("selection", selection)
         if self.table.levels is not None:
             check_levels(self.selection, self.advantage, self.config)
+        self.selection.has_shares = bool(weights or floors)
         self.selection.bind(self.table, self.rng)
         self.mixture = (
             SourceMixture(self.table, self.selection, self.config["selection"]["name"], weights, floors)
@@ -206,8 +207,12 @@ class Curriculum:
         is_settled = self._names_signal or self.signal_parts or self.ledger.observed
         if is_settled or self.table.reward_range != (0.0, 1.0):
             return ()
-        self.signal_parts = outcome_parts(names)
+        self.table.signal_parts = outcome_parts(names)
         return self.signal_parts
+
+    @property
+    def signal_parts(self) -> tuple[str, ...]:
+        return self.table.signal_parts
 
     def _split_signal(self, groups: Groups) -> tuple[Groups, Groups]:
         """The groups with the rewards that are trained on, and with those of the signal."""
@@ -282,7 +287,8 @@ class Curriculum:
 
         Args:
             n: how many. Several small calls in a step draw what one large call would, except with methods
-                that compare candidates (`frontier`, `posterior`, `pcl`, `metis`): each call compares its own.
+                that compare candidates (`frontier`, `posterior`, `pcl`, `metis`), where each call compares
+                its own, with shares of sources, and with published replay's `retest_order=random`.
             step: how many training steps have finished, 0 at first; never smaller than in an earlier call.
             rollouts: the budget that the allocation divides between the n prompts. A prompt that gets nothing
                 of it is not drawn, so that the draw may have fewer than n. None: the host decides how many
@@ -302,16 +308,16 @@ class Curriculum:
         self._check_budget(n, rollouts)
         self.step = step
         choice = self._choose(n, step)
-        chosen, uniform_P = choice.prompts, self.selection.uniform_weights(choice)
-        if self.mixture is not None:
-            uniform_P = np.full(n, np.nan)  # the shares of sources are not those of uniform sampling
+        # the shares of sources are not those of uniform sampling
+        is_mixed = self.mixture is not None
+        uniform_P = np.full(n, np.nan) if is_mixed else self.selection.uniform_weights(choice)
         choice, rollouts_P = self.division.divide(choice, step, rollouts)
         tickets = self.ledger.open(
             choice.prompts, step, choice.weights, rollouts_P, repeats=self.selection.repeats
         )
         if self.mixture is not None:
             self.mixture.count(choice.prompts)
-        if len(tickets) == len(chosen):
+        if len(tickets) == n:
             self.uniform_meter.draw(tickets, uniform_P)
         return Draw(**vars(choice), tickets=tickets, rollouts=rollouts_P, step=step)
 
@@ -670,7 +676,7 @@ class Curriculum:
         parts = state.get("signal_parts", [])
         check_state(all(isinstance(name, str) for name in parts), "signal_parts", "are not names")
         if not self._names_signal:
-            self.signal_parts = tuple(parts)
+            self.table.signal_parts = tuple(parts)
         self.step, self.admitted = state["step"], state["admitted"]
         self.signal_meter.load_state_dict(state["signal"])
         if "uniform" in state:  # not in checkpoints of version 0.2

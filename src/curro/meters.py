@@ -63,8 +63,10 @@ class UniformMeter:
     that `Selection.uniform_weights` gave it when it was drawn, which is in proportion to one over its
     probability, and a group without a weight does not count. With weights w of the latest groups and their
     variances v, the estimate is sum(w v) / sum(w), and that of the share of groups with a signal likewise.
-    The effective number of groups is n = sum(w)^2 / sum(w^2). With n below 32 there is no estimate. The
-    interval of the share is that of Agresti and Coull (1998) at 95%, of n groups.
+    The effective number of groups is n = sum(w)^2 / sum(w^2). With n below 32 there is no estimate, and none
+    where the mean weight is below 1 - 2 / sqrt(n), two of its standard deviations below what it has to be:
+    then prompts that are drawn too rarely for the window are missing. The interval of the share is that of
+    Agresti and Coull (1998) at 95%, of n groups.
     """
 
     def __init__(self, table: PromptTable) -> None:
@@ -97,7 +99,7 @@ class UniformMeter:
         total, squares = weight_K.sum(), np.square(weight_K).sum()
         count = total**2 / squares if squares else 0.0
         variance = share = low = high = np.nan
-        if count >= UNIFORM_LEAST:
+        if count >= UNIFORM_LEAST and total >= len(weight_K) * (1 - 2 / np.sqrt(count)):
             variance = float(weight_K @ variance_K / total)
             share = float(weight_K @ ~self.table.is_flat(variance_K) / total)
             centre = (count * share + 2) / (count + 4)

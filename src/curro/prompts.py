@@ -34,6 +34,8 @@ class PromptTable:
         source_column: the column of the rows that names a prompt's source; None where they have none.
         prompts_in_flight: int64, the prompts whose `in_flight` is set, one for each ticket; the port keeps
             it.
+        signal_parts: the parts of the reward that are the signal, which `reward_range` is then of; empty: the
+            trained reward. The port keeps them.
         renumbering: from the rows of the state that was loaded; None where they were the same.
 
     Args:
@@ -82,6 +84,7 @@ class PromptTable:
             _check_keys(self.keys)
             self.fingerprint = fingerprint or _fingerprint(self.keys)
         self.reward_range = _read_range(reward_range)
+        self.signal_parts: tuple[str, ...] = ()
         self.prompts_in_flight = np.empty(0, np.int64)
         self.columns: dict[str, np.ndarray] = {}
         self._visited = self.add_together(

@@ -52,6 +52,17 @@ def test_a_batch_is_the_groups_of_a_step_however_they_come_in():
     assert not whole[1:].any(), "a group of equal rewards has no advantage to weigh"
 
 
+def test_success_is_that_of_the_signal():
+    signal = Curriculum("uniform", 6, advantage=SPEC, signal="math", seed=0)
+    alone = Curriculum("uniform", 6, advantage=SPEC, seed=0)
+    for step, math in enumerate(([[1, 0]], [[1, 0, 0, 0]])):
+        tickets = signal.select(1, step=step).tickets
+        # a reward of three times as much, and a point for all
+        shaped = signal.observe(tickets, 3 * np.array(math) + 1, named={"math": math})
+        np.testing.assert_allclose(shaped.advantages, 3 * credit(alone, math, step))
+        assert anchor(signal) == pytest.approx(anchor(alone), nan_ok=True)
+
+
 def test_with_the_papers_scale_and_division():
     curriculum = Curriculum("uniform", 6, advantage="history", seed=0)
     deviation = 0.1875**0.5 + 1e-4

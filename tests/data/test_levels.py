@@ -142,6 +142,14 @@ def test_methods_of_single_prompts_are_refused(levels, selection):
     assert str(error.value).startswith(f"{selection} ")  # as it was typed
 
 
+@pytest.mark.parametrize(
+    "selection", ["frontier:known=rate", "frontier:features=hidden", "posterior:known=rate"]
+)
+def test_options_that_read_single_prompts_are_refused(levels, selection):
+    with pytest.raises(ConfigError, match="leave `known` and `features` out"):
+        Curriculum(selection, levels)
+
+
 def test_an_advantage_with_a_memory_of_prompts_is_refused(levels):
     with pytest.raises(ConfigError, match="smoothed compares a group with earlier groups of its prompt"):
         Curriculum("uniform", levels, advantage="smoothed")

@@ -175,6 +175,28 @@ def test_estimates_are_not_trained_on_as_published(trains):
     assert verdict.advantages[draw.prompts == 2].any()
 
 
+def test_a_group_counts_as_what_it_was_drawn_for():
+    """Of 3 prompts in one chunk the estimate of one is out at the cut, and its training group at the next."""
+    curriculum = Curriculum("adcl:chunks=1", 3, seed=0, advantage="group")
+    rewards = succeed([4] * 3)
+
+    def admitted(draw, rows):
+        return curriculum.observe(draw.tickets[rows], rewards(draw.prompts[rows])).admitted.tolist()
+
+    first = curriculum.select(3, step=0)
+    assert admitted(first, [0, 1]) == [False, False]
+    train = curriculum.select(2, step=1)
+    assert train.reasons.tolist() == [TRAIN, TRAIN]
+    assert admitted(first, [2]) == [False], "an estimate, although the chunk has been cut"
+    last = curriculum.select(1, step=1)
+    assert (last.prompts, last.reasons) == (first.prompts[2], TRAIN)
+    assert admitted(train, [0]) == [True]
+    again = curriculum.select(1, step=2)
+    assert (again.prompts, again.reasons) == (train.prompts[0], ESTIMATE)
+    assert admitted(train, [1]) + admitted(last, [0]) == [True, True]
+    assert admitted(again, [0]) == [False]
+
+
 PROMPTS = 5
 
 

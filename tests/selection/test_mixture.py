@@ -90,6 +90,36 @@ def test_every_selection_keeps_the_weights(spec):
     assert drawn(again, 4, 4, first=11) == drawn(curriculum, 4, 4, first=11)
 
 
+@pytest.mark.parametrize("spec", ["uniform", "greso"])
+@pytest.mark.parametrize("n", [1, 8])
+def test_each_source_is_passed_through(spec, n):
+    """Of 24 and 16 prompts 6 and 2 of 8 are drawn: in 32 steps 8 and 4 passes."""
+    curriculum = Curriculum(spec, rows(math=24, code=16), source_weights="math=3,code=1")
+    again = Curriculum(spec, rows(math=24, code=16), source_weights="math=3,code=1")
+    had = {"math": [], "code": []}
+    for step in range(32 * 8 // n):
+        draw = curriculum.select(n, step=step)
+        for prompt in draw.prompts.tolist():
+            had[curriculum.table.source(prompt)].append(prompt)
+        curriculum.observe(draw.tickets, np.tile([1.0, 0.0], (n, 2)))
+        if step % 7 == 5:
+            again.load_state_dict(curriculum.state_dict())
+            curriculum, again = again, curriculum
+    for source, size in (("math", 24), ("code", 16)):
+        passes = np.array(had[source]).reshape(-1, size)
+        assert all(len(set(prompts)) == size for prompts in passes.tolist())
+        assert len({tuple(prompts) for prompts in passes.tolist()}) == len(passes), "in another order each"
+
+
+def test_a_new_prompt_joins_the_pass_of_its_source():
+    before = Curriculum("uniform", rows(math=4, code=4), source_weights="math=3,code=1")
+    drawn(before, 4, 8)  # 6 passes of math and 2 of code
+    after = Curriculum("uniform", rows(math=5, code=5), source_weights="math=3,code=1")
+    with pytest.warns(UserWarning, match="2 are new"):
+        after.load_state_dict(before.state_dict())
+    assert after.table["uniform_turns"].tolist() == [6] * 5 + [2] * 5
+
+
 def test_a_source_has_at_least_its_floor_and_otherwise_what_the_selection_draws():
     data = rows(math=90, code=10)
     half = Curriculum("uniform", data, source_floors="code=0.5", seed=1)

@@ -274,6 +274,18 @@ def test_a_small_call_leaves_retests_to_the_next_of_its_step():
     assert reasons == [Reason.RETEST_SOLVED] + [Reason.RETEST_UNSOLVED] * 3 + [Reason.UNSEEN] * 2
 
 
+def test_retests_wait_for_the_turn_of_their_source():
+    rows = [{"prompt": f"{source} {i}", "source": source} for source in ("easy", "hard") for i in range(8)]
+    curriculum = Curriculum(PUBLISHED, rows, source_weights="easy=1,hard=1")
+    play(curriculum, 0, 8, [4] * 8 + [0] * 8)
+    assert pools(curriculum)[2] == 4
+    draws = [curriculum.select(1, step=10) for _ in range(8)]
+    reasons = [draw.reasons[0] for draw in draws if draw.prompts[0] >= 8]
+    assert reasons == [Reason.RETEST_UNSOLVED] * 3 + [Reason.UNSEEN]
+    assert [draw.prompts[0] >= 8 for draw in draws].count(True) == 4
+    assert curriculum.select(1, step=11).reasons[0] != Reason.RETEST_UNSOLVED
+
+
 def test_a_prompt_that_varies_again_re_enters_the_heap():
     curriculum, _, _ = filled()
     draw = curriculum.select(4, step=10)

@@ -21,7 +21,8 @@ class HistoryAware(Advantage):
 
     Source: HA-DW, "Your Group-Relative Advantage Is Biased" (arXiv 2601.08521), equations 7 to 16 and 24.
 
-    With p the success rate of the group and A_i its group-relative advantage,
+    With p the success rate of the group, that of the signal where it is a part of the reward, and A_i its
+    group-relative advantage,
 
         A_i <- A_i scale exp(-sgn(A_i) (p - C))                                              (13) to (16)
 
@@ -73,14 +74,16 @@ class HistoryAware(Advantage):
 
     def __call__(self, groups: Groups) -> np.ndarray:
         advantages_PG = self.relative(groups)
-        rate_P = np.clip(self.table.success_rate(groups.mean), 0.0, 1.0)
+        parts = self.table.signal_parts
+        signal = groups.by_parts(parts)[1] if parts else groups
+        rate_P = np.clip(self.table.success_rate(signal.mean), 0.0, 1.0)
         for step in np.unique(groups.steps).tolist():
             if step > self.step:
                 self._end_batch()
                 self.step = step
             rows = np.flatnonzero(groups.steps == step)
             # in one sum, so that the order of the groups makes no difference
-            counts, rates = groups.count[rows], rate_P[rows]
+            counts, rates = signal.count[rows], rate_P[rows]
             self.success += float(np.sort(counts * rates).sum())
             self.count += int(counts.sum())
             if self.batches:

@@ -17,7 +17,7 @@ class Screen(Allocation):
 
     Args:
         first: rollouts that every prompt gets.
-        total: rollouts of a prompt whose first ones differ.
+        total: scored rollouts of a prompt whose first ones differ; others are replaced.
 
     Raises:
         ConfigError: not 2 <= first <= total.

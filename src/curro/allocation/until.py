@@ -22,7 +22,7 @@ class Until(Allocation):
 
     Args:
         each: rollouts of a round.
-        rounds: at most.
+        rounds: at most; rollouts that are not scored count towards them.
         end: "balanced": there are `keep` / 2 or more of both successes and failures (`each` / 2 without
             `keep`); "success": there is a success.
         keep: how many rollouts of a group are trained on at most; None: all.
@@ -47,5 +47,7 @@ class Until(Allocation):
         done_P = right_P >= 1
         if self.end == "balanced":
             done_P = 2 * np.minimum(right_P, groups.count - right_P) >= (self.keep or self.each)
-        missing_P = np.clip(self.each * self.rounds - groups.count, 0, self.each)
+        # up to the last scored rollout, because what follows may be padding
+        size_P = groups.scored.shape[1] - groups.scored[:, ::-1].argmax(axis=1)
+        missing_P = np.clip(self.each * self.rounds - size_P, 0, self.each)
         return np.where(done_P | (groups.count == 0), 0, missing_P)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from curro.errors import ConfigError
 from curro.groups import Groups
 from curro.policy import Policy
 from curro.prediction.base import Predictor
@@ -52,6 +53,9 @@ class BetaPosterior(Predictor):
     "Model Predictive Prompt Selection" (arXiv 2507.04632) draws from such posteriors, with a prior of (1, 1)
     and a fixed share of the evidence kept at each visit.
 
+    Attributes:
+        reads_single_prompts: whether an option names something of a prompt that a level has not.
+
     Args:
         thompson: predictions are draws from the posterior; False: its expectations.
         half_life: H in training steps; None: learnt from repeated visits. Evidence that fades by a factor d
@@ -62,11 +66,12 @@ class BetaPosterior(Predictor):
 
     has_belief = True
     takes_levels = True
+    reads_single_prompts = False
 
     def __init__(
         self, *, thompson: bool = True, half_life: float | None = None, known: str | None = None
     ) -> None:
-        self.thompson = thompson
+        self.thompson, self.reads_single_prompts = thompson, known is not None
         self.posterior: FadedPosterior | LevelPosterior = (
             FadedPosterior(half_life)
             if known is None
@@ -76,7 +81,12 @@ class BetaPosterior(Predictor):
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
         if table.levels is not None:
-            self.posterior, self.needs_policy = LevelPosterior(self.posterior.fixed), False
+            if self.reads_single_prompts:
+                raise ConfigError(
+                    "levels have new problems in every group and are predicted from their parameters: leave "
+                    "`known` and `features` out, which read single prompts"
+                )
+            self.posterior = LevelPosterior(self.posterior.fixed)
         self.posterior.bind(table)
 
     def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
@@ -144,6 +154,7 @@ class Frontier(BetaPosterior):
         known: str | None = None,
     ) -> None:
         super().__init__(thompson=thompson)
+        self.reads_single_prompts = known is not None or features != "text"
         seen = features_of(features)
         if known is not None:
             seen = KnownFeatures(known, seen)

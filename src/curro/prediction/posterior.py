@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from curro.errors import ConfigError
-from curro.groups import Groups
+from curro.groups import Groups, by_prompt
 from curro.index.compiled import kernel, part
 from curro.prompts import PromptTable
 from curro.renumbering import Renumbering
@@ -174,8 +174,7 @@ class FadedPosterior:
         """
         if not self.unlearned.size:
             return np.empty(0, np.int64)
-        order = self.unlearned[0].argsort()
-        first, age, size, mean, variance, lowest, highest = self.unlearned.take(order, axis=1)
+        first, age, size, mean, variance, lowest, highest = by_prompt(self.unlearned)
         self.unlearned = self.unlearned[:, :0]
         prompts = first.astype(np.int64)
         self.low = float(lowest.min(initial=self.low))
@@ -184,12 +183,26 @@ class FadedPosterior:
         if seen.any():
             self._learn_half_life(prompts[seen], age[seen], size[seen], mean[seen])
         self._learn_more(prompts, age, size, mean, variance)
-        old = self.count[prompts] * 0.5 ** (age / self.half_life)
+        old = self._evidence_before(prompts, age, size)
         several = size > 1
         self._learn_prior(*(column[several] for column in (old, size, mean, variance)))
 
         add_evidence(self.count, self.mean, self.variance, prompts, old, size, mean, variance)
         return prompts
+
+    def _evidence_before(self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray) -> np.ndarray:
+        """Rollouts (P,) of each group's prompt that still count when the group is learnt.
+
+        Groups of one prompt that are learnt together do not fade in between: those before count fully.
+        """
+        old = self.count[prompts] * 0.5 ** (age / self.half_life)
+        first = np.flatnonzero(np.diff(prompts, prepend=-1))
+        if len(first) == len(prompts):
+            return old
+        groups = np.diff(first, append=len(prompts))
+        learnt = np.cumsum(size) - size
+        # the greatest of their ages is that of the evidence: the others may be since a group learnt with them
+        return np.repeat(np.minimum.reduceat(old, first) - learnt[first], groups) + learnt
 
     def _learn_half_life(
         self, prompts: np.ndarray, age: np.ndarray, size: np.ndarray, mean: np.ndarray

@@ -115,7 +115,8 @@ class ADCL(Selection):
     def _open_next(self) -> None:
         self.chunk = (self.chunk + 1) % self.count
         opened = np.flatnonzero(self.chunk_N == self.chunk)
-        self.due_N[opened], self.asked_N[opened] = _ESTIMATE, 0
+        self.due_N[opened] = _ESTIMATE
+        self.asked_N[opened[~self.table["in_flight"][opened]]] = 0
         self.to_estimate = self.to_train = None
 
     def select(self, n: int, step: int) -> Choice:
@@ -147,7 +148,7 @@ class ADCL(Selection):
         train = self.to_train.take(most, self._is_to_train)
         if not len(train):
             self._open_next()
-        self.due_N[train] = _IDLE
+        self.due_N[train], self.asked_N[train] = _IDLE, 0
         return Choice.of(train, Reason.PRIORITY)
 
     def _waiting(self, due: int) -> Turns:
@@ -175,7 +176,8 @@ class ADCL(Selection):
             self.to_train.add(again, self.difficulty_of(again))
 
     def uncredited(self, groups: Groups) -> np.ndarray | None:
-        return self.due_N[groups.prompts] == _ESTIMATE if self.replaces_uncredited else None
+        # what a group was drawn for: what its prompt is due for may have changed since
+        return self.asked_N[groups.prompts] > 0 if self.replaces_uncredited else None
 
     def observe(self, outcome: Outcome) -> None:
         self._measured(outcome.prompts)

@@ -120,6 +120,7 @@ class Selection:
             the method.
         takes_levels: whether the prompts may be levels (`curro.data.levels`), which are drawn again and
             again: `bind` then sets `repeats`.
+        has_shares: whether sources have shares (`SourceMixture`); the port sets it before `bind`.
         open_N: which prompts may be drawn, bool (N,); None: all. A method that takes levels draws no others
             in `select`: shares of sources are kept by it (`SourceMixture`), because prompts that repeat
             cannot be marked as in flight.
@@ -131,6 +132,7 @@ class Selection:
     has_belief = False
     has_weights = False
     orders_everything = False
+    has_shares = False
     open_N: np.ndarray | None = None
     table: PromptTable
     rng: np.random.Generator
@@ -154,10 +156,11 @@ class Selection:
     def uniform_weights(self, choice: Choice) -> np.ndarray:
         """How much the groups of this choice, the latest, say of prompts drawn uniformly, float64 (P,).
 
-        Weights in proportion to one over the probability with which a prompt is drawn, on a scale that stays,
-        so that weighted means of outcomes estimate those of uniform sampling; NaN for a group that says
-        nothing of others. All are NaN where some prompts cannot be drawn, or where nothing is known of the
-        probabilities.
+        Weights in proportion to one over the probability with which a prompt is drawn, so that weighted means
+        of outcomes estimate those of uniform sampling; NaN for a group that says nothing of others. All are
+        NaN where some prompts cannot be drawn, or where nothing is known of the probabilities. The weights
+        are expected to have a mean of 1, or more: from a mean below 1 follows that prompts which are hardly
+        ever drawn are missing, and there is no estimate.
         """
         return np.full(len(choice.prompts), np.nan)
 
@@ -185,6 +188,10 @@ class Selection:
 
     def release(self, prompts: np.ndarray) -> None:
         """Prompts (P,) came back without an outcome: they are free again, nothing is learned."""
+
+    def take_back(self, choice: Choice) -> None:
+        """A part of what `select` chose is not rolled out after all: its sources have their shares."""
+        self.release(choice.prompts)
 
     def batch_weights(self, weights_P: np.ndarray) -> np.ndarray:
         """Importance weights as the loss of a batch takes them, from those of its prompts' choices."""
@@ -216,6 +223,20 @@ class Selection:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore `state_dict`; the prompt table has been restored before, indexes are rebuilt from it."""
+
+
+def sequential_weights(chance_P: np.ndarray, free: int) -> np.ndarray:
+    """The uniform weights (P,) of prompts drawn one after the other without replacement.
+
+    With draw j of P, the total of any quantity y over all free prompts is estimated without bias by
+    y_1 + ... + y_{j-1} + y_j / q_j (Des Raj, 1956). The mean of the P estimates counts y_j with
+    (1 / q_j + P - j) / P.
+
+    Args:
+        chance_P: q, the probability of each draw among the prompts that the draws before it left.
+        free: how many prompts were free before the first draw.
+    """
+    return (1 / chance_P + np.arange(len(chance_P))[::-1]) / free
 
 
 def refuse_weights(has_weights: bool, host: str, remedy: str = "") -> None:

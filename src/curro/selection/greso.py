@@ -57,20 +57,20 @@ class Greso(Uniform):
         if step > self.step:
             self._adapt()
             self.step = step
-        taken = np.empty(0, np.int64)
+        taken, looks = np.empty(0, np.int64), []
         while len(taken) < n:
-            drawn = self.order[self.position : self.position + n - len(taken)]
-            self.position += len(drawn)
+            drawn = self._next(n - len(taken))
+            looks.append(drawn)
             goes = self.rng.random(len(drawn)) < self._chance(drawn)
             free = ~self.table["in_flight"][drawn] & ~np.isin(drawn, taken)
             taken = np.concatenate([taken, drawn[goes & free]])
-            if self.position == self.table.size:
-                self.epoch, self.position = self.epoch + 1, 0
-                self._shuffle()
+        self._looks = np.sort(np.concatenate(looks))
         return Choice.of(taken, Reason.by_visits(self.table["visits"][taken]))
 
     def uniform_weights(self, choice: Choice) -> np.ndarray:
-        return 1 / self._chance(choice.prompts)
+        """A prompt that came up L times in the call was taken with the probability 1 - (1 - chance)^L."""
+        first, end = (np.searchsorted(self._looks, choice.prompts, side) for side in ("left", "right"))
+        return 1 / (1 - (1 - self._chance(choice.prompts)) ** (end - first))
 
     def _chance(self, prompts: np.ndarray) -> np.ndarray:
         """The probability (P,) of not being skipped."""

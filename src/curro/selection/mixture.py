@@ -39,9 +39,9 @@ class SourceMixture:
     is due most. So shares hold over several draws, also where a draw is of one prompt. A source whose prompts
     are all in flight passes its turn to the others.
 
-    The selection is asked for prompts as ever. Those of a source that has its share in this draw are released
-    again, as if they had been cancelled, and the selection is asked for others, while the prompts of such
-    sources are marked as in flight. So it keeps its order within each source. Levels are drawn again and
+    The selection is asked for prompts as ever. It takes back those of a source that has its share in this
+    draw, and is asked for others, while the prompts of such sources are marked as in flight. So it keeps its
+    order within each source. Levels are drawn again and
     again, whether in flight or not: there `Selection.open_N` leaves such sources out.
 
     Args:
@@ -122,7 +122,7 @@ class SourceMixture:
         free_S = self.free(np.empty(0, np.int64) if repeats else open_prompts)
         wanted_S, whichever = self._divide(n, np.where(repeats & (free_S > 0), n, free_S))
         parts: list[Choice] = []
-        returned: list[np.ndarray] = []
+        returned: list[Choice] = []
         missing = n
         try:
             while missing:
@@ -142,19 +142,19 @@ class SourceMixture:
                     elif whichever > 0:
                         whichever -= 1
                 parts.append(choice.take(np.flatnonzero(taken_P)))
-                returned.append(choice.prompts[~taken_P])
+                returned.append(choice.take(np.flatnonzero(~taken_P)))
                 missing -= len(parts[-1].prompts)
                 if not repeats:
                     in_flight[choice.prompts] = True
                     self.table.prompts_in_flight = np.flatnonzero(in_flight)
         except BaseException:
-            returned += [part.prompts for part in parts]
+            returned += parts
             raise
         finally:
             in_flight[:], self.table.prompts_in_flight = before_N, open_prompts
-            for prompts in returned:
-                if len(prompts):
-                    self.selection.release(prompts)
+            for part in returned:
+                if len(part.prompts):
+                    self.selection.take_back(part)
         return Choice.join(parts)
 
     def _ask_open(self, open_N: np.ndarray, n: int, ask: Callable[[int], Choice]) -> Choice:

@@ -109,12 +109,14 @@ class Predicted(Selection):
         best = _highest(score, n - explored)
         chosen = best
         if explored:
-            others = np.delete(np.arange(len(candidates)), best)[:explored]
+            # shuffled, because of equal scores the first candidates are among the best
+            others = self.rng.permutation(np.delete(np.arange(len(candidates)), best))[:explored]
             chosen = np.concatenate([best, others])
         prompts = candidates[chosen]
         self.expected_N[prompts] = value[chosen]
         self.quality.choose(value, value[best])
         self.predictor.selected(prompts)
+        self._candidate_count = len(candidates)
         reasons = np.repeat([Reason.PRIORITY, Reason.EXPLORATION], [n - explored, explored])
         return Choice.of(prompts, reasons)
 
@@ -140,19 +142,17 @@ class Predicted(Selection):
         return kept
 
     def uniform_weights(self, choice: Choice) -> np.ndarray:
-        """With exploration, the best and the other candidates are strata of a uniform sample, the candidates.
+        """The best and the other candidates are strata of a uniform sample, the candidates.
 
-        Of m candidates for each prompt the best are the share (1 - e) / m, with e the exploration, and they
-        are the share 1 - e of the groups.
+        Each of the best stands for itself, and one of k others that were drawn at random for one k-th of all
+        others. Without any, nothing is known of the others, unless there are none.
         """
-        best, explored = 1 / self.candidates, np.nan
-        if self.candidates == 1:
-            explored = best
-        elif self.exploration:
-            explored = (1 - (1 - self.exploration) * best) / self.exploration
-        else:
-            best = np.nan
-        return np.where(choice.reasons == Reason.EXPLORATION, explored, best)
+        n, is_explored_P = len(choice.prompts), choice.reasons == Reason.EXPLORATION
+        explored = int(np.count_nonzero(is_explored_P))
+        others = self._candidate_count - n + explored
+        if others and not explored:
+            return np.full(n, np.nan)
+        return np.where(is_explored_P, others / max(explored, 1), 1.0) * n / self._candidate_count
 
     def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
         return self.predictor.belief(prompts, step)

@@ -12,7 +12,7 @@ from curro.index import SumTree
 from curro.index.compiled import kernel
 from curro.prompts import PromptTable
 from curro.renumbering import Columns, Renumbering, State
-from curro.selection.base import Choice, Outcome, Reason, Selection
+from curro.selection.base import Choice, Outcome, Reason, Selection, sequential_weights
 from curro.storage.checkpoint import check_state
 
 LAST, MEAN, MAX = 0, 1, 2
@@ -111,7 +111,13 @@ class PrioritizedSampling(Selection):
         return Choice(prompts, Reason.by_visits(self.table["visits"][prompts]), chance, weights)
 
     def uniform_weights(self, choice: Choice) -> np.ndarray:
-        return 1 / (choice.probabilities * self.table.size)
+        chance_P = choice.probabilities
+        if self.repeats:
+            return 1 / (chance_P * self.table.size)
+        in_flight = self.table.prompts_in_flight
+        left_P = 1 - self.tree.weights(in_flight).sum() / self.tree.total - (np.cumsum(chance_P) - chance_P)
+        # the prompt itself was left, whatever rounding says
+        return sequential_weights(chance_P / np.maximum(left_P, chance_P), self.table.size - len(in_flight))
 
     def _weights(self, chance: np.ndarray, step: int) -> np.ndarray:
         beta = self.beta

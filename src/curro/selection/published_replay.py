@@ -126,6 +126,7 @@ class PublishedReplay(Selection):
         self.seed = int(rng.integers(2**62))
         self.planned, self.exploring = -1, False
         self.due = {SOLVED: 0, UNSOLVED: 0}
+        self.retested: dict[int, list[int]] = {SOLVED: [], UNSOLVED: []}
         self.moves = {"to_solved": 0, "to_unsolved": 0, "from_solved": 0, "from_unsolved": 0}
         self.flips = 0
         everything = np.full(table.size, self.initial_priority)
@@ -142,6 +143,7 @@ class PublishedReplay(Selection):
         for pool, reason in ((SOLVED, Reason.RETEST_SOLVED), (UNSOLVED, Reason.RETEST_UNSOLVED)):
             if self.due[pool] and n:
                 parts.append(Choice.of(self._retest(pool, min(n, self.due[pool])), reason))
+                self.retested[pool] += parts[-1].prompts.tolist()
                 self.due[pool] -= len(parts[-1].prompts)
                 n -= len(parts[-1].prompts)
         parts.append(self._from_heap(min(n, len(self.heap))))
@@ -179,6 +181,7 @@ class PublishedReplay(Selection):
         self.exploring = self.explore_by == "batch" and self.rng.random() < self.exploration
         retest = every > 0 and step // every > before // every
         self.due = {pool: min(n, len(self.pools[pool])) * retest for pool, n in self.retests.items()}
+        self.retested = {SOLVED: [], UNSOLVED: []}
 
     def _from_heap(self, n: int) -> Choice:
         if self.explore_by == "batch":
@@ -229,6 +232,14 @@ class PublishedReplay(Selection):
 
     def release(self, prompts: np.ndarray) -> None:
         self._put(prompts, self.pool_N[prompts], self.priority(prompts), self.table["last_step"][prompts])
+
+    def take_back(self, choice: Choice) -> None:
+        """Retests that are taken back are due in the next calls of this step."""
+        for pool, retested in self.retested.items():
+            again = set(retested) & set(choice.prompts.tolist())
+            self.retested[pool] = [prompt for prompt in retested if prompt not in again]
+            self.due[pool] += len(again)
+        self.release(choice.prompts)
 
     def _put(self, prompts: np.ndarray, pool_P: np.ndarray, omega_P: np.ndarray, steps: np.ndarray) -> None:
         """Return prompts to where they belong, the pools by the step of their last evaluation."""

@@ -15,7 +15,7 @@ from curro.groups import by_prompt
 from curro.index.compiled import kernel
 from curro.prompts import PromptTable
 from curro.renumbering import Columns, Renumbering, State, by_name
-from curro.selection.base import Choice, Outcome, Reason, Selection
+from curro.selection.base import Choice, Outcome, Reason, Selection, sequential_weights
 from curro.storage.checkpoint import check_state
 
 _STANDARD = 1e-4
@@ -143,7 +143,7 @@ class SelfEvolvingCurriculum(Selection):
         return Choice.of(prompts, Reason.PRIORITY, probability_P)
 
     def uniform_weights(self, choice: Choice) -> np.ndarray:
-        return 1 / (choice.probabilities * self.table.size)
+        return sequential_weights(choice.probabilities, self.table.size - len(self.table.prompts_in_flight))
 
     def _held(self, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of prompts in flight: counts (C,); ranks by category, with room for n more; starts (C,)."""

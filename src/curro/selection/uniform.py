@@ -18,6 +18,7 @@ class Uniform(Selection):
 
     Source: the baseline that every method is compared with. Of levels, none of which is ever left out, every
     pass draws each level once; with shares of sources, a level whose source has its share misses its turn.
+    Where prompts are not levels, each source with a share has passes of its own.
 
     The probabilities are 1 over the free prompts, those of somebody who does not know where the pass is.
 
@@ -35,9 +36,39 @@ class Uniform(Selection):
         self.repeats = table.levels is not None
         self.seed, self.epoch, self.position = int(rng.integers(2**63)), 0, 0
         self._shuffle()
+        # how many passes each prompt has been in, where sources have shares and so passes of their own
+        self.turns_N: np.ndarray | None = None
+        if self.has_shares and not (self.repeats or self.replacement):
+            self.turns_N = table.add("uniform_turns", np.int32, 0)
 
     def _shuffle(self) -> None:
-        self.order = np.random.default_rng([self.seed, self.epoch]).permutation(self.table.size)
+        self.order = self._order(self.epoch)
+
+    def _order(self, epoch: int) -> np.ndarray:
+        return np.random.default_rng([self.seed, epoch]).permutation(self.table.size)
+
+    def _next(self, most: int) -> np.ndarray:
+        """The next prompts in turn, at least one and at most so many."""
+        if self.turns_N is not None:
+            return self._next_of_sources(self.turns_N, most)
+        drawn = self.order[self.position : self.position + most]
+        self.position += len(drawn)
+        if self.position == self.table.size:
+            self.epoch, self.position = self.epoch + 1, 0
+            self._shuffle()
+        return drawn
+
+    def _next_of_sources(self, turns_N: np.ndarray, most: int) -> np.ndarray:
+        """Of the free prompts, those that have been in the fewest passes, in the order of their pass."""
+        free = np.flatnonzero(~self.table["in_flight"])
+        turn_F, rank_N = turns_N[free], np.empty(self.table.size, np.int64)
+        rank_F = np.empty(len(free), np.int64)
+        for epoch in np.unique(turn_F).tolist():
+            rank_N[self._order(epoch)] = np.arange(self.table.size)
+            rank_F = np.where(turn_F == epoch, rank_N[free], rank_F)
+        drawn = free[np.lexsort([rank_F, turn_F])[:most]]
+        turns_N[drawn] += 1
+        return drawn
 
     def select(self, n: int, step: int) -> Choice:
         free = self.table.size - len(self.table.prompts_in_flight)
@@ -46,8 +77,7 @@ class Uniform(Selection):
             if self.replacement:
                 drawn = self.rng.integers(self.table.size, size=n - len(taken))
             else:
-                drawn = self.order[self.position : self.position + n - len(taken)]
-                self.position += len(drawn)
+                drawn = self._next(n - len(taken))
             if self.open_N is not None:
                 drawn = drawn[self.open_N[drawn]]
             if not self.repeats:
@@ -55,9 +85,6 @@ class Uniform(Selection):
                 drawn = drawn[np.sort(first)]
                 drawn = drawn[~self.table["in_flight"][drawn] & ~np.isin(drawn, taken)]
             taken = np.concatenate([taken, drawn])
-            if not self.replacement and self.position == self.table.size:
-                self.epoch, self.position = self.epoch + 1, 0
-                self._shuffle()
         if self.repeats:
             count = self.table.size if self.open_N is None else np.count_nonzero(self.open_N)
             return Choice.of(taken, Reason.UNIFORM, 1 / count)
@@ -66,15 +93,30 @@ class Uniform(Selection):
     def uniform_weights(self, choice: Choice) -> np.ndarray:
         return np.ones(len(choice.prompts))
 
+    def take_back(self, choice: Choice) -> None:
+        if self.turns_N is not None:
+            self.turns_N[choice.prompts] -= 1
+
     def state_dict(self) -> dict[str, Any]:
         return {"seed": self.seed, "epoch": self.epoch, "position": self.position}
 
     def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
-        """With other rows a new pass begins, because the order of the saved one is of other numbers."""
+        """With other rows a new pass begins, because the order of the saved one is of other numbers.
+
+        Where sources have passes of their own, new prompts join that of their source.
+        """
+        if self.turns_N is not None:
+            turns_N, is_new_N = columns["uniform_turns"], rows.saved_N < 0
+            source_N = np.array([self.table.source(prompt) or "other" for prompt in range(self.table.size)])
+            for source in np.unique(source_N[is_new_N]):
+                saved = turns_N[(source_N == source) & ~is_new_N]
+                turns_N[(source_N == source) & is_new_N] = saved.min() if saved.size else turns_N.min()
         return {**state, "epoch": state["epoch"] + 1, "position": 0}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         is_position = 0 <= state["position"] < self.table.size and state["epoch"] >= 0
         check_state(is_position, "uniform", "is at no position of a pass")
+        is_count = self.turns_N is None or (self.turns_N >= 0).all()
+        check_state(is_count, "table/uniform_turns", "is below 0")
         self.seed, self.epoch, self.position = state["seed"], state["epoch"], state["position"]
         self._shuffle()
