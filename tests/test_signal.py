@@ -82,7 +82,7 @@ def test_several_parts_are_summed_where_a_rollout_has_them():
 
 def test_a_group_without_the_signal_is_dropped():
     curriculum, verdict = observed(named={"math": [[np.nan] * 4, MATH[1]]}, signal=["math"])
-    assert verdict.admitted.tolist() == [False, True]
+    assert verdict.admitted.tolist() == verdict.credited.tolist() == [False, True]
     assert verdict.advantages[0].tolist() == [0] * 4
     assert (curriculum.ledger.observed, curriculum.ledger.dropped) == (1, 1)
     assert curriculum.table["visits"].tolist() == [0, 1]
