@@ -36,7 +36,7 @@ from curro.curriculum import Curriculum
 from curro.data.identity import DatasetRows
 from curro.errors import CheckpointError, ConfigError, RewardError
 from curro.policy import refuse_policy
-from curro.selection.base import refuse_weights
+from curro.selection.base import refuse_weights, refuse_withheld_credit
 from curro.storage import frames
 
 
@@ -70,9 +70,11 @@ class CurriculumSelector(BaseSelector):
                 f"selector's kwargs"
             )
         self.curriculum = Curriculum.from_config(settings, rows)
-        refuse_policy(self.curriculum.selection.needs_policy, "Trinity")
-        refuse_weights(self.curriculum.selection.has_weights, "Trinity")
-        if self.curriculum.selection.repeats:
+        selection = self.curriculum.selection
+        refuse_policy(selection.needs_policy, "Trinity")
+        refuse_weights(selection.has_weights, "Trinity")
+        refuse_withheld_credit(selection.withholds_credit or selection.replaces_uncredited, "Trinity")
+        if selection.repeats:
             raise ConfigError(
                 "Trinity tells groups apart by their rows, and this selection may draw a row that is in "
                 "flight: choose one without replacement"

@@ -192,8 +192,12 @@ def test_same_draws_as_the_port(prime):
     [
         ({"selection": "unifrom"}, "uniform"),
         ({"tasks_per_step": 0}, "tasks_per_step is how many tasks prime-rl trains on"),
-        ({"allocation": "knapsack"}, "leave `allocation` and `advantage` out"),
-        ({"advantage": "smoothed"}, "leave `allocation` and `advantage` out"),
+        ({"allocation": "knapsack", "advantage": "smoothed"}, "leave allocation and advantage out"),
+        ({"signal": "accuracy"}, "reports one reward: leave signal out"),
+        (
+            {"selection": "prioritized-replay-published:tolerance=0.2"},
+            "no update by some groups whose rewards differ, and prime-rl trains .*: set .* tolerance=0",
+        ),
         ({"selection": "metis"}, "asks the policy, and prime-rl does not lend it"),
         ({"selection": "pspo"}, "importance weights, and prime-rl multiplies .* by none: set pspo:beta=0"),
         ({"selection": "pcl"}, "asks the policy, and prime-rl does not lend it"),

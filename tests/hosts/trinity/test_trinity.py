@@ -162,6 +162,11 @@ def test_mean_rewards_are_refused(make_scheduler):
         ({"advantage": "group", "allocation": "knapsack"}, "leave allocation and advantage out"),
         ({"signal": "accuracy"}, "leave signal out"),
         ({"curriculum": "pspo"}, "importance weights, and Trinity multiplies its own advantages by none"),
+        (
+            {"curriculum": "prioritized-replay-published:tolerance=0.2"},
+            "no update by some groups .* Trinity trains",
+        ),
+        ({"curriculum": "adcl"}, "set .*adcl's train_estimates=true"),
         ({"curriculum": "pspo:replacement=true,beta=0"}, "choose one without replacement"),
         ({"curriculum": "frontie"}, "did you mean 'frontier'"),
         ({"curriculum": "metis"}, "Trinity"),

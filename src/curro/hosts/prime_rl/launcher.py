@@ -15,7 +15,7 @@ from curro import registry
 from curro.curriculum import Curriculum
 from curro.errors import ConfigError
 from curro.policy import refuse_policy
-from curro.selection.base import refuse_weights
+from curro.selection.base import refuse_weights, refuse_withheld_credit
 from curro.storage.files import read_toml
 
 TASKS_PER_STEP = "tasks_per_step"
@@ -52,10 +52,10 @@ def install(config: Mapping[str, Any]) -> None:
         ConfigError: they are wrong; prime-rl has changed where it builds its curriculum.
     """
     config = registry.expand_curriculum(config)
-    if "allocation" in config or config.get("advantage") is not None:
+    if decided := [name for name in ("allocation", "advantage", "signal") if config.get(name)]:
         raise ConfigError(
-            "prime-rl decides how many rollouts a task gets and how they are credited: leave `allocation` "
-            "and `advantage` out"
+            "prime-rl decides how many rollouts a task gets and how they are credited, and it reports one "
+            f"reward: leave {' and '.join(decided)} out"
         )
     tasks_per_step = config.pop(TASKS_PER_STEP, None)
     if not isinstance(tasks_per_step, int) or tasks_per_step < 1:
@@ -66,6 +66,7 @@ def install(config: Mapping[str, Any]) -> None:
     selection = Curriculum.from_config(config, 2).selection
     refuse_policy(selection.needs_policy, "prime-rl")
     refuse_weights(selection.has_weights, "prime-rl")
+    refuse_withheld_credit(selection.withholds_credit, "prime-rl")
     from prime_rl.orchestrator import curriculum, train_source
 
     from curro.hosts.prime_rl.sampler import CurriculumGate, CurriculumSampler, Tasks

@@ -751,8 +751,8 @@ def counts(verdict: Verdict, sums_normalized_parts: bool) -> np.ndarray:
     """Which groups' advantages of TRL's own count, bool (P,).
 
     Groups without credit have none, and flat groups have 0 or what TRL's rounding leaves. With
-    `sums_normalized_parts` a credited group whose rewards are flat counts too, because the parts may vary where
-    their sum does not.
+    `sums_normalized_parts` a credited group whose rewards are flat counts too, because the parts may vary
+    where their sum does not.
     """
     return verdict.credited if sums_normalized_parts else (verdict.advantages != 0).any(axis=1)
 
