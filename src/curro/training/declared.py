@@ -304,9 +304,10 @@ class DeclaredSettings:
     )
     eval_every: int = setting(
         25,
-        "The number of steps, N, between evaluations. With a gate, the model is evaluated after every N P G "
-        "rollouts instead, including rejected groups, so that runs are compared at equal rollouts. 0: only "
-        "before the first step and after the last.",
+        "The number of steps, N, between evaluations. With --num-iterations M, it is the number of "
+        "generations, each of M steps. With a gate, the model is evaluated after every N P G rollouts "
+        "instead, including rejected groups, so that runs are compared at equal rollouts. 0: only before "
+        "the first step and after the last.",
         least=0,
     )
     eval_prompts: int | None = setting(
