@@ -11,6 +11,7 @@ from curro.report import comparison_table, render_comparison, write_comparison
 from curro.report.compare import Curve, crossing, isotonic
 from curro.report.pages import distance
 from curro.runs.folder import RunFolder
+from curro.runs.reader import read_history
 
 
 def evaluated(path, values, rollouts=100, tokens=()):
@@ -92,6 +93,14 @@ def test_tokens_to_the_level(tmp_path):
     rows = comparison_table(runs)
     assert [row.to_level for row in rows] == pytest.approx([200, 150, 100, None])
     assert [row.tokens_ratio for row in rows] == pytest.approx([1, 2000 / 300, None, None])
+
+
+def test_tokens_of_groups_without_a_reward_count(tmp_path):
+    run = evaluated(tmp_path / "u", [0.1, 0.3, 0.5], tokens=[1000, 1000])
+    lost = {"step": 1, "prompt": 7, "key": "k", "reason": 0, "mean": None, "variance": 0.0, "tokens": 300}
+    run.append_groups([lost])
+    history = read_history(run)
+    assert [history.tokens_after(rollouts) for rollouts in (50, 100, 200)] == [650, 1300, 2300]
 
 
 def test_a_factor_of_several_seeds_has_its_interval(tmp_path):

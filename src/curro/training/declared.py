@@ -166,7 +166,10 @@ class DeclaredSettings:
         "nothing is known",
     )
     fill_limit: float = setting(
-        10.0, "With a gate: the most groups to generate for one step, as a multiple of its prompts.", least=1
+        10.0,
+        "With a gate: how many groups may end for a step before no more are begun, as a multiple of its "
+        "prompts.",
+        least=1,
     )
     when_short: str = setting(
         "top-up",

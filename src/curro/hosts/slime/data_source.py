@@ -131,7 +131,7 @@ class SlimeSettings:
 
     Attributes:
         curriculum: what `Curriculum.from_config` takes.
-        fill_limit: the most groups for one batch, in batches.
+        fill_limit: how many groups may end for one batch, in batches, before the run ends with an error.
         run_folder: where the run is written to, for `curro watch`; None for nowhere.
         keep: how many rollouts of each group are kept there.
     """
