@@ -75,16 +75,29 @@ def test_several_parts_are_summed_where_a_rollout_has_them():
     # 1, 0 and 1 of three rollouts
     np.testing.assert_allclose(verdict.informativeness, [2 / 9] * 2)
     np.testing.assert_allclose(curriculum.table["reward_mean"], [2 / 3] * 2, rtol=1e-6)
-    np.testing.assert_allclose(verdict.advantages[1], [0.75, -0.25, -0.25, -0.25])
+    # the fourth rollout has neither part and counts as not scored; 1.2, 0.2 and 0.2 are left
+    np.testing.assert_allclose(verdict.advantages[1], [2 / 3, -1 / 3, -1 / 3, 0])
     assert curriculum.config["signal"] == ["math", "code"]
 
 
 def test_a_group_without_the_signal_is_dropped():
     curriculum, verdict = observed(named={"math": [[np.nan] * 4, MATH[1]]}, signal=["math"])
-    assert verdict.admitted.tolist() == [False, True]
+    assert verdict.admitted.tolist() == verdict.credited.tolist() == [False, True]
     assert verdict.advantages[0].tolist() == [0] * 4
     assert (curriculum.ledger.observed, curriculum.ledger.dropped) == (1, 1)
     assert curriculum.table["visits"].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("advantage", [None, "smoothed:variance=none", "leave-one-out"])
+def test_a_rollout_without_the_signal_counts_as_not_scored(advantage):
+    missing = [[1, 0, 0, np.nan]] * 2
+    verdict = observed(named={"math": missing}, signal="math", advantage=advantage)[1]
+    scored = Curriculum("uniform", 2, advantage=advantage)
+    draw = scored.select(2, step=0)
+    sums = np.where(np.isnan(missing), np.nan, SUM)[draw.prompts]
+    expected = scored.observe(draw.tickets, sums).take(np.argsort(draw.prompts)).advantages
+    np.testing.assert_allclose(verdict.advantages, expected)
+    assert verdict.advantages[:, 3].tolist() == [0, 0]
 
 
 def test_a_missing_signal_is_refused_and_nothing_is_settled():

@@ -114,7 +114,7 @@ class Groups:
         """These groups as they are trained on, and with the signal in place of the trained reward.
 
         The signal is the sum of these parts. A rollout has it where it is scored and has one of the parts. A
-        group without such a rollout counts as not scored in both.
+        rollout without it counts as not scored in both.
 
         Raises:
             RewardError: the groups carry no part of a name.
@@ -125,17 +125,9 @@ class Groups:
         signal_groups = Groups(
             self.prompts, self.steps, rewards_PG, scored_PG, *moments(rewards_PG, scored_PG), self.named
         )
-        has_signal_P = scored_PG.any(axis=1)
-        if has_signal_P[self.count > 0].all():
+        if np.array_equal(scored_PG, self.scored):
             return self, signal_groups
-        return self._scored_only(has_signal_P), signal_groups
-
-    def _scored_only(self, rows_P: np.ndarray) -> Groups:
-        """These groups, of which those outside of `rows_P`, bool (P,), count as not scored."""
-        scored_PG = self.scored & rows_P[:, None]
-        rewards_PG = np.where(scored_PG, self.rewards, 0.0)
-        mean_P, variance_P = np.where(rows_P, self.mean, 0.0), np.where(rows_P, self.variance, 0.0)
-        return Groups(self.prompts, self.steps, rewards_PG, scored_PG, mean_P, variance_P, self.named)
+        return self.of_rollouts(scored_PG), signal_groups
 
     def of_rollouts(self, rollouts_PG: np.ndarray) -> Groups:
         """The groups of which only these rollouts, bool (P, G), count as scored."""

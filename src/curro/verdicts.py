@@ -30,6 +30,9 @@ class Verdict:
             and NaN where nothing was scored.
         kept: bool (P, G), which rollouts are trained on: all, unless the allocation keeps a part of a group,
             and then the others' advantages are 0.
+        credited: bool (P,), whether the policy may be updated by the group. Where it is False the advantages
+            are 0, and a host that computes its own has to leave the group out: none of its rollouts has the
+            signal, or the selection withholds credit (`Selection.uncredited`).
         auxiliary_samples: further sequences to train on, of methods that ask the policy something.
     """
 
@@ -40,6 +43,7 @@ class Verdict:
     informativeness: np.ndarray
     mean: np.ndarray
     kept: np.ndarray
+    credited: np.ndarray
     auxiliary_samples: AuxiliarySamples | None = None
 
     def take(self, rows: ArrayLike) -> Verdict:

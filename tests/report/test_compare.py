@@ -95,6 +95,14 @@ def test_tokens_to_the_level(tmp_path):
     assert [row.tokens_ratio for row in rows] == pytest.approx([1, 2000 / 300, None, None])
 
 
+def test_tokens_of_groups_without_a_reward_count(tmp_path):
+    run = evaluated(tmp_path / "u", [0.1, 0.3, 0.5], tokens=[1000, 1000])
+    lost = {"step": 1, "prompt": 7, "key": "k", "reason": 0, "mean": None, "variance": 0.0, "tokens": 300}
+    run.append_groups([lost])
+    history = read_history(run)
+    assert [history.tokens_after(rollouts) for rollouts in (50, 100, 200)] == [650, 1300, 2300]
+
+
 def test_a_factor_of_several_seeds_has_its_interval(tmp_path):
     up, at_once, never = [0.0, 0.2, 0.4], [0.0, 0.4, 0.4], [0.0, 0.0, 0.0]
 

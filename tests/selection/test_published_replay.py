@@ -342,14 +342,16 @@ def test_mean_priority_and_sizes():
 def test_a_retest_that_stays_solved_has_no_gradient(advantage):
     """Smoothed, a group of 8 successes after one of 4 has advantages; solved and retested it has none."""
     curriculum = Curriculum(f"{PUBLISHED},retest_every=1", 1, advantage=advantage)
-    found = []
+    found, credited = [], []
     for step, successes in enumerate([4, 8, 8, 4]):
         draw = curriculum.select(1, step=step)
         verdict = curriculum.observe(draw.tickets, [np.arange(8) < successes])
         found.append(bool(verdict.advantages.any()))
+        credited += verdict.credited.tolist()
         assert verdict.admitted.all()
     smoothed = advantage != "group"
     assert found == [True, smoothed, False, True]  # it enters the pool, stays there, leaves it
+    assert credited == [True, True, False, True]
 
 
 def test_a_random_subset_of_a_pool_is_retested():

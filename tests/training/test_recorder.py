@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from transformers import TrainerControl, TrainerState
 
 from curro import Curriculum
 from curro.hosts.trl import GroupRecord
@@ -43,6 +44,25 @@ def test_a_line_has_what_was_predicted(tmp_path, spec, name):
     if name is not None:
         np.testing.assert_array_equal([row[name] for row in rows], np.concatenate(told))
         assert all(0 < row[name] < 1 for row in rows)
+
+
+def test_a_generation_is_evaluated_when_all_its_steps_are_made(tmp_path):
+    """Three steps a generation of 6 rollouts, an evaluation after every 12; it is resumed amid the fourth."""
+    run, curriculum = RunFolder.create(tmp_path / "run", {}), Curriculum("uniform", prompts=12, seed=0)
+    options = {"budget": 99, "steps": 18, "num_iterations": 3, "eval_every": 12, "on_step": lambda line: None}
+    recorder = Recorder(run, curriculum, evaluate=lambda: {"eval/pass@1": 0.5}, **options)
+    recorder.on_train_begin(None, TrainerState(), None)
+    for step in range(1, 16):
+        if step == 12:
+            recorder = Recorder(run, curriculum, evaluate=recorder.evaluate, **options)
+            recorder.resume(11)
+        if step % 3 == 1:
+            draw = curriculum.select(3, step=step, rollouts=6)
+            rewards = np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]])
+            verdict = curriculum.observe(draw.tickets, rewards)
+            recorder.on_groups(GroupRecord(step - 1, draw, rewards, verdict))
+        recorder.on_step_end(None, TrainerState(global_step=step), TrainerControl())
+    assert [row["step"] for row in run.metrics() if "eval/pass@1" in row] == [0, 6, 12]
 
 
 def warnings(rewards_of_step, steps, reward_range=(0.0, 1.0), first=1):

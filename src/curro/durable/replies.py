@@ -60,8 +60,9 @@ def unpack(packed: Mapping[str, Any]) -> CallReply:
 
 def _verdict(packed: Mapping[str, Any]) -> Verdict:
     auxiliary_samples, values = packed["auxiliary_samples"], dict(packed["verdict"])
-    # replies packed by version 0.2 have no means
+    # replies packed by version 0.2 have neither
     values.setdefault("mean", np.full(len(values["prompts"]), np.nan))
+    values.setdefault("credited", (values["advantages"] != 0).any(axis=1))
     if not auxiliary_samples:
         return Verdict(**values)
     tokens = {

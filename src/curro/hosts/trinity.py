@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import base64
 import math
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,7 +37,7 @@ from curro.curriculum import Curriculum
 from curro.data.identity import DatasetRows
 from curro.errors import CheckpointError, ConfigError, RewardError
 from curro.policy import refuse_policy
-from curro.selection.base import refuse_weights
+from curro.selection.base import refuse_weights, refuse_withheld_credit
 from curro.storage import frames
 
 
@@ -44,7 +45,9 @@ class CurriculumSelector(BaseSelector):
     """Chooses a taskset's rows by a curriculum, and learns from the groups that the explorer has finished.
 
     Trinity reports no group whose rollouts all failed or came too late. So at most half of the rows are in
-    flight: the oldest are dropped for new ones, and nothing is learned from a group that was dropped.
+    flight: the oldest are dropped for new ones, and nothing is learned from a group that was dropped. Its row
+    may have been read again before it is reported. Trinity reports whole steps in their order, so a report is
+    that of the earliest read with all its rows.
 
     Args:
         data_source: Trinity's reader of the taskset, whose `dataset` has the rows.
@@ -70,15 +73,17 @@ class CurriculumSelector(BaseSelector):
                 f"selector's kwargs"
             )
         self.curriculum = Curriculum.from_config(settings, rows)
-        refuse_policy(self.curriculum.selection.needs_policy, "Trinity")
-        refuse_weights(self.curriculum.selection.has_weights, "Trinity")
-        if self.curriculum.selection.repeats:
+        selection = self.curriculum.selection
+        refuse_policy(selection.needs_policy, "Trinity")
+        refuse_weights(selection.has_weights, "Trinity")
+        refuse_withheld_credit(selection.withholds_credit or selection.replaces_uncredited, "Trinity")
+        if selection.repeats:
             raise ConfigError(
                 "Trinity tells groups apart by their rows, and this selection may draw a row that is in "
                 "flight: choose one without replacement"
             )
         self.reads = 0
-        self._tickets: dict[int, int] = {}
+        self._unreported: deque[dict[int, int]] = deque()  # of each read its tickets, by row
 
     def get_indices(self, batch_size: int, return_extra_info: bool = False) -> Any:
         """Rows for the next training step; Trinity reads a taskset once a step."""
@@ -88,12 +93,11 @@ class CurriculumSelector(BaseSelector):
                 f"a step takes {batch_size} of the taskset's {self.curriculum.table.size} rows, and a "
                 f"curriculum chooses at most half of them: make the batch smaller"
             )
-        late = len(self._tickets) + batch_size - most
-        for row in list(self._tickets)[: max(0, late)]:
-            self.curriculum.drop([self._tickets.pop(row)])
+        late = len(self.curriculum.ledger) + batch_size - most
+        self.curriculum.drop(self.curriculum.ledger.tickets[: max(0, late)])
         draw = self.curriculum.select(batch_size, step=self.reads)
         self.reads += 1
-        self._tickets |= zip(draw.prompts.tolist(), draw.tickets.tolist(), strict=True)
+        self._unreported.append(dict(zip(draw.prompts.tolist(), draw.tickets.tolist(), strict=True)))
         return (draw.prompts.tolist(), {}) if return_extra_info else draw.prompts.tolist()
 
     def feedback(self, indices: Sequence[int], values: Sequence[Sequence[float]]) -> None:
@@ -102,16 +106,22 @@ class CurriculumSelector(BaseSelector):
         Raises:
             RewardError: mean rewards, as `pass_rate_calculator` reports them.
         """
-        for row, rewards_G in zip(indices, values, strict=True):
+        for rewards_G in values:
             if np.ndim(rewards_G) != 1:
                 raise RewardError(
                     "the selector was given a mean reward, which does not tell whether the group's rewards "
                     "differ: in experience_pipeline.operators, name curro.hosts.trinity.GroupRewards in "
                     "place of pass_rate_calculator"
                 )
-            ticket = self._tickets.pop(int(row), None)
-            if ticket is not None:
-                self.curriculum.observe([ticket], np.asarray(rewards_G, dtype=float)[None])
+        rows = list(map(int, indices))
+        tickets = next((read for read in self._unreported if read.keys() >= set(rows)), None)
+        if tickets is None:
+            return
+        while self._unreported.popleft() is not tickets:
+            pass
+        for row, rewards_G in zip(rows, values, strict=True):
+            if tickets[row] in self.curriculum.ledger.tickets:
+                self.curriculum.observe([tickets[row]], np.asarray(rewards_G, dtype=float)[None])
 
     def state_dict(self) -> dict[str, Any]:
         """The curriculum as text, because Trinity writes the states of its selectors as JSON."""
@@ -143,7 +153,7 @@ class CurriculumSelector(BaseSelector):
         self.curriculum.load_state_dict(state["curriculum"])
         self.reads = state["reads"]
         self.curriculum.drop(self.curriculum.ledger.tickets)
-        self._tickets.clear()
+        self._unreported.clear()
 
 
 def _with_prompts(dataset: Any, column: str) -> Any:

@@ -255,8 +255,12 @@ def with_judgments(history: History) -> History:
         return history
     # of judgments so far a line of an evaluation alone says nothing
     rollouts_S = history.metrics["rollouts"] + np.maximum.accumulate(judgments_S)
-    groups = replace(history.groups, tokens=np.full_like(history.groups.tokens, np.nan))
-    return replace(history, metrics={**history.metrics, "rollouts": rollouts_S}, groups=groups)
+    unknown_L = np.full_like(history.generated["tokens"], np.nan)
+    return replace(
+        history,
+        metrics={**history.metrics, "rollouts": rollouts_S},
+        generated={**history.generated, "tokens": unknown_L},
+    )
 
 
 def pool(

@@ -145,12 +145,15 @@ class History:
         config: what the run was started with.
         metrics: by name, float64 (S,) for the S lines of metrics; NaN where a line lacks the name.
         groups: the finished groups.
+        generated: of all groups, those without a reward too: `step`, int64 (L,), and `tokens`, float64 (L,),
+            NaN where the run did not write them down.
     """
 
     name: str
     config: Mapping[str, Any]
     metrics: Mapping[str, np.ndarray]
     groups: GroupColumns
+    generated: Mapping[str, np.ndarray]
 
     def series(self, name: str, against: str = "step") -> tuple[np.ndarray, np.ndarray]:
         """Where a metric and `against` are known: the values of `against`, and its own."""
@@ -168,9 +171,10 @@ class History:
     def tokens_after(self, rollouts: float) -> float:
         """How many tokens the run had generated when it had spent so many rollouts; NaN where none knows."""
         step_S, spent_S = self.series("rollouts")
-        order_F = np.argsort(self.groups.step, kind="stable")
-        tokens_F = np.concatenate([[0.0], self.groups.tokens[order_F].cumsum()])
-        tokens_S = tokens_F[np.searchsorted(self.groups.step[order_F], step_S, side="right")]
+        step_L = self.generated["step"]
+        order_L = np.argsort(step_L, kind="stable")
+        tokens_L = np.concatenate([[0.0], self.generated["tokens"][order_L].cumsum()])
+        tokens_S = tokens_L[np.searchsorted(step_L[order_L], step_S, side="right")]
         return float(np.interp(rollouts, [0, *spent_S], [0, *tokens_S]))
 
     @property
@@ -247,6 +251,9 @@ _STRING = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"?(\s*:)?')
 LARGEST = 1e100
 """Metrics from this size on count for none: a page could not take their squares."""
 
+GENERATED = {"step": MOST_STEPS, "tokens": MOST_TOKENS}
+"""What is read of groups without a reward too, and below which number it lies."""
+
 REQUIRED = ("step", "prompt", "reason")
 FLOATS = ("mean", "variance", "rollouts", "tokens", "cut", *PREDICTED)
 TYPES = {
@@ -309,7 +316,10 @@ class RunReader:
     def history(self) -> History:
         """The run so far; its arrays do not change when more is read."""
         metrics = {name: self._metrics[name] for name in self._metrics.names()}
-        return History(self.folder.path.resolve().name, self.config, metrics, self._groups_so_far())
+        generated = {name: self._generated[name] for name in GENERATED}
+        return History(
+            self.folder.path.resolve().name, self.config, metrics, self._groups_so_far(), generated
+        )
 
     def _read_metrics(self, block: Block) -> None:
         self._check_names(block)
@@ -333,7 +343,8 @@ class RunReader:
             )
 
     def _forget_groups(self) -> None:
-        self._groups = GrowingColumns()
+        self._groups, self._generated = GrowingColumns(), GrowingColumns()
+        self._generated.append({"step": np.empty(0, np.int64), "tokens": np.empty(0)}, 0)
         self._sources: dict[str, int] = {}
         self._last_row = np.empty(0, np.int64)
 
@@ -342,6 +353,10 @@ class RunReader:
         starts = line_starts(block)
         if len(starts) != table.num_rows:
             raise RunError(f"{self._groups_file.path} is damaged: it has empty lines")
+        generated = {name: table[name].to_numpy() for name in GENERATED}
+        for name, limit in GENERATED.items():
+            self._check_count(self._groups_file.path, name, generated[name], limit)
+        self._generated.append(generated, table.num_rows)
         # without a mean, a group had no reward and was dropped: it is neither a failure nor a visit
         kept = np.flatnonzero(~np.isnan(table["mean"].to_numpy()))
         columns = {name: table[name].to_numpy()[kept] for name in (*REQUIRED, *FLOATS)}
@@ -360,9 +375,8 @@ class RunReader:
     def _check_groups(self, columns: Mapping[str, np.ndarray]) -> None:
         """Refuse numbers that no group has: the port refuses rewards that would give them."""
         path, most = self._groups_file.path, largest_reward(self._rules.reward_range)
-        limits = {"step": MOST_STEPS, "prompt": MOST_PROMPTS}
-        for name in ("step", "prompt", "rollouts", "tokens", "cut"):
-            self._check_count(path, name, columns[name], limits.get(name, MOST_TOKENS))
+        for name, limit in (("prompt", MOST_PROMPTS), ("rollouts", MOST_TOKENS), ("cut", MOST_TOKENS)):
+            self._check_count(path, name, columns[name], limit)
         for name, least, largest in (
             ("mean", -most, most),
             ("variance", 0.0, most**2),

@@ -113,6 +113,8 @@ class Selection:
             asks for no more prompts than are free, and outcomes have distinct prompts.
         replaces_uncredited: whether groups without credit (`uncredited`) are rejected as well, so that hosts
             fill the batch with others.
+        withholds_credit: whether groups whose rewards differ may be without credit and yet admitted; hosts
+            that cannot leave their updates out refuse the method.
         orders_everything: whether the method goes through the whole data set in an order of its own, so that
             shares of sources (`SourceMixture`) have no place in it.
         has_belief: whether `belief` says how sure the method is of a prompt's success rate.
@@ -129,6 +131,7 @@ class Selection:
     repeats = False
     takes_levels = False
     replaces_uncredited = False
+    withholds_credit = False
     has_belief = False
     has_weights = False
     orders_everything = False
@@ -249,6 +252,16 @@ def refuse_weights(has_weights: bool, host: str, remedy: str = "") -> None:
         raise ConfigError(
             f"this selection has importance weights, and {host} multiplies its own advantages by none: set "
             f"pspo:beta=0, which has none{remedy}"
+        )
+
+
+def refuse_withheld_credit(withholds_credit: bool, host: str) -> None:
+    """For a host that cannot leave a group's update out: called with what the selection's attributes say."""
+    if withholds_credit:
+        raise ConfigError(
+            f"this selection wants no update by some groups whose rewards differ, and {host} trains on every "
+            "group: set prioritized-replay's tolerance=0 or adcl's train_estimates=true, or train with TRL, "
+            "verl or slime"
         )
 
 

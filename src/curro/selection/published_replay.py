@@ -111,6 +111,7 @@ class PublishedReplay(Selection):
         self.smoothing, self.initial_priority, self.draw = smoothing, initial_priority, draw
         self.exploration, self.explore_by, self.bonus = exploration, explore_by, bonus
         self.tolerance, self.retest_every = tolerance, retest_every
+        self.withholds_credit = tolerance > 0
         self.retests = {SOLVED: retest_solved, UNSOLVED: retest_unsolved}
         self.retest_order, self.exponent = retest_order, exponent
 

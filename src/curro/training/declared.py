@@ -166,7 +166,10 @@ class DeclaredSettings:
         "nothing is known",
     )
     fill_limit: float = setting(
-        10.0, "With a gate: the most groups to generate for one step, as a multiple of its prompts.", least=1
+        10.0,
+        "With a gate: how many groups may end for a step before no more are begun, as a multiple of its "
+        "prompts.",
+        least=1,
     )
     when_short: str = setting(
         "top-up",
@@ -304,9 +307,10 @@ class DeclaredSettings:
     )
     eval_every: int = setting(
         25,
-        "The number of steps, N, between evaluations. With a gate, the model is evaluated after every N P G "
-        "rollouts instead, including rejected groups, so that runs are compared at equal rollouts. 0: only "
-        "before the first step and after the last.",
+        "The number of steps, N, between evaluations. With --num-iterations M, it is the number of "
+        "generations, each of M steps. With a gate, the model is evaluated after every N P G rollouts "
+        "instead, including rejected groups, so that runs are compared at equal rollouts. 0: only before "
+        "the first step and after the last.",
         least=0,
     )
     eval_prompts: int | None = setting(

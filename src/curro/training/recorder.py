@@ -76,7 +76,8 @@ class Recorder(TrainerCallback):
         budget: rollouts after which the run ends; rejected groups count.
         steps: steps after which it ends.
         num_iterations: how many steps train on the rollouts of one generation.
-        eval_every: rollouts between evaluations, rejected ones too; 0: at the start and the end only.
+        eval_every: rollouts between evaluations, rejected ones too; 0: at the start and the end only. A
+            generation is trained on as often as it should be before it counts.
         on_step: hears every line of metrics.
         say: hears warnings, in sentences.
         keep: how many rollouts of each group are kept to be read.
@@ -113,8 +114,12 @@ class Recorder(TrainerCallback):
     @property
     def spent(self) -> bool:
         """Whether the budget is spent and the last generation was trained on as often as it should be."""
-        is_trained_on = self.step % self.num_iterations == 0
-        return self.step >= self.steps or (self.rollouts >= self.budget and is_trained_on)
+        return self.step >= self.steps or (self.rollouts >= self.budget and self.is_trained_on)
+
+    @property
+    def is_trained_on(self) -> bool:
+        """Whether the last generation was trained on as often as it should be."""
+        return self.step % self.num_iterations == 0
 
     def on_groups(self, record: GroupRecord) -> None:
         """Write down the groups of one generation."""
@@ -132,7 +137,9 @@ class Recorder(TrainerCallback):
         """Go on after a checkpoint of this step: forget what was written later, count on from there."""
         self.writer.resume(step)
         self.step = max(step, 0)
-        self.evaluated = self.rollouts
+        whole = self.step - self.step % self.num_iterations
+        lines = self.folder.metrics(("step", "rollouts"))
+        self.evaluated = max((int(line["rollouts"]) for line in lines if line["step"] <= whole), default=0)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -148,10 +155,11 @@ class Recorder(TrainerCallback):
     ) -> None:
         self.writer.clock.stop()
         self.step = state.global_step
-        due = self.spent or (
-            self.eval_every > 0 and self.rollouts // self.eval_every > self.evaluated // self.eval_every
-        )
-        self.evaluated = self.rollouts
+        due = self.spent
+        if self.is_trained_on:
+            every = self.eval_every
+            due |= every > 0 and self.rollouts // every > self.evaluated // every
+            self.evaluated = self.rollouts
         warning = self.constant_rewards.after_step(self.step, self.writer.rewards)
         metrics = self.curriculum.metrics() | self.host_metrics()
         if warning is not None:

@@ -25,6 +25,7 @@ def prime(monkeypatch):
     monkeypatch.setattr(sys, "argv", sys.argv)
     source = modules["prime_rl.orchestrator.train_source"]
     monkeypatch.setattr(source, "Curriculum", source.Curriculum)
+    monkeypatch.setattr(source.TrainSource, "next_task", source.TrainSource.next_task)
     yield source
     for name in [name for name in sys.modules if name.startswith("curro.hosts.prime_rl")]:
         del sys.modules[name]

@@ -24,14 +24,14 @@ def task_of(number):
     return vf.Task(vf.TaskData(idx=number, prompt=f"p{number}"))
 
 
-def group_of(task, rewards):
+def group_of(task, rewards, step):
     described = vf.TraceTask(type="Task", data=task.data, key=task.key, hash=task.hash)
 
     def trace(reward, trainable):
         agent = vf.AgentInfo(config=vf.AgentConfig(), trainable=trainable)
         return vf.Trace(task=described, agent=agent, rewards={"all": vf.Reward(score=reward)}, ok=True)
 
-    return [
+    episodes = [
         vf.Episode(
             env=vf.EnvInfo(id="lab", name="lab"),
             task=described,
@@ -39,3 +39,7 @@ def group_of(task, rewards):
         )
         for reward in rewards
     ]
+    for episode in episodes:
+        work = vf.TrainWorkInfo(step=step, policy=None)
+        episode.record_run(vf.TrainRunInfo(id="run", name=None, work=work))
+    return episodes

@@ -61,6 +61,7 @@ class Trace:
 class Episode:
     task: Task
     traces: list
+    run: SimpleNamespace
 
 
 def task_of(number):
@@ -73,12 +74,20 @@ def number_of(task):
     return int(task.data.prompt[1:])
 
 
-def group_of(task, rewards):
-    """One episode a rollout; a judge's trace beside it is not trained on."""
+def environment(name, first):
+    """What prime-rl's source knows of an environment of twelve tasks."""
+    tasks = [task_of(number) for number in range(first, first + 12)]
+    config = SimpleNamespace(ratio=1.0, curriculum=None)
+    return SimpleNamespace(name=name, tasks=iter(tasks), num_tasks=len(tasks), config=config)
+
+
+def group_of(task, rewards, step=1):
+    """One episode a rollout of a task that this step asked for; a judge's trace is not trained on."""
     if checkout.IS_THERE:
-        return checkout.group_of(task, rewards)
+        return checkout.group_of(task, rewards, step)
     judge = Trace(9.0, agent=SimpleNamespace(trainable=False))
-    return [Episode(task, [Trace(reward), judge]) for reward in rewards]
+    run = SimpleNamespace(work=SimpleNamespace(step=step))
+    return [Episode(task, [Trace(reward), judge], run) for reward in rewards]
 
 
 def modules():
@@ -86,6 +95,23 @@ def modules():
     vars(curriculum).update(TaskSampler=TaskSampler, AdmissionGate=AdmissionGate, Curriculum=Curriculum)
     source = ModuleType("prime_rl.orchestrator.train_source")
     source.Curriculum = Curriculum
+
+    class TrainSource:
+        """Of one environment, where prime-rl's mixes several."""
+
+        def __init__(self, train_envs):
+            (env,) = train_envs
+            self.name = env.name
+            self.curricula = {env.name: source.Curriculum(env.config.curriculum, list(env.tasks))}
+
+        def next_task(self, *, step):
+            task = next(self.curricula[self.name].sampler)
+            return SimpleNamespace(env_name=self.name, task=task, step=step)
+
+        def on_result(self, group):
+            return self.curricula[self.name].on_result(group)
+
+    source.TrainSource = TrainSource
     entry = ModuleType("prime_rl.entrypoints.orchestrator")
     found = {
         "prime_rl": ModuleType("prime_rl"),

@@ -6,7 +6,7 @@ from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
-from prime_stand_in import group_of, number_of, task_of
+from prime_stand_in import environment, group_of, number_of, task_of
 from tests.hosts import same_draws
 
 from curro import Curriculum
@@ -21,7 +21,7 @@ def launcher():
 
 
 def installed(prime, tasks=TASKS, **config):
-    launcher().install({"selection": "uniform", "seed": 5, "tasks_per_step": 3} | config)
+    launcher().install({"selection": "uniform", "seed": 5} | config)
     return prime.Curriculum(None, tasks)
 
 
@@ -32,7 +32,7 @@ def counts(curriculum):
 
 def test_the_launcher_starts_the_orchestrator(prime, tmp_path):
     file = tmp_path / "curro.toml"
-    file.write_text('selection = "prioritized-replay"\nadmission = "signal"\ntasks_per_step = 3\n')
+    file.write_text('selection = "prioritized-replay"\nadmission = "signal"\n')
     launcher().main([str(file), "@", "orch.toml"])
     assert sys.modules["prime_rl.entrypoints.orchestrator"].started == [["@", "orch.toml"]]
     one = prime.Curriculum(None, TASKS)
@@ -48,14 +48,14 @@ def test_a_curriculum_of_other_tasks_is_refused(prime):
     installed(prime)  # its modules can be imported now
     sampler = import_module("curro.hosts.prime_rl.sampler")
     tasks = sampler.Tasks(TASKS)
-    sampler.CurriculumSampler(Curriculum("uniform", tasks), TASKS, 3)
+    sampler.CurriculumSampler(Curriculum("uniform", tasks), TASKS)
     numbered = Curriculum("uniform", len(TASKS))
-    sampler.CurriculumSampler(numbered, TASKS, 3)
+    sampler.CurriculumSampler(numbered, TASKS)
     assert (numbered.table.fingerprint, numbered.table.key(1)) == (tasks.fingerprint, TASKS[1].key)
     with pytest.raises(ConfigError, match=r"another data set than Tasks\(tasks\), or in another order"):
-        sampler.CurriculumSampler(Curriculum("uniform", tasks), TASKS[::-1], 3)
+        sampler.CurriculumSampler(Curriculum("uniform", tasks), TASKS[::-1])
     with pytest.raises(ConfigError, match=r"is over 24 prompts, Tasks\(tasks\) has 23"):
-        sampler.CurriculumSampler(Curriculum("uniform", 24), TASKS[1:], 3)
+        sampler.CurriculumSampler(Curriculum("uniform", 24), TASKS[1:])
 
 
 def test_a_checkpoint_of_other_tasks(prime):
@@ -134,7 +134,7 @@ def test_a_group_of_different_tasks_is_refused(prime):
 
 
 def test_the_text_of_the_command_line_stands_for_its_parts(prime):
-    launcher().install({"curriculum": "least-visited admission=signal", "tasks_per_step": 3})
+    launcher().install({"curriculum": "least-visited admission=signal"})
     config = prime.Curriculum(None, TASKS).sampler.curriculum.config
     assert (config["selection"], config["admission"]) == ({"name": "least-visited"}, {"name": "signal"})
 
@@ -155,34 +155,60 @@ def test_a_group_whose_ticket_is_gone_is_neither_learnt_from_nor_admitted(prime)
     assert counts(one) == (1, 1, 0, 0)
 
 
+def test_the_step_is_prime_rls_however_many_groups_are_rejected(prime):
+    launcher().install({"selection": "uniform", "admission": "signal"})
+    source = prime.TrainSource([environment("lab", 0)])
+    curriculum = source.curricula["lab"].sampler.curriculum
+    for step in (1, 1, 1, 1, 2, 2, 5):
+        request = source.next_task(step=step)
+        assert not source.on_result(group_of(request.task, [1, 1], step))
+        number = number_of(request.task)
+        assert curriculum.step == curriculum.table["last_step"][number] == step - 1
+
+
+def test_a_late_group_is_not_taken_for_a_new_one_of_its_task(prime):
+    one = installed(prime, admission="everything")
+    late = again = next(one.sampler)
+    while again is not late or not one.sampler.step:
+        one.sampler.step += 1
+        again = next(one.sampler)
+    new_step = one.sampler.step + 1
+    assert counts(one)[2] > 0  # the late group's ticket was dropped
+    assert not one.on_result(group_of(late, [0, 1], 1))
+    assert counts(one)[1] == 0
+    assert one.on_result(group_of(again, [0, 1], new_step))
+    assert counts(one)[1] == 1
+
+
 def test_a_resumed_run_draws_what_an_uninterrupted_one_draws(prime):
-    def step(one):
+    def step(one, number):
+        one.sampler.step = number
         tasks = [next(one.sampler) for _ in range(3)]
         for task in tasks:
             rewards = [same_draws.reward(number_of(task), rollout) for rollout in range(4)]
-            one.on_result(group_of(task, rewards))
+            one.on_result(group_of(task, rewards, number + 1))
         return [task.key for task in tasks]
 
     one = installed(prime, selection="prioritized-replay", admission="signal")
-    for _ in range(4):
-        step(one)
+    for number in range(4):
+        step(one, number)
     state = copy.deepcopy(one.state_dict())
-    rest = [step(one) for _ in range(4)]
+    rest = [step(one, number) for number in range(4, 8)]
     again = prime.Curriculum(None, TASKS)
     again.load_state_dict(state)
-    assert [step(again) for _ in range(4)] == rest
+    assert [step(again, number) for number in range(4, 8)] == rest
 
 
 def test_same_draws_as_the_port(prime):
-    one = installed(
-        prime, selection=same_draws.SELECTION, seed=same_draws.SEED, tasks_per_step=same_draws.GROUPS
-    )
+    one = installed(prime, selection=same_draws.SELECTION, seed=same_draws.SEED)
     drawn = []
-    for _ in range(same_draws.STEPS):
+    for step in range(same_draws.STEPS):
+        one.sampler.step = step
         tasks = [next(one.sampler) for _ in range(same_draws.GROUPS)]
         numbers = [number_of(task) for task in tasks]
         for number, task in zip(numbers, tasks, strict=True):
-            one.on_result(group_of(task, [same_draws.reward(number, i) for i in range(same_draws.SIZE)]))
+            rewards = [same_draws.reward(number, i) for i in range(same_draws.SIZE)]
+            one.on_result(group_of(task, rewards, step + 1))
         drawn.append(numbers)
     assert drawn == same_draws.expected()
 
@@ -191,9 +217,12 @@ def test_same_draws_as_the_port(prime):
     ("config", "message"),
     [
         ({"selection": "unifrom"}, "uniform"),
-        ({"tasks_per_step": 0}, "tasks_per_step is how many tasks prime-rl trains on"),
-        ({"allocation": "knapsack"}, "leave `allocation` and `advantage` out"),
-        ({"advantage": "smoothed"}, "leave `allocation` and `advantage` out"),
+        ({"allocation": "knapsack", "advantage": "smoothed"}, "leave allocation and advantage out"),
+        ({"signal": "accuracy"}, "reports one reward: leave signal out"),
+        (
+            {"selection": "prioritized-replay-published:tolerance=0.2"},
+            "no update by some groups whose rewards differ, and prime-rl trains .*: set .* tolerance=0",
+        ),
         ({"selection": "metis"}, "asks the policy, and prime-rl does not lend it"),
         ({"selection": "pspo"}, "importance weights, and prime-rl multiplies .* by none: set pspo:beta=0"),
         ({"selection": "pcl"}, "asks the policy, and prime-rl does not lend it"),

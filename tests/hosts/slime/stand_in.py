@@ -33,6 +33,7 @@ class Sample:
     reward: float | dict | None = None
     status: Status = Status.PENDING
     metadata: dict = field(default_factory=dict)
+    remove_sample: bool = False
 
     def get_reward_value(self, args):
         return self.reward if not args.reward_key else self.reward[args.reward_key]

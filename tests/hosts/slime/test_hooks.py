@@ -95,6 +95,23 @@ def test_the_curriculum_credits(load, tmp_path):
         load(args.custom_reward_post_process_path)(copy.copy(args), flat)
 
 
+@pytest.mark.parametrize("fan_out", [False, True])
+def test_groups_without_credit_leave_slimes_loss(load, tmp_path, fan_out):
+    """Every answer is right, so that the second batch has solved prompts that stay solved."""
+    method = "prioritized-replay-published:retest_every=1,retest_solved=3"
+    args = arguments(tmp_path, reward_key="score", curro={"selection": method, "signal": "right"})
+    source = source_of(args, load)
+    removed = []
+    for _ in range(2):
+        data, _ = generate(
+            args, source, load, fan_out=fan_out,
+            rewards=lambda prompt, rollout: {"score": 1 + by_prompt(prompt, rollout), "right": 1.0},
+        )  # fmt: skip
+        flat = [sample for group in data for part in group for sample in (part if fan_out else [part])]
+        removed.append({sample.remove_sample for sample in flat})
+    assert removed == [{False}, {True}]
+
+
 def test_failed_rollouts_have_no_reward(load, tmp_path):
     args = arguments(tmp_path)
     source = source_of(args, load)

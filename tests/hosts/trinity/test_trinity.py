@@ -148,6 +148,17 @@ def test_groups_that_never_return_are_dropped_for_new_ones(make_scheduler):
     assert len(set(second)) == 8
 
 
+def test_a_late_group_is_not_taken_for_a_new_one_of_its_row(make_scheduler):
+    scheduler = make_scheduler(batch=8)
+    first, second, third = read(scheduler), read(scheduler), read(scheduler)
+    assert set(first) & set(third)  # given up, and read again
+    observed = []
+    for rows in (first, second, third):
+        report(scheduler, experiences(rows))
+        observed.append(curriculum_of(scheduler).metrics()["observed"])
+    assert observed == [0, 4, 12]
+
+
 def test_mean_rewards_are_refused(make_scheduler):
     scheduler = make_scheduler()
     _, metrics = PassRateCalculator().process(experiences(read(scheduler)))
@@ -162,6 +173,11 @@ def test_mean_rewards_are_refused(make_scheduler):
         ({"advantage": "group", "allocation": "knapsack"}, "leave allocation and advantage out"),
         ({"signal": "accuracy"}, "leave signal out"),
         ({"curriculum": "pspo"}, "importance weights, and Trinity multiplies its own advantages by none"),
+        (
+            {"curriculum": "prioritized-replay-published:tolerance=0.2"},
+            "no update by some groups .* Trinity trains",
+        ),
+        ({"curriculum": "adcl"}, "set .*adcl's train_estimates=true"),
         ({"curriculum": "pspo:replacement=true,beta=0"}, "choose one without replacement"),
         ({"curriculum": "frontie"}, "did you mean 'frontier'"),
         ({"curriculum": "metis"}, "Trinity"),

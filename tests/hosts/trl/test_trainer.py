@@ -71,6 +71,24 @@ def test_groups_without_credit_have_none_in_trls_own_advantages(tmp_path, admiss
         assert any(value != 0 for value in values) is (prompt % 2 == 0), prompt
 
 
+def test_parts_that_vary_count_where_their_sum_is_flat(tmp_path):
+    """The sum is 1 for every rollout. Normalized, the parts are n and -n, and their weighted sum is n / 2."""
+
+    def first(row: list[int], **_: Any) -> list[float]:
+        return [float(i % 2) for i in range(len(row))]
+
+    def second(row: list[int], **_: Any) -> list[float]:
+        return [2.0 * ((i + 1) % 2) for i in range(len(row))]
+
+    host = trainer(
+        tmp_path, curriculum="uniform", reward_funcs=[first, second], reward_weights=[1.0, 0.5], max_steps=1,
+        multi_objective_aggregation="normalize_then_sum",
+    )  # fmt: skip
+    advantages = trained_advantages(host)
+    assert len(advantages) == 4
+    assert all(value != 0 for values in advantages.values() for value in values)
+
+
 @pytest.mark.parametrize("admission", [None, "band:0,1,both"], ids=["drawn", "filled"])
 @pytest.mark.parametrize("advantage", [None, "group"], ids=["TRL's", "the curriculum's"])
 def test_importance_weights_multiply_the_advantages(tmp_path, admission, advantage):

@@ -25,13 +25,14 @@ def build():
     PartialState()  # TRL's process has it too
     made = []
 
-    def build(service, version):
+    def build(service, version, **changes):
         queues = {f"{name}_queue": queue.Queue() for name in ("metrics", "exception_info")}
         loop = ServedRolloutLoop(
-            served=service, replaces_advantages=True, model_name="none", dataset=dataset(),
-            reward_funcs=[scores], processing_class=build_chat_tokenizer(), eos_token_ids=[2],
-            num_generations=4, rollout_buffer=queue.Queue(), model_version_value=Value("i", version),
-            heartbeat_value=Value("d", 0), failed_event=threading.Event(), **queues,
+            served=service, model_name="none", dataset=dataset(), processing_class=build_chat_tokenizer(),
+            eos_token_ids=[2], num_generations=4, rollout_buffer=queue.Queue(),
+            model_version_value=Value("i", version), heartbeat_value=Value("d", 0),
+            failed_event=threading.Event(), **queues,
+            **{"replaces_advantages": True, "reward_funcs": [scores]} | changes,
         )  # fmt: skip
         made.append(loop)
         return loop
@@ -64,3 +65,21 @@ def test_every_part_of_a_conversation_gets_the_credit_of_its_rollout(tmp_path, b
         assert [sample.advantage for sample in samples] == [1.0, 1.0, -1.0, 0.0]
         assert loop.tickets == {}
         assert loop.curriculum.metrics()["observed"] == 1
+
+
+def right(completions, **_):
+    return [1.0] * 4
+
+
+def test_a_solved_prompt_that_stays_solved_has_no_advantage_of_trls(tmp_path, build):
+    """Every rollout is right, and `scores` differ; every step retests a prompt of the solved pool."""
+    method = "prioritized-replay-published:retest_every=1,retest_solved=1"
+    with served(tmp_path, selection=method, signal="right") as service:
+        advantages = []
+        for version in range(2):
+            loop = build(service, version, replaces_advantages=False, reward_funcs=[right, scores])
+            number, _ = next(loop._repeat_iterator())
+            samples = asyncio.run(loop._score_group(group(number)))
+            advantages.append([sample.advantage for sample in samples])
+    assert any(advantages[0])
+    assert not any(advantages[1])

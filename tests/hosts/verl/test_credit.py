@@ -7,6 +7,7 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 from setup_run import BATCH, CONFIG, SIZE, run
+from simulation import Engine
 from tensordict import TensorDict
 from twin import Twin
 from verl.utils.config import omega_conf_to_dataclass
@@ -48,6 +49,19 @@ def test_without_an_advantage_they_are_verls(tmp_path):
             expected = (rewards - rewards.mean()) / (rewards.std(ddof=1) + 1e-6)
             given = [advantage for name, advantage in update["rollouts"] if name == uid]
             np.testing.assert_allclose(sorted(given), sorted(expected), atol=1e-5)
+
+
+def test_verls_advantages_of_solved_prompts_that_stay_solved_are_0(tmp_path, monkeypatch):
+    """All are right by the signal, so that from the second step on all of a batch are solved ones."""
+    monkeypatch.setattr(Engine, "extra", {"math": 1.0})
+    method = "+curro.selection='prioritized-replay-published:retest_every=1,retest_solved=4'"
+    done = run(tmp_path / "out", method, "+curro.signal=math", steps=3)
+    first, *others = [
+        [advantage for _, advantage in update["rollouts"]] for update in done.trainer.actor_rollout_wg.updates
+    ]
+    assert any(first)
+    assert any(len(set(rewards)) > 1 for rewards in list(done.engine.rewards.values())[BATCH:])
+    assert others == [[0.0] * (BATCH * SIZE)] * 2
 
 
 def test_importance_weights_without_an_advantage_are_refused(tmp_path):

@@ -15,10 +15,9 @@ from curro import registry
 from curro.curriculum import Curriculum
 from curro.errors import ConfigError
 from curro.policy import refuse_policy
-from curro.selection.base import refuse_weights
+from curro.selection.base import refuse_weights, refuse_withheld_credit
 from curro.storage.files import read_toml
 
-TASKS_PER_STEP = "tasks_per_step"
 USAGE = "python -m curro.hosts.prime_rl.launcher curro.toml @ orchestrator.toml"
 
 
@@ -26,8 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Start the orchestrator with a curriculum.
 
     Args:
-        arguments: first a file with the settings of `Curriculum.from_config` and `tasks_per_step`, then the
-            arguments of prime-rl; by default those of the command line.
+        arguments: first a file with the settings of `Curriculum.from_config`, then the arguments of
+            prime-rl; by default those of the command line.
 
     Raises:
         ConfigError: no file, or its settings are wrong; prime-rl has changed where it builds its curriculum.
@@ -48,29 +47,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def install(config: Mapping[str, Any]) -> None:
     """Give every training environment a curriculum with these settings.
 
+    prime-rl's source of tasks knows the training step and asks the samplers without it, so it is made to tell
+    them.
+
     Raises:
         ConfigError: they are wrong; prime-rl has changed where it builds its curriculum.
     """
     config = registry.expand_curriculum(config)
-    if "allocation" in config or config.get("advantage") is not None:
+    if decided := [name for name in ("allocation", "advantage", "signal") if config.get(name)]:
         raise ConfigError(
-            "prime-rl decides how many rollouts a task gets and how they are credited: leave `allocation` "
-            "and `advantage` out"
-        )
-    tasks_per_step = config.pop(TASKS_PER_STEP, None)
-    if not isinstance(tasks_per_step, int) or tasks_per_step < 1:
-        raise ConfigError(
-            f"{TASKS_PER_STEP} is how many tasks prime-rl trains on in a step, a whole number from 1, not "
-            f"{tasks_per_step!r}: prime-rl tells its samplers no step"
+            "prime-rl decides how many rollouts a task gets and how they are credited, and it reports one "
+            f"reward: leave {' and '.join(decided)} out"
         )
     selection = Curriculum.from_config(config, 2).selection
     refuse_policy(selection.needs_policy, "prime-rl")
     refuse_weights(selection.has_weights, "prime-rl")
+    refuse_withheld_credit(selection.withholds_credit, "prime-rl")
     from prime_rl.orchestrator import curriculum, train_source
 
     from curro.hosts.prime_rl.sampler import CurriculumGate, CurriculumSampler, Tasks
 
-    if getattr(train_source, "Curriculum", None) is not curriculum.Curriculum:
+    takes_step = hasattr(getattr(train_source, "TrainSource", None), "next_task")
+    if getattr(train_source, "Curriculum", None) is not curriculum.Curriculum or not takes_step:
         raise ConfigError(
             "this prime-rl builds its curriculum elsewhere than 559b4477 does, with which curro is tested: "
             "install that, or name the sampler in prime-rl's own configuration if it has one by now"
@@ -83,10 +81,18 @@ def install(config: Mapping[str, Any]) -> None:
             if theirs is not None:
                 raise ConfigError("the environment has a `curriculum` of prime-rl's own: leave it out")
             made = Curriculum.from_config(config, Tasks(tasks))
-            self.sampler = CurriculumSampler(made, tasks, tasks_per_step)
+            self.sampler = CurriculumSampler(made, tasks)
             self.gates = {"curro": CurriculumGate(self.sampler)} if made.has_admission else {}
 
+    next_task = train_source.TrainSource.next_task
+
+    def next_task_of_step(source: Any, *, step: int) -> Any:
+        for one in source.curricula.values():
+            one.sampler.step = step - 1  # prime-rl counts from 1, and this one is not finished
+        return next_task(source, step=step)
+
     train_source.Curriculum = CurroCurriculum
+    train_source.TrainSource.next_task = next_task_of_step
 
 
 if __name__ == "__main__":

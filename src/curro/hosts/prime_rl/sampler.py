@@ -41,39 +41,39 @@ class CurriculumSampler(TaskSampler):
 
     prime-rl does not report groups that it cancels or that grow too old. So at most `in_flight` tickets are
     open: the oldest is dropped for a new one, and nothing is learned from a group whose ticket was dropped.
+    Where its task was drawn again meanwhile, such a group is known by the step that asked for it.
 
     Args:
         curriculum: over the tasks, in their order; one that was built from a bare number takes over their
             keys.
         tasks: of one environment.
-        tasks_per_step: how many draws are a training step, which prime-rl does not tell.
 
     Raises:
         ConfigError: a curriculum of other tasks or in another order, of levels, or with a gate that admits no
             group by itself.
 
     Attributes:
+        step: how many training steps have finished, to be set before a draw.
         in_flight: half of the tasks.
         is_admitted: whether the latest group that was observed is, for the gate.
     """
 
-    def __init__(self, curriculum: Curriculum, tasks: Sequence[Any], tasks_per_step: int) -> None:
+    def __init__(self, curriculum: Curriculum, tasks: Sequence[Any]) -> None:
         refuse_top_up(curriculum.admission.needs_top_up, "prime-rl")
         curriculum.check_rows(Tasks(tasks), "Tasks(tasks)")
-        self.curriculum, self.tasks, self.tasks_per_step = curriculum, list(tasks), tasks_per_step
+        self.curriculum, self.tasks = curriculum, list(tasks)
         self.in_flight = max(1, len(self.tasks) // 2)
-        self.drawn = 0
+        self.step = 0
         self.is_admitted = True
-        self._tickets: OrderedDict[int, str] = OrderedDict()
+        self._tickets: OrderedDict[int, tuple[str, int]] = OrderedDict()
 
     def __next__(self) -> Any:
         while len(self._tickets) >= self.in_flight:
             oldest, _ = self._tickets.popitem(last=False)
             self.curriculum.drop([oldest])
-        draw = self.curriculum.select(1, step=self.drawn // self.tasks_per_step)
-        self.drawn += 1
+        draw = self.curriculum.select(1, step=self.step)
         task = self.tasks[int(draw.prompts[0])]
-        self._tickets[int(draw.tickets[0])] = task.key
+        self._tickets[int(draw.tickets[0])] = task.key, self.step
         return task
 
     def observe(self, group: list[Any]) -> None:
@@ -84,7 +84,8 @@ class CurriculumSampler(TaskSampler):
                 f"a group has episodes of different tasks ({key!r} and {others[0]!r}): a group has to be of "
                 "one, so correct what puts the groups together"
             )
-        ticket = next((ticket for ticket, other in self._tickets.items() if other == key), None)
+        drawn = key, group[0].run.work.step - 1
+        ticket = next((ticket for ticket, other in self._tickets.items() if other == drawn), None)
         self.is_admitted = False
         if ticket is None:
             return
@@ -104,12 +105,12 @@ class CurriculumSampler(TaskSampler):
         self.is_admitted = bool(verdict.admitted[0])
 
     def state_dict(self) -> dict[str, Any]:
-        return {"curriculum": self.curriculum.state_dict(), "drawn": self.drawn}
+        return {"curriculum": self.curriculum.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue; tasks that were in flight are free again, because prime-rl gives them out anew."""
         self.curriculum.load_state_dict(state_dict["curriculum"])
-        self.drawn = state_dict["drawn"]
+        self.step = self.curriculum.step
         self.curriculum.drop(self.curriculum.ledger.tickets)
         self._tickets.clear()
 

@@ -37,10 +37,14 @@ def mark(group: SlimeGroup, ticket: int) -> None:
         sample.metadata = {**(sample.metadata or {}), TICKET: ticket, ROLLOUT: rollout}
 
 
+def samples_of(group: SlimeGroup) -> list[Any]:
+    """All samples of a group's rollouts."""
+    return [sample for part in group for sample in (part if isinstance(part, list) else [part])]
+
+
 def ticket_of(group: SlimeGroup) -> int | None:
     """The ticket of a group; None where the curriculum did not give the group out."""
-    samples = [sample for part in group for sample in (part if isinstance(part, list) else [part])]
-    tickets = list(dict.fromkeys((sample.metadata or {}).get(TICKET) for sample in samples))
+    tickets = list(dict.fromkeys((sample.metadata or {}).get(TICKET) for sample in samples_of(group)))
     if len(tickets) > 1:
         raise ConfigError(
             f"a group has samples of different prompts (their tickets are {', '.join(map(str, tickets))}): "
@@ -127,7 +131,7 @@ class SlimeSettings:
 
     Attributes:
         curriculum: what `Curriculum.from_config` takes.
-        fill_limit: the most groups for one batch, in batches.
+        fill_limit: how many groups may end for one batch, in batches, before the run ends with an error.
         run_folder: where the run is written to, for `curro watch`; None for nowhere.
         keep: how many rollouts of each group are kept there.
     """
@@ -292,7 +296,10 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
     def end_rollout(self, finished: list[SlimeGroup]) -> None:
         """End a batch: observe the groups that no filter was asked about, drop those that were cut off."""
         for group in finished:
-            self.observe(group)
+            verdict = self.observe(group)
+            if verdict is not None and not verdict.credited[0] and not self.curriculum.has_advantage:
+                for sample in samples_of(group):
+                    sample.remove_sample = True  # slime's mask of its loss is then 0
         if not getattr(self.args, "partial_rollout", False):
             self.fill.cancel()
         self.fill.end()

@@ -70,6 +70,9 @@ class ServedRolloutLoop(_AsyncRolloutLoop):
         if self.replaces_advantages:
             for sample, rollout in zip(samples, rollout_of, strict=True):
                 sample.advantage = float(verdict.advantages[0, rollout])
+        elif not verdict.credited[0]:
+            for sample in samples:
+                sample.advantage = 0.0
         return samples if verdict.admitted[0] else []
 
     def _by_rollout(self, samples: list[RolloutSample], rollout_of: np.ndarray, name: str) -> np.ndarray:

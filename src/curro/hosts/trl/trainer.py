@@ -446,7 +446,11 @@ class CurriculumGRPOTrainer(GRPOTrainer):
 
         It is the importance weights of the batch, and 0 for groups without credit.
         """
-        marks = [replace(verdict, advantages=credited(verdict)[:, None] * 1.0) for verdict in verdicts]
+        sums_normalized_parts = self.multi_objective_aggregation == "normalize_then_sum"
+        marks = [
+            replace(verdict, advantages=counts(verdict, sums_normalized_parts)[:, None] * 1.0)
+            for verdict in verdicts
+        ]
         return self.curriculum.credit(marks)[:, 0]
 
     def _replace_statistics(self, rewards: torch.Tensor, draw: Draw) -> None:
@@ -747,13 +751,14 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         return output
 
 
-def credited(verdict: Verdict) -> np.ndarray:
-    """Which groups, bool (P,), have an advantage other than 0 by the curriculum.
+def counts(verdict: Verdict, sums_normalized_parts: bool) -> np.ndarray:
+    """Which groups' advantages of TRL's own count, bool (P,).
 
-    The others are flat, and TRL's own advantages are 0 too; or none of their rollouts has the signal; or the
-    selection wants no update by them, as prioritized replay of solved problems that stay solved.
+    Groups without credit have none, and flat groups have 0 or what TRL's rounding leaves. With
+    `sums_normalized_parts` a credited group whose rewards are flat counts too, because the parts may vary
+    where their sum does not.
     """
-    return (verdict.advantages != 0).any(axis=1)
+    return verdict.credited if sums_normalized_parts else (verdict.advantages != 0).any(axis=1)
 
 
 class _ScaledRate(TrainerCallback):

@@ -14,7 +14,7 @@ from verl.utils.metric import AggregationType, Metric
 from verl.workers.utils.losses import ppo_loss
 from verl.workers.utils.padding import no_padding_2_padding, response_to_nested
 
-from curro.hosts.verl.replay import ADVANTAGE, WEIGHT, parts_of
+from curro.hosts.verl.replay import ADVANTAGE, UNCREDITED, WEIGHT, parts_of
 from curro.policy import tokens_divisor
 
 
@@ -54,6 +54,22 @@ def write_credit(batch: Any, credit: Credit) -> None:
     nested = response_to_nested(spread, mask)
     fields = TensorDict({"advantages": nested, "returns": nested.clone()}, batch_size=len(batch))
     tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+
+
+def withhold_credit(batch: Any) -> None:
+    """Set verl's own advantages of the groups that the curriculum does not credit to 0, in verl's queue.
+
+    Args:
+        batch: as `write_credit` takes it.
+    """
+    keys = [key for key, tag in zip(batch.keys, batch.tags, strict=True) if UNCREDITED in tag]
+    if not keys:
+        return
+    data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=["advantages"])
+    zeros = [torch.zeros_like(row) for row in data["advantages"]]
+    nested = torch.nested.as_nested_tensor(zeros, layout=torch.jagged)
+    fields = TensorDict({"advantages": nested}, batch_size=len(keys))
+    tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=fields)
 
 
 def credit_of_rows(keys: Sequence[str], tags: Sequence[dict[str, Any]], credit: Credit) -> torch.Tensor:

@@ -214,6 +214,9 @@ def parts_of(key: str) -> tuple[str, int, int]:
 ADVANTAGE, WEIGHT = "curro_advantage", "curro_weight"
 """Tags of a trajectory where the curriculum credits: its advantage, and its group's importance weight."""
 
+UNCREDITED = "curro_uncredited"
+"""Tag of a trajectory where verl credits: the curriculum wants no update by its group."""
+
 SETTLED = "curro_settled"
 """Tag of a group whose ticket is settled; a resumed run must not report it again."""
 
@@ -402,21 +405,29 @@ class ReportingBuffer(Host):
         # without a gate only groups without any reward are not admitted: verl would train on their NaN
         if self._replaces_groups:
             self.rejected = {groups.names[row] for row in np.flatnonzero(~verdict.admitted)}
-        if self.has_advantage:
-            self._tag_credit(groups, verdict)
+        self._tag_credit(groups, verdict)
 
     def _tag_credit(self, groups: FinishedGroups, verdict: Verdict) -> None:
-        """Tag every output of every session: the tags stay with the trajectories, in checkpoints too."""
+        """Tag outputs of sessions with what the update needs: the tags stay with them, in checkpoints too.
+
+        Every output has its credit where the curriculum credits; where verl does, the curriculum says which
+        groups are without.
+        """
         row_of = {name: row for row, name in enumerate(groups.names)}
         weights = verdict.weights.tolist()
-        tags: dict[str, dict[str, float]] = {}
+        tags: dict[str, dict[str, Any]] = {}
         for key, tag in self.partitions["train"].items():
             uid, session, _ = parts_of(key)
-            if uid in row_of:
-                row = row_of[uid]
+            row = row_of.get(uid)
+            if row is None:
+                continue
+            if self.has_advantage:
                 tags[key] = {ADVANTAGE: float(verdict.advantages[row, session]), WEIGHT: weights[row]}
-                tag.update(tags[key])
-        tq.kv_batch_put(keys=list(tags), partition_id="train", tags=list(tags.values()))
+            elif not verdict.credited[row]:
+                tags[key] = {UNCREDITED: True}
+            tag.update(tags.get(key, {}))
+        if tags:
+            tq.kv_batch_put(keys=list(tags), partition_id="train", tags=list(tags.values()))
 
     def resume(self, groups: Iterable[tuple[str, dict[str, Any]]]) -> list[int]:
         """The tickets that are still in flight, of the groups (uid, tag) in a checkpoint of the queue."""

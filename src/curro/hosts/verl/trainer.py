@@ -29,7 +29,7 @@ from curro.errors import ConfigError
 from curro.evaluation.results import held_out_scores
 from curro.groups import largest_reward
 from curro.hosts.verl.auxiliary import AuxiliaryWorkers, add_auxiliary, ranks_of, rows_divisor
-from curro.hosts.verl.credit import ppo_loss_with_auxiliary, write_credit
+from curro.hosts.verl.credit import ppo_loss_with_auxiliary, withhold_credit, write_credit
 from curro.hosts.verl.levels import Item, choose_data_set
 from curro.hosts.verl.owner import CurriculumClient, held_out_rewards, start_owner
 from curro.hosts.verl.policy import Serving, VerlRows
@@ -296,6 +296,8 @@ class CurriculumTrainer(Host):
         batch = super()._compute_advantage(batch, metrics)
         if self.settings.advantage is not None:
             write_credit(batch, self.owner.credit)
+        else:
+            withhold_credit(batch)
         return batch
 
     # ------------------------------ auxiliary samples ------------------------------
