@@ -29,7 +29,7 @@ from matplotlib.axes import Axes
 
 from curro.bench.plan import BASELINE, CEILING, METHODS
 from curro.bench.results import Results
-from curro.bench.statistics import LEVEL, POINTS, RESAMPLES, ResultRows, curves, iqm
+from curro.bench.statistics import POINTS, ResultRows, bootstrap, curves, iqm
 from curro.bench.tasks import pool_of
 
 DRAWN = {CEILING: "#777777", "frontier": "#d55e00", BASELINE: "#0072b2"}
@@ -47,13 +47,10 @@ Pools = dict[str, dict[str, ResultRows]]
 
 def band(pools: Sequence[ResultRows]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean over pools and its interval (E,) at equal parts of the budget."""
-    rng = np.random.default_rng(0)
-    scores = [curves(runs).T for runs in pools]  # (E, S)
-    draws = [rng.integers(scores_ES.shape[1], size=(RESAMPLES, scores_ES.shape[1])) for scores_ES in scores]
-    resampled = [scores_ES[:, drawn] for scores_ES, drawn in zip(scores, draws, strict=True)]
-    again = iqm(resampled)  # (E, RESAMPLES)
-    low, high = np.quantile(again, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1)
-    return iqm(scores), low, high
+    scores = [curves(runs) for runs in pools]  # (S, E)
+    found = [bootstrap(iqm, [scores_SE[:, point] for scores_SE in scores]) for point in range(POINTS)]
+    middle, low, high = np.array([[at.value, at.low, at.high] for at in found]).T
+    return middle, low, high
 
 
 def draw_curves(axes: Axes, pools: Pools, budget: float) -> None:

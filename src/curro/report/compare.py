@@ -145,7 +145,7 @@ def interval_quantiles(seeds: int, degrees: int) -> tuple[float, float]:
     The plain 2.5% and 97.5% are too near to each other where there are few seeds, because the spread of
     resampled means lacks the factor sqrt(n / (n - 1)), and because the normal distribution takes the place of
     Student's. These would give Student's interval for a mean ("expanded percentiles": Hesterberg, "What
-    Teachers Should Know About the Bootstrap", 2015, section 5.2).
+    Teachers Should Know About the Bootstrap", arXiv 1411.5279).
 
     Args:
         seeds: the fewest of any method on any task; 2 or more.
