@@ -12,6 +12,9 @@ from curro.renumbering import Columns, Renumbering, State
 from curro.selection.base import Choice, Reason, Selection
 from curro.storage.checkpoint import check_state
 
+RANKS = 16
+"""Of so many passes the orders are kept at hand, where sources have passes of their own."""
+
 
 class Uniform(Selection):
     """Passes over the data set, each in a new random order; a prompt in flight misses its turn.
@@ -38,8 +41,11 @@ class Uniform(Selection):
         self._shuffle()
         # how many passes each prompt has been in, where sources have shares and so passes of their own
         self.turns_N: np.ndarray | None = None
+        self._ranks: dict[int, np.ndarray] = {}
         if self.has_shares and not (self.repeats or self.replacement):
             self.turns_N = table.add("uniform_turns", np.int32, 0)
+            self.place_N = np.empty(table.size, np.int64)
+            self._place(self.turns_N, np.arange(table.size))
 
     def _shuffle(self) -> None:
         self.order = self._order(self.epoch)
@@ -61,14 +67,23 @@ class Uniform(Selection):
     def _next_of_sources(self, turns_N: np.ndarray, most: int) -> np.ndarray:
         """Of the free prompts, those that have been in the fewest passes, in the order of their pass."""
         free = np.flatnonzero(~self.table["in_flight"])
-        turn_F, rank_N = turns_N[free], np.empty(self.table.size, np.int64)
-        rank_F = np.empty(len(free), np.int64)
-        for epoch in np.unique(turn_F).tolist():
-            rank_N[self._order(epoch)] = np.arange(self.table.size)
-            rank_F = np.where(turn_F == epoch, rank_N[free], rank_F)
-        drawn = free[np.lexsort([rank_F, turn_F])[:most]]
+        place_F = self.place_N[free]
+        first = np.argpartition(place_F, most - 1)[:most] if most < len(free) else np.arange(len(free))
+        drawn = free[first[np.argsort(place_F[first])]]
         turns_N[drawn] += 1
+        self._place(turns_N, drawn)
         return drawn
+
+    def _place(self, turns_N: np.ndarray, prompts: np.ndarray) -> None:
+        """Note where these prompts come in the sequence of all passes."""
+        turn_P = turns_N[prompts]
+        for epoch in np.unique(turn_P).tolist():
+            if epoch not in self._ranks:
+                if len(self._ranks) >= RANKS:
+                    self._ranks.clear()
+                self._ranks[epoch] = np.argsort(self._order(epoch))
+            moved = prompts[turn_P == epoch]
+            self.place_N[moved] = epoch * self.table.size + self._ranks[epoch][moved]
 
     def select(self, n: int, step: int) -> Choice:
         free = self.table.size - len(self.table.prompts_in_flight)
@@ -96,6 +111,7 @@ class Uniform(Selection):
     def take_back(self, choice: Choice) -> None:
         if self.turns_N is not None:
             self.turns_N[choice.prompts] -= 1
+            self._place(self.turns_N, choice.prompts)
 
     def state_dict(self) -> dict[str, Any]:
         return {"seed": self.seed, "epoch": self.epoch, "position": self.position}
@@ -120,3 +136,6 @@ class Uniform(Selection):
         check_state(is_count, "table/uniform_turns", "is below 0")
         self.seed, self.epoch, self.position = state["seed"], state["epoch"], state["position"]
         self._shuffle()
+        if self.turns_N is not None:
+            self._ranks.clear()
+            self._place(self.turns_N, np.arange(self.table.size))
