@@ -39,6 +39,8 @@ from benchmarks.common import RESULTS
 
 from curro.storage.json_lines import append_rows, read_rows
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the tests, as the Makefile has it
+
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 ROWS = RESULTS / "suite.jsonl"
