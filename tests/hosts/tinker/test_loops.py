@@ -3,6 +3,7 @@
 import json
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -110,6 +111,31 @@ def test_a_group_goes_on_where_the_allocation_says_so(monkeypatch, tmp_path):
     run(monkeypatch, tmp_path, dataset(tmp_path, one, groups=4), service)
     sizes = {len(group) for step in rewards_of(service) for group in step.values()}
     assert min(sizes) == 2 < max(sizes) <= 6
+    assert one.metrics()["in_flight"] == 0
+
+
+def test_a_group_whose_further_rollouts_have_no_reward_ends(monkeypatch, tmp_path):
+    """`screen` asks for the scored rollouts that are missing, which here never come."""
+
+    class Unscored(OneAnswer):
+        async def step(self, action, *, extra=None):
+            return replace(await super().step(action, extra=extra), reward=float("nan"))
+
+    class OnceScored(Answers):
+        rounds = 0
+
+        async def make_envs(self):
+            OnceScored.rounds += 1
+            assert OnceScored.rounds <= 8
+            if self.rollouts == 4:
+                return await super().make_envs()
+            return [Unscored(self.prompt) for _ in range(self.rollouts)]
+
+    one, service = a_curriculum(allocation={"name": "screen", "first": 4, "total": 8}), Service()
+    made = dataset(tmp_path, one, groups=4, batches=1)
+    made.build = OnceScored
+    run(monkeypatch, tmp_path, made, service)
+    assert OnceScored.rounds > 4
     assert one.metrics()["in_flight"] == 0
 
 

@@ -100,7 +100,8 @@ class FilledGroups(RolloutStrategy):
                 _check_one_problem(group, assigned)
                 rewards_G, named = np.array(group.get_total_rewards()), _named(group)
                 completions = list(map(_completion, group.trajectories_G))
-                number = slots.more(assigned, rewards_G, named)
+                # rollouts without a reward would be asked for again for ever
+                number = slots.more(assigned, rewards_G, named) if _is_scored(part) else 0
             verdict = slots.observe(assigned, rewards_G, named, completions)
         except Exception:
             slots.lose(assigned, "failed")
@@ -109,6 +110,10 @@ class FilledGroups(RolloutStrategy):
             slots.lose(assigned, "cancelled")
             raise
         return group, verdict
+
+
+def _is_scored(part: TrajectoryGroup) -> bool:
+    return bool(np.isfinite(part.get_total_rewards()).any())
 
 
 def _check_one_problem(group: TrajectoryGroup, assigned: AssignedPrompt) -> None:
