@@ -131,7 +131,7 @@ def test_a_group_whose_further_rollouts_have_no_reward_ends(monkeypatch, tmp_pat
                 return await super().make_envs()
             return [Unscored(self.prompt) for _ in range(self.rollouts)]
 
-    one, service = a_curriculum(allocation={"name": "screen", "first": 4, "total": 8}), Service()
+    one, service = a_curriculum(allocation={"name": "screen", "first": 4, "total": 10}), Service()
     made = dataset(tmp_path, one, groups=4, batches=1)
     made.build = OnceScored
     run(monkeypatch, tmp_path, made, service)
