@@ -14,7 +14,7 @@ two shares:
   compare with, and it also shows how far the two policies have come apart.
 
 Gives up: runs are of 1,600 rollouts in groups of 4, which are as many groups as 3,200 rollouts in groups of
-8. One pool was trained on at that length, without the groups beside it.
+8.
 """
 
 from __future__ import annotations
@@ -42,16 +42,15 @@ UNIFORM = "uniform"
 METHODS = ("prioritized-replay", "pspo:epsilon=0.1", "frontier:exploration=0.25")
 POOLS = [name for name in TASKS if name.endswith("/hard")]
 GROUP, ROLLOUTS, PARTS = 4, 1_600, 2
-LONG_POOL, LONG_GROUP, LONG_ROLLOUTS, LONG_PARTS = "chains/hard", 8, 3_200, 4
 ESTIMATE = ("signal/uniform_share", "signal/uniform_share_low", "signal/uniform_share_high")
 Shares = dict[str, list[list[float | None]]]
 """By variant, after each part of its run: the share of its groups with a signal, the three of the estimate,
 and the share of the groups beside it where there were some."""
 
 
-def variant(pool: str, method: str, group: int = GROUP) -> Variant:
-    """A method on a pool, in groups of this size."""
-    return Variant(method, name=f"{pool} {method}" + (f", groups of {group}" if group == GROUP else ""))
+def variant(pool: str, method: str) -> Variant:
+    """A method on a pool."""
+    return Variant(method, name=f"{pool} {method}, groups of {GROUP}")
 
 
 class Beside:
@@ -122,20 +121,20 @@ def error(share: float, groups: float) -> float:
     return float(2 * np.sqrt(centre * (1 - centre) / (groups + 4)))
 
 
-def table(found: Shares, pools: list[str], group: int, groups: float, part: int) -> tuple[list[str], str]:
+def table(found: Shares, groups: float, part: int) -> tuple[list[str], str]:
     """The rows of the table after a part of the runs, and how many intervals agree with the two shares.
 
     The compared shares have errors of their own, as shares of `groups` groups, and so intervals at 95%.
     """
     rows: list[str] = []
     meets, holds = ({"same": list[bool](), "trained": list[bool]()} for _ in range(2))
-    for pool in pools:
-        if variant(pool, UNIFORM, group).key not in found:
+    for pool in POOLS:
+        if variant(pool, UNIFORM).key not in found:
             continue
-        trained = found[variant(pool, UNIFORM, group).key][part][0] or 0.0
+        trained = found[variant(pool, UNIFORM).key][part][0] or 0.0
         cells = [f"{trained:.2f} ± {error(trained, groups):.2f}"]
         for method in METHODS:
-            values = found.get(variant(pool, method, group).key)
+            values = found.get(variant(pool, method).key)
             if values is None:
                 cells.append("")
                 continue
@@ -173,18 +172,14 @@ def report(results: Results) -> str:
         "whose chance of being drawn is known. *Outside*: the interval does not meet that of the share "
         "beside the same policy, or, *outside the run*, that of the uniform run.\n"
     ]
-    for pools, group, rollouts, count in (
-        (POOLS, GROUP, ROLLOUTS, PARTS),
-        ([LONG_POOL], LONG_GROUP, LONG_ROLLOUTS, LONG_PARTS),
-    ):
-        for part in range(count):
-            done = (part + 1) * rollouts // count
-            rows, counts = table(found, pools, group, done / group, part)
-            parts.append(
-                f"## After {done:,} rollouts in groups of {group}\n\nOf the intervals {counts}.\n\n"
-                f"| pool | uniform sampling | {' | '.join(METHODS)} |\n"
-                f"|---|{'--:|' * (1 + len(METHODS))}\n" + "\n".join(rows) + "\n"
-            )
+    for part in range(PARTS):
+        done = (part + 1) * ROLLOUTS // PARTS
+        rows, counts = table(found, done / GROUP, part)
+        parts.append(
+            f"## After {done:,} rollouts in groups of {GROUP}\n\nOf the intervals {counts}.\n\n"
+            f"| pool | uniform sampling | {' | '.join(METHODS)} |\n"
+            f"|---|{'--:|' * (1 + len(METHODS))}\n" + "\n".join(rows) + "\n"
+        )
     return "\n".join(parts)
 
 
