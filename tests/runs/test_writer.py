@@ -161,7 +161,7 @@ def test_the_form_of_the_lines(tmp_path):
     assert list(json.loads(line))[3:6] == ["reward", "signal_share", "selected"]
     first, _ = (tmp_path / "run" / "groups.jsonl").read_text().splitlines()
     assert list(json.loads(first)) == [
-        "step", "prompt", "key", "text", "reason", "mean", "variance", "admitted", "rollouts", "source",
+        "step", "prompt", "ticket", "key", "text", "reason", "mean", "variance", "admitted", "rollouts", "source",
         "tokens", "cut",
     ]  # fmt: skip
     writer.evaluated(1, {"eval/pass@1": 0.5})

@@ -35,7 +35,7 @@ def groups_of(folder, spec, steps=2):
 )
 def test_a_line_has_what_was_predicted(tmp_path, spec, name):
     rows, told, drawn = groups_of(tmp_path / "run", spec)
-    plain = ["step", "prompt", "key", "reason", "mean", "variance", "admitted", "rollouts"]
+    plain = ["step", "prompt", "ticket", "key", "reason", "mean", "variance", "admitted", "rollouts"]
     assert [row["prompt"] for row in rows] == drawn
     assert [row["step"] for row in rows] == [1, 1, 1, 2, 2, 2]
     assert [row["variance"] for row in rows[:3]] == [0.25, 0, 0]
