@@ -22,7 +22,7 @@ def test_every_option_of_every_command_is_in_its_table():
 
 def test_the_default_has_a_column_of_its_own():
     page = render()
-    assert "| `--fill-limit` | 10 | With a gate: the most groups" in page
+    assert "| `--fill-limit` | 10 | With a gate: how many groups" in page
     assert "[default:" not in page
 
 

@@ -80,6 +80,16 @@ def test_a_run_that_begins_later_in_a_folder_is_shown(tmp_path):
     server = WatchServer([WatchedRun(first.path, "a")], folders=[tmp_path])
     try:
         second = RunFolder.create(tmp_path / "b", {})
+        group = {
+            "step": 1,
+            "prompt": 0,
+            "key": "k",
+            "reason": 1,
+            "mean": 0.5,
+            "admitted": True,
+            "rollouts": 4,
+        }
+        second.append_groups(group | {"variance": variance} for variance in (0.25, 0.0))
         second.append_metrics({"step": 1, "rollouts": 8, "signal_share": 0.5})
         for _ in range(6000):
             rows = server.answer("/api/side-by-side", {})["rows"]
