@@ -161,8 +161,8 @@ def test_the_form_of_the_lines(tmp_path):
     assert list(json.loads(line))[3:6] == ["reward", "signal_share", "selected"]
     first, _ = (tmp_path / "run" / "groups.jsonl").read_text().splitlines()
     assert list(json.loads(first)) == [
-        "step", "prompt", "ticket", "key", "text", "reason", "mean", "variance", "admitted", "rollouts", "source",
-        "tokens", "cut",
+        "step", "prompt", "ticket", "key", "text", "reason", "mean", "variance", "admitted", "rollouts",
+        "source", "tokens", "cut",
     ]  # fmt: skip
     writer.evaluated(1, {"eval/pass@1": 0.5})
     assert list(writer.folder.latest()) == ["step", "rollouts", "seconds", "eval/pass@1"]
