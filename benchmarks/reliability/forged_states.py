@@ -20,10 +20,22 @@ from curro.errors import CheckpointError, CurroError
 
 SIZE, BATCH, GROUP = 24, 4, 4
 TEXTS = PromptSet([{"prompt": f"{i} + {i * i} =", "answer": "", "key": str(i)} for i in range(SIZE)])
+SHARES = {
+    "prompts": PromptSet(
+        [{"prompt": f"{i} =", "answer": "", "key": str(i), "source": "ab"[i % 2]} for i in range(SIZE)]
+    ),
+    "source_weights": "a=2,b=1",
+}
 CURRICULA: dict[str, dict[str, Any]] = {
     "uniform": {"selection": "uniform"},
     "uniform, with replacement": {"selection": "uniform:replacement=true", "admission": "band:0,1"},
     "uniform, knapsack": {"selection": "uniform", "allocation": "knapsack"},
+    "uniform, shares": {"selection": "uniform", **SHARES},
+    "greso, shares": {"selection": "greso", **SHARES},
+    "published replay, shares": {
+        "selection": "prioritized-replay:variant=published,retest_every=2",
+        **SHARES,
+    },
     "scheduled": {"selection": "scheduled"},
     "least-visited": {"selection": "least-visited"},
     "replay": {"selection": "prioritized-replay", "allocation": "hit"},
