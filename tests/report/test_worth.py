@@ -47,6 +47,14 @@ def test_the_rollouts_that_uniform_sampling_would_have_needed_by_hand(tmp_path):
     )
 
 
+def test_groups_without_a_reward_are_spent_too(tmp_path):
+    run = run_of(tmp_path / "run", RATES, KNOWN_SHARES)
+    lost = {"step": 2, "prompt": 9, "key": "k9", "reason": 0, "mean": None, "variance": 0.0, "rollouts": 8}
+    run.append_groups([lost | {"admitted": False}])
+    worth = Worth.of(read_history(run))
+    assert (worth.spent, worth.with_signal) == (72, 40)
+
+
 def test_steps_before_the_first_estimate_take_that_one(tmp_path):
     worth = Worth.of(read_history(run_of(tmp_path / "run", RATES, {2: (0.5, 0.4, 0.8)})))
     assert worth.needed == pytest.approx(40 / 0.5)

@@ -25,7 +25,7 @@ class Worth:
     most of their groups and are not averaged out.
 
     Attributes:
-        spent: rollouts of all groups.
+        spent: rollouts of all groups, those without a reward too.
         with_signal: rollouts of groups with a signal.
         needed, low, high: the estimate and its interval; NaN where nothing is known of uniform sampling, and
             infinite where its share may be 0.
@@ -55,7 +55,10 @@ class Worth:
             with np.errstate(divide="ignore", over="ignore"):
                 needed[end] = float((useful[has_signal] / share_F[has_signal]).sum())
         # the most is needed where uniform sampling would find least
-        return cls(float(sizes.sum()), float(useful.sum()), needed[""], needed["_high"], needed["_low"])
+        unscored = np.nansum(history.generated["rollouts"]) - np.nansum(history.groups.rollouts)
+        return cls(
+            float(sizes.sum() + unscored), float(useful.sum()), needed[""], needed["_high"], needed["_low"]
+        )
 
     def describe(self) -> str:
         """The sentence for a user, which also holds where nothing is known of uniform sampling."""

@@ -145,8 +145,8 @@ class History:
         config: what the run was started with.
         metrics: by name, float64 (S,) for the S lines of metrics; NaN where a line lacks the name.
         groups: the finished groups.
-        generated: of all groups, those without a reward too: `step`, int64 (L,), and `tokens`, float64 (L,),
-            NaN where the run did not write them down.
+        generated: of all groups, those without a reward too: `step`, int64 (L,), and `rollouts` and
+            `tokens`, float64 (L,), NaN where the run did not write them down.
     """
 
     name: str
@@ -251,7 +251,7 @@ _STRING = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"?(\s*:)?')
 LARGEST = 1e100
 """Metrics from this size on count for none: a page could not take their squares."""
 
-GENERATED = {"step": MOST_STEPS, "tokens": MOST_TOKENS}
+GENERATED = {"step": MOST_STEPS, "rollouts": MOST_TOKENS, "tokens": MOST_TOKENS}
 """What is read of groups without a reward too, and below which number it lies."""
 
 REQUIRED = ("step", "prompt", "reason")
@@ -344,7 +344,8 @@ class RunReader:
 
     def _forget_groups(self) -> None:
         self._groups, self._generated = GrowingColumns(), GrowingColumns()
-        self._generated.append({"step": np.empty(0, np.int64), "tokens": np.empty(0)}, 0)
+        floats = dict.fromkeys(("rollouts", "tokens"), np.empty(0))
+        self._generated.append({"step": np.empty(0, np.int64), **floats}, 0)
         self._sources: dict[str, int] = {}
         self._last_row = np.empty(0, np.int64)
 
@@ -375,7 +376,7 @@ class RunReader:
     def _check_groups(self, columns: Mapping[str, np.ndarray]) -> None:
         """Refuse numbers that no group has: the port refuses rewards that would give them."""
         path, most = self._groups_file.path, largest_reward(self._rules.reward_range)
-        for name, limit in (("prompt", MOST_PROMPTS), ("rollouts", MOST_TOKENS), ("cut", MOST_TOKENS)):
+        for name, limit in (("prompt", MOST_PROMPTS), ("cut", MOST_TOKENS)):
             self._check_count(path, name, columns[name], limit)
         for name, least, largest in (
             ("mean", -most, most),

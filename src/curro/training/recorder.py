@@ -12,6 +12,7 @@ from curro.curriculum import Curriculum
 from curro.hosts.trl.observe import GroupRecord
 from curro.runs.folder import RunFolder
 from curro.runs.writer import Clock, KeepRollouts, RunWriter
+from curro.training.settings import budget_is_spent
 
 FIRST_WARNING = 20
 """Steps until the first warning; each further warning comes after twice as many steps."""
@@ -114,7 +115,7 @@ class Recorder(TrainerCallback):
     @property
     def spent(self) -> bool:
         """Whether the budget is spent and the last generation was trained on as often as it should be."""
-        return self.step >= self.steps or (self.rollouts >= self.budget and self.is_trained_on)
+        return budget_is_spent(self.step, self.rollouts, self.steps, self.budget, self.num_iterations)
 
     @property
     def is_trained_on(self) -> bool:

@@ -45,6 +45,17 @@ def recipe_values(name: str, data: str) -> dict[str, Any]:
     }
 
 
+def budget_is_spent(step: int, rollouts: int, steps: int, budget: int, num_iterations: int) -> bool:
+    """Whether a run is over, and its last generation was trained on as often as it should be.
+
+    Args:
+        step, rollouts: how many there were.
+        steps, budget: how many there may be.
+        num_iterations: steps on one generation.
+    """
+    return step >= steps or (rollouts >= budget and step % num_iterations == 0)
+
+
 @dataclass(frozen=True)
 class TrainSettings(DeclaredSettings):
     """The settings of a run, checked; see `curro.training.declared`.
@@ -126,9 +137,9 @@ class TrainSettings(DeclaredSettings):
 
         A saved model alone does not show it: a run that is extended still has the model of its first end.
         """
-        if last is None or last["step"] >= self.steps:
-            return True
-        return last["rollouts"] >= self.rollouts and last["step"] % self.num_iterations == 0
+        return last is None or budget_is_spent(
+            last["step"], last["rollouts"], self.steps, self.rollouts, self.num_iterations
+        )
 
     def complete(self, prompts: int) -> TrainSettings:
         """The settings with the lab's recipe, or else the defaults, in place of None.
