@@ -20,6 +20,8 @@ import pytest
 
 from curro.reward.sandbox import Limits, ProgramRun, bubblewrap, landlock, run
 from curro.reward.sandbox.confinement import BUBBLEWRAP, LANDLOCK
+from curro.reward.sandbox.limits import MIB
+from curro.reward.sandbox.run import ENTRY_BYTES
 
 LIMITS = Limits(seconds=60.0, memory_mib=256, processes=12, files_mib=4, output_kib=64)
 
@@ -391,6 +393,22 @@ print(made)
     limits = Limits(seconds=60.0, memory_mib=80, processes=2, files_mib=4)
     assert run(code, BUBBLEWRAP, limits) == ProgramRun(None, b"")
     assert run(code.replace("400_000", "1_000"), BUBBLEWRAP, limits).output == b"1000\n"
+
+
+def test_files_of_others_are_not_counted_while_bubblewrap_starts(tmp_path, monkeypatch):
+    """On a busy machine it needs longer than the first look at what a program holds."""
+    slow = tmp_path / "bwrap"
+    slow.write_text(f'#!/bin/sh\nsleep 0.5\nexec {shutil.which("bwrap")} "$@"\n')
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    bubblewrap.arguments.cache_clear()
+    others = os.statvfs("/tmp")
+    limits = Limits(seconds=60.0, memory_mib=64)
+    assert (others.f_files - others.f_ffree) * ENTRY_BYTES > limits.memory_mib * MIB  # else this shows nothing
+    try:
+        assert run("print(7)", BUBBLEWRAP, limits) == ProgramRun(0, b"7\n")
+    finally:
+        bubblewrap.arguments.cache_clear()
 
 
 def test_orphans_that_have_ended_take_no_place_of_living_processes(go):

@@ -194,9 +194,16 @@ def _entries(processes: Sequence[int]) -> int:
     count = 0
     for folder in ("tmp", "dev/shm"):
         with contextlib.suppress(OSError):
-            usage = os.statvfs(f"/proc/{processes[-1]}/root/{folder}")
-            count += usage.f_files - usage.f_ffree
+            theirs = f"/proc/{processes[-1]}/root/{folder}"
+            if os.stat(theirs).st_dev not in _devices():  # else bubblewrap has not yet mounted its own
+                usage = os.statvfs(theirs)
+                count += usage.f_files - usage.f_ffree
     return count
+
+
+def _devices() -> set[int]:
+    """The file systems on which this process has the folders of the same names."""
+    return {os.stat(folder).st_dev for folder in ("/tmp", "/dev/shm") if os.path.exists(folder)}
 
 
 def _queued(processes: Sequence[int]) -> int:
