@@ -82,7 +82,8 @@ def test_several_parts_are_summed_where_a_rollout_has_them():
 
 def test_a_group_without_the_signal_is_dropped():
     curriculum, verdict = observed(named={"math": [[np.nan] * 4, MATH[1]]}, signal=["math"])
-    assert verdict.admitted.tolist() == verdict.credited.tolist() == [False, True]
+    assert verdict.admitted.tolist() == [False, True]
+    assert verdict.credited.tolist() == [[False] * 4, [True] * 4]
     assert verdict.advantages[0].tolist() == [0] * 4
     assert (curriculum.ledger.observed, curriculum.ledger.dropped) == (1, 1)
     assert curriculum.table["visits"].tolist() == [0, 1]
@@ -98,6 +99,7 @@ def test_a_rollout_without_the_signal_counts_as_not_scored(advantage):
     expected = scored.observe(draw.tickets, sums).take(np.argsort(draw.prompts)).advantages
     np.testing.assert_allclose(verdict.advantages, expected)
     assert verdict.advantages[:, 3].tolist() == [0, 0]
+    assert verdict.credited.tolist() == [[True, True, True, False]] * 2
 
 
 def test_a_missing_signal_is_refused_and_nothing_is_settled():

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -44,8 +45,14 @@ HOPELESS = ("sums_75", "sums_90")
 COMMAND = "python -m benchmarks.learning.pretrained_mixed --report"
 HALF = {"prompts_per_step": 4, "eval_every": 40}
 """Steps of half the size, evaluated after equally many rollouts."""
+WIDE = {"prompts_per_step": 16, "eval_every": 10}
+"""Steps of twice the size."""
+LARGE_GROUPS = {"prompts_per_step": 4, "rollouts_per_prompt": 8}
+"""Steps of the same size in fewer, larger groups."""
 REFILL = {"admission": "signal", "eval_every": 1}
 """Groups without signal are replaced, until ten times as many were rolled out as a step has."""
+ESTIMATE = "ESTIMATE"
+"""Stands for the folder of the pool's pass rates, POOL.estimate beside its data."""
 TABLES: Tables = {
     "Two learning rates": {
         "uniform": Variant("uniform", {"learning_rate": 3e-6}),
@@ -57,9 +64,36 @@ TABLES: Tables = {
         "PSPO": Variant("pspo", {"learning_rate": 3e-6}),
         "PSPO, 1e-5": Variant("pspo", {"learning_rate": 1e-5}),
         "PSPO, 1e-5, without weights": Variant("pspo:beta=0", {"learning_rate": 1e-5}),
+        "posterior": Variant("posterior", {"learning_rate": 3e-6}),
         "posterior, 1e-5": Variant("posterior", {"learning_rate": 1e-5}),
+        "refill": Variant("uniform", {"learning_rate": 3e-6, **REFILL}),
         "refill, 1e-5": Variant("uniform", {"learning_rate": 1e-5, **REFILL}),
         "refill, 3e-5": Variant("uniform", {"learning_rate": 3e-5, **REFILL}),
+    },
+    "What else `frontier` may know of a prompt": {
+        "frontier, 3e-6": Variant("frontier", {"learning_rate": 3e-6}),
+        "texts and entropies, 3e-6": Variant("frontier:features=text+entropy", {"learning_rate": 3e-6}),
+        "hidden states, 3e-6": Variant("frontier:features=hidden", {"learning_rate": 3e-6}),
+        "measured pass rates": Variant(
+            "frontier", {"learning_rate": 3e-6, "known": ESTIMATE}, "frontier, 3e-6, known pass rates"
+        ),
+        "uncounted rollouts": Variant("curro.bench.oracle:oracle samples=4", {"learning_rate": 3e-6}),
+    },
+    "The same 32 rollouts a step, in groups of 8": {
+        "uniform": Variant("uniform", {"learning_rate": 3e-6}),
+        "frontier, 3e-6": Variant("frontier", {"learning_rate": 3e-6}),
+        "uniform, groups of 8": Variant("uniform", {"learning_rate": 3e-6, **LARGE_GROUPS}),
+        "frontier, groups of 8": Variant("frontier", {"learning_rate": 3e-6, **LARGE_GROUPS}),
+        "prioritized replay, groups of 8": Variant(
+            "prioritized-replay", {"learning_rate": 3e-6, **LARGE_GROUPS}
+        ),
+        "PSPO, groups of 8": Variant("pspo", {"learning_rate": 3e-6, **LARGE_GROUPS}),
+    },
+    "Twice as many prompts a step": {
+        "uniform": Variant("uniform", {"learning_rate": 3e-6}),
+        "frontier, 3e-6": Variant("frontier", {"learning_rate": 3e-6}),
+        "uniform, 16 prompts": Variant("uniform", {"learning_rate": 3e-6, **WIDE}),
+        "frontier, 16 prompts": Variant("frontier", {"learning_rate": 3e-6, **WIDE}),
     },
     "Half as many prompts a step": {
         "uniform": Variant("uniform", {"learning_rate": 3e-6}),
@@ -116,6 +150,16 @@ def common(folder: Path, pool: str, precision: str) -> dict[str, object]:
         "eval_prompts": 100,
         "save_every": 1_000,
     }
+
+
+def variants(labels: Sequence[str], folder: Path, pool: str) -> list[Variant]:
+    """The variants of these labels, each with the pass rates of this pool where it is to know them."""
+    estimate = {"known": str(folder / f"{pool}.estimate")}
+    chosen = [VARIANTS[label] for label in labels]
+    return [
+        replace(one, settings={**one.settings, **estimate}) if one.settings.get("known") == ESTIMATE else one
+        for one in chosen
+    ]
 
 
 def curves(rows: Results) -> str:
@@ -279,7 +323,7 @@ def main(
     for seed in range(0 if only_report else seeds):
         for name in pool or POOLS:
             pools[name].run(
-                [VARIANTS[label] for label in method or VARIANTS],
+                variants(method or list(VARIANTS), folder, name),
                 1,
                 common(folder, name, precision),
                 series=SERIES,

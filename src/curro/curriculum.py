@@ -394,7 +394,7 @@ class Curriculum:
         weights_P = self.ledger.weights[rows]
         lost = np.flatnonzero(signal_groups.count == 0)
         with self._undone_on_error(prompts):
-            outcome, kept_PG, credited_P = self._judge(groups, signal_groups)
+            outcome, kept_PG, credited_PG = self._judge(groups, signal_groups)
             admitted_P, advantages_PG = outcome.admitted, outcome.advantages
             if len(lost):
                 admitted_P[lost] = False
@@ -417,7 +417,7 @@ class Curriculum:
         mean_P = np.where(signal_groups.count > 0, signal_groups.mean, np.nan)
         return Verdict(
             prompts, admitted_P, advantages_PG, weights_P, signal_groups.variance, mean_P, kept_PG,
-            credited_P, auxiliary_samples,
+            credited_PG, auxiliary_samples,
         )  # fmt: skip
 
     @contextmanager
@@ -449,22 +449,21 @@ class Curriculum:
             signal_groups: the same groups with the signal's rewards, by which everything else decides.
 
         Returns:
-            The outcome, which rollouts the allocation keeps, bool (P, G), and which groups are credited, bool
-            (P,).
+            The outcome, and which rollouts the allocation keeps and which are credited, bool (P, G) each.
         """
         admitted_P = np.ones(len(groups.prompts), np.bool_) & self.admission(signal_groups)
         kept_PG = self.allocation.kept(signal_groups, self.table)
         is_alone = self.allocation.credits_kept_alone
         advantages_PG = self.advantage(groups.of_rollouts(kept_PG) if is_alone else groups)
-        credited_P = signal_groups.count > 0
+        credited_PG = signal_groups.scored
         if (uncredited_P := self.selection.uncredited(signal_groups)) is not None:
             advantages_PG = np.where(uncredited_P[:, None], 0.0, advantages_PG)
-            credited_P &= ~uncredited_P
+            credited_PG = credited_PG & ~uncredited_P[:, None]
             if self.selection.replaces_uncredited:
                 admitted_P &= ~uncredited_P
         if self.allocation.keep is not None:
             advantages_PG = np.where(kept_PG, advantages_PG, 0.0)
-        return Outcome.of(signal_groups, advantages_PG, admitted_P), kept_PG, credited_P
+        return Outcome.of(signal_groups, advantages_PG, admitted_P), kept_PG, credited_PG
 
     @one_at_a_time
     def more(

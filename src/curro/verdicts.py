@@ -30,9 +30,9 @@ class Verdict:
             and NaN where nothing was scored.
         kept: bool (P, G), which rollouts are trained on: all, unless the allocation keeps a part of a group,
             and then the others' advantages are 0.
-        credited: bool (P,), whether the policy may be updated by the group. Where it is False the advantages
-            are 0, and a host that computes its own has to leave the group out: none of its rollouts has the
-            signal, or the selection withholds credit (`Selection.uncredited`).
+        credited: bool (P, G), whether the policy may be updated by the rollout. Where it is False the
+            advantage is 0, and a host that computes its own has to set it to 0: the rollout lacks the signal,
+            or the selection withholds its group's credit (`Selection.uncredited`).
         auxiliary_samples: further sequences to train on, of methods that ask the policy something.
     """
 

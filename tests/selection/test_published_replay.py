@@ -347,7 +347,7 @@ def test_a_retest_that_stays_solved_has_no_gradient(advantage):
         draw = curriculum.select(1, step=step)
         verdict = curriculum.observe(draw.tickets, [np.arange(8) < successes])
         found.append(bool(verdict.advantages.any()))
-        credited += verdict.credited.tolist()
+        credited += verdict.credited.all(axis=1).tolist()
         assert verdict.admitted.all()
     smoothed = advantage != "group"
     assert found == [True, smoothed, False, True]  # it enters the pool, stays there, leaves it

@@ -62,7 +62,7 @@ def _verdict(packed: Mapping[str, Any]) -> Verdict:
     auxiliary_samples, values = packed["auxiliary_samples"], dict(packed["verdict"])
     # replies packed by version 0.2 have neither
     values.setdefault("mean", np.full(len(values["prompts"]), np.nan))
-    values.setdefault("credited", (values["advantages"] != 0).any(axis=1))
+    values.setdefault("credited", values["advantages"] != 0)
     if not auxiliary_samples:
         return Verdict(**values)
     tokens = {

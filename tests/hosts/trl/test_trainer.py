@@ -71,6 +71,26 @@ def test_groups_without_credit_have_none_in_trls_own_advantages(tmp_path, admiss
         assert any(value != 0 for value in values) is (prompt % 2 == 0), prompt
 
 
+@pytest.mark.parametrize("admission", [None, "band:0,1,both"], ids=["drawn", "filled"])
+def test_rollouts_without_the_signal_have_no_advantage_of_trls(tmp_path, admission):
+    """Of each group the third rollout's answer cannot be checked; its form is good, as that of the first."""
+
+    def answer(row: list[int], **_: Any) -> list[float | None]:
+        return [(1.0, 0.0, None, 0.0)[i % 4] for i in range(len(row))]
+
+    def form(row: list[int], **_: Any) -> list[float]:
+        return [float(i % 2 == 0) for i in range(len(row))]
+
+    host = trainer(
+        tmp_path, curriculum="uniform", admission=admission, reward_funcs=[answer, form], signal="answer",
+        max_steps=1,
+    )  # fmt: skip
+    advantages = trained_advantages(host)
+    assert len(advantages) == 4
+    signs = [sorted(np.sign(values)) for values in advantages.values()]  # TRL shuffles a step's rows
+    assert signs == [[-1, -1, 0, 1]] * 4
+
+
 def test_parts_that_vary_count_where_their_sum_is_flat(tmp_path):
     """The sum is 1 for every rollout. Normalized, the parts are n and -n, and their weighted sum is n / 2."""
 

@@ -67,6 +67,22 @@ def test_every_part_of_a_conversation_gets_the_credit_of_its_rollout(tmp_path, b
         assert loop.curriculum.metrics()["observed"] == 1
 
 
+def test_a_rollout_without_the_signal_has_no_advantage_of_trls(tmp_path, build):
+    """The first of the four has two parts, the third none; `checked` says nothing of the second."""
+
+    def checked(completions, **_):
+        return [1.0, None, 1.0, 0.0]
+
+    def shaped(completions, **_):
+        return [1.0, 0.2, 1.0, 0.5]
+
+    with served(tmp_path, selection="uniform", signal="checked") as service:
+        loop = build(service, 0, replaces_advantages=False, reward_funcs=[checked, shaped])
+        number, _ = next(loop._repeat_iterator())
+        samples = asyncio.run(loop._score_group(group(number)))
+    assert [sample.advantage != 0 for sample in samples] == [True, True, False, True]
+
+
 def right(completions, **_):
     return [1.0] * 4
 

@@ -73,12 +73,14 @@ class Engine:
         extra: of every session's `reward_extra_info`, besides its own.
         unscored: numbers of prompts of which so many sessions are not scored.
         marks_unscored: whether such a session is marked as curro's own rewards mark it; else it has NaN.
+        unchecked: numbers of prompts of which so many sessions have a score, and NaN for `math`.
         penalty: what every reward lacks, and no number of `reward_extra_info`.
     """
 
     extra: ClassVar[dict[str, Any]] = {}
     unscored: ClassVar[dict[int, int]] = {}
     marks_unscored: ClassVar[bool] = False
+    unchecked: ClassVar[dict[int, int]] = {}
     penalty: ClassVar[float] = 0.0
 
     def __init__(self, policy: Policy, size: int, fail: dict[int, int] | None = None) -> None:
@@ -125,7 +127,8 @@ class Engine:
             scores = torch.zeros(WIDTH)
             is_scored = validate or session >= self.unscored.get(number, 0)
             scores[-1] = right - self.penalty if is_scored else 0.0 if self.marks_unscored else float("nan")
-            infos = {"acc": right, "math": right} | said | self.extra
+            is_checked = session >= self.unchecked.get(number, 0)
+            infos = {"acc": right, "math": right if is_checked else float("nan")} | said | self.extra
             if self.marks_unscored:
                 infos[SCORED] = float(is_scored)
             answer = [RIGHT if right else WRONG, 5, EOS]

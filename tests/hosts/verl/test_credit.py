@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from hydra import compose, initialize_config_dir
-from setup_run import BATCH, CONFIG, SIZE, run
+from setup_run import BATCH, CONFIG, PROMPTS, SIZE, run
 from simulation import Engine
 from tensordict import TensorDict
 from twin import Twin
@@ -62,6 +62,21 @@ def test_verls_advantages_of_solved_prompts_that_stay_solved_are_0(tmp_path, mon
     assert any(first)
     assert any(len(set(rewards)) > 1 for rewards in list(done.engine.rewards.values())[BATCH:])
     assert others == [[0.0] * (BATCH * SIZE)] * 2
+
+
+def test_verls_advantages_of_rollouts_without_the_signal_are_0(tmp_path, monkeypatch):
+    """The first session of each group has a score, but no `math`; verl's mean counts it all the same."""
+    monkeypatch.setattr(Engine, "unchecked", dict.fromkeys(range(PROMPTS), 1))
+    done = run(tmp_path / "out", "+curro.selection=uniform", "+curro.signal=math", steps=2)
+    nonzero = 0
+    for update in done.trainer.actor_rollout_wg.updates:
+        for uid in {uid for uid, _ in update["rollouts"]}:
+            rewards = np.array(done.engine.rewards[uid])
+            expected = (rewards - rewards.mean()) / (rewards.std(ddof=1) + 1e-6)
+            nonzero += abs(expected[0]) > 0.1
+            given = [advantage for name, advantage in update["rollouts"] if name == uid]
+            np.testing.assert_allclose(sorted(given), sorted([0.0, *expected[1:]]), atol=1e-5)
+    assert nonzero
 
 
 def test_importance_weights_without_an_advantage_are_refused(tmp_path):

@@ -404,7 +404,9 @@ def test_files_of_others_are_not_counted_while_bubblewrap_starts(tmp_path, monke
     bubblewrap.arguments.cache_clear()
     others = os.statvfs("/tmp")
     limits = Limits(seconds=60.0, memory_mib=64)
-    assert (others.f_files - others.f_ffree) * ENTRY_BYTES > limits.memory_mib * MIB  # else this shows nothing
+    assert (
+        others.f_files - others.f_ffree
+    ) * ENTRY_BYTES > limits.memory_mib * MIB  # else this shows nothing
     try:
         assert run("print(7)", BUBBLEWRAP, limits) == ProgramRun(0, b"7\n")
     finally:

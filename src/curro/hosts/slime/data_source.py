@@ -297,8 +297,10 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
         """End a batch: observe the groups that no filter was asked about, drop those that were cut off."""
         for group in finished:
             verdict = self.observe(group)
-            if verdict is not None and not verdict.credited[0] and not self.curriculum.has_advantage:
-                for sample in samples_of(group):
+            if verdict is None or self.curriculum.has_advantage:
+                continue
+            for sample in samples_of(group):
+                if not verdict.credited[0, sample.metadata[ROLLOUT]]:
                     sample.remove_sample = True  # slime's mask of its loss is then 0
         if not getattr(self.args, "partial_rollout", False):
             self.fill.cancel()

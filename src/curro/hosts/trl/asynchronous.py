@@ -67,11 +67,10 @@ class ServedRolloutLoop(_AsyncRolloutLoop):
         }
         verdict = self.curriculum.observe([self.tickets[group.group_id]], [rewards_G], named=named)
         del self.tickets[group.group_id]
-        if self.replaces_advantages:
-            for sample, rollout in zip(samples, rollout_of, strict=True):
+        for sample, rollout in zip(samples, rollout_of, strict=True):
+            if self.replaces_advantages:
                 sample.advantage = float(verdict.advantages[0, rollout])
-        elif not verdict.credited[0]:
-            for sample in samples:
+            elif not verdict.credited[0, rollout]:
                 sample.advantage = 0.0
         return samples if verdict.admitted[0] else []
 

@@ -358,7 +358,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             output["advantages"] = own_share(self.accelerator, credit).to(output["advantages"])
             replace_latest(self._logs["advantages"], credit.tolist())
         else:
-            factors = np.repeat(self._factors([verdict]), draw.rollouts)
+            factors_PG = self._factors([verdict])
+            factors = factors_PG[np.arange(factors_PG.shape[1]) < draw.rollouts[:, None]]
             share = own_share(self.accelerator, torch.from_numpy(factors))
             output["advantages"] *= share.to(output["advantages"])
             logged = np.array([*self._logs["advantages"]])[-len(factors) :]
@@ -442,16 +443,15 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         return self._rewards
 
     def _factors(self, verdicts: Sequence[Verdict]) -> np.ndarray:
-        """What multiplies TRL's own advantages of a batch's groups, float64 (P,).
+        """What multiplies TRL's own advantages of a batch, float64 (P, G).
 
-        It is the importance weights of the batch, and 0 for groups without credit.
+        It is the importance weights of the batch, and 0 for rollouts without credit.
         """
         sums_normalized_parts = self.multi_objective_aggregation == "normalize_then_sum"
         marks = [
-            replace(verdict, advantages=counts(verdict, sums_normalized_parts)[:, None] * 1.0)
-            for verdict in verdicts
+            replace(verdict, advantages=counts(verdict, sums_normalized_parts) * 1.0) for verdict in verdicts
         ]
-        return self.curriculum.credit(marks)[:, 0]
+        return self.curriculum.credit(marks)
 
     def _replace_statistics(self, rewards: torch.Tensor, draw: Draw) -> None:
         """TRL takes every `num_generations` rows for a group: write down the true groups instead."""
@@ -484,12 +484,12 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             credit = torch.tensor([value for group in batch for value in group.logs["advantages", None]])
             output["advantages"] = own_share(self.accelerator, credit).to(output["advantages"])
         else:
-            factors_P = self._factors([group.verdict for group in batch])
-            factors = torch.from_numpy(np.repeat(factors_P, [len(group) for group in batch]))
+            factors_PG = self._factors([group.verdict for group in batch])
+            parts = [factors_G[: len(group)] for group, factors_G in zip(batch, factors_PG, strict=True)]
+            factors = torch.from_numpy(np.concatenate(parts))
             output["advantages"] *= own_share(self.accelerator, factors).to(output["advantages"])
-            for group, factor in zip(batch, factors_P.tolist(), strict=True):
-                logged = group.logs["advantages", None]
-                group.logs["advantages", None] = [factor * value for value in logged]
+            for group, factors_G in zip(batch, parts, strict=True):
+                group.logs["advantages", None] = (factors_G * group.logs["advantages", None]).tolist()
         self._fill_metrics = self._fill.batch_counts.metrics()
         described = self._describe(batch) | self._logged(self._fill_metrics)
         log_batch(self._metrics["train"], self._logs, rounds.written, described, batch)
@@ -752,13 +752,14 @@ class CurriculumGRPOTrainer(GRPOTrainer):
 
 
 def counts(verdict: Verdict, sums_normalized_parts: bool) -> np.ndarray:
-    """Which groups' advantages of TRL's own count, bool (P,).
+    """Which of TRL's own advantages count, bool (P, G).
 
-    Groups without credit have none, and flat groups have 0 or what TRL's rounding leaves. With
-    `sums_normalized_parts` a credited group whose rewards are flat counts too, because the parts may vary
-    where their sum does not.
+    Rollouts without credit have none, and those of flat groups have 0 or what TRL's rounding leaves. With
+    `sums_normalized_parts` a group whose rewards are flat counts too, because the parts may vary where their
+    sum does not.
     """
-    return verdict.credited if sums_normalized_parts else (verdict.advantages != 0).any(axis=1)
+    varies_P = (verdict.advantages != 0).any(axis=1)
+    return verdict.credited if sums_normalized_parts else verdict.credited & varies_P[:, None]
 
 
 class _ScaledRate(TrainerCallback):

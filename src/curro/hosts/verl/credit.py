@@ -57,7 +57,7 @@ def write_credit(batch: Any, credit: Credit) -> None:
 
 
 def withhold_credit(batch: Any) -> None:
-    """Set verl's own advantages of the groups that the curriculum does not credit to 0, in verl's queue.
+    """Set verl's own advantages of what the curriculum does not credit to 0, in verl's queue.
 
     Args:
         batch: as `write_credit` takes it.

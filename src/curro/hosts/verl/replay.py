@@ -215,7 +215,7 @@ ADVANTAGE, WEIGHT = "curro_advantage", "curro_weight"
 """Tags of a trajectory where the curriculum credits: its advantage, and its group's importance weight."""
 
 UNCREDITED = "curro_uncredited"
-"""Tag of a trajectory where verl credits: the curriculum wants no update by its group."""
+"""Tag of a trajectory where verl credits: the curriculum wants no update by it."""
 
 SETTLED = "curro_settled"
 """Tag of a group whose ticket is settled; a resumed run must not report it again."""
@@ -411,7 +411,7 @@ class ReportingBuffer(Host):
         """Tag outputs of sessions with what the update needs: the tags stay with them, in checkpoints too.
 
         Every output has its credit where the curriculum credits; where verl does, the curriculum says which
-        groups are without.
+        outputs are without.
         """
         row_of = {name: row for row, name in enumerate(groups.names)}
         weights = verdict.weights.tolist()
@@ -423,7 +423,7 @@ class ReportingBuffer(Host):
                 continue
             if self.has_advantage:
                 tags[key] = {ADVANTAGE: float(verdict.advantages[row, session]), WEIGHT: weights[row]}
-            elif not verdict.credited[row]:
+            elif not verdict.credited[row, session]:
                 tags[key] = {UNCREDITED: True}
             tag.update(tags.get(key, {}))
         if tags:
