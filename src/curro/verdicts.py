@@ -46,6 +46,11 @@ class Verdict:
     credited: np.ndarray
     auxiliary_samples: AuxiliarySamples | None = None
 
+    @property
+    def dropped(self) -> np.ndarray:
+        """bool (P,), which groups the curriculum dropped, because no rollout of theirs has the signal."""
+        return np.isnan(self.mean)
+
     def take(self, rows: ArrayLike) -> Verdict:
         """The groups at `rows`, without the auxiliary samples: those belong to no single group."""
         arrays = {

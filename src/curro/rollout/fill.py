@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
 from curro.errors import ExhaustedError, FillError
+from curro.groups import Feedback
 from curro.rollout.fill_settings import FillSettings
 from curro.selection.base import Reason
-from curro.verdicts import Draw, joined
+from curro.verdicts import Draw, Verdict, joined
 
 
 @dataclass
@@ -196,7 +197,8 @@ class Fill(Generic[GroupT]):
 
     1. It calls `begin`.
     2. Until `missing` is 0, or `reason` says why no more groups may be given out, it draws prompts with
-       `draw_fresh` and reports every group that ends, by its ticket, to `admit`, `reject` or `lose`.
+       `draw_fresh` and reports every group that ends: to `settle` if the curriculum observed it, else to
+       `lose`.
     3. It calls `take`, which returns the groups of the batch, and drops the tickets that `release` returns.
 
     The driver settles the tickets with the curriculum; this class only counts them. No prompt is given out
@@ -376,6 +378,33 @@ class Fill(Generic[GroupT]):
         return [ticket for ticket, group in self.in_flight.items() if self.step - group.step > steps]
 
     # ------------------------------ what becomes of a group ------------------------------
+
+    def settle(
+        self,
+        feedback: Feedback,
+        verdict: Verdict,
+        groups: Sequence[GroupT],
+        sizes: Sequence[int] | None = None,
+    ) -> None:
+        """Take in P groups that the curriculum observed.
+
+        Groups that it dropped have failed and were not rejected: no gate has seen them, so that the advice to
+        widen the gate would be wrong.
+
+        Args:
+            feedback, verdict: on the groups.
+            groups: in the order of the feedback.
+            sizes: what each counts for in the limit if it was dropped, as `lose` takes it; by default 1.
+        """
+        dropped_P, means_P = verdict.dropped, feedback.means
+        for row, (ticket, group) in enumerate(zip(feedback.tickets.tolist(), groups, strict=True)):
+            if dropped_P[row]:
+                self.lose(ticket, "failed", size=1 if sizes is None else sizes[row])
+            elif verdict.admitted[row]:
+                self.admit(ticket, group)
+            else:
+                variance, mean = float(verdict.informativeness[row]), float(means_P[row])
+                self.reject(ticket, group, informativeness=variance, reward=mean)
 
     def admit(self, ticket: int, group: GroupT) -> None:
         """Take in a group that the gate admitted."""

@@ -238,10 +238,11 @@ class Settler:
         """
         if group.error is None:
             self._observe(group)
+        else:
+            self.drop(group, "failed")
         if (error := group.error) is None:
             return
         note = f"{len(self.fill.admitted)} admitted groups are kept for the next fill"
-        self.drop(group, "failed")
         if isinstance(error, EngineError | RewardError | ConfigError):
             error.add_note(note)
             raise error
@@ -271,19 +272,16 @@ class Settler:
         except BaseException:
             self.drop(group, "failed")
             raise
-        if np.isnan(verdict.mean[0]):  # the curriculum has dropped the group
+        self.fill.settle(feedback, verdict, [group])
+        if verdict.dropped[0]:
             group.error = GroupFailed("no rollout has the part of the reward that is the signal")
+            self.counts.wasted_rollouts += group.requested
             return
         group.admitted = bool(verdict.admitted[0])
         group.verdict = verdict
         group.informativeness = float(verdict.informativeness[0])
         answered = sum(rollout.error is None for rollout in group.rollouts)
         self.counts.wasted_rollouts += group.requested - answered
-        if group.admitted:
-            self.fill.admit(group.ticket, group)
-        else:
-            mean = float(feedback.means[0])
-            self.fill.reject(group.ticket, group, informativeness=group.informativeness, reward=mean)
         if verdict.auxiliary_samples is not None:
             self._auxiliary_samples.append(verdict.auxiliary_samples)
 

@@ -112,23 +112,14 @@ class PolledFill:
         Raises:
             RewardError: as many groups as a batch has were reported, and none of the run has had a reward.
         """
-        means_P = feedback.means
-        for row, ticket in enumerate(feedback.tickets.tolist()):
-            if np.isnan(verdict.mean[row]):
-                # the curriculum has dropped it, and no gate has seen it: "widen the gate" would be wrong
-                # advice
-                self.fill.lose(ticket, "failed")
-                self._without_reward += 1
-                continue
-            self.has_reward = True
-            if not verdict.admitted[row]:
-                variance = float(verdict.informativeness[row])
-                self.fill.reject(ticket, ticket, informativeness=variance, reward=float(means_P[row]))
-                continue
-            self.fill.admit(ticket, ticket)
-            if ticket in filtered:
+        tickets = feedback.tickets.tolist()
+        self.fill.settle(feedback, verdict, tickets)
+        for ticket in tickets:
+            if ticket in filtered and ticket in self.fill.admitted:
                 self.fill.withdraw(ticket, "filtered")
-        self._stop_without_rewards(means_P)
+        self.has_reward |= not verdict.dropped.all()
+        self._without_reward += int(verdict.dropped.sum())
+        self._stop_without_rewards(feedback.means)
 
     def _stop_without_rewards(self, means_P: np.ndarray) -> None:
         if self.has_reward or self._without_reward < max(1, self.fill.n):

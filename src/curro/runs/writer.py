@@ -231,7 +231,7 @@ class RunWriter:
             self._keep(step, prompts, rewards_PG, completions, tickets)
         self.rollouts += int(sizes_P.sum())
         self.rewards += rewards_PG[~np.isnan(rewards_PG)].tolist()
-        has_signal_P = np.where(np.isnan(verdict.mean), np.nan, ~table.is_flat(verdict.informativeness))
+        has_signal_P = np.where(verdict.dropped, np.nan, ~table.is_flat(verdict.informativeness))
         self.signal += has_signal_P.tolist()
 
     def step(self, step: int, metrics: Mapping[str, float]) -> dict[str, Any]:

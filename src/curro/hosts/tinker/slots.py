@@ -120,13 +120,7 @@ class BatchSlots:
             self.writer.groups(
                 self.fill.step + 1, [assigned.ticket], rewards[None], verdict, size, [completions]
             )
-        if np.isnan(verdict.mean[0]):
-            self.fill.lose(assigned.ticket, "failed")
-        elif verdict.admitted[0]:
-            self.fill.admit(assigned.ticket, assigned.ticket)
-        else:
-            variance, mean = float(verdict.informativeness[0]), float(feedback.means[0])
-            self.fill.reject(assigned.ticket, assigned.ticket, informativeness=variance, reward=mean)
+        self.fill.settle(feedback, verdict, [assigned.ticket])
         return verdict
 
     def lose(self, assigned: AssignedPrompt, why: str) -> None:

@@ -225,18 +225,14 @@ class Rounds:
         completions = [completion for group in groups for completion in group.completions]
         verdict = self.observer.observe(draw, rewards, completions, self.step)
         feedback = self.observer.feedback(draw.tickets, rewards, sizes_P)
-        means_P, variances_P = feedback.means, feedback.variances.tolist()
-        for row, ticket in enumerate(tickets):
-            rolled_out = self._open.pop(ticket)
-            group = rolled_out.close(verdict.take(row), variances_P[row])
-            if np.isnan(verdict.mean[row]):  # nothing was scored, so the curriculum has dropped the group
-                # its whole size counts, also where the allocation keeps none of it
-                self.fill.lose(ticket, "failed", size=len(rolled_out))
-            elif verdict.admitted[row]:
-                self.fill.admit(ticket, group)
-            else:
-                variance = float(verdict.informativeness[row])
-                self.fill.reject(ticket, group, informativeness=variance, reward=float(means_P[row]))
+        closed = [
+            group.close(verdict.take(row), variance)
+            for row, (group, variance) in enumerate(zip(groups, feedback.variances.tolist(), strict=True))
+        ]
+        # of a group that was dropped, the whole size counts, also where the allocation keeps none of it
+        self.fill.settle(feedback, verdict, closed, sizes_P.tolist())
+        for ticket in tickets:
+            del self._open[ticket]
 
     def give_up(self) -> None:
         """After an error: nothing of the groups in flight is learned, and their prompts are free again."""
