@@ -226,6 +226,38 @@ class Feedback:
         return {"tickets": self.tickets, "rewards": self.rewards, "named": dict(self.named)}
 
 
+class MissingRewards:
+    """Ends a run that never has a reward, from which nothing could be learned however long it went on.
+
+    It counts the groups that the curriculum drops before it has observed any.
+    """
+
+    def __init__(self) -> None:
+        self._groups, self._has_rewards = 0, False
+
+    def count(self, feedback: Feedback, batch: int) -> None:
+        """Count P groups without the signal, of a run in which no group has had it.
+
+        Args:
+            feedback: on the groups.
+            batch: how many groups a batch has.
+
+        Raises:
+            RewardError: that many were counted.
+        """
+        self._groups += len(feedback.tickets)
+        self._has_rewards |= not np.isnan(feedback.rewards).all()
+        if self._groups < batch:
+            return
+        missing = "the part of the reward that is the signal" if self._has_rewards else "a reward"
+        parts = ", ".join(name for name, part in feedback.named.items() if np.isnan(part).all())
+        raise RewardError(
+            f"none of the first {self._groups} groups has {missing}{f' ({parts})' if parts else ''}, so that "
+            "nothing can be learned: check that the reward function returns numbers, and what it reads of "
+            "the completions and the data's columns"
+        )
+
+
 def _numbers(rewards: ArrayLike) -> np.ndarray:
     try:
         return np.array(rewards, np.float64, order="C")

@@ -4,7 +4,8 @@ import pytest
 from benchmarks.common import run
 from tests.rollout.filler_setup import GOOD, FakeEngine, make, settled
 
-from curro.errors import EngineError, FillError, PromptError
+from curro import Curriculum
+from curro.errors import EngineError, FillError, PromptError, RewardError
 
 
 def test_failed_rollouts_are_asked_for_again_where_too_few_are_left():
@@ -115,6 +116,40 @@ def test_a_dead_engine_ends_the_fill_and_loses_nothing():
     assert batch.prompts[:2].tolist() == [0, 1]
     assert batch.steps.tolist() == [0, 0, 1, 1, 1]
     assert len(set(batch.prompts)) == 5
+
+
+@pytest.mark.parametrize("when_short", ["error", "finish", "top-up"])
+@pytest.mark.parametrize(
+    ("signal", "described"),
+    [(None, "a reward"), ("math", r"the part of the reward that is the signal \(math\)")],
+)
+def test_a_run_that_never_has_a_reward_ends(when_short, signal, described):
+    """After as many groups as a batch has; a part that is not the signal does not count."""
+
+    async def unscored(prompt, rollouts):
+        none = [None] * len(rollouts)
+        return none if signal is None else {"format": [1.0] * len(rollouts), signal: none}
+
+    curriculum = Curriculum("uniform", 20, admission="signal", signal=signal, seed=0)
+    filler, _, _ = make(
+        lambda i, n: (1.0, GOOD), score=unscored, curriculum=curriculum, when_short=when_short, limit=2.0,
+        weights=None if signal is None else {"format": 1.0},
+    )  # fmt: skip
+    with pytest.raises(RewardError, match=f"none of the first 3 groups has {described}"):
+        run(filler.fill(3, step=0))
+    run(filler.close())
+    settled(filler, curriculum)
+
+
+def test_one_reward_is_enough():
+    async def score(prompt, rollouts):
+        return [float(i > 0) if prompt == 1 else None for i in range(len(rollouts))]
+
+    filler, _, curriculum = make(
+        lambda i, n: (1.0, GOOD), score=score, max_in_flight=1, limit=2.0, when_short="finish"
+    )
+    assert [len(run(filler.fill(3, step=step))) for step in range(3)] == [1, 0, 0]
+    settled(filler, curriculum)
 
 
 def test_groups_that_fail_count_towards_the_limit():

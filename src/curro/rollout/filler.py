@@ -210,7 +210,8 @@ class Filler:
             FillError: prompts or time ran out, or the limit was reached; too many groups in a row failed;
                 another fill is under way, or the filler is closed.
             EngineError: the engine is dead.
-            RewardError: the scorer gave something that is no reward, or raised this.
+            RewardError: the scorer gave something that is no reward, or raised this; or no group has ever had
+                a reward, of as many as a batch has.
             ConfigError: n < 1, a step that decreases, or a scorer's processes that do not start.
         """
         if (n := operator.index(n)) < 1:

@@ -16,6 +16,10 @@ class GroupFailed(Exception):
     """Says why a group has no rewards: its engine or its scorer failed."""
 
 
+class GroupUnscored(GroupFailed):
+    """Says that no rollout of a group has a reward, or the part of the reward that is the signal."""
+
+
 @dataclass(eq=False)
 class Group:
     """One prompt and its G rollouts.

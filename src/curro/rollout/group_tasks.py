@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from curro.curriculum import Curriculum
-from curro.errors import ConfigError, EngineError, FillError, PromptError, RewardError
-from curro.groups import Feedback
+from curro.errors import ConfigError, CurroError, EngineError, FillError, PromptError, RewardError
+from curro.groups import Feedback, MissingRewards
 from curro.policy import AuxiliarySamples
 from curro.rollout.engines.engine import Engine, Prompt, Rollout
 from curro.rollout.fill import Fill
-from curro.rollout.group import Counts, Group, GroupFailed
+from curro.rollout.group import Counts, Group, GroupFailed, GroupUnscored
 from curro.rollout.scoring import Scorer, read_scores
 
 
@@ -130,7 +130,7 @@ class GroupTasks:
         scores = await self.scorer(group.prompt, [rollout for rollout in rollouts if rollout.error is None])
         rewards_G, named = read_scores(scores, good_G, self.weights, key)
         if np.isnan(rewards_G).all():
-            raise GroupFailed("the scorer scored none of its rollouts")
+            raise GroupUnscored("the scorer scored none of its rollouts")
         group.extend(rollouts, rewards_G, named)
 
     async def _generate(self, group: Group, n: int, prompt: Prompt) -> list[Rollout]:
@@ -218,6 +218,7 @@ class Settler:
     ) -> None:
         self.curriculum, self.fill, self.counts = curriculum, fill, counts
         self.max_failures = max_failures
+        self._missing_rewards = MissingRewards()
         self._auxiliary_samples: list[AuxiliarySamples] = []
 
     def more(self, group: Group) -> int:
@@ -234,24 +235,20 @@ class Settler:
         Raises:
             EngineError, RewardError, ConfigError: the error that ended the group is one of these, which no
                 other prompt would mend.
+            RewardError: as many groups as a batch has have no reward, and none before them had one.
             FillError: too many groups in a row failed.
         """
         if group.error is None:
             self._observe(group)
         else:
             self.drop(group, "failed")
-        if (error := group.error) is None:
+        if group.error is None:
             return
-        note = f"{len(self.fill.admitted)} admitted groups are kept for the next fill"
-        if isinstance(error, EngineError | RewardError | ConfigError):
-            error.add_note(note)
-            raise error
-        if self.fill.failures >= self.max_failures:
-            key = self.curriculum.table.key(group.prompt)
-            raise FillError(
-                f"step {self.fill.step + 1} cannot be filled: {self.fill.failures} groups in a row failed; "
-                f"the last, prompt {key!r}: {error}. {note}"
-            ) from error
+        try:
+            self._check(group, group.error)
+        except CurroError as error:
+            error.add_note(f"{len(self.fill.admitted)} admitted groups are kept for the next fill")
+            raise
 
     def drop(self, group: Group, why: str) -> None:
         """Give a group up and drop its ticket; `why` is "failed", "stale" or "cancelled"."""
@@ -264,6 +261,19 @@ class Settler:
         samples, self._auxiliary_samples = tuple(self._auxiliary_samples), []
         return samples
 
+    def _check(self, group: Group, error: Exception) -> None:
+        """Raise what has to end the fill, after this error of a group."""
+        if isinstance(error, GroupUnscored) and not self.curriculum.ledger.observed:
+            self._missing_rewards.count(_feedback(group), self.fill.n)
+        if isinstance(error, EngineError | RewardError | ConfigError):
+            raise error
+        if self.fill.failures >= self.max_failures:
+            key = self.curriculum.table.key(group.prompt)
+            raise FillError(
+                f"step {self.fill.step + 1} cannot be filled: {self.fill.failures} groups in a row failed; "
+                f"the last, prompt {key!r}: {error}"
+            ) from error
+
     def _observe(self, group: Group) -> None:
         """Report a group's rewards to the curriculum, and the verdict to the group and to the fill."""
         feedback = _feedback(group)
@@ -274,7 +284,7 @@ class Settler:
             raise
         self.fill.settle(feedback, verdict, [group])
         if verdict.dropped[0]:
-            group.error = GroupFailed("no rollout has the part of the reward that is the signal")
+            group.error = GroupUnscored("no rollout has the part of the reward that is the signal")
             self.counts.wasted_rollouts += group.requested
             return
         group.admitted = bool(verdict.admitted[0])

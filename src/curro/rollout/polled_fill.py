@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
-from curro.errors import ExhaustedError, FillError, RewardError
-from curro.groups import Feedback
+from curro.errors import ExhaustedError, FillError
+from curro.groups import Feedback, MissingRewards
 from curro.rollout.fill import Fill, InFlight, Port, draw_fresh
 from curro.rollout.fill_settings import FillSettings
 from curro.verdicts import Draw, Verdict
@@ -42,7 +40,7 @@ class PolledFill:
         advice: Mapping[str, str] | None = None,
     ) -> None:
         self.port = port
-        self.has_reward, self._without_reward = False, 0
+        self.has_reward, self._missing_rewards = False, MissingRewards()
         settings = FillSettings(limit, when_short="error")
         self.fill: Fill[int] = Fill(settings, size=size, may_repeat=may_repeat, advice=advice)
 
@@ -118,18 +116,8 @@ class PolledFill:
             if ticket in filtered and ticket in self.fill.admitted:
                 self.fill.withdraw(ticket, "filtered")
         self.has_reward |= not verdict.dropped.all()
-        self._without_reward += int(verdict.dropped.sum())
-        self._stop_without_rewards(feedback.means)
-
-    def _stop_without_rewards(self, means_P: np.ndarray) -> None:
-        if self.has_reward or self._without_reward < max(1, self.fill.n):
-            return
-        missing = "a reward" if np.isnan(means_P).all() else "the part of the reward that is the signal"
-        raise RewardError(
-            f"none of the first {self._without_reward} groups has {missing}, so that nothing can be learned: "
-            "check that the reward function returns numbers, and what it reads of the completions and the "
-            "data's columns"
-        )
+        if not self.has_reward:
+            self._missing_rewards.count(feedback, self.fill.n)
 
     def dropped(self, tickets: Iterable[int], stale: Collection[int]) -> None:
         """Count groups whose tickets were dropped: those in `stale` are too old, the others have failed."""

@@ -16,7 +16,7 @@ from tinker_cookbook.rl.rollouts import set_rollout_executor
 from tinker_cookbook.rl.train import AsyncConfig, StreamMinibatchConfig
 
 from curro.data.identity import DatasetRows
-from curro.errors import CheckpointError, ConfigError, ExhaustedError, FillError
+from curro.errors import CheckpointError, ConfigError, ExhaustedError, FillError, RewardError
 from curro.hosts.tinker import FilledGroups
 from curro.rollout.fill_settings import FillSettings
 
@@ -33,6 +33,16 @@ def rewards_of(service):
         {prompt: [advantage for other, advantage in step if other == prompt] for prompt, _ in step}
         for step in service.trained
     ]
+
+
+class Unscored(OneAnswer):
+    async def step(self, action, *, extra=None):
+        return replace(await super().step(action, extra=extra), reward=float("nan"))
+
+
+class NeverScored(Answers):
+    async def make_envs(self):
+        return [Unscored(self.prompt) for _ in range(self.rollouts)]
 
 
 def test_same_draws_as_the_port(monkeypatch, tmp_path):
@@ -117,10 +127,6 @@ def test_a_group_goes_on_where_the_allocation_says_so(monkeypatch, tmp_path):
 def test_a_group_whose_further_rollouts_have_no_reward_ends(monkeypatch, tmp_path):
     """`screen` asks for the scored rollouts that are missing, which here never come."""
 
-    class Unscored(OneAnswer):
-        async def step(self, action, *, extra=None):
-            return replace(await super().step(action, extra=extra), reward=float("nan"))
-
     class OnceScored(Answers):
         rounds = 0
 
@@ -182,6 +188,18 @@ def test_a_place_that_finds_no_group_ends_the_run(monkeypatch, tmp_path, inner):
     with pytest.raises(FillError, match="step 1 cannot be filled: the limit of 2 batches was reached"):
         run(monkeypatch, tmp_path, made, Service(), rollout_error_tolerance=strategy)
     assert one.metrics()["selected"] == one.metrics()["observed"] + one.metrics()["dropped"]
+
+
+@pytest.mark.parametrize("strategy", [FilledGroups(), FilledGroups(RetryOnFailure(max_retries=0))])
+@pytest.mark.parametrize("when_short", ["top-up", "finish", "error"])
+def test_a_run_that_never_has_a_reward_ends(monkeypatch, tmp_path, when_short, strategy):
+    """It trained on advantages of 0, or told the user to look for errors in the log, where there are none."""
+    one = a_curriculum(admission="signal")
+    made = dataset(tmp_path, one, fill=FillSettings(limit=2, when_short=when_short))
+    made.build = NeverScored
+    with pytest.raises(RewardError, match="none of the first 3 groups has a reward"):
+        run(monkeypatch, tmp_path, made, Service(), rollout_error_tolerance=strategy)
+    assert one.metrics()["in_flight"] == one.metrics()["observed"] == 0
 
 
 def test_failed_groups_are_dropped_and_replaced(monkeypatch, tmp_path):

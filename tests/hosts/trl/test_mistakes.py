@@ -100,7 +100,7 @@ BUILT: dict[str, tuple[dict[str, Any], str]] = {
 }  # fmt: skip
 
 TRAINED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "never a reward": ({"reward_funcs": never}, curro.RewardError, "none of the first 16 rollouts has"),
+    "never a reward": ({"reward_funcs": never}, curro.RewardError, "none of the first 4 groups has a reward"),
     "an infinite reward": ({"reward_funcs": infinite}, curro.RewardError, "rewards are finite"),
     "a reward that fails": ({"reward_funcs": fails}, KeyError, "solution"),
 }  # fmt: skip

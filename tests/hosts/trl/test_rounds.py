@@ -62,7 +62,7 @@ class Process:
             torch.ones(1),
             ["reward"],
             [self.records.append],
-            patience=10**9,
+            batch=10**9,
         )
         self.rng = np.random.default_rng(0)
         self.pass_rates = self.rng.random(size) if pass_rate is None else np.full(size, pass_rate)

@@ -13,6 +13,7 @@ from tinker_cookbook.rl.types import EnvGroupBuilder, RLDataset
 from curro.curriculum import Curriculum
 from curro.data.identity import DatasetRows
 from curro.errors import CheckpointError, ConfigError, CurroError
+from curro.groups import MissingRewards
 from curro.hosts.tinker.slots import BatchSlots, Build, CurriculumGroup, install_credit
 from curro.policy import refuse_policy
 from curro.rollout.fill_settings import FillSettings
@@ -110,6 +111,7 @@ class CurriculumDataset(RLDataset):
             self._writer = RunWriter.of_host(Path(run_folder).expanduser(), curriculum)
         self._is_started = False
         self._latest: BatchSlots | None = None
+        self._missing_rewards = MissingRewards()
         self._errors: list[CurroError] = []
         install_credit()
 
@@ -155,8 +157,9 @@ class CurriculumDataset(RLDataset):
 
         metrics = {f"curro/{name}": number for name, number in self.metrics().items()}
         return BatchSlots(
-            self.curriculum, self.fill, n, step, self.group_size, metrics, self._errors, end, self._writer
-        )
+            self.curriculum, self.fill, n, step, self.group_size, metrics, self._missing_rewards,
+            self._errors, end, self._writer,
+        )  # fmt: skip
 
     def _single_slot(self) -> BatchSlots:
         """A batch of one slot, for a group that the loop rolls out a second time."""

@@ -16,8 +16,8 @@ from tinker_cookbook.rl import data_processing, train
 from tinker_cookbook.rl.types import Env, EnvGroupBuilder, Metrics, Trajectory, TrajectoryGroup
 
 from curro.curriculum import Curriculum
-from curro.errors import ConfigError, CurroError, ExhaustedError, FillError
-from curro.groups import Feedback
+from curro.errors import ConfigError, CurroError, ExhaustedError, FillError, RewardError
+from curro.groups import Feedback, MissingRewards
 from curro.rollout.fill import Fill, draw_fresh
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import Completion, RunWriter
@@ -43,6 +43,7 @@ class BatchSlots:
         step: the batch's number, which is the training step of the loop.
         group_size: rollouts of a prompt where the curriculum has no allocation.
         metrics: what the loop logs with each rollout.
+        missing_rewards: counts groups without a reward, of all batches.
         errors: a list for errors that have to end the run even if the loop catches them.
         on_end: called when every slot has ended.
         writer: of the run folder; None where there is none.
@@ -59,6 +60,7 @@ class BatchSlots:
         step: int,
         group_size: int,
         metrics: Mapping[str, float],
+        missing_rewards: MissingRewards,
         errors: list[CurroError],
         on_end: Callable[[], None],
         writer: RunWriter | None = None,
@@ -66,7 +68,7 @@ class BatchSlots:
         curriculum.refuse_levels("Tinker's data set")
         self.curriculum, self.group_size, self.on_end = curriculum, group_size, on_end
         self.writer = writer
-        self.metrics, self.errors = metrics, errors
+        self.metrics, self.missing_rewards, self.errors = metrics, missing_rewards, errors
         self.fill: Fill[int] = Fill(
             settings, size=curriculum.table.size, may_repeat=curriculum.selection.repeats, advice=ADVICE
         )
@@ -112,6 +114,10 @@ class BatchSlots:
             rewards: float64 (G,), NaN where a rollout has none.
             named: their parts, (G,) each.
             completions: G, what was generated.
+
+        Raises:
+            RewardError: the curriculum refuses the rewards; or as many groups as a batch has have none, and
+                no group before them had one.
         """
         feedback = Feedback.of_group(assigned.ticket, rewards, named)
         verdict = self.curriculum.observe(**feedback.arguments())
@@ -121,10 +127,17 @@ class BatchSlots:
                 self.fill.step + 1, [assigned.ticket], rewards[None], verdict, size, [completions]
             )
         self.fill.settle(feedback, verdict, [assigned.ticket])
+        if not self.curriculum.ledger.observed:
+            try:
+                self.missing_rewards.count(feedback, self.fill.n)
+            except RewardError as error:
+                raise self.fatal(error) from None
         return verdict
 
     def lose(self, assigned: AssignedPrompt, why: str) -> None:
-        """Drop the ticket of a group that has no rewards: "failed" or "cancelled"."""
+        """Drop the ticket of a group that was not observed: "failed" or "cancelled"."""
+        if assigned.ticket not in self.fill.in_flight:
+            return  # it was observed, and something failed after that
         self.fill.lose(assigned.ticket, why)
         self.curriculum.drop([assigned.ticket])
         if self.writer is not None:

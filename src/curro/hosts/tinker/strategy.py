@@ -43,6 +43,7 @@ class FilledGroups(RolloutStrategy):
 
         Raises:
             FillError: no group was admitted, and `when_short` is "error".
+            RewardError: no group of the run has ever had a reward.
             Exception: what a rollout raised, unless `inner` catches it and another prompt can be had.
         """
         if not isinstance(env_group_builder, CurriculumGroup):
@@ -72,7 +73,7 @@ class FilledGroups(RolloutStrategy):
             try:
                 group, verdict = await self._group(slot, assigned, policy)
             except Exception as error:
-                if not self.catches_group_errors:
+                if error in slots.errors or not self.catches_group_errors:
                     raise
                 failed = error
             else:

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 
 from curro.curriculum import Curriculum
-from curro.errors import RewardError
-from curro.groups import Feedback
+from curro.groups import Feedback, MissingRewards
 from curro.hosts.trl.owner import Owner
 from curro.policy import AuxiliarySamples
 from curro.runs.writer import Completion, RunWriter
@@ -104,7 +103,7 @@ class GroupObserver:
         curriculum: the trainer's.
         weights, names: of the reward functions.
         listeners: are called on the main process with every `GroupRecord`.
-        patience: how many rollouts in a row may have no reward before there has been any.
+        batch: how many groups a batch has: a run ends if that many have no reward before any has one.
 
     Attributes:
         auxiliary_samples: what the verdicts of a generation want the policy trained on besides the rollouts.
@@ -118,13 +117,12 @@ class GroupObserver:
         names: Sequence[str],
         listeners: Sequence[Callable[[GroupRecord], None]],
         *,
-        patience: int,
+        batch: int,
     ) -> None:
         self.owner, self.curriculum = owner, curriculum
         self.weights, self.names, self.listeners = weights, names, listeners
-        self.patience = patience
         self.auxiliary_samples: list[AuxiliarySamples] = []
-        self._without_reward, self._has_rewards = 0, False
+        self._batch, self._missing_rewards = batch, MissingRewards()
 
     def feedback(
         self, tickets: Sequence[int] | np.ndarray, rewards: torch.Tensor, sizes_P: np.ndarray
@@ -163,22 +161,6 @@ class GroupObserver:
         groups = [completions[end - size : end] for end, size in zip(ends, sizes_P.tolist(), strict=True)]
         for listener in self.listeners:
             listener(GroupRecord(step, draw, feedback.rewards, verdict, groups))
-        self._stop_without_rewards(feedback, int(sizes_P.sum()))
+        if not self.curriculum.ledger.observed:
+            self._missing_rewards.count(feedback, self._batch)
         return verdict
-
-    def _stop_without_rewards(self, feedback: Feedback, rollouts: int) -> None:
-        """Stop a run whose reward functions never give a reward: nothing would ever be observed."""
-        if self.curriculum.ledger.observed:
-            return
-        self._without_reward += rollouts
-        self._has_rewards |= not np.isnan(feedback.rewards).all()
-        if self._without_reward < self.patience:
-            return
-        # where the signal is a part of the reward, the other parts do not count
-        missing = self.curriculum.signal_parts if self._has_rewards else self.names
-        described = "the part of the reward that is the signal" if self._has_rewards else "a reward"
-        raise RewardError(
-            f"none of the first {self._without_reward} rollouts has {described}: {', '.join(missing)} "
-            "returned None or NaN for all of them; check what the reward function reads of the "
-            "completions and the columns"
-        )

@@ -251,7 +251,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         )
         self._observer = GroupObserver(
             self._owner, curriculum, self.reward_weights, self.reward_func_names, listeners,
-            patience=self._batch_rows,
+            batch=self._batch_prompts,
         )  # fmt: skip
         self._log_all_metrics = log_all_metrics
         self._fill_metrics: dict[str, float] = {}
