@@ -55,7 +55,7 @@ class Policy(Protocol):
     def uncounted_rewards(self, prompts: Sequence[int], samples: int, seed: int) -> np.ndarray:
         """Rewards (P, samples) of rollouts that are not trained on, sampled with random numbers of this seed.
 
-        A rollout that was not scored has the reward 0.
+        NaN for a rollout that was not scored.
         """
         ...
 

@@ -30,6 +30,19 @@ def test_beliefs_are_the_uncounted_rollouts_and_half_a_rollout_on_each_side():
     assert failures.tolist() == [6.5, 0.5]
 
 
+def test_rollouts_without_a_reward_count_neither_as_failures_nor_as_successes():
+    class Unscored:
+        def uncounted_rewards(self, prompts: list[int], samples: int, seed: int) -> np.ndarray:
+            return np.array([[1.0, 0.0, np.nan, np.nan], [np.nan] * 4])
+
+    oracle = Oracle(samples=4)
+    oracle.bind(Curriculum("uniform", 2).table, np.random.default_rng(0))
+    oracle.attach(Unscored())  # type: ignore[arg-type]
+    assert oracle.informativeness(np.array([0, 1]), 0).tolist() == [0.25, 0]
+    successes, failures = oracle.belief(np.array([0, 1]), 0)
+    assert successes.tolist() == failures.tolist() == [1.5, 0.5]
+
+
 def test_knapsack_spends_the_budget_by_the_oracle():
     # two prompts of four are chosen: .5 (variance 1/4) and .25 (3/16), of which the rarer success gets more
     curriculum = Curriculum("curro.bench.oracle:oracle", 4, allocation="knapsack", advantage="leave-one-out")

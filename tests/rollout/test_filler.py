@@ -22,8 +22,7 @@ def test_a_batch_is_what_the_curriculum_said_of_the_groups():
     assert batch.prompts.tolist() == [0, 2, 4]
     assert batch.tickets.tolist() == [0, 2, 4]
     assert batch.steps.tolist() == [7, 7, 7]
-    np.testing.assert_array_equal(batch.rewards, [[1, 1, 0, 0], [1, 0, 0, 0], [0, 1, 1, 1]])
-    np.testing.assert_array_equal(batch.scored, [[1, 1, 1, 1], [1, 1, 0, 1], [1, 1, 1, 1]])
+    np.testing.assert_array_equal(batch.rewards, [[1, 1, 0, 0], [1, 0, np.nan, 0], [0, 1, 1, 1]])
     third = 1 / 3
     np.testing.assert_allclose(
         batch.advantages, [[0.5, 0.5, -0.5, -0.5], [2 * third, -third, 0, -third], [-0.75, 0.25, 0.25, 0.25]]
@@ -414,8 +413,8 @@ def test_groups_have_the_sizes_that_the_allocation_gave_them():
     assert engine.calls[:4] == [("0", 2), ("1", 6), ("2", 2), ("3", 6)]
     assert batch.prompts.tolist() == [0, 1, 3, 4]
     assert [len(rollouts) for rollouts in batch.rollouts] == [2, 6, 6, 2]
-    assert batch.scored.sum(axis=1).tolist() == [2, 6, 5, 2]
-    np.testing.assert_array_equal(batch.rewards[0], [1, 0, 0, 0, 0, 0])
+    assert np.isfinite(batch.rewards).sum(axis=1).tolist() == [2, 6, 5, 2]
+    np.testing.assert_array_equal(batch.rewards[0], [1, 0] + [np.nan] * 4)
     np.testing.assert_allclose(batch.credit[0], [1, -1, 0, 0, 0, 0])
     np.testing.assert_allclose(batch.credit[2], [0, 0.75, 0.75, -0.5, -0.5, -0.5])
     counts = settled(filler, curriculum)
@@ -463,8 +462,8 @@ def test_open_groups_get_the_further_rollouts_that_the_allocation_wants():
     assert [call for call in engine.calls if call[0] == "1"] == [("1", 2), ("1", 4), ("1", 1)]
     assert batch.prompts.tolist() == [1, 4]
     assert [len(rollouts) for rollouts in batch.rollouts] == [7, 7]
-    assert batch.scored.sum(axis=1).tolist() == [6, 6]
-    np.testing.assert_array_equal(batch.rewards[0], [1, 0, 1, 0, 0, 1, 1])
+    np.testing.assert_array_equal(np.isnan(batch.rewards).sum(axis=1), [1, 1])
+    np.testing.assert_array_equal(batch.rewards[0], [1, 0, 1, np.nan, 0, 1, 1])
     np.testing.assert_allclose(batch.credit[0], [0.4, -0.8, 0.4, 0, -0.8, 0.4, 0.4])
     counts = settled(filler, curriculum)
     assert counts.rollouts == sum(n for _, n in engine.calls)

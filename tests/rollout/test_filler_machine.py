@@ -120,13 +120,14 @@ class World:
         assert batch.admitted.all() or filler._fill.settings.when_short == "top-up"
         assert len(set(batch.prompts)) == len(batch)
         assert (step - batch.steps[~batch.admitted] <= filler.max_staleness).all()
-        assert batch.rewards.shape == batch.scored.shape == batch.advantages.shape
+        assert batch.rewards.shape == batch.advantages.shape
         widths = [len(rollouts) for rollouts in batch.rollouts]
         assert batch.rewards.shape == (len(batch), max(widths, default=GROUP))
         assert set(widths) <= {GROUP} or self.curriculum.has_allocation
-        assert batch.scored.any(axis=1).all()
-        assert not batch.advantages[~batch.scored].any()
-        for rollouts, scored in zip(batch.rollouts, batch.scored, strict=True):
+        scored_PG = ~np.isnan(batch.rewards)
+        assert scored_PG.any(axis=1).all()
+        assert not batch.advantages[~scored_PG].any()
+        for rollouts, scored in zip(batch.rollouts, scored_PG, strict=True):
             assert not any(one.error and fine for one, fine in zip(rollouts, scored, strict=False))
             assert not scored[len(rollouts) :].any()
         self.trained += batch.tickets[batch.admitted].tolist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from curro.groups import moments
 from curro.prediction.base import Predictor
 from curro.selection.predicted import Predicted
 
@@ -26,15 +27,19 @@ class Oracle(Predictor):
         seed = int(self.rng.integers(2**31))
         rewards_PG = self.policy.uncounted_rewards(prompts.tolist(), self.samples, seed)
         low, high = self.table.reward_range
-        variance_P = rewards_PG.var(axis=1) / (high - low) ** 2
-        self.tried_P, self.rate_P = prompts, self.table.success_rate(rewards_PG.mean(axis=1))
+        scored_PG = ~np.isnan(rewards_PG)
+        mean_P, variance_P = moments(np.where(scored_PG, rewards_PG, 0.0), scored_PG)
+        variance_P /= (high - low) ** 2
+        self.tried_P, self.rate_P = prompts, self.table.success_rate(mean_P)
+        self.count_P = scored_PG.sum(axis=1)
         return -variance_P if self.inverted else variance_P
 
     def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
         """A beta distribution of each prompt's pass rate, from uncounted rollouts of the latest choice."""
         order = np.argsort(self.tried_P)
-        rate_P = self.rate_P[order[np.searchsorted(self.tried_P, prompts, sorter=order)]]
-        return self.samples * rate_P + 0.5, self.samples * (1 - rate_P) + 0.5
+        rows = order[np.searchsorted(self.tried_P, prompts, sorter=order)]
+        rate_P, count_P = self.rate_P[rows], self.count_P[rows]
+        return count_P * rate_P + 0.5, count_P * (1 - rate_P) + 0.5
 
 
 def oracle(candidates: int = 8, samples: int = 8) -> Predicted:

@@ -22,11 +22,10 @@ class Batch:
         tickets: int64 (P,).
         steps: int64 (P,), the training step that each group was selected for: step - steps is its age.
         rollouts: P tuples of rollouts, as many as each group has.
-        rewards: float64 (P, G); 0 where not scored.
-        scored: bool (P, G); False for failed rollouts, for those that the scorer gave None, and beyond the
+        rewards: float64 (P, G); NaN for failed rollouts, for those that the scorer gave None, and beyond the
             end of a group that is smaller than the largest.
         named: the parts of the reward, (P, G) each, NaN where a rollout has no such part.
-        advantages: float64 (P, G); 0 where not scored.
+        advantages: float64 (P, G); 0 where the reward is NaN.
         credit: float64 (P, G), what multiplies log-probabilities in the loss (`Curriculum.credit`).
         kept: bool (P, G), which rollouts are trained on (`Verdict.kept`).
         informativeness: float64 (P,), the within-group variance of the rewards.
@@ -41,7 +40,6 @@ class Batch:
     steps: np.ndarray
     rollouts: tuple[tuple[Rollout, ...], ...]
     rewards: np.ndarray
-    scored: np.ndarray
     named: Mapping[str, np.ndarray]
     advantages: np.ndarray
     credit: np.ndarray
@@ -66,16 +64,13 @@ class Batch:
         """The batch of these groups, in their order; `credit` is the curriculum's."""
         verdicts = [group.verdict for group in groups if group.verdict is not None]
         size = max((group.size for group in groups), default=rollouts_per_prompt)
-        rewards_PG = _padded([group.rewards for group in groups], size, np.nan)
-        scored_PG = ~np.isnan(rewards_PG)
         names = {name: None for group in groups for name in group.named}
         return cls(
             np.array([group.prompt for group in groups], np.int64),
             np.array([group.ticket for group in groups], np.int64),
             np.array([group.step for group in groups], np.int64),
             tuple(tuple(group.rollouts) for group in groups),
-            np.where(scored_PG, rewards_PG, 0.0),
-            scored_PG,
+            _padded([group.rewards for group in groups], size, np.nan),
             {name: _padded([group.named.get(name) for group in groups], size, np.nan) for name in names},
             _padded([verdict.advantages[0] for verdict in verdicts], size, 0.0),
             _padded(list(credit(verdicts)), size, 0.0),

@@ -48,7 +48,7 @@ def uncounted_rewards(
         )
     columns = {name: [row[name] for row in played] for name in played[0] if name != "prompt"}
     rewards = score(prompts=[row["prompt"] for row in played], completions=texts, **columns)
-    return np.array([0.0 if reward is None else reward for reward in rewards]).reshape(len(rows), -1)
+    return np.array([np.nan if reward is None else reward for reward in rewards]).reshape(len(rows), -1)
 
 
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
