@@ -513,9 +513,9 @@ def test_a_group_without_the_part_that_is_the_signal_has_failed():
     assert (counts.failed, counts.rejected, counts.admitted) == (1, 0, 2)
 
 
-def test_a_signal_that_never_comes_ends_the_fill():
+def test_a_signal_that_stays_away_ends_the_fill():
     async def score(prompt, completions):
-        return {"math": [None] * 4, "form": [1.0, 0.0, 1.0, 0.0]}
+        return {"math": [None if prompt else 1.0] * 4, "form": [1.0, 0.0, 1.0, 0.0]}
 
     curriculum = Curriculum(InOrder(), 20, signal="math")
     filler, _, _ = make(
