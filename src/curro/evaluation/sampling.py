@@ -21,6 +21,7 @@ from curro.reward.reward import Reward
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.plain_generation import (
     end_ids,
+    evaluating,
     generation_config,
     padded,
     prompt_ids,
@@ -32,13 +33,10 @@ from curro.rollout.engines.plain_generation import (
 @contextmanager
 def beside_training(model: Any, seed: int) -> Iterator[None]:
     """Evaluation mode and separate random numbers: training goes on as if nothing had been sampled."""
-    was_training = model.training
-    model.eval()
     devices = [model.device] if model.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
+    with evaluating(model), torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         yield
-    model.train(was_training)
 
 
 def attempts(

@@ -34,14 +34,8 @@ from transformers import (
 )
 from trl.trainer.utils import add_fused_lm_head
 
-from curro.hosts.trl.shared_prompts import (
-    SharedPrompts,
-    backbone_of,
-    completions_per_sequence,
-    pack,
-    whole_groups,
-)
-from curro.rollout.engines.plain_generation import SampledLogProbs, shared_prefixes
+from curro.hosts.trl.shared_prompts import SharedPrompts, completions_per_sequence, pack, whole_groups
+from curro.rollout.engines.plain_generation import SampledLogProbs, backbone_of, shared_prefixes
 from curro.training.lora import lora_config
 
 VOCABULARY = 97

@@ -21,7 +21,13 @@ from curro.evaluation.sampling import attempts, beside_training
 from curro.hosts.trl.owner import Owner
 from curro.policy import Reply, conversation_ids, prompt_text
 from curro.rollout.engines.engine import SamplingSettings
-from curro.rollout.engines.plain_generation import generation_config, padded, up_to_end
+from curro.rollout.engines.plain_generation import (
+    backbone_of,
+    evaluating,
+    generation_config,
+    padded,
+    up_to_end,
+)
 
 
 def uncounted_rewards(
@@ -175,14 +181,10 @@ class TrainedPolicy:
                 generation_kwargs=sampling,  # else the model's own settings fill gaps
                 gradient_checkpointing_kwargs=self.access.gradient_checkpointing_kwargs,
             ) as model,
+            evaluating(model),
         ):
-            training = model.training
-            model.eval()
-            try:
-                for start in range(0, len(asked), rows):
-                    answered += self._generate(model, asked[start : start + rows], sampling)
-            finally:
-                model.train(training)
+            for start in range(0, len(asked), rows):
+                answered += self._generate(model, asked[start : start + rows], sampling)
         texts = tokenizer.batch_decode(answered, skip_special_tokens=True) if answered else []
         self.seconds += time.perf_counter() - since
         return [
@@ -202,7 +204,7 @@ class TrainedPolicy:
         ids, access = self._prompt_ids(prompts), self.access
         with self._evaluating() as model:
             # the whole model's `forward` is TRL's and the accelerator's, for training
-            backbone = (model.get_base_model() if hasattr(model, "get_base_model") else model).base_model
+            backbone = backbone_of(model)
             parts = [
                 self._last_states(backbone, ids[start : start + access.rows])
                 for start in range(0, len(ids), access.rows)
@@ -244,13 +246,8 @@ class TrainedPolicy:
         accelerator = self.access.owner.accelerator
         with self.access.owner.whole_model() as whole:
             model = accelerator.unwrap_model(whole)
-            training = model.training
-            model.eval()
-            try:
-                with torch.no_grad(), accelerator.autocast():
-                    yield model
-            finally:
-                model.train(training)
+            with evaluating(model), torch.no_grad(), accelerator.autocast():
+                yield model
 
     def _last_states(self, backbone: Any, ids: list[list[int]]) -> torch.Tensor:
         prompts = [torch.tensor(tokens) for tokens in ids]

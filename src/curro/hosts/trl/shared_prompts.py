@@ -22,6 +22,8 @@ from typing import Any
 
 import torch
 
+from curro.rollout.engines.plain_generation import backbone_of, evaluating, without_adapters
+
 TOKENS_PER_WIDTH = 6
 """A layer of width d has about 12 d^2 weights: a token costs what attention to 6 d tokens costs."""
 
@@ -180,11 +182,6 @@ def _lay_out(
     )
 
 
-def backbone_of(model: Any) -> Any:
-    """The model inside a causal language model, without the head; adapters stay in it."""
-    return (model.get_base_model() if hasattr(model, "get_base_model") else model).base_model
-
-
 @contextmanager
 def _only_states(backbone: Any, tokens: torch.Tensor) -> Iterator[None]:
     """Let the head see these tokens' states alone, as one row."""
@@ -313,10 +310,8 @@ class SharedPrompts:
         ids[1, :4] = ids[0, :4]
         mask = torch.ones_like(ids)
         mask[:, :2] = 0  # padding moves the positions of models that count it, as GPT-2 does
-        was_training = model.training
-        model.eval()
         try:
-            with torch.no_grad():
+            with evaluating(model), torch.no_grad():
                 labels = ids.clone()
                 labels[:, :4] = -100
                 plain = model(input_ids=ids, attention_mask=mask, labels=labels, fused_lm_head=True).log_probs
@@ -325,8 +320,6 @@ class SharedPrompts:
                 shared, _ = self._forward(model, backbone_of(model), packed.to(device), nullcontext)
         except (TypeError, ValueError, RuntimeError, IndexError, NotImplementedError) as error:
             return f"{type(error).__name__}: {error}"
-        finally:
-            model.train(was_training)
         worst = float((plain[:, -5:].flatten() - shared).abs().max())
         limit = TOLERANCE if plain.dtype == model.dtype == torch.float32 else HALF_TOLERANCE
         if worst <= limit:  # NaN is not
@@ -351,7 +344,7 @@ def attention_window(config: Any) -> float:
 
 def _refusal(model: Any, config: Any) -> str:
     """Why a model of this kind cannot share prompts; empty if nothing is known against it."""
-    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    inner = without_adapters(model)
     attention = getattr(config, "_attn_implementation", None)
     if attention not in ("sdpa", "eager"):
         return f"its attention is {attention}, which takes no mask of its own; sdpa and eager do"

@@ -69,10 +69,10 @@ from curro.hosts.trl.observe import GroupObserver, GroupRecord
 from curro.hosts.trl.owner import Owner, own_share
 from curro.hosts.trl.policy import ModelAccess, TrainedPolicy
 from curro.hosts.trl.rounds import Rounds, fill_in_rounds
-from curro.hosts.trl.shared_prompts import SharedPrompts, backbone_of, may_regroup, whole_groups
+from curro.hosts.trl.shared_prompts import SharedPrompts, may_regroup, whole_groups
 from curro.policy import AuxiliarySamples
 from curro.reward.adapters import completion_text, trl_reward
-from curro.rollout.engines.plain_generation import SampledLogProbs, shared_prefixes
+from curro.rollout.engines.plain_generation import SampledLogProbs, backbone_of, shared_prefixes
 from curro.rollout.fill import Fill, sized
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import Completion, KeepRollouts, RunWriter

@@ -23,6 +23,7 @@ from curro.rollout.engines.engine import Prompt, Rollout, SamplingSettings
 from curro.rollout.engines.plain_generation import (
     drawn_tokens,
     end_ids,
+    evaluating,
     generation_config,
     padded,
     prompt_ids,
@@ -139,18 +140,13 @@ def generate_rows(
     config = generation_config(model, tokenizer, sampling.tokens_BT.shape[1])
     ends = end_ids(model, tokenizer)
     over = RowsOver(sampling, ends, cancelled, lambda row: finished(row, "stop"))
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.inference_mode(), shared_prefixes(model, config):
-            model.generate(
-                **padded(ids, config.pad_token_id, model.device),
-                generation_config=config,
-                logits_processor=LogitsProcessorList([sampling]),
-                stopping_criteria=StoppingCriteriaList([over]),
-            )
-    finally:
-        model.train(was_training)
+    with evaluating(model), torch.inference_mode(), shared_prefixes(model, config):
+        model.generate(
+            **padded(ids, config.pad_token_id, model.device),
+            generation_config=config,
+            logits_processor=LogitsProcessorList([sampling]),
+            stopping_criteria=StoppingCriteriaList([over]),
+        )
     for row in over.last:
         finished(row, "stop")
     for row in np.flatnonzero(~over.over).tolist():

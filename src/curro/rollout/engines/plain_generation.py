@@ -1,4 +1,4 @@
-"""What every call of a transformers model's `generate` needs: tokens, padding and a plain configuration."""
+"""What calls of a transformers model need: its parts and its mode, tokens, padding, a plain configuration."""
 
 from __future__ import annotations
 
@@ -18,6 +18,27 @@ from transformers import (
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from curro.rollout.engines.engine import Prompt
+
+
+def without_adapters(model: Any) -> Any:
+    """The causal language model that adapters were put into, which stay in it; any other as it is."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def backbone_of(model: Any) -> Any:
+    """The model inside a causal language model, without the head; adapters stay in it."""
+    return without_adapters(model).base_model
+
+
+@contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """Evaluation mode; at the end, after an error too, the model is in the mode that it was in before."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)
 
 
 def prompt_ids(tokenizer: Any, prompt: Prompt) -> list[int]:
@@ -95,7 +116,7 @@ def shared_prefixes(model: Any, config: GenerationConfig) -> Iterator[None]:
         yield
         return
     ends = [config.eos_token_id] if isinstance(config.eos_token_id, int) else config.eos_token_id or []
-    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    inner = without_adapters(model)
     prefixes = _SharedPrefixes(ends)
     hooks = [
         inner.register_forward_pre_hook(prefixes.select, with_kwargs=True),
@@ -219,7 +240,7 @@ class SampledLogProbs(LogitsProcessor):
     """
 
     def __init__(self, model: Any, *, as_transformers: bool) -> None:
-        self._model = model.get_base_model() if hasattr(model, "get_base_model") else model
+        self._model = without_adapters(model)
         self._as_transformers = as_transformers
         self._columns: list[torch.Tensor] = []
         self._entropies: list[torch.Tensor] = []
