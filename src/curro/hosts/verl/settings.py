@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -47,8 +48,7 @@ class VerlSettings:
     """The settings under the key `curro` of verl's configuration.
 
     Attributes:
-        selection, advantage, admission: as `Curriculum` takes them, a name or a dict. A selection that
-            replaces groups without credit has the admission "everything" where none is named.
+        selection, advantage, admission: as `Curriculum` takes them, a name or a dict.
         allocation: "estimates" or its dict, for a selection that does not train on its estimates (ADCL);
             verl's batches hold equally many rollouts of every prompt, so there is no other one.
         reward_range, seed: as `Curriculum` takes them.
@@ -57,14 +57,10 @@ class VerlSettings:
             many megabytes they may take.
         owner_gpus: how many GPUs the owner of the curriculum has for PCL's value model, which runs on the CPU
             without one.
-        asks_policy, may_repeat: whether the selection asks the policy, and whether it repeats prompts.
-        trained_rollouts: the allocation's rollouts of a prompt that is trained on; None without one.
         signal: the part of the reward by which prompts are ranked and counted, as `Curriculum` takes it: a
             number of verl's `reward_extra_info`. Where none is named and the reward is a weighted sum of
             curro's, those parts of it that verify the answer (`Curriculum.default_signal`).
         source_weights, source_floors: shares of the data's sources, as `Curriculum` takes them.
-        named: the numbers of `reward_extra_info` that the gate (its option `reward`) and the signal read.
-        keep: `keep_rollouts` and `keep_megabytes` together.
 
     Raises:
         ConfigError: no selection, a name or option that no method has, importance weights without an
@@ -85,48 +81,79 @@ class VerlSettings:
     keep_rollouts: int = 0
     keep_megabytes: float = 1000.0
     owner_gpus: float = 0.0
-    asks_policy: bool = field(init=False, default=False)
-    may_repeat: bool = field(init=False, default=False)
-    trained_rollouts: int | None = field(init=False, default=None)
-    named: tuple[str, ...] = field(init=False, default=())
-    keep: KeepRollouts = field(init=False, default=KeepRollouts())
 
     def __post_init__(self) -> None:
-        for kind in KINDS:
-            spec = getattr(self, kind)
-            if spec is not None:
-                method = registry.build(kind, spec)
-                if kind == "selection":
-                    object.__setattr__(self, "asks_policy", method.needs_policy)
-                    object.__setattr__(self, "may_repeat", method.repeats)
-                    if self.advantage is None:
-                        refuse_weights(
-                            method.has_weights, "verl", f", or {KEY}.advantage=group:divide_by_std=true"
-                        )
-                    if method.replaces_uncredited and self.admission is None:
-                        object.__setattr__(self, "admission", "everything")
-                if kind == "admission":
-                    refuse_top_up(method.needs_top_up, "verl")
-                    if getattr(method, "reward", None) is not None:
-                        object.__setattr__(self, "named", (method.reward,))
-                if kind == "allocation":
-                    self._check_allocation(method)
-        parts = [name for name in read_signal(self.signal) if name not in self.named]
-        object.__setattr__(self, "named", (*self.named, *parts))
+        self._check_selection()
+        self._check_admission()
+        self._check_allocation()
         if isinstance(self.fill_limit, str) or not self.fill_limit >= 1:
             raise ConfigError(f"{KEY}.fill_limit is a number of batches from 1, not {self.fill_limit!r}")
+        # both refuse what they cannot read
+        read_signal(self.signal)
+        KeepRollouts(self.keep_rollouts, self.keep_megabytes)
 
-        object.__setattr__(self, "keep", KeepRollouts(self.keep_rollouts, self.keep_megabytes))
+    @cached_property
+    def _methods(self) -> dict[str, Any]:
+        """The methods that the settings name, by kind; there is always a selection."""
+        specs = {kind: getattr(self, kind) for kind in KINDS}
+        return {
+            kind: registry.build(kind, spec)
+            for kind, spec in specs.items()
+            if spec is not None or kind == "selection"
+        }
 
-    def _check_allocation(self, method: Any) -> None:
-        replaces = registry.build("selection", self.selection).replaces_uncredited
-        if not (isinstance(method, Estimates) and replaces):
+    def _check_selection(self) -> None:
+        if self.advantage is None:
+            remedy = f", or {KEY}.advantage=group:divide_by_std=true"
+            refuse_weights(self._methods["selection"].has_weights, "verl", remedy)
+
+    def _check_admission(self) -> None:
+        if self.admission is not None:
+            refuse_top_up(self._methods["admission"].needs_top_up, "verl")
+
+    def _check_allocation(self) -> None:
+        if self.allocation is None:
+            return
+        replaces = self._methods["selection"].replaces_uncredited
+        if not (isinstance(self._methods["allocation"], Estimates) and replaces):
             raise ConfigError(
                 f"verl rolls out actor_rollout_ref.rollout.n of every prompt, so {KEY}.allocation has no "
                 "effect: leave it out, or train with curro.hosts.trl; `estimates` alone works, with a "
                 "selection that does not train on its estimates (adcl)"
             )
-        object.__setattr__(self, "trained_rollouts", method.first)
+
+    @property
+    def asks_policy(self) -> bool:
+        """Whether the selection asks the policy."""
+        return self._methods["selection"].needs_policy
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether the selection repeats prompts."""
+        return self._methods["selection"].repeats
+
+    @property
+    def gate(self) -> str | dict[str, Any] | None:
+        """The admission; "everything" where none is named and the selection replaces uncredited groups."""
+        replaces = self._methods["selection"].replaces_uncredited
+        return "everything" if self.admission is None and replaces else self.admission
+
+    @property
+    def trained_rollouts(self) -> int | None:
+        """The allocation's rollouts of a prompt that is trained on; None without an allocation."""
+        return None if self.allocation is None else self._methods["allocation"].first
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The numbers of `reward_extra_info` that the gate (its option `reward`) and the signal read."""
+        part = getattr(self._methods.get("admission"), "reward", None)
+        parts_of_gate = [] if part is None else [part]
+        return tuple(dict.fromkeys([*parts_of_gate, *read_signal(self.signal)]))
+
+    @property
+    def keep(self) -> KeepRollouts:
+        """`keep_rollouts` and `keep_megabytes` together."""
+        return KeepRollouts(self.keep_rollouts, self.keep_megabytes)
 
     @classmethod
     def read(cls, section: Any, where: str = KEY) -> VerlSettings:
@@ -137,7 +164,7 @@ class VerlSettings:
                 of selection, admission and advantage it may have `curriculum`, the text of `--curriculum`.
             where: the key of the section, for messages.
         """
-        known = ["curriculum", *(item.name for item in fields(cls) if item.init)]
+        known = ["curriculum", *(item.name for item in fields(cls))]
         if OmegaConf.is_config(section):
             section = OmegaConf.to_container(section, resolve=True)
         if not isinstance(section, Mapping) or not {"selection", "curriculum"} & section.keys():
@@ -155,7 +182,8 @@ class VerlSettings:
     @property
     def curriculum(self) -> dict[str, Any]:
         """What `Curriculum.from_config` takes."""
-        chosen = {kind: getattr(self, kind) for kind in KINDS if getattr(self, kind) is not None}
+        specs = {kind: getattr(self, kind) for kind in KINDS} | {"admission": self.gate}
+        chosen = {kind: spec for kind, spec in specs.items() if spec is not None}
         plain = {name: getattr(self, name) for name in registry.PLAIN if getattr(self, name) is not None}
         return chosen | plain | {"reward_range": tuple(self.reward_range), "seed": self.seed}
 
@@ -210,7 +238,7 @@ def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
             "curriculum: leave it out",
         ),
         (
-            settings.admission is not None and filters is not None and filters.get("enable", False),
+            settings.gate is not None and filters is not None and filters.get("enable", False),
             "algorithm.filter_groups and curro.admission both decide what is trained on: leave "
             "algorithm.filter_groups.enable out; curro.admission=signal is the same filter",
         ),

@@ -153,7 +153,7 @@ class CurriculumTrainer(Host):
         refuse_conflicts(config, self.settings)
         self.levels, self.reward_parts = levels_source(config.data.train_files), reward_parts(config)
         config.trainer.v1.trainer_mode = self.mode
-        if self.settings.admission is not None:
+        if self.settings.gate is not None:
             # verl then fetches prompts one by one and replaces every failed group, and so the rejected ones
             # too
             config.trainer.v1.sampler.sync_refill_failed_groups = True
@@ -266,7 +266,7 @@ class CurriculumTrainer(Host):
         finally:
             self.fill.end()
         curriculum = self.owner.metrics()
-        fill = {} if self.settings.admission is None else self.fill.metrics()
+        fill = {} if self.settings.gate is None else self.fill.metrics()
         metrics.update({f"curriculum/{name}": value for name, value in curriculum.items()} | fill)
         self.owner.write_step(self.global_steps, curriculum | fill)
         return batch
