@@ -53,6 +53,21 @@ class GeneratedRollouts:
     completions: Sequence[Completion]
 
 
+def as_factors(verdicts: Sequence[Verdict], sums_normalized_parts: bool) -> list[Verdict]:
+    """The verdicts with advantages of 1, and of 0 for rollouts whose advantages of TRL's own do not count.
+
+    The credit of these is what TRL's advantages are multiplied by. Rollouts without credit do not count, nor
+    do those of flat groups, which have 0 or what TRL's rounding leaves. With `sums_normalized_parts` a group
+    whose rewards are flat counts too, because the parts may vary where their sum does not.
+    """
+    factors = []
+    for verdict in verdicts:
+        varies_P = (verdict.advantages != 0).any(axis=1) | sums_normalized_parts
+        counts_PG = verdict.credited & varies_P[:, None]
+        factors.append(replace(verdict, advantages=counts_PG.astype(np.float64)))
+    return factors
+
+
 @dataclass
 class KeptGroup:
     """A group that may be trained on.
@@ -81,7 +96,10 @@ class KeptGroup:
         }
         rows = [part for column in columns for part in cut(self.rows, int(column), int(column) + 1)]
         verdict = replace(
-            self.verdict, advantages=self.verdict.advantages[:, columns], kept=self.verdict.kept[:, columns]
+            self.verdict,
+            advantages=self.verdict.advantages[:, columns],
+            kept=self.verdict.kept[:, columns],
+            credited=self.verdict.credited[:, columns],
         )
         return KeptGroup(rows, self.rewards[torch.as_tensor(columns)], logs, verdict, self.variance)
 
@@ -208,6 +226,30 @@ def log_batch(
     for group in batch:
         for (name, inner), column in group.logs.items():
             (logs[name] if inner is None else logs[name][inner]).extend(column)
+
+
+LOGGED_METRICS = {
+    "signal/mean_square_advantage",
+    "signal/uniform",
+    "table/unseen",
+    "table/success_rate_mean",
+    "admitted",
+    "prediction/rank_correlation",
+    "fill/given_out",
+    "fill/topped_up",
+}
+"""What TRL logs of a curriculum's metrics by default: the signal, and what uniform sampling's would be; how
+much of the data was seen, and its mean pass rate; groups kept; how well predictions rank them; with a gate,
+the groups that the batch took, and how many rejected ones are in it."""
+
+
+def logged_metrics(metrics: Mapping[str, float], logs_all: bool) -> dict[str, float]:
+    """The metrics that TRL logs, all or those of `LOGGED_METRICS`; a number that is not known yet is not."""
+    return {
+        name: value
+        for name, value in metrics.items()
+        if (logs_all or name in LOGGED_METRICS) and not np.isnan(value)
+    }
 
 
 def replace_latest(logged: Any, values: Sequence[float]) -> None:

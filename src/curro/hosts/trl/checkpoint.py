@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from accelerate import Accelerator
 from safetensors import safe_open
 from safetensors.torch import save_file
-from transformers import TrainerCallback
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from curro.curriculum import Curriculum
 from curro.errors import CheckpointError
-from curro.runs.writer import RunWriter
 
 FOLDER, CURRICULUM = "curro", "curriculum.npz"
 
@@ -42,6 +40,19 @@ def newest(folder: Path, *, cut_off: Callable[[Path], None] = lambda path: None)
             return path
         cut_off(path)
     return None
+
+
+def warn_of_earlier(folder: Path) -> None:
+    """Say in the log that a run begins in an output folder that has the checkpoints of another one.
+
+    A later resume would take the last of them, whichever run it is of.
+    """
+    if earlier := newest(folder):
+        logging.getLogger(__name__).warning(
+            "%s is of an earlier run, and this run begins anew: resuming would take the last checkpoint "
+            "of the two runs, so remove it or choose another output_dir",
+            earlier,
+        )
 
 
 def step_of(checkpoint: Path) -> int:
@@ -146,17 +157,3 @@ def load(
 
 def _rollouts(folder: Path, accelerator: Accelerator) -> Path:
     return folder / f"rollouts-{accelerator.process_index}.safetensors"
-
-
-class ResumedLines(TrainerCallback):
-    """Tells the writer after which step a resumed run goes on: its first line may be of a later one.
-
-    The rollouts of a generation may last for further steps, which are evaluated without a line before.
-    """
-
-    def __init__(self, writer: RunWriter) -> None:
-        self._writer = writer
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if state.global_step:
-            self._writer.begin(state.global_step)

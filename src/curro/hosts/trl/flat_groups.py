@@ -1,4 +1,4 @@
-"""What groups without signal cost a step of TRL: no backward pass and, on request, no update.
+"""What groups without signal cost a step of TRL: no backward pass.
 
 The rollouts of a flat group have equal rewards, so their advantages are 0, and in all of TRL's losses the
 policy's term of a rollout is a multiple of its advantage. Where the loss has no other term, such a rollout
@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from accelerate.utils import DistributedType
-from transformers import TrainerCallback
 
 from curro.rollout.engines.plain_generation import SampledLogProbs
 
@@ -124,24 +123,3 @@ def join_rows(
     return tuple(
         None if values[0] is None else torch.cat(values)[back] for values in zip(*parts, strict=True)
     )
-
-
-class EmptySteps(TrainerCallback):
-    """Takes the gradients away where all are zero: AdamW then leaves weights and moments as they are."""
-
-    def __init__(self, trainer: Any) -> None:
-        self._trainer = trainer
-
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        optimizer, accelerator = kwargs["optimizer"], self._trainer.accelerator
-        gradients = (
-            weight.grad
-            for group in optimizer.param_groups
-            for weight in group["params"]
-            if weight.grad is not None
-        )
-        has_signal = torch.tensor(float(any(bool(gradient.any()) for gradient in gradients)))
-        is_empty = not accelerator.gather(has_signal.to(accelerator.device)).any()
-        if is_empty:
-            optimizer.zero_grad(set_to_none=True)
-        self._trainer._metrics["train"]["empty_steps"].append(float(is_empty))

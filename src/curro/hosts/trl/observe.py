@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from curro.curriculum import Curriculum
-from curro.groups import Feedback, MissingRewards
+from curro.evaluation.results import held_out_scores
+from curro.groups import Feedback, MissingRewards, sum_of_parts
 from curro.hosts.trl.owner import Owner
 from curro.policy import AuxiliarySamples
 from curro.runs.writer import Completion, RunWriter
@@ -58,6 +59,15 @@ def by_group(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     values_PG = np.full((len(sizes), sizes.max()), np.nan)
     values_PG[np.arange(sizes.max()) < sizes[:, None]] = values
     return values_PG
+
+
+def scores_of(groups: Sequence[Feedback], prompts: int | None, curriculum: Curriculum) -> dict[str, float]:
+    """The held-out scores of an evaluation's groups, of the first `prompts` of them, as `eval/...`."""
+    parts = curriculum.signal_parts
+    rewards_PG = np.concatenate([group.rewards for group in groups])[:prompts]
+    parts_RPG = [np.concatenate([group.named[name] for group in groups]) for name in parts]
+    signal_PG = sum_of_parts(parts_RPG)[:prompts] if parts else None
+    return held_out_scores(rewards_PG, curriculum.table.reward_range, signal_PG)
 
 
 @dataclass(frozen=True)

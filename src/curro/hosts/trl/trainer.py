@@ -8,7 +8,6 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,7 +15,6 @@ import numpy as np
 import torch
 from accelerate.utils import gather_object
 from datasets import Dataset
-from transformers import TrainerCallback
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOConfig, GRPOTrainer
 
@@ -29,14 +27,14 @@ from curro.data.identity import DatasetRows
 from curro.data.levels import Levels
 from curro.environments.environment import Environment, episode_reward
 from curro.errors import ConfigError
-from curro.evaluation.results import held_out_scores
-from curro.groups import Feedback, sum_of_parts
+from curro.groups import Feedback
 from curro.hosts.trl import checkpoint as checkpoints
 from curro.hosts.trl.auxiliary import auxiliary_loss, loss_divisor, share_out
 from curro.hosts.trl.batches import (
     GeneratedRollouts,
     KeptGroup,
     OutputRows,
+    as_factors,
     count_tokens,
     cut,
     describe_batch,
@@ -44,9 +42,11 @@ from curro.hosts.trl.batches import (
     describe_rewards,
     fitted,
     log_batch,
+    logged_metrics,
     merge_rows,
     replace_latest,
 )
+from curro.hosts.trl.callbacks import EmptySteps, ResumedLines, ScaledRate
 from curro.hosts.trl.checks import (
     build_curriculum,
     check_admission,
@@ -58,14 +58,13 @@ from curro.hosts.trl.checks import (
 )
 from curro.hosts.trl.episodes import EpisodeRollouts
 from curro.hosts.trl.flat_groups import (
-    EmptySteps,
     join_rows,
     only_advantages_teach,
     rows_with_gradient,
     sampled_values,
     with_sampled,
 )
-from curro.hosts.trl.observe import GroupObserver, GroupRecord
+from curro.hosts.trl.observe import GroupObserver, GroupRecord, scores_of
 from curro.hosts.trl.owner import Owner, own_share
 from curro.hosts.trl.policy import ModelAccess, TrainedPolicy
 from curro.hosts.trl.rounds import Rounds, fill_in_rounds
@@ -78,20 +77,6 @@ from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import Completion, KeepRollouts, RunWriter
 from curro.selection.base import Selection
 from curro.verdicts import Draw, Verdict
-
-LOGGED_METRICS = {
-    "signal/mean_square_advantage",
-    "signal/uniform",
-    "table/unseen",
-    "table/success_rate_mean",
-    "admitted",
-    "prediction/rank_correlation",
-    "fill/given_out",
-    "fill/topped_up",
-}
-"""What TRL logs of a curriculum's metrics by default: the signal, and what uniform sampling's would be; how
-much of the data was seen, and its mean pass rate; groups kept; how well predictions rank them; with a gate,
-the groups that the batch took, and how many rejected ones are in it."""
 
 
 class CurriculumGRPOTrainer(GRPOTrainer):
@@ -134,7 +119,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             the rate stays. TRL logs the factor as `rate_scale`. The ratio is of advantages r - mean r: with
             others, as those of `scale_rewards="group"`, the rate falls too far.
         log_all_metrics: let TRL log all of `Curriculum.metrics()` and `fill/...`, and not only those of
-            `LOGGED_METRICS`; the run folder has them all.
+            `curro.hosts.trl.batches.LOGGED_METRICS`; the run folder has them all.
         args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`, or `Levels`, whose
             problems are generated.
 
@@ -243,7 +228,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             writer = RunWriter.of_host(Path(cast(str, self.args.output_dir)), curriculum, keep)
             listeners.append(lambda record: record.write_to(writer))
             self._writer = writer
-            self.add_callback(checkpoints.ResumedLines(writer))
+            self.add_callback(ResumedLines(writer))
         self._owner = Owner(
             self.accelerator,
             model=lambda: self.model_wrapped,
@@ -266,14 +251,13 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             self._shared_prompts = SharedPrompts.where_possible(
                 self.model, probe=is_whole, warns=self.accelerator.is_main_process
             )
+        if (skip_empty_steps or scale_rate) and self.is_deepspeed_enabled:
+            option = "skip_empty_steps" if skip_empty_steps else "scale_rate"
+            raise ConfigError(f"DeepSpeed makes its updates itself: leave out {option}")
         if skip_empty_steps:
-            if self.is_deepspeed_enabled:
-                raise ConfigError("DeepSpeed makes its updates itself: leave out skip_empty_steps")
             self.add_callback(EmptySteps(self))
         if scale_rate:
-            if self.is_deepspeed_enabled:
-                raise ConfigError("DeepSpeed makes its updates itself: leave out scale_rate")
-            self.add_callback(_ScaledRate(self))
+            self.add_callback(ScaledRate(self))
         self.policy = TrainedPolicy(ModelAccess.of(self))
         if self.accelerator.is_main_process:
             curriculum.attach(self.policy)
@@ -299,19 +283,11 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         self._has_new_rollouts = True
         if self.accelerator.is_main_process:
             metrics = self.curriculum.metrics()
-            for name, value in self._logged(metrics).items():
+            for name, value in logged_metrics(metrics, self._log_all_metrics).items():
                 self._metrics["train"][f"curriculum/{name}"].append(value)
             if self._writer is not None:
                 self._writer.step(self.state.global_step + 1, metrics | self.generation_metrics())
         return output
-
-    def _logged(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """The metrics that TRL logs; a number that is not known yet is not logged."""
-        return {
-            name: value
-            for name, value in metrics.items()
-            if (self._log_all_metrics or name in LOGGED_METRICS) and not np.isnan(value)
-        }
 
     @property
     def _needs_rounds(self) -> bool:
@@ -352,18 +328,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         verdict = self._observer.observe(draw, generated.rewards, generated.completions, step)
         if budget is not None:
             self._replace_statistics(generated.rewards, draw)
-        if self.curriculum.has_advantage:
-            credit_PG = self.curriculum.credit(verdict)
-            credit = torch.from_numpy(credit_PG[np.arange(credit_PG.shape[1]) < draw.rollouts[:, None]])
-            output["advantages"] = own_share(self.accelerator, credit).to(output["advantages"])
-            replace_latest(self._logs["advantages"], credit.tolist())
-        else:
-            factors_PG = self._factors([verdict])
-            factors = factors_PG[np.arange(factors_PG.shape[1]) < draw.rollouts[:, None]]
-            share = own_share(self.accelerator, torch.from_numpy(factors))
-            output["advantages"] *= share.to(output["advantages"])
-            logged = np.array([*self._logs["advantages"]])[-len(factors) :]
-            replace_latest(self._logs["advantages"], (logged * factors[-len(logged) :]).tolist())
+        logged = self._credit(output, [verdict], draw.rollouts, [*self._logs["advantages"]])
+        replace_latest(self._logs["advantages"], logged)
         return output
 
     def _roll_out_prompts(self, prompts: list[int], tickets: list[int]) -> GeneratedRollouts:
@@ -442,16 +408,31 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         ]
         return self._rewards
 
-    def _factors(self, verdicts: Sequence[Verdict]) -> np.ndarray:
-        """What multiplies TRL's own advantages of a batch, float64 (P, G).
+    def _credit(
+        self,
+        output: dict[str, Any],
+        verdicts: Sequence[Verdict],
+        sizes_P: np.ndarray,
+        advantages: Sequence[float],
+    ) -> list[float]:
+        """Put the curriculum's credit into a batch, or multiply TRL's own advantages by it.
 
-        It is the importance weights of the batch, and 0 for rollouts without credit.
+        Args:
+            output: TRL's of this process's rows.
+            verdicts, sizes_P: on the P groups of the batch, and how many rows each has in it.
+            advantages: TRL's own of all rows.
+
+        Returns:
+            the advantages of all rows that are trained on, for the log.
         """
-        sums_normalized_parts = self.multi_objective_aggregation == "normalize_then_sum"
-        marks = [
-            replace(verdict, advantages=counts(verdict, sums_normalized_parts) * 1.0) for verdict in verdicts
-        ]
-        return self.curriculum.credit(marks)
+        is_factor = not self.curriculum.has_advantage
+        if is_factor:
+            verdicts = as_factors(verdicts, self.multi_objective_aggregation == "normalize_then_sum")
+        credit_PG = self.curriculum.credit(verdicts)
+        credit = credit_PG[np.arange(credit_PG.shape[1]) < sizes_P[:, None]]
+        share = own_share(self.accelerator, torch.from_numpy(credit)).to(output["advantages"])
+        output["advantages"] = output["advantages"] * share if is_factor else share
+        return (credit * advantages if is_factor else credit).tolist()
 
     def _replace_statistics(self, rewards: torch.Tensor, draw: Draw) -> None:
         """TRL takes every `num_generations` rows for a group: write down the true groups instead."""
@@ -477,21 +458,25 @@ class CurriculumGRPOTrainer(GRPOTrainer):
                 self.curriculum.drop(held)
         batch = fitted(groups, self._batch_rows)
         output = self._merge_own_rows([part for group in batch for part in group.rows])
-        if self.curriculum.has_advantage:
-            credit_PG = self.curriculum.credit([group.verdict for group in batch])
-            for group, credit_G in zip(batch, credit_PG, strict=True):
-                group.logs["advantages", None] = credit_G[: len(group)].tolist()
-            credit = torch.tensor([value for group in batch for value in group.logs["advantages", None]])
-            output["advantages"] = own_share(self.accelerator, credit).to(output["advantages"])
-        else:
-            factors_PG = self._factors([group.verdict for group in batch])
-            parts = [factors_G[: len(group)] for group, factors_G in zip(batch, factors_PG, strict=True)]
-            factors = torch.from_numpy(np.concatenate(parts))
-            output["advantages"] *= own_share(self.accelerator, factors).to(output["advantages"])
-            for group, factors_G in zip(batch, parts, strict=True):
-                group.logs["advantages", None] = (factors_G * group.logs["advantages", None]).tolist()
+        logged = self._credit(
+            output,
+            [group.verdict for group in batch],
+            np.array(list(map(len, batch))),
+            [value for group in batch for value in group.logs["advantages", None]],
+        )
+        for group in batch:
+            group.logs["advantages", None] = logged[: len(group)]
+            logged = logged[len(group) :]
         self._fill_metrics = self._fill.batch_counts.metrics()
-        described = self._describe(batch) | self._logged(self._fill_metrics)
+        described = describe_batch(
+            batch,
+            self.reward_func_names,
+            self.reward_weights.double().cpu(),
+            self.curriculum.table.is_flat(np.array([group.variance for group in batch])),
+            pad_token=self._tokenizer.pad_token_id,
+            ends=self.eos_token_ids,
+        )
+        described |= logged_metrics(self._fill_metrics, self._log_all_metrics)
         log_batch(self._metrics["train"], self._logs, rounds.written, described, batch)
         return output
 
@@ -507,18 +492,6 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         )
         output["num_items_in_batch"] = accelerator.gather(count_tokens(output)).sum()
         return output
-
-    def _describe(self, batch: list[KeptGroup]) -> dict[str, float]:
-        """TRL's metrics of generation, under TRL's names, of the groups that are trained on."""
-        variances_P = np.array([group.variance for group in batch])
-        return describe_batch(
-            batch,
-            self.reward_func_names,
-            self.reward_weights.double().cpu(),
-            self.curriculum.table.is_flat(variances_P),
-            pad_token=self._tokenizer.pad_token_id,
-            ends=self.eos_token_ids,
-        )
 
     # ------------------------------ the loss ------------------------------
 
@@ -648,19 +621,10 @@ class CurriculumGRPOTrainer(GRPOTrainer):
     # ------------------------------ checkpoints ------------------------------
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
-        """TRL's; at the end the run folder gets the prompt table, which else comes with checkpoints.
-
-        Where a run begins in an output folder that has the checkpoints of another one, the log says so: a
-        later resume would take the last of them, whichever run it is of.
-        """
-        earlier = checkpoints.newest(Path(cast(str, self.args.output_dir)))
+        """TRL's; at the end the run folder gets the prompt table, which else comes with checkpoints."""
         resumed = args[0] if args else kwargs.get("resume_from_checkpoint")
-        if earlier is not None and not resumed and self.accelerator.is_main_process:
-            logging.getLogger(__name__).warning(
-                "%s is of an earlier run, and this run begins anew: resuming would take the last checkpoint "
-                "of the two runs, so remove it or choose another output_dir",
-                earlier,
-            )
+        if not resumed and self.accelerator.is_main_process:
+            checkpoints.warn_of_earlier(Path(cast(str, self.args.output_dir)))
         output = super().train(*args, **kwargs)
         if self._writer is not None:
             self._writer.write_table()
@@ -731,11 +695,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             rows = cast(Any, self.eval_dataset)[rows] if isinstance(rows, str) else rows
             # to give every process as many prompts, the data loader begins anew after the last one
             prompts = len(rows) if isinstance(rows, Dataset) else None
-            parts = self.curriculum.signal_parts
-            rewards_PG = np.concatenate([group.rewards for group in groups])[:prompts]
-            parts_RPG = [np.concatenate([group.named[name] for group in groups]) for name in parts]
-            signal_PG = sum_of_parts(parts_RPG)[:prompts] if parts else None
-            scores = held_out_scores(rewards_PG, self.curriculum.table.reward_range, signal_PG)
+            scores = scores_of(groups, prompts, self.curriculum)
             name = metric_key_prefix.replace("eval_", "eval/", 1)  # TRL's of one of several data sets
             named = {key.replace("eval", name, 1): value for key, value in scores.items()}
             self._writer.evaluated(self.state.global_step, named, time.perf_counter() - begun)
@@ -749,40 +709,3 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         sizes_P = np.full(len(self._rewards) // size, size)
         self._held_out.append(self._observer.feedback([], self._rewards, sizes_P))
         return output
-
-
-def counts(verdict: Verdict, sums_normalized_parts: bool) -> np.ndarray:
-    """Which of TRL's own advantages count, bool (P, G).
-
-    Rollouts without credit have none, and those of flat groups have 0 or what TRL's rounding leaves. With
-    `sums_normalized_parts` a group whose rewards are flat counts too, because the parts may vary where their
-    sum does not.
-    """
-    varies_P = (verdict.advantages != 0).any(axis=1)
-    return verdict.credited if sums_normalized_parts else verdict.credited & varies_P[:, None]
-
-
-class _ScaledRate(TrainerCallback):
-    """Divides the learning rate by how much larger gradients are than with uniform sampling, while they are.
-
-    "Prioritized Replay for RL Post-training", section 4.3: the loss scales linearly with the advantages, so
-    that a rate tuned for uniform sampling may be too high. The factor is the square root of `signal/ratio`,
-    that of mean squared advantages; a smaller signal does not raise the rate.
-    """
-
-    def __init__(self, trainer: CurriculumGRPOTrainer) -> None:
-        self._trainer = trainer
-        self._rates: list[float] = []
-
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        trainer = self._trainer
-        ratio = trainer._owner.decide(lambda: float(trainer.curriculum.metrics()["signal/ratio"]))
-        scale = ratio**-0.5 if ratio > 1 else 1.0
-        self._rates = [group["lr"] for group in kwargs["optimizer"].param_groups]
-        for group, rate in zip(kwargs["optimizer"].param_groups, self._rates, strict=True):
-            group["lr"] = rate * scale
-        trainer._metrics["train"]["rate_scale"].append(scale)
-
-    def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        for group, rate in zip(kwargs["optimizer"].param_groups, self._rates, strict=True):
-            group["lr"] = rate
