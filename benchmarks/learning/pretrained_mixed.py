@@ -15,10 +15,12 @@ as a run ends, seed by seed, so that all methods have equally many wherever it i
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -52,7 +54,7 @@ LARGE_GROUPS = {"prompts_per_step": 4, "rollouts_per_prompt": 8}
 REFILL = {"admission": "signal", "eval_every": 1}
 """Groups without signal are replaced, until ten times as many were rolled out as a step has."""
 ESTIMATE = "ESTIMATE"
-"""Stands for the folder of the pool's pass rates, POOL.estimate beside its data."""
+"""Stands for the folder of the pool's pass rates, of 16 rollouts a prompt: POOL.estimate beside its data."""
 TABLES: Tables = {
     "Two learning rates": {
         "uniform": Variant("uniform", {"learning_rate": 3e-6}),
@@ -123,7 +125,7 @@ COLOURS = {
 SERIES = ("eval/pass@4", "eval/pass@8", "signal_share", "seconds", "cpu_seconds")
 
 
-def common(folder: Path, pool: str, precision: str) -> dict[str, object]:
+def common(folder: Path, pool: str, precision: str) -> dict[str, Any]:
     """The settings that all runs on a pool share.
 
     Raises:
@@ -147,13 +149,19 @@ def common(folder: Path, pool: str, precision: str) -> dict[str, object]:
     }
 
 
-def variants(labels: Sequence[str], folder: Path, pool: str) -> list[Variant]:
-    """The variants of these labels, each with the pass rates of this pool where it is to know them."""
-    estimate = {"known": str(folder / f"{pool}.estimate")}
+def variants(labels: Sequence[str], shared: Mapping[str, Any]) -> list[Variant]:
+    """The variants of these labels; pass rates that one of them is to know are measured here, once a pool."""
+    estimate = str(Path(shared["data"]).with_suffix(".estimate"))
     chosen = [VARIANTS[label] for label in labels]
+    knowing = [variant for variant in chosen if variant.settings.get("known") == ESTIMATE]
+    if knowing:
+        names = ("model", "reward", "precision", "max_completion_length")
+        options = [f"--{name.replace('_', '-')}={shared[name]}" for name in names]
+        command = [sys.executable, "-m", "curro", "estimate", shared["data"], *options, "--out", estimate]
+        subprocess.run(command, check=True)
     return [
-        replace(one, settings={**one.settings, **estimate}) if one.settings.get("known") == ESTIMATE else one
-        for one in chosen
+        replace(variant, settings={**variant.settings, "known": estimate}) if variant in knowing else variant
+        for variant in chosen
     ]
 
 
@@ -323,10 +331,11 @@ def main(
     pools = {name: Results(results, runs, pool=name) for name in POOLS}
     for seed in range(0 if only_report else seeds):
         for name in pool or POOLS:
+            shared = common(folder, name, precision)
             pools[name].run(
-                variants(method or list(VARIANTS), folder, name),
+                variants(method or list(VARIANTS), shared),
                 1,
-                common(folder, name, precision),
+                shared,
                 series=SERIES,
                 first_seed=seed,
                 more=lambda prepared, folder: {"precision": precision},

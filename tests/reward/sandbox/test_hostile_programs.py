@@ -359,7 +359,9 @@ print(sent >> 20)
 def test_what_waits_in_connections_counts_as_memory():
     """A pair of sockets of TCP holds four megabytes and more; bubblewrap alone has a network."""
     code = """
-import socket, time
+import os, socket, time
+if not os.fork():
+    os._exit(0)  # the last process of the program has ended, and is not waited for
 server = socket.create_server(("127.0.0.1", 0))
 pairs = []
 for _ in range(PAIRS):
@@ -374,23 +376,26 @@ for _ in range(PAIRS):
 time.sleep(SECONDS)
 print("all of it")
 """
-    limits = Limits(seconds=60.0, memory_mib=80, processes=2, files_mib=4)
+    limits = Limits(seconds=60.0, memory_mib=80, processes=3, files_mib=4)
     many, few = (code.replace("PAIRS", pairs) for pairs in ("28", "2"))
     assert run(many.replace("SECONDS", "50"), BUBBLEWRAP, limits) == ProgramRun(None, b"")
     assert run(few.replace("SECONDS", "1"), BUBBLEWRAP, limits).output == b"all of it\n"
 
 
-def test_a_million_empty_files_count_as_memory():
+@pytest.mark.parametrize("with_ended_child", [False, True])
+def test_a_million_empty_files_count_as_memory(with_ended_child):
     """They have no bytes that a size limits; bubblewrap alone has folders to make them in."""
-    code = """
+    code = f"""
 import os
+if {with_ended_child} and not os.fork():
+    os._exit(0)
 made = 0
 while made < 400_000:
-    os.close(os.open(f"/tmp/{made}", os.O_CREAT | os.O_WRONLY))
+    os.close(os.open("/tmp/%d" % made, os.O_CREAT | os.O_WRONLY))
     made += 1
 print(made)
 """
-    limits = Limits(seconds=60.0, memory_mib=80, processes=2, files_mib=4)
+    limits = Limits(seconds=60.0, memory_mib=80, processes=3, files_mib=4)
     assert run(code, BUBBLEWRAP, limits) == ProgramRun(None, b"")
     assert run(code.replace("400_000", "1_000"), BUBBLEWRAP, limits).output == b"1000\n"
 

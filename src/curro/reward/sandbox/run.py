@@ -53,9 +53,19 @@ class Started:
     has_folder: bool
 
     def end(self) -> None:
+        """End it with all that it has started, and wait until none of its processes counts any more.
+
+        Of bubblewrap the first process inside is killed: it ends when all others have been counted off, which
+        takes a second where they leave very many files, and then bubblewrap ends. If bubblewrap itself were
+        killed, nobody could be asked whether they have.
+        """
         with contextlib.suppress(ProcessLookupError):
+            inside = [] if self.ends_others else _children(self.process.pid)
             if self.ends_others:
                 self.process.terminate()
+            for child in inside:
+                os.kill(child, signal.SIGKILL)
+            if self.ends_others or inside:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self.process.wait(END_SECONDS)
                     return
@@ -190,41 +200,55 @@ def _holds_too_much(program: Started) -> bool:
 
 
 def _entries(processes: Sequence[int]) -> int:
-    """The files and folders in the program's own folders: their number is limited by nothing else."""
-    count = 0
-    for folder in ("tmp", "dev/shm"):
-        with contextlib.suppress(OSError):
-            theirs = f"/proc/{processes[-1]}/root/{folder}"
-            if os.stat(theirs).st_dev not in _devices():  # else bubblewrap has not yet mounted its own
-                usage = os.statvfs(theirs)
-                count += usage.f_files - usage.f_ffree
-    return count
+    """The files and folders in the program's own folders: their number is limited by nothing else.
 
-
-def _devices() -> set[int]:
-    """The file systems on which this process has the folders of the same names."""
-    return {os.stat(folder).st_dev for folder in ("/tmp", "/dev/shm") if os.path.exists(folder)}
+    Each process is asked, because one that has ended sees no folder, and bubblewrap's first one those of the
+    machine.
+    """
+    machines = {os.stat(folder).st_dev for folder in ("/tmp", "/dev/shm") if os.path.exists(folder)}
+    entries: dict[int, int] = {}  # by file system
+    for process in processes:
+        for folder in ("tmp", "dev/shm"):
+            with contextlib.suppress(OSError):
+                path = f"/proc/{process}/root/{folder}"
+                device = os.stat(path).st_dev
+                if device not in machines:
+                    usage = os.statvfs(path)
+                    entries[device] = usage.f_files - usage.f_ffree
+    return sum(entries.values())
 
 
 def _queued(processes: Sequence[int]) -> int:
-    """Bytes that wait in the connections of the program's own network, whose both ends are its own."""
-    count = 0
-    with contextlib.suppress(OSError):
-        process = processes[-1]
-        if os.readlink(f"/proc/{process}/ns/net") != os.readlink("/proc/self/ns/net"):
-            for name in ("tcp", "tcp6"):
-                lines = Path(f"/proc/{process}/net/{name}").read_text().splitlines()[1:]
-                count += sum(int(queue, 16) for line in lines for queue in line.split()[4].split(":"))
-    return count
+    """Bytes that wait in the connections of the program's own network, whose both ends are its own.
+
+    As with its files, some process of the program is alive and sees them.
+    """
+    machines = os.readlink("/proc/self/ns/net")
+    for process in processes:
+        with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/{process}/ns/net") != machines:
+                lines = [
+                    line
+                    for name in ("tcp", "tcp6")
+                    for line in Path(f"/proc/{process}/net/{name}").read_text().splitlines()[1:]
+                ]
+                return sum(int(queue, 16) for line in lines for queue in line.split()[4].split(":"))
+    return 0
 
 
 def _with_descendants(process: int) -> list[int]:
     numbers = [process]
-    with contextlib.suppress(OSError):  # it has ended
+    for child in _children(process):
+        numbers += _with_descendants(child)
+    return numbers
+
+
+def _children(process: int) -> list[int]:
+    """Empty for a process that has ended."""
+    numbers: list[int] = []
+    with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{process}/task"):
-            children = Path(f"/proc/{process}/task/{thread}/children").read_text().split()
-            for child in children:
-                numbers += _with_descendants(int(child))
+            numbers += map(int, Path(f"/proc/{process}/task/{thread}/children").read_text().split())
     return numbers
 
 
