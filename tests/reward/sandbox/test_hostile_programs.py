@@ -308,6 +308,28 @@ print("all of them")
     assert go(honest).output == b"all of them\n"
 
 
+def test_memory_counts_once_the_first_thread_has_ended(go):
+    """The process's own folder in /proc says nothing any more; three processes hold 110 megabytes each."""
+    code = """
+import ctypes, os, threading, time
+def work():
+    time.sleep(0.5)  # meanwhile the first thread ends
+    kept = bytearray(b"x") * (110 << 20)
+    time.sleep(SECONDS)
+    os.write(1, b"kept ")
+    os._exit(0)
+for _ in range(CHILDREN):
+    if not os.fork():
+        break
+threading.Thread(target=work).start()
+ctypes.CDLL(None).syscall(60 if os.uname().machine == "x86_64" else 93, 0)
+"""
+    many = code.replace("CHILDREN", "2").replace("SECONDS", "50")
+    few = code.replace("CHILDREN", "0").replace("SECONDS", "1")
+    assert go(many) == ProgramRun(None, b"")
+    assert go(few).output == b"kept "
+
+
 def test_tables_of_pages_count_as_memory(go):
     """A page that is far from all others costs two pages of tables, which no limit of a process counts."""
     code = """

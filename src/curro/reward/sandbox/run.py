@@ -207,10 +207,10 @@ def _entries(processes: Sequence[int]) -> int:
     """
     machines = {os.stat(folder).st_dev for folder in ("/tmp", "/dev/shm") if os.path.exists(folder)}
     entries: dict[int, int] = {}  # by file system
-    for process in processes:
+    for thread in (thread for process in processes for thread in _threads(process)):
         for folder in ("tmp", "dev/shm"):
             with contextlib.suppress(OSError):
-                path = f"/proc/{process}/root/{folder}"
+                path = f"{thread}/root/{folder}"
                 device = os.stat(path).st_dev
                 if device not in machines:
                     usage = os.statvfs(path)
@@ -224,13 +224,13 @@ def _queued(processes: Sequence[int]) -> int:
     As with its files, some process of the program is alive and sees them.
     """
     machines = os.readlink("/proc/self/ns/net")
-    for process in processes:
+    for thread in (thread for process in processes for thread in _threads(process)):
         with contextlib.suppress(OSError):
-            if os.readlink(f"/proc/{process}/ns/net") != machines:
+            if os.readlink(f"{thread}/ns/net") != machines:
                 lines = [
                     line
                     for name in ("tcp", "tcp6")
-                    for line in Path(f"/proc/{process}/net/{name}").read_text().splitlines()[1:]
+                    for line in Path(f"{thread}/net/{name}").read_text().splitlines()[1:]
                 ]
                 return sum(int(queue, 16) for line in lines for queue in line.split()[4].split(":"))
     return 0
@@ -247,9 +247,20 @@ def _children(process: int) -> list[int]:
     """Empty for a process that has ended."""
     numbers: list[int] = []
     with contextlib.suppress(OSError):
-        for thread in os.listdir(f"/proc/{process}/task"):
-            numbers += map(int, Path(f"/proc/{process}/task/{thread}/children").read_text().split())
+        for thread in _threads(process):
+            numbers += map(int, Path(f"{thread}/children").read_text().split())
     return numbers
+
+
+def _threads(process: int) -> list[str]:
+    """The folders in /proc of a process's threads; empty for one that is gone.
+
+    Once the first thread has ended, the process's own folder says nothing of what the others hold.
+    """
+    try:
+        return [f"/proc/{process}/task/{thread}" for thread in os.listdir(f"/proc/{process}/task")]
+    except OSError:
+        return []
 
 
 def _resident(process: int) -> int:
@@ -264,12 +275,16 @@ def _share(process: int) -> int:
 
 
 def _sum_of(process: int, file: str, names: tuple[str, ...]) -> int:
-    """The sum of these lines, in bytes; 0 where the process has ended, or the kernel does not tell."""
-    try:
-        lines = Path(f"/proc/{process}/{file}").read_text().splitlines()
-    except OSError:
-        return 0
-    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(names))
+    """The sum of these lines, in bytes; 0 where the process has ended, or the kernel does not tell.
+
+    Its threads have the same memory, so that the first one that has not ended tells.
+    """
+    for thread in _threads(process):
+        with contextlib.suppress(OSError):
+            lines = Path(f"{thread}/{file}").read_text().splitlines()
+            if counted := sum(int(line.split()[1]) << 10 for line in lines if line.startswith(names)):
+                return counted
+    return 0
 
 
 def _is_readable(number: int, deadline: float) -> bool:
