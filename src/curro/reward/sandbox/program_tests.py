@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from curro.reward.sandbox.confinement import Confinement
 from curro.reward.sandbox.limits import Limits
-from curro.reward.sandbox.run import Started, finish, memory_file, start
+from curro.reward.sandbox.run import Started, end, finish, memory_file, start
 
 _CALLS, _UNITTESTS = (
     (Path(__file__).parent / "inside" / f"{name}.py").read_text() for name in ("calls", "unittests")
@@ -65,7 +64,6 @@ def run_asserts(
     shared: dict[str, Any] = {"confinement": confinement, "limits": limits, "packages": packages}
     processes: list[Started] = []
     with memory_file() as nothing, memory_file() as verdicts:
-        deadline = time.monotonic() + limits.seconds
         try:
             for slots, names, files in (
                 (2 * slot, program_names, (request_reader, reply_writer)),
@@ -85,8 +83,9 @@ def run_asserts(
         finally:
             for number in (request_reader, request_writer, reply_reader, reply_writer):
                 os.close(number)
-            if processes:
-                finish(processes, deadline if len(processes) == 2 else 0.0)
+            if len(processes) < 2:
+                end(processes)
+        finish(processes, limits.seconds)
         os.lseek(verdicts, 0, os.SEEK_SET)
         digits = os.read(verdicts, 2 * len(tests)).split()
     return [i < len(digits) and digits[i] == b"1" for i in range(len(tests))]
@@ -124,6 +123,6 @@ def run_unittests(
             names={"SOURCE": program, "TESTS": tests, "VERDICTS": verdicts},
             files=(verdicts,),
         )
-        finish([started], time.monotonic() + limits.seconds)
+        finish([started], limits.seconds)
         os.lseek(verdicts, 0, os.SEEK_SET)
         return [digit == ord("1") for digit in os.read(verdicts, _MOST_TESTS)]
