@@ -194,7 +194,7 @@ class Code:
         return self.confinement.sentence
 
     def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
-        """The scores, `workers` programs at a time; None without tests, or where the program did not begin."""
+        """The scores, `workers` programs at a time; None without tests, or if a program could not begin."""
         return [None if future is None else future.result() for future in self._begin(completions, rows)]
 
     async def verify_async(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:

@@ -32,6 +32,10 @@ END_SECONDS = 5.0
 """Seconds to wait for a process to exit that has closed its output or was killed."""
 
 
+_FROM_OUTSIDE = (signal.SIGKILL.name, signal.SIGALRM.name)
+"""By what a process ends that was killed, and one whose limit on the clock is long over: no call ends so."""
+
+
 @dataclass(frozen=True)
 class WorkerLimits:
     """What the workers of a pool may take.
@@ -51,7 +55,16 @@ class WorkerLimits:
 
 
 class WorkerLost(Exception):
-    """A call has no result because its process exhausted a limit or ended; the text says why."""
+    """A call has no result because its process exhausted a limit or ended; the text says why.
+
+    Args:
+        from_outside: whether the clock's limit was reached, which a busy machine reaches too, or somebody
+            else killed the process, as a machine without memory does.
+    """
+
+    def __init__(self, reason: str, *, from_outside: bool = False) -> None:
+        super().__init__(reason)
+        self.from_outside = from_outside
 
 
 class CallFailed(Exception):
@@ -212,11 +225,12 @@ class _Worker:
             reply = self._reply(self._limits.seconds)
             if not reply:
                 if reply is None:
-                    reason = f"it took longer than {self._limits.seconds:g} s"
+                    reason, from_outside = f"it took longer than {self._limits.seconds:g} s", True
                 else:
-                    reason = f"its process ended with {self._ended()}"
+                    end = self._ended()
+                    reason, from_outside = f"its process ended with {end}", end in _FROM_OUTSIDE
                 self._restart()
-                raise WorkerLost(reason)
+                raise WorkerLost(reason, from_outside=from_outside)
         answer = json.loads(reply)
         if "raised" in answer:
             raise CallFailed(**answer)
