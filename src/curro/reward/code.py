@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import queue
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -181,11 +180,7 @@ class Code:
         self.partial, self.exponent, self.packages = partial, exponent, packages
         self.limits = Limits(seconds=seconds, memory_mib=memory_mib, processes=processes)
         self.confinement = find_confinement(sandbox)
-        workers = workers or os.cpu_count() or 1
-        self._slots: queue.SimpleQueue[int] = queue.SimpleQueue()
-        for slot in range(workers):
-            self._slots.put(slot)
-        self._threads = ThreadPoolExecutor(workers, "curro-code")
+        self._threads = ThreadPoolExecutor(workers or os.cpu_count() or 1, "curro-code")
         self._has_warned = False
 
     @property
@@ -227,25 +222,22 @@ class Code:
     def _score(self, program: str, tests: Tests) -> Score:
         if len(program) > _LONGEST_PROGRAM:
             return 0.0
-        slot = self._slots.get()
         try:
             if tests.asserts:
-                passed = self._asserts(program, tests, slot)
+                passed = self._asserts(program, tests)
             elif tests.unittests:
-                passed = self._unittests(program, tests, slot)
+                passed = self._unittests(program, tests)
             else:
-                passed = self._runs(program, tests, slot)
+                passed = self._runs(program, tests)
         except NotBegun as error:
             if not self._has_warned:
                 self._has_warned = True
                 warnings.warn(f"{error}; such completions are not scored", RuntimeWarning, stacklevel=1)
             return None
-        finally:
-            self._slots.put(slot)
         share = sum(passed) / (len(tests.asserts) or len(tests.runs) or len(passed) or 1)
         return share**self.exponent if self.partial else float(share == 1.0)
 
-    def _asserts(self, program: str, tests: Tests, slot: int) -> list[bool]:
+    def _asserts(self, program: str, tests: Tests) -> list[bool]:
         return run_asserts(
             program,
             tests.asserts,
@@ -253,22 +245,17 @@ class Code:
             self.limits,
             setup=tests.setup,
             function=tests.function,
-            slot=slot,
             packages=self.packages,
         )
 
-    def _unittests(self, program: str, tests: Tests, slot: int) -> list[bool]:
-        return run_unittests(
-            program, tests.unittests, self.confinement, self.limits, slot=2 * slot, packages=self.packages
-        )
+    def _unittests(self, program: str, tests: Tests) -> list[bool]:
+        return run_unittests(program, tests.unittests, self.confinement, self.limits, packages=self.packages)
 
-    def _runs(self, program: str, tests: Tests, slot: int) -> list[bool]:
+    def _runs(self, program: str, tests: Tests) -> list[bool]:
         passed = []
         for text, expected in tests.runs:
             stdin = text.encode("utf-8", "replace")
-            program_run = run(
-                program, self.confinement, self.limits, stdin=stdin, slot=2 * slot, packages=self.packages
-            )
+            program_run = run(program, self.confinement, self.limits, stdin=stdin, packages=self.packages)
             passed.append(program_run.status == 0 and same_output(program_run.output, expected))
             if not passed[-1] and not self.partial:
                 break

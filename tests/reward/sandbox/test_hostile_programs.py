@@ -24,6 +24,7 @@ from curro.reward.sandbox import Limits, NotBegun, ProgramRun, bubblewrap, landl
 from curro.reward.sandbox.confinement import BUBBLEWRAP, LANDLOCK
 from curro.reward.sandbox.limits import MIB
 from curro.reward.sandbox.run import ENTRY_BYTES
+from curro.reward.sandbox.users import LentUser
 
 run_module = importlib.import_module("curro.reward.sandbox.run")  # in the package it is the function
 
@@ -483,6 +484,27 @@ def test_a_program_that_does_not_come_to_its_beginning_is_ended(bubblewrap_is, c
     monkeypatch.setattr(run_module, "START_SECONDS", 0.2)
     with pytest.raises(NotBegun, match=r"^a program had not begun after 0.2 s$"):
         run("print(7)", BUBBLEWRAP, LIMITS)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="programs of an ordinary user have no users of their own")
+def test_no_two_programs_on_the_machine_have_one_user_at_a_time(go):
+    """The kernel would count the processes of both against the limit of each."""
+    code = "import os; print(os.getuid())"
+    lent = LentUser()
+    try:
+        elsewhere = subprocess.run(
+            [sys.executable, "-c", f"import os; os.getpid = lambda: {os.getpid()}\n{LENT}"],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert lent.number > 60000
+        assert lent.number not in (int(go(code).output), int(elsewhere.stdout))
+    finally:
+        lent.give_back()
+    for _ in range(1000):  # more than there are
+        LentUser().give_back()
+
+
+LENT = "from curro.reward.sandbox.users import LentUser; print(LentUser().number)"
 
 
 def test_orphans_that_have_ended_take_no_place_of_living_processes(go):

@@ -28,7 +28,6 @@ def run_asserts(
     *,
     setup: str = "",
     function: str = "",
-    slot: int = 0,
     packages: bool = False,
 ) -> list[bool]:
     """Which of the tests pass, in two confined processes: the program's cannot read the tests.
@@ -43,7 +42,6 @@ def run_asserts(
         setup: executed before the tests, in their process.
         function: the name of the function that is tested, where it is known; else it is read from the tests.
             `_function(NAME)` is the program's function of that name in tests too.
-        slot: programs that run at the same time have different ones; two are used, from twice this one on.
     """
     request_reader, request_writer = os.pipe()
     reply_reader, reply_writer = os.pipe()
@@ -65,15 +63,14 @@ def run_asserts(
     processes: list[Started] = []
     with memory_file() as nothing, memory_file() as verdicts:
         try:
-            for slots, names, files in (
-                (2 * slot, program_names, (request_reader, reply_writer)),
-                (2 * slot + 1, test_names | {"VERDICTS": verdicts}, (request_writer, reply_reader, verdicts)),
+            for names, files in (
+                (program_names, (request_reader, reply_writer)),
+                (test_names | {"VERDICTS": verdicts}, (request_writer, reply_reader, verdicts)),
             ):
                 started = start(
                     _CALLS,
                     stdin=nothing,
                     stdout=nothing,
-                    slot=slots,
                     names=names,
                     files=files,
                     hidden="TESTS" in names,
@@ -97,7 +94,6 @@ def run_unittests(
     confinement: Confinement,
     limits: Limits,
     *,
-    slot: int = 0,
     packages: bool = False,
 ) -> list[bool]:
     """Which of the test cases of the module `unittest` pass; empty where none ran, or they took too long.
@@ -108,7 +104,6 @@ def run_unittests(
 
     Args:
         tests: source text with a class `TestCases`.
-        slot: programs that run at the same time have different ones.
         packages: whether the packages of this environment can be imported.
     """
     with memory_file() as nothing, memory_file() as verdicts:
@@ -118,7 +113,6 @@ def run_unittests(
             limits,
             stdin=nothing,
             stdout=nothing,
-            slot=slot,
             packages=packages,
             names={"SOURCE": program, "TESTS": tests, "VERDICTS": verdicts},
             files=(verdicts,),

@@ -22,6 +22,7 @@ from curro.errors import ConfigError
 from curro.reward.sandbox import bubblewrap, landlock
 from curro.reward.sandbox.confinement import BUBBLEWRAP, ENVIRONMENT, LANDLOCK, LIMITS, SANDBOX, Confinement
 from curro.reward.sandbox.limits import MIB, Limits
+from curro.reward.sandbox.users import LentUser
 
 _INSIDE = (Path(__file__).parent / "inside" / "begin.py").read_text()
 
@@ -44,6 +45,7 @@ class Started:
     """A process, and a pipe that no process of its own holds open any more once all of them have ended.
 
     Attributes:
+        user: whom the process becomes.
         begun: a pipe into which a byte is written where the program begins.
         ends_others: the process is no program but ends one, with all that it has started, on SIGTERM.
         memory: bytes that it may hold together with all that it has started, and with its files' entries.
@@ -51,6 +53,7 @@ class Started:
     """
 
     process: subprocess.Popen[bytes]
+    user: LentUser
     begun: int
     ended: int
     ends_others: bool
@@ -91,7 +94,6 @@ def run(
     limits: Limits,
     *,
     stdin: bytes = b"",
-    slot: int = 0,
     packages: bool = False,
 ) -> ProgramRun:
     """Run a Python program as `__main__` and wait for its end.
@@ -100,16 +102,13 @@ def run(
     standard error is thrown away.
 
     Args:
-        slot: programs that run at the same time have different ones.
         packages: whether the packages of this environment can be imported; they may hold data sets.
 
     Raises:
         NotBegun: as `finish`.
     """
     with memory_file(stdin) as stdin_file, memory_file() as stdout_file:
-        program = start(
-            code, confinement, limits, stdin=stdin_file, stdout=stdout_file, slot=slot, packages=packages
-        )
+        program = start(code, confinement, limits, stdin=stdin_file, stdout=stdout_file, packages=packages)
         status = finish([program], limits.seconds)
         os.lseek(stdout_file, 0, os.SEEK_SET)
         return ProgramRun(status, os.read(stdout_file, limits.output_kib * 1024))
@@ -122,7 +121,6 @@ def start(
     *,
     stdin: int,
     stdout: int,
-    slot: int,
     packages: bool,
     names: dict[str, Any] | None = None,
     files: Sequence[int] = (),
@@ -133,12 +131,13 @@ def start(
     Args:
         hidden: what runs are the tests, which a program of the same user must not read.
     """
+    user = LentUser()
     begun, begin = os.pipe()
     ended, held = os.pipe()
     job = {
         "begin": begin,
         "rlimits": limits.rlimits(count_by_user=not confinement.counts_processes),
-        "uid": confinement.uid(slot),
+        "uid": user.number,
         "path": [entry for entry in sys.path if packages and "site-packages" in entry],
         "confine": confinement.inside(limits, packages, hidden),
         "names": names or {},
@@ -161,12 +160,19 @@ def start(
         except BaseException:
             os.close(begun)
             os.close(ended)
+            user.give_back()
             raise
         finally:
             os.close(begin)
             os.close(held)
         return Started(
-            process, begun, ended, job["confine"] is not None, limits.memory_mib * MIB, job["confine"] is None
+            process,
+            user,
+            begun,
+            ended,
+            job["confine"] is not None,
+            limits.memory_mib * MIB,
+            job["confine"] is None,
         )
 
 
@@ -207,6 +213,7 @@ def end(started: Sequence[Started]) -> None:
     over = time.monotonic() + END_SECONDS
     for program in started:  # the next program of this user must not find its places taken
         _is_readable(program.ended, over)
+        program.user.give_back()
         os.close(program.begun)
         os.close(program.ended)
 
