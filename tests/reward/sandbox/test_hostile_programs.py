@@ -23,7 +23,7 @@ import pytest
 from curro.reward.sandbox import Limits, NotBegun, ProgramRun, bubblewrap, landlock, program_tests, run
 from curro.reward.sandbox.confinement import BUBBLEWRAP, LANDLOCK
 from curro.reward.sandbox.limits import MIB
-from curro.reward.sandbox.run import ENTRY_BYTES
+from curro.reward.sandbox.run import ENTRY_BYTES, memory_file
 from curro.reward.sandbox.users import LentUser
 
 run_module = importlib.import_module("curro.reward.sandbox.run")  # in the package it is the function
@@ -469,6 +469,38 @@ def test_a_program_that_ended_in_time_counts_however_late_it_is_looked_at(go, cl
 
     monkeypatch.setattr(run_module, "_holds_too_much", look_late)
     assert go("import time; time.sleep(1); print(7)", seconds=60.0) == ProgramRun(0, b"7\n")
+
+
+@pytest.mark.parametrize(("waited", "sleeps", "status"), [(0.0, 3600, None), (1000.0, 1, 0)])
+def test_time_in_which_a_program_waited_for_a_processor_is_not_its_own(
+    go, clock, monkeypatch, waited, sleeps, status
+):
+    looks = iter([5.0, 5.0 + waited])
+    monkeypatch.setattr(run_module, "_waited", lambda started, seconds: next(looks))
+
+    def look(program):
+        clock[0] = 700.0  # after the program's time, and before that with its wait
+        return False
+
+    monkeypatch.setattr(run_module, "_holds_too_much", look)
+    assert go(f"import time; time.sleep({sleeps})", seconds=300.0).status == status
+
+
+def test_the_wait_for_a_processor_is_known_and_none_where_it_is_for_the_program_itself():
+    """Two that compute share one processor."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    with memory_file() as nothing:
+        options = {"stdin": nothing, "stdout": nothing, "packages": False}
+        both = [run_module.start("while True: pass", BUBBLEWRAP, LIMITS, **options) for _ in range(2)]
+        try:
+            while not all(run_module._waited([program], 1000.0) > 0.05 for program in both):
+                time.sleep(0.01)
+            assert run_module._waited(both, 1000.0) > 0.1
+            assert run_module._waited(both, 0.0) == 0.0
+        finally:
+            os.sched_setaffinity(0, before)
+            run_module.end(both)
 
 
 def test_a_program_that_could_not_begin_has_not_failed(bubblewrap_is):

@@ -33,6 +33,9 @@ END_SECONDS = 10.0
 START_SECONDS = 120.0
 """Seconds in which a program must begin. On a busy machine its confinement takes twenty times as long."""
 
+MOST_WAITING = 10
+"""How many times its seconds a program is given on a busy machine, if it has not used them of a processor."""
+
 MEMORY_SECONDS = 0.1
 """Seconds between two looks at the memory that a program holds."""
 
@@ -180,7 +183,8 @@ def finish(started: Sequence[Started], seconds: float) -> int | None:
     """Wait for the last of the processes, then end all of them with all that they have started.
 
     Args:
-        seconds: that it may take from where all programs have begun.
+        seconds: that it may take from where all programs have begun, without those in which it waited for a
+            processor, but `MOST_WAITING` times as many at most.
 
     Returns:
         the last one's exit status; None where its time was over, or one of them held too much memory.
@@ -193,11 +197,15 @@ def finish(started: Sequence[Started], seconds: float) -> int | None:
         number = os.pidfd_open(started[-1].process.pid)
         try:
             is_going_on = _have_begun(started)
-            deadline = time.monotonic() + seconds
+            deadline = (begun := time.monotonic()) + seconds
+            waited = _waited(started, seconds)
             while is_going_on:
                 now = time.monotonic()
                 in_time = _is_readable(number, min(deadline, now + MEMORY_SECONDS))
                 # after the look, or one that comes late would not see that the program has ended long ago
+                if not in_time and now >= deadline:
+                    waiting = _waited(started, seconds) - waited
+                    deadline = begun + min(seconds + waiting, MOST_WAITING * seconds)
                 is_going_on = not in_time and now < deadline and not any(map(_holds_too_much, started))
         finally:
             os.close(number)
@@ -233,6 +241,24 @@ def _have_begun(started: Sequence[Started]) -> bool:
         if not os.read(program.begun, 1):
             raise NotBegun("the process of a program ended before it began")
     return True
+
+
+def _waited(started: Sequence[Started], seconds: float) -> float:
+    """Seconds in which programs waited for a processor, each those of its task that waited longest.
+
+    None where together they have used so many `seconds` of processors: they waited for each other.
+    """
+    used = waited = 0
+    for program in started:
+        longest = 0
+        for number in _with_descendants(program.process.pid):
+            with contextlib.suppress(OSError, ValueError):  # it has ended, or the kernel does not tell
+                for task in os.listdir(f"/proc/{number}/task"):
+                    times = Path(f"/proc/{number}/task/{task}/schedstat").read_text().split()
+                    used += int(times[0])
+                    longest = max(longest, int(times[1]))
+        waited += longest
+    return 0.0 if used >= seconds * 1e9 else waited / 1e9
 
 
 def _holds_too_much(program: Started) -> bool:
