@@ -179,6 +179,32 @@ def test_the_working_directory_lends_no_modules(checks, tmp_path, monkeypatch):
     assert 0 <= number < 1
 
 
+FORKED = """
+    import os, sys, warnings
+    from dataclasses import replace
+    from curro.reward.checks import CHECK_LIMITS, Checks
+
+    warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
+    checks = Checks("sample_check", replace(CHECK_LIMITS, workers=1))
+    [before] = checks.scores(["pid before"])
+    reader, writer = os.pipe()
+    forked = os.fork()
+    if forked == 0:
+        os.write(writer, b"%d" % checks.scores(["pid in the forked one"])[0])
+        sys.exit()
+    os.waitpid(forked, 0)
+    [after] = checks.scores(["pid after"])
+    print(before == after, before == int(os.read(reader, 100)))
+"""
+
+
+def test_a_process_that_is_forked_has_workers_of_its_own(make):
+    """With those of its parent each would read scores of the other's answers, and it would end them."""
+    command = [sys.executable, "-X", "dev", "-c", textwrap.dedent(FORKED)]
+    done = subprocess.run(command, text=True, capture_output=True, timeout=900)
+    assert (done.stdout, done.stderr) == ("True False\n", "")
+
+
 PROCESS = """
     from curro.reward import resolve_reward
     resolve_reward("math").score(["\\\\boxed{0.5}"], [{"answer": "1/2"}])
