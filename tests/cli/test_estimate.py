@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -26,6 +27,7 @@ from curro.lab.model import build_model
 from curro.reward import Reward
 from curro.rollout.engines.engine import Rollout
 from curro.runs.folder import RunFolder
+from curro.storage.lock import only_process
 from curro.training.settings import TrainSettings
 
 CHAINS = ["lab:chains", "--limit", "120", "-k", "8", "--batch", "16"]
@@ -54,6 +56,14 @@ def test_estimated(estimated):
     assert "120 prompts, 8 rollouts each: mean reward" in said
     share = ((table["mean"] > 0) & (table["mean"] < 1)).mean()
     assert f"(0, 1)      {share:.3f}         {8 / share:.1f}" in said
+
+
+def test_two_processes_do_not_sample_into_one_folder(estimated, curro, tmp_path):
+    """The scores of one would stand beside the texts of the other."""
+    shutil.copytree(estimated[0] / "est", tmp_path / "est")
+    with only_process(tmp_path / "est"):
+        said = curro("estimate", *CHAINS, "-o", "est", status=2)
+    assert f"est is in use by process {os.getpid()}" in said
 
 
 def test_the_confidence_of_one_forward_pass_is_a_column(curro, tmp_path):

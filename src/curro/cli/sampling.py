@@ -20,6 +20,7 @@ from curro.evaluation.estimate_folder import EstimateFolder
 from curro.reward import Reward, resolve_reward
 from curro.rollout.engines.engine import Engine, SamplingSettings
 from curro.rollout.engines.models import local_engine, local_model, server_engine
+from curro.storage.lock import only_process
 from curro.training.settings import TrainSettings
 
 ServerAddress = Annotated[
@@ -108,14 +109,17 @@ def sample_all(
     console: Console,
     keep_texts: bool = False,
 ) -> None:
-    """Sample and score into the folder, with a progress bar.
+    """Sample and score into the folder, with a progress bar, while no other process does.
 
     Args:
         todo: the numbers of the prompts that are not done yet.
         prompts: how many there are.
         keep_texts: keep the completions in the folder too.
+
+    Raises:
+        LockedError: another process samples into the folder.
     """
-    with progress_bar(console) as bar:
+    with only_process(folder.path), progress_bar(console) as bar:
         task = bar.add_task(title, total=prompts, completed=prompts - len(todo), latest="")
         counts: Counter[str] = Counter()
 

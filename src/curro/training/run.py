@@ -113,6 +113,8 @@ def write_model(
 ) -> None:
     """Save the model; its folder appears whole, in the place of an earlier one.
 
+    A process that is killed meanwhile leaves the earlier one, if need be to `put_back`.
+
     Args:
         evaluation: is saved beside the weights.
 
@@ -125,8 +127,23 @@ def write_model(
         save_model(trainer, part)
         if evaluation is not None:
             (part / EVALUATION).write_text(json.dumps(evaluation) + "\n", encoding="utf-8")
-        shutil.rmtree(target, ignore_errors=True)
+        put_back(target)
+        if target.exists():
+            target.rename(_before(target))
         part.rename(target)
+        shutil.rmtree(_before(target), ignore_errors=True)
+
+
+def put_back(target: Path) -> None:
+    """Give a folder its place again if a process was killed while it put another one there."""
+    if target.exists():
+        shutil.rmtree(_before(target), ignore_errors=True)
+    elif _before(target).exists():
+        _before(target).rename(target)
+
+
+def _before(target: Path) -> Path:
+    return target.with_name(f".{target.name}.before")
 
 
 EVALUATION = "evaluation.json"
@@ -246,6 +263,7 @@ def _train(
 ) -> bool:
     settings = prepared.settings
     compute_with(settings.threads)
+    put_back(folder.best)
     if folder.model.is_dir() and settings.is_spent(folder.latest()):
         say("the run is complete: there is nothing left to train; --resume with more --rollouts extends it")
         if page:
