@@ -71,6 +71,12 @@ def test_the_confidence_of_one_forward_pass_is_a_column(curro, tmp_path):
     )
 
 
+def test_an_environment_takes_no_other_reward(curro):
+    asked = ["lab:chains", "--limit", "2", "--environment", "bfcl", "--reward", "math"]
+    said = curro("estimate", *asked, status=2)
+    assert "the environment 'bfcl' scores its episodes: leave out the reward 'math'" in said
+
+
 def test_interrupted_and_gone_on_with_as_if_never_interrupted(estimated, curro, tmp_path, interrupting):
     groups = tmp_path / "est" / "groups.jsonl"
     done = subprocess.run(

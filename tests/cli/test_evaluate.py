@@ -139,6 +139,7 @@ def test_episodes_are_played(curro, tmp_path):
         ("--suite AIME24 --suite AIME25 --data x.jsonl", "name one --suite"),
         ("--suite AIME24 --answer-column a", "the suite AIME24 knows its columns"),
         ("--suite AIME24 --data none.jsonl", "there is no file or folder 'none.jsonl'"),
+        ("--suite lab:chains --limit 2 --environment bfcl --reward math", "leave out the reward 'math'"),
         ("--suite lab:chains --top-p 2 --limit 2", "top_p is a number above 0"),
     ],
 )

@@ -15,7 +15,6 @@ from curro.cli.sampling import (
     ServerAddress,
     Timeout,
     TopP,
-    reward_for,
     sample_all,
     sampler,
 )
@@ -114,6 +113,7 @@ def estimate(
     from curro.reward.resolve import outcome_reward
     from curro.rollout.engines.engine import SamplingSettings
     from curro.rollout.engines.models import weights_digest
+    from curro.training.inputs import run_reward
 
     if push is not None:
         check_push(push)
@@ -127,7 +127,7 @@ def estimate(
         raise ConfigError(f"name the model to ask for at {server}: --server-model")
     prompts = load_prompts(data, limit=asked.limit, **asked.columns)
     complete = asked.complete(len(prompts))
-    reward = reward_for(asked.reward, asked, prompts)
+    reward = run_reward(asked.reward, asked, prompts)
     scored_by = outcome_reward(reward)
     model = complete.model if server is None else None
     if model is None and server is None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from curro.cli.options import option_values, with_settings
-from curro.cli.sampling import BatchSize, Connections, ServerAddress, Timeout, reward_for, sample_all, sampler
+from curro.cli.sampling import BatchSize, Connections, ServerAddress, Timeout, sample_all, sampler
 from curro.cli.terminal import folder_name, plain_console, quiet
 from curro.data import PromptSet, load_prompts
 from curro.errors import ConfigError
@@ -198,6 +198,7 @@ def evaluate(
     from curro.reward.resolve import outcome_reward
     from curro.rollout.engines.engine import SamplingSettings
     from curro.rollout.engines.models import weights_digest
+    from curro.training.inputs import run_reward
 
     if data is not None and len(suite) != 1:
         raise ConfigError("--data stands for the data of one suite: name one --suite with it")
@@ -210,7 +211,7 @@ def evaluate(
     console = plain_console()
     rewards: dict[str, Reward] = {}
     for task in tasks:
-        whole = reward_for(task.reward, asked, task.prompts)
+        whole = run_reward(task.reward, asked, task.prompts)
         reward = outcome_reward(whole)
         rewards[task.name] = with_heads(reward, task.prompts)
         if reward is not whole:

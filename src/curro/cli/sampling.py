@@ -13,14 +13,12 @@ from rich.console import Console
 from curro.cli.terminal import progress_bar
 from curro.data import PromptSet
 from curro.environments import Environment
-from curro.environments.environment import episode_reward
 from curro.errors import ConfigError
 from curro.evaluation.estimate import estimate, estimate_episodes
 from curro.evaluation.estimate_folder import EstimateFolder
-from curro.reward import Reward, resolve_reward
+from curro.reward import Reward
 from curro.rollout.engines.engine import Engine, SamplingSettings
 from curro.rollout.engines.models import local_engine, local_model, server_engine
-from curro.training.settings import TrainSettings
 
 ServerAddress = Annotated[
     str | None,
@@ -40,13 +38,6 @@ Timeout = Annotated[float, typer.Option(help="Seconds that a request to a server
 OnGroup = Callable[[dict[str, Any]], None]
 Work = Callable[[Sequence[int], OnGroup], int]
 """Samples and scores the prompts of these numbers; returns how many got no rollout."""
-
-
-def reward_for(spec: str, asked: TrainSettings, prompts: PromptSet) -> Reward:
-    """The reward of that name; with `--environment` what the environment gave."""
-    if asked.environment is not None:
-        return episode_reward(asked.environment)
-    return resolve_reward(spec, prompts, limits=asked.reward_limits, sandbox=asked.sandbox)
 
 
 def sampler(
