@@ -187,7 +187,7 @@ def test_curation_is_trained_on_uniformly_with_the_recipe(estimated, curro, tmp_
     shutil.copytree(estimated[0] / "est", tmp_path / "est")
     said = curro("curate", "est", "--keep", "0,1", "-o", "a b.jsonl")
     train = shlex.split(said.splitlines()[-1])
-    flags = dict(zip(train[2::2], train[3::2], strict=True))
+    flags = dict(flag.split("=", 1) for flag in train[2:])
     assert (flags["--data"], flags["--curriculum"], flags["--prompts-per-step"]) == (
         "a b.jsonl",
         "uniform",

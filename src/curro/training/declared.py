@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, get_args, get_type_hints
 
@@ -372,3 +372,19 @@ def known_settings() -> dict[str, tuple[SettingSpec, Any]]:
     """The `SettingSpec` and the annotation of every setting, by its name, in order."""
     annotations = get_type_hints(DeclaredSettings)
     return {item.name: (setting_of(item), annotations[item.name]) for item in fields(DeclaredSettings)}
+
+
+def flags_of(values: Mapping[str, Any]) -> list[str]:
+    """Settings as options of `curro train`, `--name=value`; those that are None are left out.
+
+    Switches have no value: they are `--name` or `--no-name`.
+    """
+    flags = []
+    for name, value in values.items():
+        option = name.replace("_", "-")
+        if isinstance(value, bool):
+            flags.append(f"--{option}" if value else f"--no-{option}")
+        elif value is not None:
+            text = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+            flags.append(f"--{option}={text}")
+    return flags
