@@ -100,7 +100,8 @@ def reward_range_of(ends: Any) -> tuple[float, float]:
 LOSS_TYPES = ("dr_grpo", "dapo", "grpo", "bnpo", "cispo", "sapo", "luspo", "vespo")
 """Loss types that TRL accepts."""
 
-WHEN_SHORT = ("top-up", "error")
+TRL_WHEN_SHORT = ("top-up", "error")
+"""What a fill may do when a batch stays short in TRL, whose batches have one size."""
 
 MAX_SEED = 2**32 - 1
 """The largest seed that NumPy accepts."""
@@ -258,7 +259,7 @@ class DeclaredSettings:
         "top-up",
         "With a gate, what to do at the fill limit: top-up completes the step with the rejected "
         "groups of the highest reward variance; error ends the run.",
-        choices=WHEN_SHORT,
+        choices=TRL_WHEN_SHORT,
         panel="Curriculum",
     )
     reward: str = setting(
