@@ -141,8 +141,13 @@ def estimate(
         if model is None or environment is not None:
             raise ConfigError("--room trains a model on answers: it needs a --model here, and no environment")
         from curro.training.room import check_answers
+        from curro.training.sft import SFTSettings
 
         check_answers(prompts)
+        training = SFTSettings(
+            data, model, asked.columns, learning_rate=room_learning_rate, precision=asked.precision,
+            threads=asked.threads, seed=asked.seed,
+        )  # fmt: skip
     if confidence:
         if model is None or environment is not None:
             raise ConfigError(
@@ -213,23 +218,18 @@ def estimate(
     console.print(describe_visits(asked.rollouts, complete.rollouts_per_prompt or 1, len(prompts)))
     console.print(f"table: {folder.path / 'pass_rates.parquet'}")
     if room:
-        from curro.rollout.engines.models import load_model
         from curro.storage.files import replacing
         from curro.training.room import measure_room
 
         with progress_bar(console) as bar:
             task = bar.add_task("training on answers", total=None, latest="")
             measured = measure_room(
-                *load_model(str(model)),
+                training,
                 prompts,
                 scored_by,
                 sampling,
                 rates_P=means,
                 answers=room_answers,
-                learning_rate=room_learning_rate,
-                precision=asked.precision,
-                threads=asked.threads,
-                seed=asked.seed,
                 on_step=lambda step, steps, loss: bar.update(
                     task, completed=step, total=steps, latest=f"loss {loss:.3f}"
                 ),
