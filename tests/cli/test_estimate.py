@@ -81,6 +81,12 @@ def test_the_confidence_of_one_forward_pass_is_a_column(curro, tmp_path):
     )
 
 
+def test_an_environment_takes_no_other_reward(curro):
+    asked = ["lab:chains", "--limit", "2", "--environment", "bfcl", "--reward", "math"]
+    said = curro("estimate", *asked, status=2)
+    assert "the environment 'bfcl' scores its episodes: leave out the reward 'math'" in said
+
+
 def test_interrupted_and_gone_on_with_as_if_never_interrupted(estimated, curro, tmp_path, interrupting):
     groups = tmp_path / "est" / "groups.jsonl"
     done = subprocess.run(
@@ -191,7 +197,7 @@ def test_curation_is_trained_on_uniformly_with_the_recipe(estimated, curro, tmp_
     shutil.copytree(estimated[0] / "est", tmp_path / "est")
     said = curro("curate", "est", "--keep", "0,1", "-o", "a b.jsonl")
     train = shlex.split(said.splitlines()[-1])
-    flags = dict(zip(train[2::2], train[3::2], strict=True))
+    flags = dict(flag.split("=", 1) for flag in train[2:])
     assert (flags["--data"], flags["--curriculum"], flags["--prompts-per-step"]) == (
         "a b.jsonl",
         "uniform",

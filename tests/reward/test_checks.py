@@ -63,7 +63,8 @@ def make(tmp_path_factory):
     made = []
 
     def make(**limits):
-        made.append(Checks("sample_check", replace(CHECK_LIMITS, **{"workers": 2, "seconds": 600.0, **limits})))
+        wanted = {"workers": 2, "seconds": 600.0, **limits}
+        made.append(Checks("sample_check", replace(CHECK_LIMITS, **wanted)))
         return made[-1]
 
     with pytest.MonkeyPatch.context() as patch:

@@ -45,7 +45,6 @@ from curro.rollout.engines.models import compute_with
 from curro.rollout.engines.plain_generation import end_ids
 from curro.runs.folder import RunFolder
 from curro.runs.reader import RunReader
-from curro.runs.writer import KeepRollouts
 from curro.storage.json_lines import GrowingFile, as_object
 from curro.training.lora import lora_config, save_model
 from curro.training.prepared import HeldOut, Prepared, row_rewards, training_set
@@ -284,15 +283,11 @@ def _train(
     recorder = Recorder(
         folder,
         prepared.curriculum,
+        settings,
         evaluate=(lambda: _accuracy(prepared, trainer)) if prepared.held_out else None,
         on_evaluated=(lambda line: keep_best(trainer, folder, line, say)) if settings.keep_best else None,
-        budget=settings.rollouts,
-        steps=settings.steps,
-        num_iterations=settings.num_iterations,
-        eval_every=settings.eval_every * settings.rollouts_per_step,
         on_step=on_step,
         say=say,
-        keep=KeepRollouts(settings.keep_rollouts, settings.keep_megabytes),
         host_metrics=lambda: trainer.generation_metrics(),
     )
     last = _find_checkpoint(folder, recorder, say) if resume else None
@@ -420,8 +415,8 @@ def _accuracy_on(held_out: HeldOut, prepared: Prepared, trainer: CurriculumGRPOT
         )
 
 
-SHARE = 0.05
-"""The most of the time that drawing may take."""
+MAX_DRAWING_SHARE = 0.05
+"""The largest share of the time that drawing may take."""
 
 
 ROWS = 200
@@ -459,7 +454,7 @@ class LoggedPictures(TrainerCallback):
         charts = [chart for _, section_charts in sections(self._reader.history()) for chart in section_charts]
         self._send([(chart, pixels(chart)) for chart in charts], state.global_step)
         now = time.perf_counter()
-        self._not_before = now + (now - begun) / SHARE
+        self._not_before = now + (now - begun) / MAX_DRAWING_SHARE
 
     def _send_rollouts(self, step: int) -> None:
         rows: deque[list[Any]] = deque(maxlen=ROWS)

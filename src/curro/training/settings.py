@@ -45,17 +45,6 @@ def recipe_values(name: str, data: str) -> dict[str, Any]:
     }
 
 
-def budget_is_spent(step: int, rollouts: int, steps: int, budget: int, num_iterations: int) -> bool:
-    """Whether a run is over, and its last generation was trained on as often as it should be.
-
-    Args:
-        step, rollouts: how many there were.
-        steps, budget: how many there may be.
-        num_iterations: steps on one generation.
-    """
-    return step >= steps or (rollouts >= budget and step % num_iterations == 0)
-
-
 @dataclass(frozen=True)
 class TrainSettings(DeclaredSettings):
     """The settings of a run, checked; see `curro.training.declared`.
@@ -135,11 +124,13 @@ class TrainSettings(DeclaredSettings):
     def is_spent(self, last: Mapping[str, Any] | None) -> bool:
         """Whether a run with this last line of metrics has reached the budget; asked of complete settings.
 
-        A saved model alone does not show it: a run that is extended still has the model of its first end.
+        Its last generation has been trained on as often as it should be then. A saved model alone does not
+        show it: a run that is extended still has the model of its first end.
         """
-        return last is None or budget_is_spent(
-            last["step"], last["rollouts"], self.steps, self.rollouts, self.num_iterations
-        )
+        if last is None:
+            return True
+        is_trained_on = last["step"] % self.num_iterations == 0
+        return last["step"] >= self.steps or (last["rollouts"] >= self.rollouts and is_trained_on)
 
     def complete(self, prompts: int) -> TrainSettings:
         """The settings with the lab's recipe, or else the defaults, in place of None.
