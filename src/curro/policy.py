@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -95,19 +95,6 @@ def join_auxiliary(
     advantages_J = np.array([advantage for batch in batches for advantage in batch.advantages], np.float64)
     weights_J = np.array([batch.weight for batch in batches for _ in batch.prompt_ids], np.float64)
     return prompts_J, completions_J, advantages_J, weights_J
-
-
-def prompt_text(prompt: str | Sequence[Mapping[str, Any]]) -> str:
-    """The text of a row's prompt, for `Policy.prompt`; of a conversation, all messages but the system's."""
-    if isinstance(prompt, str):
-        return prompt
-    return "\n\n".join(_text(message["content"]) for message in prompt if message["role"] != "system")
-
-
-def _text(content: str | list[dict[str, Any]]) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(part["text"] for part in content if part.get("type") == "text")
 
 
 def conversation_ids(tokenizer: Any, messages: Sequence[dict[str, str]], **options: Any) -> list[int]:
