@@ -79,6 +79,15 @@ def test_bytes_per_prompt():
     assert Curriculum("prioritized-replay", 10).table.bytes_per_prompt == 29
 
 
+def test_sources():
+    names = ["math", None, "code", "", "math"]
+    rows = [{"prompt": "p", "source": name} for name in names]
+    sources, source_N = PromptTable(5, rows=rows).sources()
+    assert [sources[number] for number in source_N] == ["math", "other", "code", "other", "math"]
+    sources, source_N = PromptTable(2).sources()
+    assert (sources, source_N.tolist()) == (["other"], [0, 0])
+
+
 def test_frames():
     curriculum = Curriculum("uniform", ["a", "b", "c"])
     draw = curriculum.select(1, step=4)

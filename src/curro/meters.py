@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from curro.prompts import PromptTable
+from curro.prompts import OTHER, PromptTable
 from curro.storage.checkpoint import check_state
 from curro.text import printable
 
@@ -164,7 +164,7 @@ class SourceMeter:
             return
         rates, flat = self.table.success_rate(mean_P).tolist(), self.table.is_flat(variance_P).tolist()
         for prompt, rate, is_flat in zip(prompts_P.tolist(), rates, flat, strict=True):
-            name = printable(self.table.source(prompt) or "other").replace("/", "-")
+            name = printable(self.table.source(prompt) or OTHER).replace("/", "-")
             self._latest.append((name, rate, not is_flat))
 
     def metrics(self) -> dict[str, float]:

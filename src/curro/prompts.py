@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 SOURCES = ("source", "data_source")
 """Columns of a data set that say where a prompt comes from."""
 
+OTHER = "other"
+"""The source of prompts that name none."""
+
 
 class PromptTable:
     """What is remembered of every prompt: the columns of the port and those a method adds.
@@ -198,6 +201,18 @@ class PromptTable:
             return None
         source = self.rows[prompt].get(self.source_column)
         return None if source is None else str(source)
+
+    def sources(self) -> tuple[list[str], np.ndarray]:
+        """The names of the sources, and the number of each prompt's source, int64 (N,).
+
+        Prompts without a source are of `other`.
+        """
+        if self.source_column is None:
+            return [OTHER], np.zeros(self.size, np.int64)
+        values = self.column_of_rows(self.source_column)
+        names_N = [OTHER if value is None else str(value) or OTHER for value in values]
+        names, source_N = np.unique(names_N, return_inverse=True)
+        return names.tolist(), source_N
 
     def values(self, column: str) -> list[Any]:
         """The N values of a column of the data set's own.

@@ -99,6 +99,16 @@ def test_every_source_has_a_target_of_its_own():
     assert curriculum.selection.target_S == pytest.approx(0.5 + 0.5 * np.tanh([1, -1]))
 
 
+def test_prompts_without_a_source_are_of_other_also_in_older_checkpoints():
+    rows = [{"prompt": str(i), "hard": i, "source": ("math", None, "zen")[i % 3]} for i in range(6)]
+    state = Curriculum("target:hard,by_source=true", rows).state_dict()
+    assert state["selection"]["sources"] == ["math", "other", "zen"]
+    state["selection"] |= {"sources": ["None", "math", "zen"], "target": np.array([0.1, 0.2, 0.3])}
+    resumed = Curriculum("target:hard,by_source=true", rows)
+    resumed.load_state_dict(state)
+    assert resumed.selection.target_S.tolist() == [0.2, 0.1, 0.3]
+
+
 def test_schedules_by_hand():
     for move, half in (("linear", 0.25), ("cosine", (1 - np.cos(np.pi / 4)) / 2)):
         curriculum = Curriculum(f"target:hard,move={move},steps=8", ROWS)

@@ -84,41 +84,41 @@ class SelfEvolvingCurriculum(Selection):
         self._group()
 
     def _categorize(self, table: PromptTable) -> tuple[list[str], np.ndarray]:
-        values = self._sources(table) if self.column is None else table.values(self.column)
-        if values is None:
-            count = min(self.categories, table.size)
-            return [f"part {c}" for c in range(count)], np.arange(table.size) * count // table.size
-        numbers = all(isinstance(value, Real) and isfinite(value) for value in values)
-        value_N = np.array(values if numbers else [str(value) for value in values])
-        known, category_N = np.unique(value_N, return_inverse=True)
-        if len(known) > self.categories and numbers:
-            # inverted_cdf takes the edges from the values themselves: no rounding cuts equal values apart
-            shares = np.arange(1, self.categories) / self.categories
-            edges = np.unique(np.quantile(value_N, shares, method="inverted_cdf"))
-            parts, category_N = np.unique(np.searchsorted(edges, value_N), return_inverse=True)
-            return [f"part {c}" for c in range(len(parts))], category_N
-        if len(known) > _MOST:
+        if self.column is None:
+            names, category_N = table.sources()
+            if len(names) == 1:
+                return self._cut(table)
+        else:
+            values = table.values(self.column)
+            numbers = all(isinstance(value, Real) and isfinite(value) for value in values)
+            value_N = np.array(values if numbers else [str(value) for value in values])
+            known, category_N = np.unique(value_N, return_inverse=True)
+            if len(known) > self.categories and numbers:
+                # inverted_cdf takes the edges from the values themselves: no rounding cuts equal values apart
+                shares = np.arange(1, self.categories) / self.categories
+                edges = np.unique(np.quantile(value_N, shares, method="inverted_cdf"))
+                parts, category_N = np.unique(np.searchsorted(edges, value_N), return_inverse=True)
+                return [f"part {c}" for c in range(len(parts))], category_N
+            names = [str(value) for value in known]
+        if len(names) > _MOST:
             raise ConfigError(
-                f"the column {self.column or table.source_column!r} has {len(known)} values: a category "
+                f"the column {self.column or table.source_column!r} has {len(names)} values: a category "
                 "needs more prompts than that"
             )
-        return [str(value) for value in known], category_N
+        return names, category_N
 
-    def _sources(self, table: PromptTable) -> list[str] | None:
-        """The source of every prompt; None, with a warning, where there are not several."""
-        if table.source_column is not None:
-            sources = [table.source(prompt) or "other" for prompt in range(table.size)]
-            if len(set(sources)) > 1:
-                return sources
+    def _cut(self, table: PromptTable) -> tuple[list[str], np.ndarray]:
+        """Parts of equal size in the order of the rows, with a warning where there are rows."""
+        count = min(self.categories, table.size)
         if table.rows is not None:
             warnings.warn(
-                f"{self.prefix} has no column and the data set no sources: it is cut into "
-                f"{min(self.categories, table.size)} parts by the order of its rows, which helps only if "
-                f"they are sorted; name a column of categories ({self.prefix}:column=...)",
+                f"{self.prefix} has no column and the data set no sources: it is cut into {count} parts by "
+                "the order of its rows, which helps only if they are sorted; name a column of categories "
+                f"({self.prefix}:column=...)",
                 UserWarning,
                 stacklevel=2,
             )
-        return None
+        return [f"part {c}" for c in range(count)], np.arange(table.size) * count // table.size
 
     def _group(self) -> None:
         """Sort the prompts by category (`order`), and note the rank of each within its category."""
