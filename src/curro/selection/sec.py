@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from curro.errors import ConfigError
-from curro.groups import by_prompt
+from curro.groups import UnlearnedGroups
 from curro.index.compiled import kernel
 from curro.prompts import PromptTable
 from curro.renumbering import Columns, Renumbering, State, by_name
@@ -20,7 +20,6 @@ from curro.storage.checkpoint import check_state
 
 _STANDARD = 1e-4
 _MOST = 1000
-_UNLEARNED = ("prompt", "category", "advantage")
 
 
 class SelfEvolvingCurriculum(Selection):
@@ -79,7 +78,7 @@ class SelfEvolvingCurriculum(Selection):
         self.category_N = table.add("sec_category", np.int16, 0)
         self.category_N[:] = category_N
         self.value_C = np.zeros(len(self.names))
-        self.unlearned = np.empty((len(_UNLEARNED), 0))
+        self.unlearned = UnlearnedGroups(3)  # of each group: prompt, category, mean |A|
         self.step = -1
         self._group()
 
@@ -167,12 +166,10 @@ class SelfEvolvingCurriculum(Selection):
         size_P /= outcome.scored.sum(axis=1)
         low, high = self.table.reward_range
         size_P /= np.sqrt(outcome.variance) + _STANDARD if self.standardize else high - low
-        unlearned = np.stack([outcome.prompts, self.category_N[outcome.prompts], size_P])
-        self.unlearned = np.concatenate([self.unlearned, unlearned], axis=1)
+        self.unlearned.add(outcome.prompts, self.category_N[outcome.prompts], size_P)
 
     def _learn(self) -> None:
-        _, category, size = by_prompt(self.unlearned)
-        self.unlearned = self.unlearned[:, :0]
+        _, category, size = self.unlearned.take()
         count_C, sum_C = (np.bincount(category.astype(np.int64), w, len(self.names)) for w in (None, size))
         seen = count_C > 0
         self.value_C[seen] += self.rate * (sum_C[seen] / count_C[seen] - self.value_C[seen])
@@ -190,7 +187,7 @@ class SelfEvolvingCurriculum(Selection):
     def state_dict(self) -> dict[str, Any]:
         return {
             "value": self.value_C.copy(),
-            "unlearned": self.unlearned.copy(),
+            "unlearned": self.unlearned.groups.copy(),
             "step": self.step,
             "names": self.names,
         }
@@ -208,15 +205,11 @@ class SelfEvolvingCurriculum(Selection):
         inside = self.category_N.min() >= 0 and self.category_N.max() < known
         is_finite = state["value"].shape == (known,) and np.isfinite(state["value"]).all()
         check_state(inside and is_finite, "sec", "is not of its categories")
-        unlearned = state["unlearned"]
-        check_state(len(unlearned) == len(_UNLEARNED), "sec/unlearned", "has other columns")
-        groups = unlearned[1].min(initial=0) >= 0 and unlearned[1].max(initial=0) < known
-        check_state(groups and np.isfinite(unlearned).all(), "sec/unlearned", "is not of groups")
-        self.value_C, self.unlearned, self.step = (
-            state["value"].copy(),
-            state["unlearned"].copy(),
-            state["step"],
-        )
+        self.unlearned.load(state["unlearned"], "sec/unlearned", self.table.size)
+        categories = self.unlearned.groups[1]
+        is_known = categories.min(initial=0) >= 0 and categories.max(initial=0) < known
+        check_state(is_known, "sec/unlearned", "is not of its categories")
+        self.value_C, self.step = state["value"].copy(), state["step"]
         self.names = list(state["names"])
         self._group()
 
