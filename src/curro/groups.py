@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from curro.errors import RewardError
 from curro.prompts import PromptTable
+from curro.registry import VERIFIERS
 from curro.storage.checkpoint import check_prompt_numbers, check_state
 
 _LARGEST = 1e15
@@ -27,7 +28,8 @@ def largest_reward(reward_range: tuple[float, float]) -> float:
 
 
 OUTCOMES = (
-    *("math", "exact", "code", "function-calls", "reasoning-gym", "lab", "levels", "bfcl", "verifiers"),
+    *VERIFIERS,
+    *("lab", "levels", "bfcl", "verifiers"),
     *("accuracy", "accuracy_reward", "reasoning_accuracy_reward"),
 )
 """Parts of a reward that verify the answer, by the names that curro and TRL give them."""
@@ -37,7 +39,8 @@ def outcome_parts(names: Iterable[str]) -> tuple[str, ...]:
     """The parts of a reward that verify the answer, where it has others too; else none.
 
     A part is known by what stands before the first colon of its name, so that `code:timeout=5` is `code`.
-    Parts that reward a length, a format or the absence of repetition are none of `OUTCOMES`.
+    Parts that reward a length, a format or the absence of repetition are none of `OUTCOMES`, nor are rewards
+    of a user's own, which `signal` names.
     """
     parts = list(names)
     outcomes = tuple(name for name in parts if name.partition(":")[0] in OUTCOMES)

@@ -65,6 +65,7 @@ class BetaPosterior(Predictor):
     """
 
     has_belief = True
+    needs_second_visits = True
     takes_levels = True
     reads_single_prompts = False
 
@@ -143,6 +144,8 @@ class Frontier(BetaPosterior):
             of its first two tokens (`EntropyFeatures`); or several joined by "+". A host has to lend the
             policy for the latter two.
     """
+
+    needs_second_visits = False
 
     def __init__(
         self,

@@ -35,6 +35,7 @@ class Greso(Uniform):
     """
 
     takes_levels = False
+    needs_second_visits = True
 
     def __init__(self, *, start: float = 0.5, flat: float = 0.25, floor: float = 0.01) -> None:
         super().__init__()

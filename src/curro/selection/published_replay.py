@@ -69,6 +69,8 @@ class PublishedReplay(Selection):
         ConfigError: an option outside its range.
     """
 
+    needs_second_visits = True
+
     def __init__(
         self,
         *,
