@@ -252,6 +252,10 @@ class PromptTable:
         """
         return variance <= self.flat_variance(tolerance)
 
+    def is_solved(self, mean: np.ndarray, variance: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
+        """Whether groups of these rewards count as solved: `is_flat`, and at least halfway to success."""
+        return self.is_flat(variance, tolerance) & (self.success_rate(mean) >= 0.5)
+
     def flat_variance(self, tolerance: float = 0.0) -> float:
         """The largest variance that `is_flat`."""
         return flat_variance(tolerance, self.reward_range)

@@ -73,6 +73,14 @@ def test_greso_skips_the_longer_the_more_and_follows_the_share_of_flat_groups():
     assert greso.keep_2.tolist() == pytest.approx([0.49, 0.49])
 
 
+def test_greso_counts_equal_rewards_halfway_to_success_as_solved_like_everything_else():
+    curriculum = Curriculum("greso", 4, reward_range=(-1, 1))
+    draw = curriculum.select(4, step=0)
+    curriculum.observe(draw.tickets, np.zeros((4, 2)))
+    assert curriculum.selection.solved_N.all()
+    assert curriculum.metrics()["table/solved"] == 4
+
+
 def test_greso_draws_skipped_prompts_less_often():
     curriculum, counts = Curriculum("greso:start=0.1", 10, seed=1), np.zeros(10)
     for step in range(60):
