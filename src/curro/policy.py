@@ -120,7 +120,7 @@ def refuse_policy(needs_policy: bool, host: str) -> None:
 
 
 def tokens_divisor(aggregation: str, *, tokens: float, rollouts: int, norm: float) -> float:
-    """By what a policy's loss divides a rollout's sum over tokens, in the mean over all tokens of a batch.
+    """The number by which the policy loss divides each rollout's sum over tokens.
 
     METIS' (2) and (9) are means over sequences of sums over tokens, "seq-mean-token-sum". Other losses divide
     these sums further, by a number or by lengths, so that the weights of all R rollouts' T tokens sum to 1:

@@ -285,11 +285,6 @@ class PromptTable:
 
         return kernels.census(self._visited, *self.reward_range, self.flat_variance())
 
-    @property
-    def bytes_per_prompt(self) -> int:
-        """What the columns take, in bytes a prompt; keys and the method's indexes are not counted."""
-        return sum(column.itemsize for column in self.columns.values())
-
     def state_dict(self) -> dict[str, np.ndarray]:
         """A copy of every column."""
         return {name: column.copy() for name, column in self.columns.items()}

@@ -62,7 +62,7 @@ KEPT = 10_000
 """Clients whose latest reply is kept; beyond that, the one that has been silent longest is forgotten."""
 
 KEPT_BYTES = 1 << 28
-"""Of those replies together, likewise; the latest is always kept."""
+"""Total bytes of the replies kept; the latest reply is always kept."""
 
 
 class _Latest(NamedTuple):

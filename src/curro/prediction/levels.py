@@ -21,11 +21,11 @@ from curro.prompts import PromptTable
 from curro.renumbering import Renumbering
 from curro.storage.checkpoint import check_prompt_numbers, check_state
 
-HALF_LIVES = 2.0 ** np.arange(1, 9)
+LEVEL_HALF_LIVES = 2.0 ** np.arange(1, 9)
 """Candidate half-lives of the evidence, in training steps."""
 WINDOW = 512
 """Groups of later steps after which a group counts no more for the regression."""
-STRENGTH = 2.0
+PRIOR_GROUPS = 2.0
 """Groups that the prior of an arm counts as."""
 ROWS = ("arm", "step", "size", "rate", "variance")
 """Of groups that are kept: the arm, the step of its draw, the rollouts, their mean and variance."""
@@ -46,9 +46,9 @@ class LevelPosterior:
     that was never tried is predicted from those that were: when those before it become solved, its rate
     rises, and it is chosen in their place.
 
-    H is the member of `HALF_LIVES` under which the mean rates of groups were predicted with the smallest
-    squared error, each before it was learnt. What was observed since the last call of `learn` is learnt
-    together (`UnlearnedGroups`).
+    H is the member of `LEVEL_HALF_LIVES` under which the mean rates of groups were predicted with the
+    smallest squared error, each before it was learnt. What was observed since the last call of `learn` is
+    learnt together (`UnlearnedGroups`).
 
     Args:
         half_life: H in training steps; None: learnt.
@@ -60,7 +60,7 @@ class LevelPosterior:
         if half_life is not None and not half_life > 0:
             raise ConfigError(f"half_life is a number of training steps above 0, not {half_life}")
         self.fixed = half_life
-        self.half_lives_H = HALF_LIVES if half_life is None else np.array([float(half_life)])
+        self.half_lives_H = LEVEL_HALF_LIVES if half_life is None else np.array([float(half_life)])
 
     def bind(self, table: PromptTable) -> None:
         assert table.levels is not None
@@ -122,7 +122,7 @@ class LevelPosterior:
 
     def _rates(self, sums_3HN: np.ndarray, mu_P: np.ndarray, arm_P: np.ndarray) -> np.ndarray:
         """The rates (H, P) of these arms under every half-life."""
-        return (STRENGTH * mu_P + sums_3HN[1][:, arm_P]) / (STRENGTH + sums_3HN[0][:, arm_P])
+        return (PRIOR_GROUPS * mu_P + sums_3HN[1][:, arm_P]) / (PRIOR_GROUPS + sums_3HN[0][:, arm_P])
 
     @property
     def within(self) -> float:
@@ -144,12 +144,12 @@ class LevelPosterior:
         """
         kept = 0.5 ** (max(step - self.clock, 0) / self.half_life)
         count_P, rate_P, variance_P = kept * self.sums_3HN[:, self._best, prompts]
-        mu_P, total_P = self._prior(prompts), STRENGTH + count_P
-        prior_P = STRENGTH * self.within * mu_P * (1 - mu_P)
+        mu_P, total_P = self._prior(prompts), PRIOR_GROUPS + count_P
+        prior_P = PRIOR_GROUPS * self.within * mu_P * (1 - mu_P)
         return np.array(
             [
                 total_P,
-                (STRENGTH * mu_P + rate_P) / total_P,
+                (PRIOR_GROUPS * mu_P + rate_P) / total_P,
                 (prior_P + variance_P) / total_P,
                 count_P / total_P,
             ]

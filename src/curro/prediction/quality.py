@@ -24,7 +24,8 @@ CALIBRATION_PRIOR = 32
 """
 
 LEAST_SLOPE = 1e-3
-"""Of the line: flat, it would make all predictions equal, and prompts would be chosen at random."""
+"""Smallest slope of the calibration line. A flat line would make all predictions equal, and the choice
+random."""
 
 
 class PredictionQuality:

@@ -13,7 +13,7 @@ from curro.selection.base import Choice, Reason, Selection
 from curro.storage.checkpoint import check_state
 
 RANKS = 16
-"""Of so many passes the orders are kept at hand, where sources have passes of their own."""
+"""Number of passes whose random orders are cached when sources have passes of their own."""
 
 
 class Uniform(Selection):
