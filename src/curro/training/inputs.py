@@ -18,6 +18,7 @@ from curro import registry
 from curro.curriculum import Curriculum
 from curro.data import load_levels, load_prompts
 from curro.data.prompt_set import PromptSet
+from curro.data.raw import is_levels
 from curro.environments import Environment, resolve_environment
 from curro.environments.environment import EPISODE_REWARD, episode_reward
 from curro.errors import ConfigError
@@ -84,7 +85,7 @@ def read_inputs(settings: TrainSettings) -> Inputs:
 
 def _training_prompts(settings: TrainSettings) -> PromptSet:
     """The data set, or the levels of generated problems."""
-    if not settings.data.startswith("levels:"):
+    if not is_levels(settings.data):
         return load_prompts(settings.data, limit=settings.limit, **settings.columns)
     row_settings = {"limit": settings.limit, "known": settings.known, **settings.columns}
     for name, value in row_settings.items():

@@ -271,7 +271,7 @@ def _train(
     for note in prepared.reward.notes:
         say(note)
     curriculum = prepared.curriculum
-    if curriculum.table.levels is None:
+    if curriculum.selection.needs_second_visits and curriculum.table.levels is None:
         warning = visits_warning(
             curriculum.config["selection"]["name"], settings.rollouts, settings.rollouts_per_prompt or 1,
             curriculum.table.size,

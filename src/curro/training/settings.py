@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from curro import registry
-from curro.data.raw import lab_family
+from curro.data.raw import is_levels, lab_family
 from curro.errors import ConfigError
 from curro.evaluation.suites import SUITES
 from curro.loading import PROVIDERS
@@ -71,7 +71,7 @@ class TrainSettings(DeclaredSettings):
         sources: list[str] = []
         for part in map(str.strip, self.eval_data.split(",")):
             is_source = part in SUITES or part.partition(":")[0] in PROVIDERS or Path(part).exists()
-            if sources and sources[-1].startswith("levels:") and not is_source:
+            if sources and is_levels(sources[-1]) and not is_source:
                 sources[-1] += f",{part}"
             else:
                 sources.append(part)
@@ -142,7 +142,7 @@ class TrainSettings(DeclaredSettings):
             ConfigError: a step that takes more prompts than there are, or is not divided by device_batch.
         """
         values = dict(DEFAULTS) if self.family is None else recipe_values(self.family, self.data)
-        is_endless = self.data.startswith("levels:")
+        is_endless = is_levels(self.data)
         values["prompts_per_step"] = (
             values["prompts_per_step"] if is_endless else min(values["prompts_per_step"], prompts)
         )
