@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from curro.errors import RewardError
-from curro.groups import Feedback, by_prompt, mark_missing, moments, read_groups
+from curro.errors import CheckpointError, RewardError
+from curro.groups import Feedback, UnlearnedGroups, mark_missing, moments, read_groups
 from curro.prompts import PromptTable
 
 SHAPES = st.tuples(st.integers(0, 6), st.integers(1, 20))
@@ -87,14 +87,43 @@ def test_a_nan_that_is_marked_as_scored_is_refused():
         mark_missing([[np.nan, 1.0]], [[True, True]])
 
 
+def unlearned(groups):
+    queue = UnlearnedGroups(len(groups))
+    queue.add(*groups)
+    return queue
+
+
 def test_groups_are_in_order_of_their_prompts():
     groups = np.array([[7, 2, 9, 0], [0.25, 0.5, 0.75, 1.0]])
-    assert by_prompt(groups).tolist() == [[0, 2, 7, 9], [1.0, 0.5, 0.25, 0.75]]
+    assert unlearned(groups).take().tolist() == [[0, 2, 7, 9], [1.0, 0.5, 0.25, 0.75]]
 
 
 def test_the_rows_after_it_decide_where_a_prompt_stands_twice():
     groups = np.array([[7, 2, 7, 7], [1, 0, 1, 0], [0.75, 0.5, 0.25, 1.0]])
-    assert by_prompt(groups).tolist() == [[2, 7, 7, 7], [0, 0, 1, 1], [0.5, 1.0, 0.25, 0.75]]
+    assert unlearned(groups).take().tolist() == [[2, 7, 7, 7], [0, 0, 1, 1], [0.5, 1.0, 0.25, 0.75]]
+
+
+def test_groups_are_learnt_once():
+    queue = unlearned(np.array([[7, 2], [0.25, 0.5]]))
+    queue.add(np.array([4]), np.array([0.75]))
+    assert queue.in_order().tolist() == queue.take().tolist() == [[2, 4, 7], [0.5, 0.75, 0.25]]
+    assert len(queue) == 0
+    assert queue.take().shape == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("groups", "problem"),
+    [
+        (np.zeros((3, 1)), "has other rows"),
+        (np.zeros(2), "has other rows"),
+        (np.array([[0], [np.nan]]), "is not finite"),
+        (np.array([[4], [0.5]]), "are not of the table"),
+        (np.array([[0.5], [0.5]]), "are not of the table"),
+    ],
+)
+def test_saved_groups_that_are_damaged(groups, problem):
+    with pytest.raises(CheckpointError, match=f"sec/unlearned {problem}"):
+        UnlearnedGroups(2).load(groups, "sec/unlearned", 4)
 
 
 @given(
@@ -104,4 +133,4 @@ def test_the_rows_after_it_decide_where_a_prompt_stands_twice():
 )
 def test_the_order_in_which_groups_came_in_does_not_matter(both):
     one, other = (np.array(groups, np.float64).reshape(-1, 3).T for groups in both)
-    np.testing.assert_array_equal(by_prompt(one), by_prompt(other))
+    np.testing.assert_array_equal(unlearned(one).in_order(), unlearned(other).in_order())

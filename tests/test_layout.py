@@ -13,7 +13,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src"
 
 ORDER = (
-    "errors", "text", "workers", "index", "policy", "loading", "registry", "storage",
+    "errors", "text", "intervals", "workers", "index", "policy", "loading", "registry", "storage",
     "data", "port_kernels", "renumbering", "prompts", "groups", "tickets", "meters",
     "admission", "advantage", "prediction", "selection", "allocation", "verdicts", "configuration",
     "curriculum", "runs", "durable", "curro", "reward", "environments", "rollout",

@@ -70,13 +70,13 @@ def test_columns():
         table["scores"]
 
 
-def test_bytes_per_prompt():
-    # visits 4, last_step 4, in_flight 1, reward_mean 4, reward_variance 4
-    assert PromptTable(10).bytes_per_prompt == 17
-    # and smoothed_mean 4, smoothed_variance 4, smoothed_size 4, pool 1
-    assert Curriculum("prioritized-replay:variant=published", 10).table.bytes_per_prompt == 30
-    # and evidence count, mean and variance, 4 each
-    assert Curriculum("prioritized-replay", 10).table.bytes_per_prompt == 29
+def test_sources():
+    names = ["math", None, "code", "", "math"]
+    rows = [{"prompt": "p", "source": name} for name in names]
+    sources, source_N = PromptTable(5, rows=rows).sources()
+    assert [sources[number] for number in source_N] == ["math", "other", "code", "other", "math"]
+    sources, source_N = PromptTable(2).sources()
+    assert (sources, source_N.tolist()) == (["other"], [0, 0])
 
 
 def test_frames():
@@ -162,7 +162,7 @@ def test_columns_that_lie_together_are_columns_like_others():
     table["right"][1] = 0.5
     assert records[1].tolist() == (2, 0.5)
     assert list(table.columns)[-2:] == ["left", "right"]
-    assert table.bytes_per_prompt == PromptTable(3).bytes_per_prompt + 9
+    assert records.itemsize == 9
     restored = PromptTable(3)
     restored.add_together(("left", np.int8, 0), ("right", np.float64, 0))
     restored.load_state_dict(table.state_dict())

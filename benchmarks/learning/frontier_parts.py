@@ -35,7 +35,7 @@ from curro import Curriculum
 from curro.bench.tasks import TASKS
 from curro.errors import ConfigError
 from curro.prediction.features import BYTES, LENGTHS, WORDS, TextFeatures
-from curro.prediction.frontier import STRENGTH, FeaturePosterior, Frontier
+from curro.prediction.frontier import PRIOR_ROLLOUTS, FeaturePosterior, Frontier
 from curro.report.compare import METRIC
 from curro.selection.predicted import Predicted
 from curro.storage.json_lines import append_rows, read_rows
@@ -125,7 +125,7 @@ class ReducedPosterior(FeaturePosterior):
 
     def _trials(self, size_K: np.ndarray) -> np.ndarray:
         is_independent = "correlation" in self.parts
-        trials_K = size_K if is_independent else size_K / (1 + (size_K - 1) / (STRENGTH + 1))
+        trials_K = size_K if is_independent else size_K / (1 + (size_K - 1) / (PRIOR_ROLLOUTS + 1))
         return trials_K if "ranks" in self.parts else trials_K * super()._trials(np.ones(len(size_K)))
 
 

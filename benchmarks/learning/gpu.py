@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from curro.storage.json_lines import read_rows
+from curro.training.declared import flags_of
 
 METHODS = ("uniform", "frontier", "PPS", "replay")
 MODELS = ("Qwen/Qwen2.5-0.5B-Instruct", "Qwen/Qwen2.5-1.5B-Instruct")
@@ -71,8 +72,7 @@ def seconds_per_step(task: Settings, folder: Path) -> float:
     Raises:
         SystemExit: the run failed; it has said why.
     """
-    of_train = {key: value for key, value in task.items() if key not in ("judge", "rollouts")}
-    flags = [f"--{key.replace('_', '-')}={value}" for key, value in of_train.items()]
+    flags = flags_of({key: value for key, value in task.items() if key not in ("judge", "rollouts")})
     command = [sys.executable, "-m", "curro", "train", "--curriculum=uniform", *flags]
     command += [
         f"--rollouts={PROBE * size_of(task)}",

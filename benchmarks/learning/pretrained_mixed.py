@@ -15,10 +15,12 @@ as a run ends, seed by seed, so that all methods have equally many wherever it i
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -52,7 +54,7 @@ LARGE_GROUPS = {"prompts_per_step": 4, "rollouts_per_prompt": 8}
 REFILL = {"admission": "signal", "eval_every": 1}
 """Groups without signal are replaced, until ten times as many were rolled out as a step has."""
 ESTIMATE = "ESTIMATE"
-"""Stands for the folder of the pool's pass rates, POOL.estimate beside its data."""
+"""Stands for the folder of the pool's pass rates, of 16 rollouts a prompt: POOL.estimate beside its data."""
 TABLES: Tables = {
     "Two learning rates": {
         "uniform": Variant("uniform", {"learning_rate": 3e-6}),
@@ -77,9 +79,8 @@ TABLES: Tables = {
         "measured pass rates": Variant(
             "frontier", {"learning_rate": 3e-6, "known": ESTIMATE}, "frontier, 3e-6, known pass rates"
         ),
-        "uncounted rollouts": Variant("curro.bench.oracle:oracle samples=4", {"learning_rate": 3e-6}),
     },
-    "The same 32 rollouts a step, in groups of 8": {
+    "Steps of other sizes": {
         "uniform": Variant("uniform", {"learning_rate": 3e-6}),
         "frontier, 3e-6": Variant("frontier", {"learning_rate": 3e-6}),
         "uniform, groups of 8": Variant("uniform", {"learning_rate": 3e-6, **LARGE_GROUPS}),
@@ -88,18 +89,14 @@ TABLES: Tables = {
             "prioritized-replay", {"learning_rate": 3e-6, **LARGE_GROUPS}
         ),
         "PSPO, groups of 8": Variant("pspo", {"learning_rate": 3e-6, **LARGE_GROUPS}),
-    },
-    "Twice as many prompts a step": {
-        "uniform": Variant("uniform", {"learning_rate": 3e-6}),
-        "frontier, 3e-6": Variant("frontier", {"learning_rate": 3e-6}),
         "uniform, 16 prompts": Variant("uniform", {"learning_rate": 3e-6, **WIDE}),
         "frontier, 16 prompts": Variant("frontier", {"learning_rate": 3e-6, **WIDE}),
-    },
-    "Half as many prompts a step": {
-        "uniform": Variant("uniform", {"learning_rate": 3e-6}),
         "uniform, 4 prompts": Variant("uniform", {"learning_rate": 3e-6, **HALF}),
-        "frontier": Variant("frontier", {"learning_rate": 1e-5}),
         "frontier, 4 prompts": Variant("frontier", {"learning_rate": 1e-5, **HALF}),
+    },
+    "Evaluated with 8 samples": {
+        "uniform, 8 samples": Variant("uniform", {"learning_rate": 3e-6, "eval_samples": 8}),
+        "frontier, 8 samples": Variant("frontier", {"learning_rate": 3e-6, "eval_samples": 8}),
     },
     "Steps without signal skipped": {
         "uniform, 1e-5": Variant("uniform", {"learning_rate": 1e-5}),
@@ -125,10 +122,10 @@ COLOURS = {
     "frontier, 1e-5": "#e69f00",
     "frontier, 3e-6": DRAWN["frontier"],
 }
-SERIES = ("eval/pass@4", "signal_share", "seconds", "cpu_seconds")
+SERIES = ("eval/pass@4", "eval/pass@8", "signal_share", "seconds", "cpu_seconds")
 
 
-def common(folder: Path, pool: str, precision: str) -> dict[str, object]:
+def common(folder: Path, pool: str, precision: str) -> dict[str, Any]:
     """The settings that all runs on a pool share.
 
     Raises:
@@ -152,13 +149,19 @@ def common(folder: Path, pool: str, precision: str) -> dict[str, object]:
     }
 
 
-def variants(labels: Sequence[str], folder: Path, pool: str) -> list[Variant]:
-    """The variants of these labels, each with the pass rates of this pool where it is to know them."""
-    estimate = {"known": str(folder / f"{pool}.estimate")}
+def variants(labels: Sequence[str], shared: Mapping[str, Any]) -> list[Variant]:
+    """The variants of these labels; pass rates that one of them is to know are measured here, once a pool."""
+    estimate = str(Path(shared["data"]).with_suffix(".estimate"))
     chosen = [VARIANTS[label] for label in labels]
+    knowing = [variant for variant in chosen if variant.settings.get("known") == ESTIMATE]
+    if knowing:
+        names = ("model", "reward", "precision", "max_completion_length")
+        options = [f"--{name.replace('_', '-')}={shared[name]}" for name in names]
+        command = [sys.executable, "-m", "curro", "estimate", shared["data"], *options, "--out", estimate]
+        subprocess.run(command, check=True)
     return [
-        replace(one, settings={**one.settings, **estimate}) if one.settings.get("known") == ESTIMATE else one
-        for one in chosen
+        replace(variant, settings={**variant.settings, "known": estimate}) if variant in knowing else variant
+        for variant in chosen
     ]
 
 
@@ -168,7 +171,7 @@ def curves(rows: Results) -> str:
     rollouts_E = evaluated_after(rows.of(VARIANTS[BASELINE])[0])
     after = " | ".join(f"{rollouts:,.0f}" for rollouts in rollouts_E)
     lines = [
-        f"| | seeds | {after} | pass@4 before and after | groups with signal | minutes of a core |",
+        f"| | seeds | {after} | pass@k before and after | groups with signal | minutes of a core |",
         f"|---|--:|{'--:|' * len(rollouts_E)}--:|--:|--:|",
     ]
     for label, done in runs.items():
@@ -176,12 +179,18 @@ def curves(rows: Results) -> str:
             [np.interp(rollouts_E, evaluated_after(row), row["series"][METRIC][1]) for row in done]
         )
         cells = [_range(column) for column in accuracies.T]
-        pass_4 = np.mean([np.array(row["series"]["eval/pass@4"][1])[[0, -1]] for row in done], axis=0)
+        samples = VARIANTS[label].settings.get("eval_samples", 4)
+        pass_k = np.mean(
+            [np.array(row["series"][f"eval/pass@{samples}"][1])[[0, -1]] for row in done], axis=0
+        )
         signal = np.mean([_signal(row) for row in done])
         minutes = np.mean([row["series"]["cpu_seconds"][1][-1] for row in done]) / 60
-        cells += [f"{pass_4[0]:.3f}, {pass_4[1]:.3f}", f"{signal:.3f}", f"{minutes:.0f}"]
+        cells += [f"{pass_k[0]:.3f}, {pass_k[1]:.3f}", f"{signal:.3f}", f"{minutes:.0f}"]
         lines.append(f"| {label} | {len(done)} | {' | '.join(cells)} |")
-    title = "Held-out pass@1 after so many rollouts: the mean, the lowest and the highest seed."
+    title = (
+        "Held-out pass@1 after so many rollouts: the mean, the lowest and the highest seed. pass@k is of all "
+        "samples: 4, where the row does not say 8."
+    )
     return "\n\n".join([title, "\n".join(lines)])
 
 
@@ -322,10 +331,11 @@ def main(
     pools = {name: Results(results, runs, pool=name) for name in POOLS}
     for seed in range(0 if only_report else seeds):
         for name in pool or POOLS:
+            shared = common(folder, name, precision)
             pools[name].run(
-                variants(method or list(VARIANTS), folder, name),
+                variants(method or list(VARIANTS), shared),
                 1,
-                common(folder, name, precision),
+                shared,
                 series=SERIES,
                 first_seed=seed,
                 more=lambda prepared, folder: {"precision": precision},

@@ -42,10 +42,10 @@ from curro.tickets import TicketLedger
 from curro.verdicts import Credited, Draw, Verdict, multiply_credit
 
 FORMAT = 3
-"""Of a saved state; a curriculum refuses any other."""
+"""Version of the checkpoint format; other versions are refused."""
 
 LAST_STEP = 2**31 - 2
-"""The prompt table keeps steps as int32, and -1 for none."""
+"""Largest training step: the prompt table stores steps as int32."""
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike
 
 from curro.errors import RewardError
 from curro.prompts import PromptTable
+from curro.registry import VERIFIERS
+from curro.storage.checkpoint import check_prompt_numbers, check_state
 
 _LARGEST = 1e15
 """Rewards up to here, in reward ranges, keep squares finite in float32 and steps of 1 in float64."""
@@ -26,7 +28,8 @@ def largest_reward(reward_range: tuple[float, float]) -> float:
 
 
 OUTCOMES = (
-    *("math", "exact", "code", "function-calls", "reasoning-gym", "lab", "levels", "bfcl", "verifiers"),
+    *VERIFIERS,
+    *("lab", "levels", "bfcl", "verifiers"),
     *("accuracy", "accuracy_reward", "reasoning_accuracy_reward"),
 )
 """Parts of a reward that verify the answer, by the names that curro and TRL give them."""
@@ -36,7 +39,8 @@ def outcome_parts(names: Iterable[str]) -> tuple[str, ...]:
     """The parts of a reward that verify the answer, where it has others too; else none.
 
     A part is known by what stands before the first colon of its name, so that `code:timeout=5` is `code`.
-    Parts that reward a length, a format or the absence of repetition are none of `OUTCOMES`.
+    Parts that reward a length, a format or the absence of repetition are none of `OUTCOMES`, nor are rewards
+    of a user's own, which `signal` names.
     """
     parts = list(names)
     outcomes = tuple(name for name in parts if name.partition(":")[0] in OUTCOMES)
@@ -344,15 +348,59 @@ def _too_large(
     )
 
 
-def by_prompt(groups_RK: np.ndarray) -> np.ndarray:
-    """What is kept of K groups (R, K) in ascending order of the first row, which is the prompt.
+class UnlearnedGroups:
+    """What is kept of K groups until it is learnt: R numbers of each, the first of which is the prompt.
 
-    Where a prompt stands more than once, the rows after it decide, in their order. Sums over the groups then
-    do not depend on which of them came in first.
+    Groups come in any order, a few or many at a time, as their rollouts happen to end. What a method learns
+    of several prompts together, as an average, a fit or a random draw, would depend on that order, and a
+    run that is repeated would draw other prompts. So methods only keep groups as they come in, and learn all
+    of them together before the next choice, in order of prompt.
+
+    Attributes:
+        groups: float64 (R, K), in the order in which they came in.
+
+    Args:
+        rows: R.
     """
-    prompt_K = groups_RK[0]
-    order_K = prompt_K.argsort()
-    # a sort by all rows takes several times as long, and it is rare that a batch has a prompt twice
-    if (np.diff(prompt_K[order_K]) == 0).any():
-        order_K = np.lexsort(groups_RK[::-1])
-    return groups_RK.take(order_K, axis=1)
+
+    def __init__(self, rows: int) -> None:
+        self.groups = np.empty((rows, 0))
+
+    def __len__(self) -> int:
+        return self.groups.shape[1]
+
+    def add(self, *rows_P: np.ndarray) -> None:
+        """Keep P groups: R arrays (P,)."""
+        self.groups = np.concatenate([self.groups, np.array(rows_P, np.float64)], axis=1)
+
+    def in_order(self) -> np.ndarray:
+        """The groups, float64 (R, K), in ascending order of the first row, which is the prompt.
+
+        Where a prompt stands more than once, the rows after it decide, in their order.
+        """
+        prompt_K = self.groups[0]
+        order_K = prompt_K.argsort()
+        # a sort by all rows takes several times as long, and it is rare that a batch has a prompt twice
+        if (np.diff(prompt_K[order_K]) == 0).any():
+            order_K = np.lexsort(self.groups[::-1])
+        return self.groups.take(order_K, axis=1)
+
+    def take(self) -> np.ndarray:
+        """The groups `in_order`, to be learnt now; none are left."""
+        groups_RK, self.groups = self.in_order(), self.groups[:, :0]
+        return groups_RK
+
+    def load(self, groups_RK: np.ndarray, field: str, size: float = np.inf) -> None:
+        """Restore saved `groups`.
+
+        Args:
+            field: of the state, named in messages.
+            size: the number of prompts N.
+
+        Raises:
+            CheckpointError: they have other rows, or a number that no group has.
+        """
+        check_state(groups_RK.ndim == 2 and len(groups_RK) == len(self.groups), field, "has other rows")
+        check_state(np.isfinite(groups_RK).all(), field, "is not finite")
+        check_prompt_numbers(groups_RK[0], size, field)
+        self.groups = groups_RK.copy()

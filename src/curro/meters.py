@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from curro.prompts import PromptTable
+from curro.intervals import agresti_coull
+from curro.prompts import OTHER, PromptTable
 from curro.storage.checkpoint import check_state
 from curro.text import printable
 
@@ -102,9 +103,7 @@ class UniformMeter:
         if count >= UNIFORM_LEAST and total >= len(weight_K) * (1 - 2 / np.sqrt(count)):
             variance = float(weight_K @ variance_K / total)
             share = float(weight_K @ ~self.table.is_flat(variance_K) / total)
-            centre = (count * share + 2) / (count + 4)
-            margin = 2 * np.sqrt(centre * (1 - centre) / (count + 4))
-            low, high = max(centre - margin, 0.0), min(centre + margin, 1.0)
+            low, high = agresti_coull(share, count)
         return {
             "signal/uniform": variance,
             "signal/ratio": recent / variance if variance > 0 else np.nan,
@@ -140,11 +139,10 @@ class UniformMeter:
 WINDOW = 512
 """Groups that are counted: the latest."""
 
-MOST = 32
-"""Sources; with more of them there are no metrics by source."""
+MAX_SOURCES = 32
+"""With more sources there are no metrics by source."""
 
-
-SHAPED = 64
+SHAPING_WINDOW = 64
 """Groups that `ShapingMeter` looks at: the latest."""
 
 
@@ -164,7 +162,7 @@ class SourceMeter:
             return
         rates, flat = self.table.success_rate(mean_P).tolist(), self.table.is_flat(variance_P).tolist()
         for prompt, rate, is_flat in zip(prompts_P.tolist(), rates, flat, strict=True):
-            name = printable(self.table.source(prompt) or "other").replace("/", "-")
+            name = printable(self.table.source(prompt) or OTHER).replace("/", "-")
             self._latest.append((name, rate, not is_flat))
 
     def metrics(self) -> dict[str, float]:
@@ -172,7 +170,7 @@ class SourceMeter:
         groups_of: dict[str, list[tuple[float, bool]]] = {}
         for name, rate, has_signal in self._latest:
             groups_of.setdefault(name, []).append((rate, has_signal))
-        if len(groups_of) > MOST:
+        if len(groups_of) > MAX_SOURCES:
             return {}
         metrics = {}
         for name, groups in sorted(groups_of.items()):
@@ -191,7 +189,7 @@ class ShapingMeter:
 
     def __init__(self, table: PromptTable) -> None:
         self.table = table
-        self._latest: deque[tuple[bool, bool]] = deque(maxlen=SHAPED)
+        self._latest: deque[tuple[bool, bool]] = deque(maxlen=SHAPING_WINDOW)
         self._has_warned = False
 
     def observe(self, trained_P: np.ndarray, outcome_P: np.ndarray, parts: Sequence[str]) -> None:
@@ -199,10 +197,11 @@ class ShapingMeter:
         varies = (~self.table.is_flat(trained_P)).tolist(), (~self.table.is_flat(outcome_P)).tolist()
         self._latest.extend(zip(*varies, strict=True))
         trained, outcome = np.sum(self._latest, axis=0).tolist() if self._latest else (0, 0)
-        if not self._has_warned and len(self._latest) == SHAPED and 2 * trained > SHAPED > 4 * outcome:
+        is_shaped = len(self._latest) == SHAPING_WINDOW and 2 * trained > SHAPING_WINDOW > 4 * outcome
+        if is_shaped and not self._has_warned:
             self._has_warned = True
             warnings.warn(
-                f"the trained reward varies in {trained} of the latest {SHAPED} groups, and "
+                f"the trained reward varies in {trained} of the latest {SHAPING_WINDOW} groups, and "
                 f"{' + '.join(parts)} in {outcome}: most of the update follows other parts of the reward. "
                 "Set admission=signal, which trains on groups whose outcome varies, or lower their weights",
                 RuntimeWarning,

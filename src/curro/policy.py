@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -97,19 +97,6 @@ def join_auxiliary(
     return prompts_J, completions_J, advantages_J, weights_J
 
 
-def prompt_text(prompt: str | Sequence[Mapping[str, Any]]) -> str:
-    """The text of a row's prompt, for `Policy.prompt`; of a conversation, all messages but the system's."""
-    if isinstance(prompt, str):
-        return prompt
-    return "\n\n".join(_text(message["content"]) for message in prompt if message["role"] != "system")
-
-
-def _text(content: str | list[dict[str, Any]]) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(part["text"] for part in content if part.get("type") == "text")
-
-
 def conversation_ids(tokenizer: Any, messages: Sequence[dict[str, str]], **options: Any) -> list[int]:
     """The tokens of a conversation that the policy is to answer; without a chat template, of its texts.
 
@@ -133,7 +120,7 @@ def refuse_policy(needs_policy: bool, host: str) -> None:
 
 
 def tokens_divisor(aggregation: str, *, tokens: float, rollouts: int, norm: float) -> float:
-    """By what a policy's loss divides a rollout's sum over tokens, in the mean over all tokens of a batch.
+    """The number by which the policy loss divides each rollout's sum over tokens.
 
     METIS' (2) and (9) are means over sequences of sums over tokens, "seq-mean-token-sum". Other losses divide
     these sums further, by a number or by lengths, so that the weights of all R rollouts' T tokens sum to 1:

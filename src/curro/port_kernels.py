@@ -6,7 +6,7 @@ prompts is waited for once a column. One loop asks for all columns at once.
 
 import numpy as np
 
-from curro.index.compiled import kernel
+from curro.index.compiled import kernel, part
 
 
 @kernel
@@ -104,6 +104,12 @@ def visit(visited, prompts, steps, mean, variance):  # type: ignore[no-untyped-d
         row.reward_variance = variance[a]
 
 
+@part
+def is_solved(mean, variance, low, high, flat):  # type: ignore[no-untyped-def]
+    """`PromptTable.is_solved` of a group; `flat` is the largest variance without signal."""
+    return variance <= flat and (mean - low) / (high - low) >= 0.5
+
+
 @kernel
 def census(visited, low, high, flat):  # type: ignore[no-untyped-def]
     """Of the prompts seen: how many, solved, without signal; success rate, its deviation, reward variance.
@@ -118,7 +124,7 @@ def census(visited, low, high, flat):  # type: ignore[no-untyped-def]
             rate = (row.reward_mean - low) / (high - low)
             seen += 1
             without += row.reward_variance <= flat
-            solved += (row.reward_variance <= flat) & (rate >= 0.5)
+            solved += is_solved(row.reward_mean, row.reward_variance, low, high, flat)
             rates += rate
             variances += row.reward_variance
     for p in range(visited.size):

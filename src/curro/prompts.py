@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 SOURCES = ("source", "data_source")
 """Columns of a data set that say where a prompt comes from."""
 
+OTHER = "other"
+"""The source of prompts that name none."""
+
 
 class PromptTable:
     """What is remembered of every prompt: the columns of the port and those a method adds.
@@ -199,6 +202,18 @@ class PromptTable:
         source = self.rows[prompt].get(self.source_column)
         return None if source is None else str(source)
 
+    def sources(self) -> tuple[list[str], np.ndarray]:
+        """The names of the sources, and the number of each prompt's source, int64 (N,).
+
+        Prompts without a source are of `other`.
+        """
+        if self.source_column is None:
+            return [OTHER], np.zeros(self.size, np.int64)
+        values = self.column_of_rows(self.source_column)
+        names_N = [OTHER if value is None else str(value) or OTHER for value in values]
+        names, source_N = np.unique(names_N, return_inverse=True)
+        return names.tolist(), source_N
+
     def values(self, column: str) -> list[Any]:
         """The N values of a column of the data set's own.
 
@@ -237,6 +252,10 @@ class PromptTable:
         """
         return variance <= self.flat_variance(tolerance)
 
+    def is_solved(self, mean: np.ndarray, variance: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
+        """Whether groups of these rewards count as solved: `is_flat`, and at least halfway to success."""
+        return self.is_flat(variance, tolerance) & (self.success_rate(mean) >= 0.5)
+
     def flat_variance(self, tolerance: float = 0.0) -> float:
         """The largest variance that `is_flat`."""
         return flat_variance(tolerance, self.reward_range)
@@ -265,11 +284,6 @@ class PromptTable:
         import curro.port_kernels as kernels
 
         return kernels.census(self._visited, *self.reward_range, self.flat_variance())
-
-    @property
-    def bytes_per_prompt(self) -> int:
-        """What the columns take, in bytes a prompt; keys and the method's indexes are not counted."""
-        return sum(column.itemsize for column in self.columns.values())
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """A copy of every column."""

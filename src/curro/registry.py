@@ -62,12 +62,17 @@ BUILTIN: dict[str, dict[str, str]] = {
     },
 }
 
-REWARDS = {
+VERIFIERS = {
     "math": "curro.reward.math:Math",
     "exact": "curro.reward.text:verify",
     "reasoning-gym": "curro.reward.reasoning_gym:verify",
     "code": "curro.reward.code:Code",
     "function-calls": "curro.reward.function_calls:verify",
+}
+"""Rewards that verify an answer, by name: a class, which makes a verifier of its options, or a verifier."""
+
+REWARDS = {
+    **VERIFIERS,
     "format": "curro.reward.text:Format",
     "closed-thought": "curro.reward.text:closed_thought",
     "language": "curro.reward.language:Language",
@@ -75,7 +80,7 @@ REWARDS = {
     "overlong": "curro.reward.text:Overlong",
     "repetition": "curro.reward.text:Repetition",
 }
-"""Rewards by name: a class, which makes a verifier of its options, or a verifier that has none."""
+"""All rewards by name; those that are no verifiers reward a length, a format or the like."""
 
 PLAIN = ("signal", "source_weights", "source_floors")
 """Settings of a curriculum that are no methods; `Curriculum` reads their text."""

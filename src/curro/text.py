@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -29,14 +29,36 @@ PREVIEW = 80
 """Characters of a prompt that stand for it in tables and run folders."""
 
 
+def prompt_text(prompt: Any, separator: str = "\n", *, with_system: bool = False) -> str:
+    """The text of a row's prompt: of a conversation, its messages without their roles.
+
+    Args:
+        prompt: a text, or a list of messages; whatever in it is no message is left out.
+        separator: stands between two messages.
+        with_system: keep the system's messages.
+    """
+    if not isinstance(prompt, list | tuple):
+        return "" if prompt is None else str(prompt)
+    messages = [message for message in prompt if isinstance(message, Mapping)]
+    return separator.join(
+        content_text(message.get("content"))
+        for message in messages
+        if with_system or message.get("role") != "system"
+    )
+
+
+def content_text(content: Any) -> str:
+    """The text of a message's content; where that is a list of parts, a line for each part that is text."""
+    if isinstance(content, list | tuple):
+        return "\n".join(
+            str(part["text"]) for part in content if isinstance(part, Mapping) and part.get("type") == "text"
+        )
+    return "" if content is None else str(content)
+
+
 def preview(prompt: Any) -> str:
     """The beginning of a prompt on one line: of a conversation, of what is not the system's."""
-    if isinstance(prompt, list):
-        messages = [message for message in prompt if isinstance(message, dict)]
-        prompt = "\n".join(
-            str(m.get("content", ""))[: 8 * PREVIEW] for m in messages if m.get("role") != "system"
-        )
-    return "" if prompt is None else readable(" ".join(str(prompt)[: 8 * PREVIEW].split()), PREVIEW)
+    return readable(" ".join(prompt_text(prompt)[: 8 * PREVIEW].split()), PREVIEW)
 
 
 def abbreviated(identity: Any) -> Any:

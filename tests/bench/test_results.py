@@ -67,13 +67,13 @@ def test_scores_by_hand(tmp_path):
     _, fast = made(tmp_path / "b", "frontier", [0.1, 0.4, 0.6, 0.6, 0.7])
     _, best = made(tmp_path / "c", "oracle", [0.2, 0.5, 0.7, 0.7, 0.8])
     uniform, frontier, oracle = task_scores({"uniform": [slow], "frontier": [fast], "oracle": [best]})
-    assert (uniform.ratio.value, oracle.regret) == (1, 0)
-    assert frontier.ratio.value == pytest.approx(0.375)
+    assert (uniform.rollout_share.value, oracle.regret) == (1, 0)
+    assert frontier.rollout_share.value == pytest.approx(0.375)
     assert frontier.regret == pytest.approx(0.1)
     assert (frontier.updates, frontier.at_updates, frontier.seconds) == (4, 0.7, 8)
     (_, total, _) = totals({TASK: {"uniform": [slow], "frontier": [fast], "oracle": [best]}})
     assert (total.better.value, total.reached, total.tasks) == (1, 1, 1)
-    assert total.ratio.value == pytest.approx(0.375)
+    assert total.rollout_share.value == pytest.approx(0.375)
 
 
 def test_kept_as_parquet_and_found_again(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -26,6 +27,7 @@ from curro.lab.model import build_model
 from curro.reward import Reward
 from curro.rollout.engines.engine import Rollout
 from curro.runs.folder import RunFolder
+from curro.storage.lock import only_process
 from curro.training.settings import TrainSettings
 
 CHAINS = ["lab:chains", "--limit", "120", "-k", "8", "--batch", "16"]
@@ -56,6 +58,16 @@ def test_estimated(estimated):
     assert f"(0, 1)      {share:.3f}         {8 / share:.1f}" in said
 
 
+def test_two_processes_do_not_sample_into_one_folder(estimated, curro, tmp_path):
+    """The scores of one would stand beside the texts of the other."""
+    shutil.copytree(estimated[0] / "est", tmp_path / "est")
+    groups = tmp_path / "est" / "groups.jsonl"
+    groups.write_text("".join(groups.read_text().splitlines(keepends=True)[:-1]))  # one is left to do
+    with only_process(tmp_path / "est"):
+        said = curro("estimate", *CHAINS, "-o", "est", status=2)
+    assert f"est is in use by process {os.getpid()}" in said
+
+
 def test_the_confidence_of_one_forward_pass_is_a_column(curro, tmp_path):
     asked = ["lab:chains", "--limit", "24", "-k", "4", "-o", "est", "--confidence"]
     said = curro("estimate", *asked)
@@ -69,6 +81,12 @@ def test_the_confidence_of_one_forward_pass_is_a_column(curro, tmp_path):
     assert "--confidence reads answers with a --model" in curro(
         "estimate", "lab:locks", "--limit", "2", "--confidence", status=2
     )
+
+
+def test_an_environment_takes_no_other_reward(curro):
+    asked = ["lab:chains", "--limit", "2", "--environment", "bfcl", "--reward", "math"]
+    said = curro("estimate", *asked, status=2)
+    assert "the environment 'bfcl' scores its episodes: leave out the reward 'math'" in said
 
 
 def test_interrupted_and_gone_on_with_as_if_never_interrupted(estimated, curro, tmp_path, interrupting):
@@ -181,7 +199,7 @@ def test_curation_is_trained_on_uniformly_with_the_recipe(estimated, curro, tmp_
     shutil.copytree(estimated[0] / "est", tmp_path / "est")
     said = curro("curate", "est", "--keep", "0,1", "-o", "a b.jsonl")
     train = shlex.split(said.splitlines()[-1])
-    flags = dict(zip(train[2::2], train[3::2], strict=True))
+    flags = dict(flag.split("=", 1) for flag in train[2:])
     assert (flags["--data"], flags["--curriculum"], flags["--prompts-per-step"]) == (
         "a b.jsonl",
         "uniform",

@@ -69,6 +69,11 @@ def test_gone_on_with_where_it_stopped(curro, tmp_path):
     assert "(temperature was 0.6, is 1.0)" in said
 
 
+def test_a_model_that_is_not_there_leaves_no_folder(curro, tmp_path):
+    assert "no model at './none'" in curro("evaluate", "./none", *CHAINS, status=2)
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_model_that_was_trained_on_is_sampled_anew(curro, tmp_path):
     """Else the table would show the accuracy of the weights that were there before."""
     asked = ["--suite", "lab:chains", "--limit", "4", "-k", "2", "--out", "out"]
@@ -139,6 +144,7 @@ def test_episodes_are_played(curro, tmp_path):
         ("--suite AIME24 --suite AIME25 --data x.jsonl", "name one --suite"),
         ("--suite AIME24 --answer-column a", "the suite AIME24 knows its columns"),
         ("--suite AIME24 --data none.jsonl", "there is no file or folder 'none.jsonl'"),
+        ("--suite lab:chains --limit 2 --environment bfcl --reward math", "leave out the reward 'math'"),
         ("--suite lab:chains --top-p 2 --limit 2", "top_p is a number above 0"),
     ],
 )

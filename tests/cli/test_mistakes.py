@@ -11,11 +11,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 from tests.in_process import run_command
 
-from curro.cli import main
+from curro.cli import main, make_app
 from curro.prompts import PromptTable
 from curro.runs.folder import RunFolder
+from curro.training.settings import TrainSettings
 
 CHAINS = [{"prompt": f"{digit}{letter}=", "answer": "5"} for digit in range(3) for letter in "abc"]
 
@@ -269,6 +271,19 @@ def test_all_runs_start_from_one_commit_of_the_known_rates(compared, monkeypatch
     flags.clear()
     run_command("compare", "uniform", "frontier", "--out", "both", *asked, folder=tmp_path)
     assert all(f"--known=hub:org/rates@{40 * 'c'}" in of_run for of_run in flags)
+
+
+def test_switches_reach_the_runs_of_a_comparison(curro, monkeypatch, tmp_path):
+    """From the command line, and from the folder of a run, which has all of them."""
+    RunFolder.create("run", {"settings": TrainSettings("lab:chains", skip_empty_steps=True).as_dict()})
+    flags = []
+    monkeypatch.setattr("curro.cli.compare.run_all", lambda runs, *_: flags.extend(run.flags for run in runs))
+    asked = ["compare", "uniform", "--seeds", "1", "--config", "run", "--keep-best", "--no-share-prompts"]
+    run_command(*asked, folder=tmp_path)
+    train = typer.main.get_command(make_app(["train"])).commands["train"]
+    given = train.make_context("train", *flags).params
+    switches = ("skip_empty_steps", "keep_best", "share_prompts", "vllm")
+    assert [given[name] for name in switches] == [True, True, False, False]
 
 
 def test_another_method_under_the_same_name(curro, compared):

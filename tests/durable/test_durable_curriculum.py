@@ -262,7 +262,7 @@ def test_what_the_policy_answered_is_replayed_without_a_policy(folder):
     port = durable(folder, "metis:candidates=2")
     with pytest.raises(ConfigError, match="asks the policy"):
         ask(port, 0, "select", n=2, step=0)
-    port.lend(Judge(fails_at=3))
+    port.attach(Judge(fails_at=3))
     with_error = []
     for step in range(1, 6):
         try:
@@ -278,11 +278,11 @@ def test_what_the_policy_answered_is_replayed_without_a_policy(folder):
     assert port.curriculum.metrics() == pytest.approx(before, nan_ok=True)
     with pytest.raises(ConfigError, match="no host has lent it"):
         ask(port, 9, "select", n=2, step=9)
-    port.lend(Judge())
+    port.attach(Judge())
     assert len(ask(port, 10, "select", n=2, step=10)) == 2
     port.close()
     port = durable(folder, "metis:candidates=2")
-    port.lend(Judge())
+    port.attach(Judge())
     assert len(ask(port, 11, "select", n=2, step=11)) == 2
     port.close()
 

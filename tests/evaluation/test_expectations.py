@@ -1,9 +1,11 @@
 """What is expected of a pool, and which prompts curation keeps: numbers by hand."""
 
+import re
+
 import numpy as np
 import pytest
 
-from curro import ConfigError
+from curro import ConfigError, Curriculum
 from curro.data import PromptSet
 from curro.evaluation.curation import alignments, hardest, in_order, like_mean_curve
 from curro.evaluation.expectations import Guesser, describe_visits, visits_warning
@@ -34,8 +36,15 @@ def test_visits():
     assert "8,000 prompts 0.4 times: methods that need second visits" in few
     assert "0.4 times on average" in visits_warning("pspo", 25_600, 8, 8_000)
     assert "at most 1,600 of the 8,000 prompts" in visits_warning("pspo", 25_600, 8, 8_000)
-    assert visits_warning("frontier", 25_600, 8, 8_000) is None
     assert visits_warning("pspo", 25_600, 8, 3_200) is None
+
+
+def test_the_examples_of_methods_that_need_second_visits_do():
+    examples, _, other = describe_visits(25_600, 8, 8_000).rpartition("(as ")[2].partition(")")
+    for name in re.split(", | and ", examples):
+        assert Curriculum(name, 8).selection.needs_second_visits
+    assert "; frontier predicts" in other
+    assert not Curriculum("frontier", 8).selection.needs_second_visits
 
 
 def test_the_hardest_prompts():

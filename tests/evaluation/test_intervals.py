@@ -7,9 +7,9 @@ import torch
 from curro.errors import ConfigError
 from curro.evaluation import sampling
 from curro.evaluation.results import held_out_scores, interval_over_problems, pass_at_k, pass_at_k_of_each
+from curro.intervals import Z95
 from curro.reward import Reward
 from curro.reward.resolve import WeightedReward
-from curro.rollout.cost import Z95
 from curro.rollout.engines.engine import SamplingSettings
 
 

@@ -18,7 +18,6 @@ from curro.prediction.features import (
     TextFeatures,
     features_of,
     text_features,
-    text_of,
 )
 from curro.prompts import PromptTable
 
@@ -181,10 +180,13 @@ def test_bytes_beyond_ascii_stay_in_their_block():
     assert BLOCKS[:2] == (BYTES, WORDS)
 
 
-def test_the_text_of_messages_is_not_the_systems():
-    messages = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "2 + 2"}]
-    assert text_of({"prompt": messages}) == "2 + 2"
-    assert text_of({"prompt": "2 + 2"}) == "2 + 2"
+def test_a_text_in_parts_has_the_features_of_the_text():
+    parts = [{"type": "image", "image": "x.png"}, {"type": "text", "text": "2 + 2"}]
+    rows = [{"prompt": [{"role": "user", "content": content}]} for content in ("2 + 2", parts)]
+    features = TextFeatures()
+    assert features.bind(PromptTable(2, rows=rows))
+    whole, in_parts = features.of(np.arange(2))
+    np.testing.assert_equal(in_parts, whole)
 
 
 def prompts_of(known, texts=None):

@@ -7,8 +7,9 @@ import pytest
 from rich.console import Console
 
 from curro.errors import RunError
+from curro.intervals import bootstrap_quantiles
 from curro.report import comparison_table, render_comparison, write_comparison
-from curro.report.compare import METRIC, Curve, crossing, interval_quantiles, isotonic, pool
+from curro.report.compare import METRIC, Curve, crossing, isotonic, pool
 from curro.report.pages import distance
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
@@ -57,10 +58,10 @@ def test_rows(tmp_path):
         "slow": [evaluated(tmp_path / "s", [0.1, 0.1, 0.2, 0.2, 0.3])],
     }
     uniform, fast, slow = comparison_table(runs)
-    assert (uniform.to_level, uniform.ratio, uniform.final, uniform.error) == (400, 1, 0.5, None)
+    assert (uniform.to_level, uniform.speedup, uniform.final, uniform.error) == (400, 1, 0.5, None)
     assert fast.to_level == pytest.approx(150)
-    assert fast.ratio == pytest.approx(400 / 150)
-    assert (slow.to_level, slow.ratio, slow.rollouts, slow.seconds) == (None, None, 400, 8)
+    assert fast.speedup == pytest.approx(400 / 150)
+    assert (slow.to_level, slow.speedup, slow.rollouts, slow.seconds) == (None, None, 400, 8)
 
 
 def test_judgments_are_rollouts_of_unknown_length(tmp_path):
@@ -76,7 +77,7 @@ def test_judgments_are_rollouts_of_unknown_length(tmp_path):
     )
     uniform = evaluated(tmp_path / "u", [0.1, 0.2, 0.3, 0.5], tokens=[1000, 1000, 1000])
     row = comparison_table({"uniform": [uniform], "judge": [judge]})[1]
-    assert (row.to_level, row.ratio, row.rollouts, row.tokens_ratio) == (150, 2, 300, None)
+    assert (row.to_level, row.speedup, row.rollouts, row.tokens_speedup) == (150, 2, 300, None)
 
 
 def test_tokens_to_the_level(tmp_path):
@@ -92,7 +93,7 @@ def test_tokens_to_the_level(tmp_path):
     }
     rows = comparison_table(runs)
     assert [row.to_level for row in rows] == pytest.approx([200, 150, 100, None])
-    assert [row.tokens_ratio for row in rows] == pytest.approx([1, 2000 / 300, None, None])
+    assert [row.tokens_speedup for row in rows] == pytest.approx([1, 2000 / 300, None, None])
 
 
 def test_tokens_of_groups_without_a_reward_count(tmp_path):
@@ -119,16 +120,16 @@ def test_a_factor_of_several_seeds_has_its_interval(tmp_path):
     uniform, fast, had, torn, late = comparison_table(runs)
     assert uniform.interval is None
     # the level .4 at 200; five draws of the last seed, one resample in 3,125, hardly move the upper end
-    assert fast.ratio == pytest.approx(1)
+    assert fast.speedup == pytest.approx(1)
     assert fast.interval == pytest.approx((1, 2))
     # of the mean, .2, .32 and .44, at 167; the first two alone have it from the start
-    assert had.ratio == pytest.approx(200 / (100 + 100 * 0.08 / 0.12))
+    assert had.speedup == pytest.approx(200 / (100 + 100 * 0.08 / 0.12))
     assert had.interval == pytest.approx((1, np.inf))
     # of the mean, which rises to .48 at once, at 83; of three seeds that are those that rise, at 50
-    assert torn.ratio == pytest.approx(200 / (100 * 0.4 / 0.48))
+    assert torn.speedup == pytest.approx(200 / (100 * 0.4 / 0.48))
     assert torn.interval == pytest.approx((0, 4))
     # a level that was not reached has the interval too, so that not the lucky ones alone have one
-    assert late.ratio is None
+    assert late.speedup is None
     assert late.interval == pytest.approx((0, 200 / (100 * 0.4 / 0.64)))
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(render_comparison([uniform, fast, torn]))
@@ -142,8 +143,8 @@ def test_a_factor_of_several_seeds_has_its_interval(tmp_path):
 
 def test_quantiles_of_few_seeds_are_further_out():
     # t(9) = 2.262, times sqrt(10 / 9) is 2.385, beyond which the normal distribution has .0085
-    assert interval_quantiles(10, 9) == pytest.approx((0.0085, 0.9915), abs=1e-4)
-    assert interval_quantiles(10_000, 10_000) == pytest.approx((0.025, 0.975), abs=1e-4)
+    assert bootstrap_quantiles(10, 9) == pytest.approx((0.0085, 0.9915), abs=1e-4)
+    assert bootstrap_quantiles(10_000, 10_000) == pytest.approx((0.025, 0.975), abs=1e-4)
 
 
 def test_one_seed_is_said_to_be_noise(tmp_path):
@@ -223,7 +224,7 @@ def test_seeds_are_averaged_on_what_all_cover(tmp_path):
 def test_a_first_curriculum_that_has_the_level_from_the_start_gives_no_ratio(tmp_path):
     runs = {"flat": [evaluated(tmp_path / "a", [0.5, 0.4])], "up": [evaluated(tmp_path / "b", [0.3, 0.6])]}
     flat, up = comparison_table(runs)
-    assert (flat.to_level, flat.ratio, up.ratio) == (0, None, None)
+    assert (flat.to_level, flat.speedup, up.speedup) == (0, None, None)
     assert up.to_level == pytest.approx(50)
 
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from curro import Curriculum
 from curro.data import load_prompts
 from curro.errors import CheckpointError, ConfigError, RunError
 from curro.report import inspect_run, write_report
+from curro.report.inspect import saved_curriculum
 from curro.runs.folder import RunFolder
 from curro.runs.writer import RunWriter
 from curro.text import preview
@@ -160,6 +162,15 @@ def test_a_checkpoint_beside_a_run_opens_it_and_one_alone_shows_its_table(tmp_pa
     assert "first" in text
     run.write_table(curriculum.table)
     assert "3 prompts" in printed(saved.parent)
+
+
+def test_the_newest_checkpoint_is_that_of_the_last_step_whenever_it_was_copied(tmp_path):
+    for step, time in ((9, 3000), (10, 1000), (2, 2000)):
+        saved = tmp_path / f"checkpoint-{step}" / "curro" / "curriculum.npz"
+        saved.parent.mkdir(parents=True)
+        saved.touch()
+        os.utime(saved, (time, time))
+    assert saved_curriculum(tmp_path) == tmp_path / "checkpoint-10" / "curro" / "curriculum.npz"
 
 
 def test_a_damaged_checkpoint_is_said_without_unsafe_advice(tmp_path):

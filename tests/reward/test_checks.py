@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from dataclasses import replace
 
@@ -62,7 +63,8 @@ def make(tmp_path_factory):
     made = []
 
     def make(**limits):
-        made.append(Checks("sample_check", replace(CHECK_LIMITS, workers=2, **limits)))
+        wanted = {"workers": 2, "seconds": 600.0, **limits}
+        made.append(Checks("sample_check", replace(CHECK_LIMITS, **wanted)))
         return made[-1]
 
     with pytest.MonkeyPatch.context() as patch:
@@ -100,7 +102,7 @@ def test_a_check_that_does_not_end_is_interrupted(make):
 
 
 def test_a_check_that_cannot_be_interrupted_is_ended(checks):
-    assert checks.scores(["swallow", "loop in C", "abc"]) == [0.0, 0.0, 3.0]
+    assert checks.scores(["swallow", "loop in C", "abc"], seconds=600.0) == [0.0, 0.0, 3.0]
 
 
 def test_a_worker_killed_between_jobs_is_started_again(checks):
@@ -118,14 +120,39 @@ def test_a_job_that_came_before_is_not_done_again(checks):
     assert known != new
 
 
-def test_a_check_that_only_waits_is_ended_by_the_clock(make):
+NOT_CHECKED = r"^{} answers were not checked in time, .*: such completions are not scored$"
+
+
+def test_a_check_that_only_waits_is_ended_by_the_clock_and_says_nothing_of_the_answer(make):
     checks, started = make(seconds=0.5), time.monotonic()
-    assert checks.scores(["sleep", "sleep", "sleep"]) == [0.0] * 3
+    with pytest.warns(RuntimeWarning, match=NOT_CHECKED.format("1 of 1")):
+        assert checks.scores(["sleep", "sleep", "sleep"]) == [None] * 3
     assert time.monotonic() - started < 600
 
 
-def test_jobs_that_a_batch_has_no_time_for_are_neither_right_nor_wrong(checks):
-    assert checks.scores(["late 1", "late 2"], seconds=-1) == [None] * 2
+def test_a_check_whose_process_somebody_killed_is_done_again(make, tmp_path):
+    checks, begun = make(workers=1, seconds=600.0), tmp_path / "begun"
+    [pid] = checks.scores(["pid of the killed one"])
+    assert pid > 1
+    job = f"os.path.exists({str(begun)!r}) or (open({str(begun)!r}, 'w'), time.sleep(3600));"
+
+    def kill() -> None:
+        while not begun.exists():
+            time.sleep(0.01)
+        os.kill(int(pid), signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.warns(RuntimeWarning, match=NOT_CHECKED.format("1 of 1")):
+        assert checks.scores([job]) == [None]
+    killer.join()
+    assert checks.scores([job]) == [float(len(job))]
+
+
+def test_jobs_that_a_batch_has_no_time_for_are_neither_right_nor_wrong(make):
+    checks = make()
+    with pytest.warns(RuntimeWarning, match=NOT_CHECKED.format("2 of 2")):
+        assert checks.scores(["late 1", "late 2"], seconds=-1) == [None] * 2
     assert checks.scores(["late 1"]) == [6.0]
 
 
@@ -151,6 +178,32 @@ def test_the_working_directory_lends_no_modules(checks, tmp_path, monkeypatch):
     checks.close()
     [number] = checks.scores(["random"])
     assert 0 <= number < 1
+
+
+FORKED = """
+    import os, sys, warnings
+    from dataclasses import replace
+    from curro.reward.checks import CHECK_LIMITS, Checks
+
+    warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
+    checks = Checks("sample_check", replace(CHECK_LIMITS, workers=1))
+    [before] = checks.scores(["pid before"])
+    reader, writer = os.pipe()
+    forked = os.fork()
+    if forked == 0:
+        os.write(writer, b"%d" % checks.scores(["pid in the forked one"])[0])
+        sys.exit()
+    os.waitpid(forked, 0)
+    [after] = checks.scores(["pid after"])
+    print(before == after, before == int(os.read(reader, 100)))
+"""
+
+
+def test_a_process_that_is_forked_has_workers_of_its_own(make):
+    """With those of its parent each would read scores of the other's answers, and it would end them."""
+    command = [sys.executable, "-X", "dev", "-c", textwrap.dedent(FORKED)]
+    done = subprocess.run(command, text=True, capture_output=True, timeout=900)
+    assert (done.stdout, done.stderr) == ("True False\n", "")
 
 
 PROCESS = """

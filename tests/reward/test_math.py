@@ -76,8 +76,10 @@ def test_only_boxed_answers_count_where_that_is_asked_for():
 def test_where_the_time_is_over_there_is_no_score(monkeypatch):
     pool = checks("curro.reward.math_check")
     monkeypatch.setattr(pool, "scores", partial(pool.scores, seconds=-1.0))
+    monkeypatch.setattr(pool, "_has_warned", False)
     completions = [r"\boxed{0.125}", "1/8", "x"]
-    assert MATH.score(completions, [{"answer": "1/8"}] * 3) == [None, 1.0, None]
+    with pytest.warns(RuntimeWarning, match=r"^2 of 2 answers were not checked in time"):
+        assert MATH.score(completions, [{"answer": "1/8"}] * 3) == [None, 1.0, None]
 
 
 def test_a_row_without_answer_is_not_scored():

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from curro import ConfigError, Curriculum, Gate
-from curro.rollout.cost import fill_cost, wilson_interval
+from curro.intervals import wilson
+from curro.rollout.cost import fill_cost
 
 
 def seen(rewards_PG, **options):
@@ -77,7 +78,7 @@ def test_a_gate_of_ones_own_sees_groups_of_the_table_s_mean_and_variance(size):
 def test_nothing_admitted_is_infinite_and_nothing_seen_is_not_known():
     cost = fill_cost(seen(groups([0, 4, 4], 4)).table, "signal", 4)
     assert (cost.rollouts, cost.high, cost.share) == (np.inf, np.inf, 0.0)
-    assert cost.low == pytest.approx(4 / wilson_interval(0, 3)[1])
+    assert cost.low == pytest.approx(4 / wilson(0, 3)[1])
     cost = fill_cost(Curriculum("uniform", 3).table, "signal", 4)
     assert np.isnan([cost.rollouts, cost.share]).all()
     assert (cost.low, cost.high, cost.seen) == (4, np.inf, 0)
@@ -109,6 +110,4 @@ def test_wilson_against_scipy():
     stats = pytest.importorskip("scipy.stats")
     for successes, trials in [(0, 1), (1, 1), (0, 50), (3, 7), (999, 1000), (500, 1000)]:
         expected = stats.binomtest(successes, trials).proportion_ci(method="wilson")
-        assert wilson_interval(successes / trials, trials) == pytest.approx(
-            (expected.low, expected.high), abs=1e-12
-        )
+        assert wilson(successes / trials, trials) == pytest.approx((expected.low, expected.high), abs=1e-12)

@@ -73,6 +73,14 @@ def test_greso_skips_the_longer_the_more_and_follows_the_share_of_flat_groups():
     assert greso.keep_2.tolist() == pytest.approx([0.49, 0.49])
 
 
+def test_greso_counts_equal_rewards_halfway_to_success_as_solved_like_everything_else():
+    curriculum = Curriculum("greso", 4, reward_range=(-1, 1))
+    draw = curriculum.select(4, step=0)
+    curriculum.observe(draw.tickets, np.zeros((4, 2)))
+    assert curriculum.selection.solved_N.all()
+    assert curriculum.metrics()["table/solved"] == 4
+
+
 def test_greso_draws_skipped_prompts_less_often():
     curriculum, counts = Curriculum("greso:start=0.1", 10, seed=1), np.zeros(10)
     for step in range(60):
@@ -97,6 +105,16 @@ def test_every_source_has_a_target_of_its_own():
     curriculum.observe(draw.tickets, np.where(draw.prompts[:, None] % 2 == 0, [[1, 1]], [[0, 0]]))
     curriculum.select(1, step=1)
     assert curriculum.selection.target_S == pytest.approx(0.5 + 0.5 * np.tanh([1, -1]))
+
+
+def test_prompts_without_a_source_are_of_other_also_in_older_checkpoints():
+    rows = [{"prompt": str(i), "hard": i, "source": ("math", None, "zen")[i % 3]} for i in range(6)]
+    state = Curriculum("target:hard,by_source=true", rows).state_dict()
+    assert state["selection"]["sources"] == ["math", "other", "zen"]
+    state["selection"] |= {"sources": ["None", "math", "zen"], "target": np.array([0.1, 0.2, 0.3])}
+    resumed = Curriculum("target:hard,by_source=true", rows)
+    resumed.load_state_dict(state)
+    assert resumed.selection.target_S.tolist() == [0.2, 0.1, 0.3]
 
 
 def test_schedules_by_hand():

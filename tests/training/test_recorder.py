@@ -10,12 +10,14 @@ from curro import Curriculum
 from curro.hosts.trl import GroupRecord
 from curro.runs.folder import PREDICTED, RunFolder
 from curro.training.recorder import ConstantRewards, Recorder
+from curro.training.settings import TrainSettings
 
 
 def groups_of(folder, spec, steps=2):
     """The lines of some steps of three prompts, what the table held of the predictions, the drawn prompts."""
     run, curriculum = RunFolder.create(folder, {}), Curriculum(spec, prompts=12, seed=0)
-    recorder = Recorder(run, curriculum, evaluate=None, budget=99, steps=9, eval_every=0, on_step=print)
+    settings = TrainSettings("lab:chains", prompts_per_step=3, rollouts_per_prompt=2)
+    recorder = Recorder(run, curriculum, settings, evaluate=None, on_step=print)
     told, drawn = [], []
     for step in range(steps):
         draw = curriculum.select(3, step=step, rollouts=6)
@@ -49,12 +51,14 @@ def test_a_line_has_what_was_predicted(tmp_path, spec, name):
 def test_a_generation_is_evaluated_when_all_its_steps_are_made(tmp_path):
     """Three steps a generation of 6 rollouts, an evaluation after every 12; it is resumed amid the fourth."""
     run, curriculum = RunFolder.create(tmp_path / "run", {}), Curriculum("uniform", prompts=12, seed=0)
-    options = {"budget": 99, "steps": 18, "num_iterations": 3, "eval_every": 12, "on_step": lambda line: None}
-    recorder = Recorder(run, curriculum, evaluate=lambda: {"eval/pass@1": 0.5}, **options)
+    step = {"prompts_per_step": 3, "rollouts_per_prompt": 2, "num_iterations": 3}
+    settings = TrainSettings("lab:chains", rollouts=36, eval_every=2, **step)
+    options = {"evaluate": lambda: {"eval/pass@1": 0.5}, "on_step": lambda line: None}
+    recorder = Recorder(run, curriculum, settings, **options)
     recorder.on_train_begin(None, TrainerState(), None)
     for step in range(1, 16):
         if step == 12:
-            recorder = Recorder(run, curriculum, evaluate=recorder.evaluate, **options)
+            recorder = Recorder(run, curriculum, settings, **options)
             recorder.resume(11)
         if step % 3 == 1:
             draw = curriculum.select(3, step=step, rollouts=6)

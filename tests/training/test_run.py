@@ -7,7 +7,9 @@ import os
 import shutil
 import signal
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +25,7 @@ from curro.storage.lock import LockedError
 from curro.training import inputs
 from curro.training import run as training_run
 from curro.training.prepared import prepare
-from curro.training.run import EVALUATION, train
+from curro.training.run import EVALUATION, put_back, train, write_model
 from curro.training.settings import TrainSettings
 
 STEP = 4 * 8
@@ -158,12 +160,46 @@ def test_keeping_the_best_model_leaves_lora_to_train(run, keep):
     assert max(float((after[name] - before[name]).abs().max()) for name in before) > 1e-3
 
 
+def interrupt_renames(patched, first):
+    """Nothing is saved as a model, and from this rename on each is interrupted, as by a kill."""
+    rename, calls = Path.rename, []
+
+    def interrupted(path, target):
+        calls.append(target)
+        if len(calls) >= first:
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    patched.setattr(Path, "rename", interrupted)
+    patched.setattr(training_run, "save_model", lambda trainer, folder: folder.mkdir())
+
+
+@pytest.mark.parametrize("first", [1, 2, 3])
+def test_whatever_kills_the_saving_of_a_model_one_is_there(tmp_path, first):
+    target = tmp_path / "best"
+    target.mkdir()
+    (target / EVALUATION).write_text("1\n")
+    with pytest.MonkeyPatch.context() as patched:
+        interrupt_renames(patched, first)
+        with pytest.raises(KeyboardInterrupt) if first < 3 else nullcontext():
+            write_model(None, target, 2)
+    put_back(target)
+    assert (target / EVALUATION).read_text() == ("1\n" if first < 3 else "2\n")
+    put_back(target)
+    assert (target / EVALUATION).exists()
+
+
 def test_a_model_is_kept_only_if_it_is_better_than_the_one_that_is_there(run):
-    """So a resumed run keeps the best of the whole run."""
+    """So a resumed run keeps the best of the whole run, here one that was killed as it replaced it."""
     asked = settings(keep_best=True)
     folder, _, _ = run(asked)
     perfect = {"step": 3, "pass@1": 2.0, "reward": 2.0}
     (folder.best / EVALUATION).write_text(json.dumps(perfect))
+    with pytest.MonkeyPatch.context() as patched:
+        interrupt_renames(patched, 2)
+        with pytest.raises(KeyboardInterrupt):
+            write_model(None, folder.best)
+    assert not folder.best.exists()
     (folder.path / "config.json").write_text(
         json.dumps({"settings": asked.extended(8 * STEP, "run").as_dict()})
     )

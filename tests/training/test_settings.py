@@ -10,7 +10,7 @@ import pytest
 from curro import ConfigError
 from curro.errors import RunError
 from curro.runs.folder import RunFolder
-from curro.training.declared import MAX_SEED, known_settings
+from curro.training.declared import MAX_SEED, flags_of, known_settings
 from curro.training.settings import TrainSettings, read_settings
 
 
@@ -168,3 +168,8 @@ def test_files_that_are_not_there(tmp_path):
     RunFolder.create(tmp_path / "other", {"by": "a script"})
     with pytest.raises(RunError, match="has no settings: the run was not started by `curro train`"):
         read_settings(tmp_path / "other")
+
+
+def test_settings_as_options():
+    values = {"data": "a b.jsonl", "log": None, "reward_range": [0.0, 2.0], "keep_best": True, "vllm": False}
+    assert flags_of(values) == ["--data=a b.jsonl", "--reward-range=0.0,2.0", "--keep-best", "--no-vllm"]

@@ -120,6 +120,20 @@ def test_several_runs_and_one_that_has_not_begun(run, tmp_path):
         eventually(server, "api/run?run=1&version=-1", lambda found: found.get("step") == 1)
 
 
+def test_a_folder_of_runs_that_is_away_for_a_moment_is_looked_at_again(run, tmp_path):
+    """Without that the thread that follows all runs would end, and the page stay as it is."""
+    folder = tmp_path / "runs"
+    server = WatchServer([WatchedRun(run.path, "one")], folders=[folder])
+    try:
+        server._add_new_runs()
+        RunFolder.create(folder / "two", {})
+        server._add_new_runs()
+        assert [watched.name for watched in server.runs] == ["one", "two"]
+        assert server._follower.is_alive()
+    finally:
+        server.server_close()
+
+
 def test_the_table_of_several_runs_counts_groups_and_rollouts_and_not_steps(tmp_path):
     """A step of one group with a signal, and one of three without: the mean of the steps would be a half."""
     folder = RunFolder.create(tmp_path / "run", {})

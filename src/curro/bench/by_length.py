@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from curro.prediction.features import text_of
 from curro.prompts import PromptTable
 from curro.selection.target import Target
+from curro.text import prompt_text
 
 
 class ByLength(Target):
@@ -24,4 +24,4 @@ class ByLength(Target):
         super().__init__("prompt", **options)
 
     def difficulties(self, table: PromptTable) -> np.ndarray:
-        return np.array([len(text_of({"prompt": prompt})) for prompt in table.values("prompt")], np.float64)
+        return np.array([len(prompt_text(prompt)) for prompt in table.values("prompt")], np.float64)

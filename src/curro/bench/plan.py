@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from curro.bench.tasks import TASKS, Task
 from curro.errors import ConfigError
 from curro.text import did_you_mean
+from curro.training.declared import flags_of
 
 Named = TypeVar("Named")
 
@@ -120,21 +121,22 @@ class Cell:
         curriculum = self.method.curriculum
         if self.method.asks and task.judge:
             curriculum += f":{task.judge}"
-        limit = [] if task.prompts is None else [f"--limit={task.prompts}"]
-        return [
-            f"--data={task.data}",
-            *limit,
-            f"--curriculum={curriculum}",
-            f"--learning-rate={task.learning_rate * self.rate:g}",
-            f"--prompts-per-step={self.prompts_per_step}",
-            f"--rollouts-per-prompt={self.rollouts_per_prompt}",
-            f"--rollouts={self.budget}",
-            f"--eval-every={max(1, steps // evaluations)}",
-            f"--eval-prompts={eval_prompts}",
-            f"--save-every={save_every}",
-            f"--seed={self.seed}",
-            *(f"--{name.replace('_', '-')}={_text(value)}" for name, value in task.train),
-        ]
+        return flags_of(
+            {
+                "data": task.data,
+                "limit": task.prompts,
+                "curriculum": curriculum,
+                "learning_rate": f"{task.learning_rate * self.rate:g}",
+                "prompts_per_step": self.prompts_per_step,
+                "rollouts_per_prompt": self.rollouts_per_prompt,
+                "rollouts": self.budget,
+                "eval_every": max(1, steps // evaluations),
+                "eval_prompts": eval_prompts,
+                "save_every": save_every,
+                "seed": self.seed,
+                **dict(task.train),
+            }
+        )
 
 
 def plan(
@@ -188,10 +190,6 @@ def plan(
         for method in (METHODS.values() if runnable else ())
         if method in runnable or method.name == BASELINE
     ]
-
-
-def _text(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _named(kind: str, name: str, choices: Mapping[str, Named]) -> Named:

@@ -1,4 +1,4 @@
-"""Numbers with intervals from few seeds: interquartile means, stratified bootstrap, ratios of rollouts.
+"""Numbers with intervals from few seeds: interquartile means, stratified bootstrap, shares of rollouts.
 
 Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice" (2021): aggregate by
 the mean of the middle half of all runs, resample seeds within every task, and ask how probable it is that a
@@ -15,7 +15,8 @@ import numpy as np
 from scipy.stats import trim_mean
 
 from curro.bench.plan import BASELINE, CEILING
-from curro.report.compare import crossing, interval_quantiles, isotonic
+from curro.intervals import bootstrap_interval
+from curro.report.compare import crossing, isotonic
 
 RESAMPLES = 2000
 
@@ -61,7 +62,7 @@ def bootstrap(
     """The statistic of the groups, and its interval when seeds are drawn again within every task.
 
     Resamples in which the statistic is NaN are left out. For rollouts to a level they are those in which the
-    runs that set the level learnt nothing. `interval_quantiles` makes up for few seeds, with the degrees of
+    runs that set the level learnt nothing. `bootstrap_quantiles` makes up for few seeds, with the degrees of
     freedom of the group that has the fewest; with one seed the interval has no width.
 
     Args:
@@ -74,11 +75,9 @@ def bootstrap(
     fewest = min(len(runs) for g in groups for runs in g)
     if fewest == 1:
         return Estimate(value, value, value)
-    quantiles = interval_quantiles(fewest, min(sum(len(runs) - 1 for runs in g) for g in groups))
+    degrees = min(sum(len(runs) - 1 for runs in g) for g in groups)
     defined = values[~np.isnan(values)] if not np.isnan(values).all() else values
-    # to interpolate between infinite values would give NaN
-    low, high = np.quantile(defined, quantiles, method="closest_observation")
-    return Estimate(value, float(low), float(high))
+    return Estimate(value, *bootstrap_interval(defined, fewest, degrees))
 
 
 def rollouts_to_level(x: np.ndarray, ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
@@ -104,9 +103,9 @@ def _share(x: np.ndarray, ours: np.ndarray, theirs: np.ndarray) -> float:
     return np.inf if reached is None else reached / needed
 
 
-def geometric_mean(ratios: Sequence[np.ndarray]) -> np.ndarray:
-    """The geometric mean over tasks, (...): infinite where a ratio is; NaN is left out unless all are NaN."""
-    logs = np.log(np.maximum(ratios, 1e-12))
+def geometric_mean(shares: Sequence[np.ndarray]) -> np.ndarray:
+    """The geometric mean over tasks, (...): infinite where a share is; NaN is left out unless all are NaN."""
+    logs = np.log(np.maximum(shares, 1e-12))
     is_defined = ~np.isnan(logs)
     with np.errstate(invalid="ignore"):
         return np.exp(np.where(is_defined, logs, 0).sum(axis=0) / is_defined.sum(axis=0))
@@ -126,7 +125,7 @@ class MethodScore:
         method: its name.
         seeds: how many runs.
         pass_1, pass_4: held-out, when the budget of rollouts is spent; interquartile means.
-        ratio: rollouts to the baseline's final level, as a share of those that the baseline took.
+        rollout_share: rollouts to the baseline's final level, as a share of those that the baseline took.
         regret: how much higher the ceiling's pass@1 is on average over the budget; NaN without the ceiling.
         updates: of one run within the budget, the mean over seeds.
         at_updates: pass@1 after as many updates as the method with the fewest makes.
@@ -139,7 +138,7 @@ class MethodScore:
     seeds: int
     pass_1: Estimate
     pass_4: Estimate
-    ratio: Estimate
+    rollout_share: Estimate
     regret: float
     updates: float
     at_updates: float
@@ -156,7 +155,7 @@ class MethodTotal:
         tasks: how many have runs of it.
         pass_1: the mean over tasks of the interquartile mean over runs.
         better: the probability that a run is better than one of the baseline's.
-        ratio: geometric mean over tasks of the rollouts to the baseline's level.
+        rollout_share: geometric mean over tasks of the same.
         reached: on how many tasks the level was reached.
     """
 
@@ -164,7 +163,7 @@ class MethodTotal:
     tasks: int
     pass_1: Estimate
     better: Estimate
-    ratio: Estimate
+    rollout_share: Estimate
     reached: int
 
 
@@ -205,7 +204,7 @@ def task_scores(methods: Mapping[str, ResultRows]) -> list[MethodScore]:
             seeds=len(runs),
             pass_1=bootstrap(iqm, [_at(runs, "eval_rollouts", budget)]),
             pass_4=bootstrap(iqm, [_at(runs, "eval_rollouts", budget, "pass_4")]),
-            ratio=bootstrap(
+            rollout_share=bootstrap(
                 lambda ours, theirs: rollouts_to_level(x, ours[0], theirs[0]),
                 [curve[name]],
                 [curve[BASELINE]],
@@ -222,7 +221,7 @@ def task_scores(methods: Mapping[str, ResultRows]) -> list[MethodScore]:
 
 
 def totals(tasks: Mapping[str, Mapping[str, ResultRows]]) -> list[MethodTotal]:
-    """A line for each method over all tasks that have runs of it; ratios are to the baseline's of each."""
+    """A line for each method over all tasks that have runs of it, against the baseline of each."""
     names = dict.fromkeys(name for methods in tasks.values() for name in methods)
     scores = []
     for name in names:
@@ -232,7 +231,7 @@ def totals(tasks: Mapping[str, Mapping[str, ResultRows]]) -> list[MethodTotal]:
         x = [np.linspace(0, methods[name][0]["budget"], POINTS) for methods in on]
         ours, theirs = [curves(m[name]) for m in on], [curves(m[BASELINE]) for m in on]
 
-        def ratios(
+        def shares(
             a: Sequence[np.ndarray], b: Sequence[np.ndarray], x: Sequence[np.ndarray] = x
         ) -> list[np.ndarray]:
             return [rollouts_to_level(at, mine, baseline) for at, mine, baseline in zip(x, a, b, strict=True)]
@@ -244,8 +243,10 @@ def totals(tasks: Mapping[str, Mapping[str, ResultRows]]) -> list[MethodTotal]:
                 tasks=len(on),
                 pass_1=bootstrap(iqm, final),
                 better=bootstrap(probability_of_improvement, final, [curve[:, -1] for curve in theirs]),
-                ratio=bootstrap(lambda a, b, ratios=ratios: geometric_mean(ratios(a, b)), ours, theirs),
-                reached=int(np.isfinite(ratios(ours, theirs)).sum()),
+                rollout_share=bootstrap(
+                    lambda a, b, shares=shares: geometric_mean(shares(a, b)), ours, theirs
+                ),
+                reached=int(np.isfinite(shares(ours, theirs)).sum()),
             )
         )
     return scores

@@ -112,7 +112,7 @@ def score_cells(score: MethodScore) -> tuple[str, ...]:
         f"{score.seeds}",
         interval(score.pass_1),
         interval(score.pass_4),
-        ratio(score.ratio),
+        ratio(score.rollout_share),
         "-" if math.isnan(score.regret) else f"{score.regret:.3f}",
         f"{score.signal:.2f}",
         f"{score.updates:,.0f}",
@@ -132,7 +132,7 @@ def total_cells(total: MethodTotal) -> tuple[str, ...]:
         f"{total.tasks}",
         interval(total.pass_1),
         interval(total.better, 2),
-        ratio(total.ratio),
+        ratio(total.rollout_share),
         f"{total.reached} of {total.tasks}",
     )
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 EVALUATIONS = 8
 ROUND = 6
-"""Runs of a round of the search for each that goes side by side; what they say decides on the next round."""
+"""Runs started per search round, for each parallel worker."""
 SMOKE_TASK, SMOKE_PROMPTS, SMOKE_ROLLOUTS = "locks/hard", 400, 2560
 IN_THE_TERMINAL = (
     "method", "P", "G", "rate", "seeds", "tasks", "pass@1", "rollouts to uniform's level", "regret", "signal",

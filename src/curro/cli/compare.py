@@ -17,6 +17,7 @@ from curro.errors import ConfigError
 from curro.runs.folder import RunFolder
 from curro.storage.files import check_writable
 from curro.text import printable
+from curro.training.declared import flags_of
 from curro.training.settings import TrainSettings
 
 OWN = ("curriculum", "allocation", "advantage", "admission", "signal", "seed")
@@ -63,7 +64,7 @@ def compare(
     for name in names:
         for kind, spec in registry.parse_curriculum(name).items():
             registry.build(kind, spec)
-    flags = [*_from_file(config, options, trust), *_flags(options)]
+    flags = [*_from_file(config, options, trust), *flags_of(options)]
     if config is None:
         settings = TrainSettings(**option_values(options))
         check_start(settings)
@@ -113,7 +114,7 @@ def _from_file(config: Path | None, options: dict[str, Any], trust: bool) -> lis
         return []
     values = {name: value for name, value in values_of_file(config, trust).items() if name not in OWN}
     TrainSettings.of({**values, **option_values(options)}, str(config))
-    return _flags({name: value for name, value in values.items() if options.get(name) is None})
+    return flags_of({name: value for name, value in values.items() if options.get(name) is None})
 
 
 def _with_one_commit(flags: list[str], folders: Iterable[Path]) -> list[str]:
@@ -132,13 +133,3 @@ def _with_one_commit(flags: list[str], folders: Iterable[Path]) -> list[str]:
 
         pinned = f"--known={pull(named.removeprefix('--known='))[1]}"
     return [pinned if flag == named else flag for flag in flags]
-
-
-def _flags(values: dict[str, Any]) -> list[str]:
-    return [
-        f"--{name.replace('_', '-')}={_text(value)}" for name, value in values.items() if value is not None
-    ]
-
-
-def _text(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

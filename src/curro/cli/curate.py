@@ -11,6 +11,7 @@ from rich.console import Console
 
 from curro.data.raw import lab_family
 from curro.errors import ConfigError
+from curro.training.declared import flags_of
 
 
 def curate(
@@ -85,13 +86,9 @@ def curate(
     if solutions is not None:
         written = write_solutions(out, prompts, ids, rates, folder.completions(), at_most=solutions)
         console.print(f"{out}: {written} worked answers of {len(ids)} prompts")
-        flags = {
-            "data": out,
-            "answer-column": "solution",
-            "key-column": "key",
-            "model": folder.settings["model"],
-        }
-        console.print(shlex.join(["curro", "sft", *_flags(flags)]))
+        model = folder.settings["model"]
+        asked = {"data": out, "answer_column": "solution", "key_column": "key", "model": model}
+        console.print(shlex.join(["curro", "sft", *flags_of(asked)]))
         return
     write_prompts(out, prompts, ids, rates)
     console.print(f"{out}: {len(ids)} of {len(prompts)} prompts")
@@ -104,14 +101,14 @@ def _train_flags(settings: dict[str, Any], out: Path, order: str, prompts: int) 
 
     They include those that the lab's data would have set by itself.
     """
-    flags = {
+    asked = {
         "data": out,
-        "prompt-column": "prompt",
-        "answer-column": "answer",
-        "key-column": "key",
+        "prompt_column": "prompt",
+        "answer_column": "answer",
+        "key_column": "key",
         "reward": settings["reward"],
         "curriculum": "uniform" if order == "data" else "scheduled",
-        "max-completion-length": settings["max_completion_length"],
+        "max_completion_length": settings["max_completion_length"],
         "temperature": settings["temperature"],
     }
     name = lab_family(settings["data"])
@@ -119,20 +116,14 @@ def _train_flags(settings: dict[str, Any], out: Path, order: str, prompts: int) 
         from curro.lab import family
 
         recipe = family(name).recipe
-        flags |= {
+        asked |= {
             "model": settings["model"] or f"lab:{name}",
-            "eval-data": settings["data"],
-            "eval-prompts": recipe.held_out_prompts,
-            "prompts-per-step": min(recipe.prompts_per_step, prompts),
-            "rollouts-per-prompt": recipe.rollouts_per_prompt,
-            "learning-rate": f"{recipe.learning_rate:g}",
+            "eval_data": settings["data"],
+            "eval_prompts": recipe.held_out_prompts,
+            "prompts_per_step": min(recipe.prompts_per_step, prompts),
+            "rollouts_per_prompt": recipe.rollouts_per_prompt,
+            "learning_rate": f"{recipe.learning_rate:g}",
         }
     elif settings["model"]:
-        flags["model"] = settings["model"]
-    return _flags(flags)
-
-
-def _flags(values: dict[str, Any]) -> list[str]:
-    """Options as the command line has them, without those that are None."""
-    options = {name: value for name, value in values.items() if value is not None}
-    return [part for flag, value in options.items() for part in (f"--{flag}", str(value))]
+        asked["model"] = settings["model"]
+    return flags_of(asked)

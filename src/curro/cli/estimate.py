@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console, RenderableType
 
 from curro.cli.options import option_values, with_settings
 from curro.cli.sampling import (
     BatchSize,
     Connections,
+    SamplingJob,
     ServerAddress,
     Timeout,
     TopP,
-    reward_for,
     sample_all,
-    sampler,
 )
 from curro.cli.terminal import folder_name, plain_console, progress_bar, quiet
 from curro.errors import ConfigError
 from curro.storage.files import check_writable
 from curro.training.settings import TrainSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from curro.evaluation.confidence import Confidence
+    from curro.evaluation.estimate_folder import EstimateFolder
+    from curro.training.sft import SFTSettings
 
 SHARED = (
     *("model", "limit", "reward", "sandbox", "reward_workers", "reward_seconds", "reward_memory"),
@@ -103,74 +111,39 @@ def estimate(
     Ctrl-C, the same command continues.
     """
     quiet()
-    import numpy as np
-
     from curro.data import load_prompts
     from curro.environments import resolve_environment
-    from curro.evaluation.estimate_folder import EstimateFolder, are_pass_rates, render
     from curro.evaluation.estimate_hub import check_push
     from curro.evaluation.estimate_hub import push as push_estimate
-    from curro.evaluation.expectations import Guesser, describe_visits
+    from curro.evaluation.expectations import describe_visits
     from curro.reward.resolve import outcome_reward
     from curro.rollout.engines.engine import SamplingSettings
     from curro.rollout.engines.models import weights_digest
+    from curro.training.inputs import run_reward
 
     if push is not None:
         check_push(push)
     if out is not None:
         check_writable(out)
     asked = TrainSettings(data=data, **option_values(options))
-    model = asked.model
-    if model is not None and server is not None:
+    if asked.model is not None and server is not None:
         raise ConfigError("name a --model or a --server, not both")
     if server is not None and server_model is None:
         raise ConfigError(f"name the model to ask for at {server}: --server-model")
     prompts = load_prompts(data, limit=asked.limit, **asked.columns)
     complete = asked.complete(len(prompts))
-    reward = reward_for(asked.reward, asked, prompts)
+    reward = run_reward(asked.reward, asked, prompts)
     scored_by = outcome_reward(reward)
-    model = complete.model if server is None else None
-    if model is None and server is None:
-        raise ConfigError(
-            f"name a model for {data}: --model with a folder, a hub id or lab:NAME, or a --server"
-        )
-    environment = resolve_environment(asked.environment, prompts)
-    if keep_texts and environment is not None:
-        raise ConfigError("--keep-texts keeps answers of one turn: leave it out for tasks of several turns")
-    if room:
-        if model is None or environment is not None:
-            raise ConfigError("--room trains a model on answers: it needs a --model here, and no environment")
-        from curro.training.room import check_answers
-
-        check_answers(prompts)
-    if confidence:
-        if model is None or environment is not None:
-            raise ConfigError(
-                "--confidence reads answers with a --model here, and no environment: leave it out"
-            )
-        from curro.evaluation.confidence import Confidence
-
-        Confidence.check(prompts)
-    sampling = SamplingSettings(complete.max_completion_length or 1, asked.temperature, top_p)
-    settings = {
-        "data": data, "limit": asked.limit, "columns": asked.columns, "fingerprint": prompts.fingerprint,
-        "prompts": len(prompts), "model": model, "weights": weights_digest(model) if model else None,
-        "server_model": server_model if server else None, "k": k, "reward": reward.name,
-        "max_completion_length": sampling.max_new_tokens, "temperature": asked.temperature, "top_p": top_p,
-        "seed": None if server else asked.seed,
-    }  # fmt: skip
-    if scored_by is not reward:
-        settings["pass_rates_of"] = scored_by.name
-    if keep_texts:
-        settings["keep_texts"] = True
-    name = f"{folder_name(data)}-{folder_name(model or str(server_model))}"
-    work = sampler(
-        str(model or server_model),
-        server,
+    if server is None:
+        complete.check_model()
+    model = str(complete.model if server is None else server_model)
+    job = SamplingJob(
         prompts,
         scored_by,
-        environment,
-        sampling,
+        resolve_environment(asked.environment, prompts),
+        model,
+        server,
+        SamplingSettings(complete.max_completion_length or 1, asked.temperature, top_p),
         k=k,
         batch=batch,
         connections=connections,
@@ -178,65 +151,126 @@ def estimate(
         seed=asked.seed,
         threads=asked.threads,
     )
-    folder = EstimateFolder.begin(out or Path("estimates") / name, settings)
-    done = folder.groups()
-    todo = [i for i in range(len(prompts)) if i not in done]
+    if keep_texts and job.environment is not None:
+        raise ConfigError("--keep-texts keeps answers of one turn: leave it out for tasks of several turns")
+    training = _training(job, asked, room_learning_rate) if room else None
+    if confidence:
+        _check_confidence(job)
+    settings = {
+        "data": data, "limit": asked.limit, "columns": asked.columns, "model": None if server else model,
+        "weights": None if server else weights_digest(model), "server_model": model if server else None,
+        "reward": reward.name, "max_completion_length": job.sampling.max_new_tokens,
+    }  # fmt: skip
+    if scored_by is not reward:
+        settings["pass_rates_of"] = scored_by.name
+    if keep_texts:
+        settings["keep_texts"] = True
+    path = out or Path("estimates") / f"{folder_name(data)}-{folder_name(model)}"
     console = plain_console()
-    console.print(f"estimate folder {folder.path}")
+    console.print(f"estimate folder {path}")
     if scored_by is not reward:
         console.print(f"pass rates are of {scored_by.name}, the part of the reward that verifies the answer")
-    sample_all(
-        work, folder, todo, prompts=len(prompts), title="estimating", console=console, keep_texts=keep_texts
-    )
-    sure = None
-    if confidence:
-        from curro.rollout.engines.models import local_model
-
-        loaded = local_model(str(model), threads=asked.threads)
-        sure = Confidence.measure(*loaded, prompts, batch=batch)
-    columns = {} if sure is None else {"confidence": sure.s_N, "confidence_score": sure.score_N}
-    table = folder.write_table(columns)
-    means, variances = (table[name].to_numpy() for name in ("mean", "variance"))
-    console.print(render(means, variances, k))
-    if sure is not None:
-        console.print(sure.describe(means))
-    lost = len(prompts) * k - sum(table["rollouts"].to_pylist())
-    if lost:
-        console.print(f"{lost} rollouts failed and are not counted")
-    cut = sum(table["truncated"].to_pylist()) / max(1, sum(table["rollouts"].to_pylist()))
-    console.print(f"{cut:.1%} of the completions were cut at {sampling.max_new_tokens} tokens")
-    guesser = Guesser.of([row["answer"] for row in prompts], k)
-    if guesser is not None and are_pass_rates(means, variances):
-        solved = float(np.mean([count > 0 for count in table["correct"].to_pylist()]))
-        for sentence in guesser.describe(means, solved):
-            console.print(sentence)
+    folder = sample_all(job, path, settings, console, title="estimating", keep_texts=keep_texts)
+    sure = _confidence(job) if confidence else None
+    table = folder.write_table({} if sure is None else sure.columns)
+    for sentence in _findings(job, table, sure):
+        console.print(sentence)
     console.print(describe_visits(asked.rollouts, complete.rollouts_per_prompt or 1, len(prompts)))
     console.print(f"table: {folder.path / 'pass_rates.parquet'}")
-    if room:
-        from curro.rollout.engines.models import load_model
-        from curro.storage.files import replacing
-        from curro.training.room import measure_room
-
-        with progress_bar(console) as bar:
-            task = bar.add_task("training on answers", total=None, latest="")
-            measured = measure_room(
-                *load_model(str(model)),
-                prompts,
-                scored_by,
-                sampling,
-                rates_P=means,
-                answers=room_answers,
-                learning_rate=room_learning_rate,
-                precision=asked.precision,
-                threads=asked.threads,
-                seed=asked.seed,
-                on_step=lambda step, steps, loss: bar.update(
-                    task, completed=step, total=steps, latest=f"loss {loss:.3f}"
-                ),
-            )
-        for sentence in measured.describe():
-            console.print(sentence)
-        with replacing(folder.path / "room.json") as part:
-            part.write_text(json.dumps(measured.as_dict(), indent=2) + "\n", encoding="utf-8")
+    if training is not None:
+        _measure_room(job, training, room_answers, folder, table, console)
     if push is not None:
         console.print(f"pushed to {push_estimate(folder, push)}")
+
+
+def _training(job: SamplingJob, asked: TrainSettings, learning_rate: float) -> SFTSettings:
+    """The training by which the room is measured.
+
+    Raises:
+        ConfigError: the room of these prompts cannot be measured.
+    """
+    from curro.training.room import check_answers
+    from curro.training.sft import SFTSettings
+
+    if not job.is_answered_here:
+        raise ConfigError("--room trains a model on answers: it needs a --model here, and no environment")
+    check_answers(job.prompts)
+    return SFTSettings(
+        asked.data,
+        job.model,
+        asked.columns,
+        learning_rate=learning_rate,
+        precision=asked.precision,
+        threads=asked.threads,
+        seed=asked.seed,
+    )
+
+
+def _measure_room(
+    job: SamplingJob,
+    training: SFTSettings,
+    answers: int,
+    folder: EstimateFolder,
+    table: pa.Table,
+    console: Console,
+) -> None:
+    """Measure the room, say it, and write it into the folder."""
+    from curro.storage.files import replacing
+    from curro.training.room import measure_room
+
+    with progress_bar(console) as bar:
+        task = bar.add_task("training on answers", total=None, latest="")
+        measured = measure_room(
+            training,
+            job.prompts,
+            job.reward,
+            job.sampling,
+            rates_P=table["mean"].to_numpy(),
+            answers=answers,
+            on_step=lambda step, steps, loss: bar.update(
+                task, completed=step, total=steps, latest=f"loss {loss:.3f}"
+            ),
+        )
+    for sentence in measured.describe():
+        console.print(sentence)
+    with replacing(folder.path / "room.json") as part:
+        part.write_text(json.dumps(measured.as_dict(), indent=2) + "\n", encoding="utf-8")
+
+
+def _check_confidence(job: SamplingJob) -> None:
+    """Raises ConfigError where the model's confidence cannot be measured."""
+    from curro.evaluation.confidence import Confidence
+
+    if not job.is_answered_here:
+        raise ConfigError("--confidence reads answers with a --model here, and no environment: leave it out")
+    Confidence.check(job.prompts)
+
+
+def _confidence(job: SamplingJob) -> Confidence:
+    """How sure the model is of the answers."""
+    from curro.evaluation.confidence import Confidence
+    from curro.rollout.engines.models import local_model
+
+    return Confidence.measure(*local_model(job.model, threads=job.threads), job.prompts, batch=job.batch)
+
+
+def _findings(job: SamplingJob, table: pa.Table, sure: Confidence | None) -> Iterator[RenderableType]:
+    """What the table of pass rates shows, for the terminal."""
+    import numpy as np
+
+    from curro.evaluation.estimate_folder import are_pass_rates, render
+    from curro.evaluation.expectations import Guesser
+
+    means, variances = (table[name].to_numpy() for name in ("mean", "variance"))
+    yield render(means, variances, job.k)
+    if sure is not None:
+        yield sure.describe(means)
+    rollouts = sum(table["rollouts"].to_pylist())
+    if lost := len(job.prompts) * job.k - rollouts:
+        yield f"{lost} rollouts failed and are not counted"
+    cut = sum(table["truncated"].to_pylist()) / max(1, rollouts)
+    yield f"{cut:.1%} of the completions were cut at {job.sampling.max_new_tokens} tokens"
+    guesser = Guesser.of([row["answer"] for row in job.prompts], job.k)
+    if guesser is not None and are_pass_rates(means, variances):
+        solved = float(np.mean([count > 0 for count in table["correct"].to_pylist()]))
+        yield from guesser.describe(means, solved)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
 from curro.cli.options import option_values, with_settings
-from curro.cli.sampling import BatchSize, Connections, ServerAddress, Timeout, reward_for, sample_all, sampler
+from curro.cli.sampling import BatchSize, Connections, SamplingJob, ServerAddress, Timeout, sample_all
 from curro.cli.terminal import folder_name, plain_console, quiet
 from curro.data import PromptSet, load_prompts
 from curro.errors import ConfigError
+from curro.evaluation.estimate_folder import EstimateFolder
 from curro.evaluation.suites import SUITES, Suite
+from curro.reward import Reward
 from curro.text import did_you_mean
 from curro.training.settings import TrainSettings
+
+if TYPE_CHECKING:
+    from curro.evaluation.results import Result
 
 
 @dataclass(frozen=True)
@@ -187,15 +193,9 @@ def evaluate(
     Ctrl-C, the same command continues.
     """
     quiet()
-    import numpy as np
-
     from curro.environments import resolve_environment
-    from curro.evaluation.code_suites import with_heads
-    from curro.evaluation.estimate_folder import EstimateFolder
-    from curro.evaluation.results import Result, sheets
+    from curro.evaluation.results import sheets
     from curro.report.pages import write_evaluation
-    from curro.reward import Reward
-    from curro.reward.resolve import outcome_reward
     from curro.rollout.engines.engine import SamplingSettings
     from curro.rollout.engines.models import weights_digest
 
@@ -208,64 +208,75 @@ def evaluate(
     tasks = [task_of(name, data, split, by, chat, asked, own) for name in dict.fromkeys(suite)]
     ks = pass_at_values(pass_at, tasks)
     console = plain_console()
-    rewards: dict[str, Reward] = {}
-    for task in tasks:
-        whole = reward_for(task.reward, asked, task.prompts)
-        reward = outcome_reward(whole)
-        rewards[task.name] = with_heads(reward, task.prompts)
-        if reward is not whole:
-            console.print(
-                f"{task.name}: samples are scored by {reward.name}, the part of the reward that verifies "
-                "the answer"
-            )
+    rewards = {task.name: _outcome_reward(task, asked, console) for task in tasks}
     results: list[Result] = []
     for model in dict.fromkeys(models):
         weights = None if server else weights_digest(model)
         for task in tasks:
-            sampling = SamplingSettings(task.max_new_tokens, task.temperature, task.top_p)
-            reward = rewards[task.name]
-            folder = EstimateFolder.begin(
-                out / folder_name(f"{task.name}-{model}"),
-                {
-                    "data": task.prompts.source, "limit": asked.limit, "prompts": len(task.prompts),
-                    "fingerprint": task.prompts.fingerprint, "model": model, "weights": weights,
-                    "server": server is not None, "k": task.samples, "reward": reward.name,
-                    **asdict(sampling), "seed": None if server else asked.seed,
-                },
-            )  # fmt: skip
-            done = [i for i, row in folder.groups().items() if row["rollouts"] == task.samples]
-            todo = sorted(set(range(len(task.prompts))) - set(done))
-            if todo:
-                work = sampler(
-                    model,
-                    server,
-                    task.prompts,
-                    reward,
-                    resolve_environment(asked.environment, task.prompts),
-                    sampling,
-                    k=task.samples,
-                    batch=batch,
-                    connections=connections,
-                    timeout=timeout,
-                    seed=asked.seed,
-                    threads=asked.threads,
-                )
-                title, problems = f"{task.name} {model}", len(task.prompts)
-                sample_all(work, folder, todo, prompts=problems, title=title, console=console)
-            table = folder.write_table()
-            short = sum(rollouts < task.samples for rollouts in table["rollouts"].to_pylist())
-            if short:
-                raise ConfigError(
-                    f"{short} of {len(task.prompts)} problems of {task.name} lack samples, for some failed: "
-                    "the same command asks for theirs again"
-                )
-            cut = sum(table["truncated"].to_pylist()) / (len(task.prompts) * task.samples)
-            correct_P = table["correct"].to_numpy()
-            scored_P = table["scored"].to_numpy()
-            rewards_P = np.nan_to_num(table["mean"].to_numpy(zero_copy_only=False)) * scored_P / task.samples
-            results.append(Result(task.name, model, task.samples, correct_P, rewards_P, cut, task.groups))
+            job = SamplingJob(
+                task.prompts,
+                rewards[task.name],
+                resolve_environment(asked.environment, task.prompts),
+                model,
+                server,
+                SamplingSettings(task.max_new_tokens, task.temperature, task.top_p),
+                k=task.samples,
+                batch=batch,
+                connections=connections,
+                timeout=timeout,
+                seed=asked.seed,
+                threads=asked.threads,
+            )
+            settings = {
+                "data": task.prompts.source, "limit": asked.limit, "model": model, "weights": weights,
+                "server": server is not None, "reward": job.reward.name,
+                "max_new_tokens": task.max_new_tokens,
+            }  # fmt: skip
+            path, title = out / folder_name(f"{task.name}-{model}"), f"{task.name} {model}"
+            folder = sample_all(job, path, settings, console, title=title, least=task.samples)
+            results.append(_result(task, model, folder))
     result_sheets = sheets(results, ks, {task.name: task.not_asked for task in tasks})
     for sheet in result_sheets:
         console.print(sheet.render())
-    settings = [(task.name, sampling_summary(task, rewards[task.name].name)) for task in tasks]
-    console.print(f"page: {write_evaluation(out / 'evaluation.html', result_sheets, settings)}")
+    summaries = [(task.name, sampling_summary(task, rewards[task.name].name)) for task in tasks]
+    console.print(f"page: {write_evaluation(out / 'evaluation.html', result_sheets, summaries)}")
+
+
+def _outcome_reward(task: EvaluationTask, asked: TrainSettings, console: Console) -> Reward:
+    """The part of the task's reward that verifies the answer, which is told where there are other parts."""
+    from curro.evaluation.code_suites import with_heads
+    from curro.reward.resolve import outcome_reward
+    from curro.training.inputs import run_reward
+
+    whole = run_reward(task.reward, asked, task.prompts)
+    reward = outcome_reward(whole)
+    if reward is not whole:
+        console.print(
+            f"{task.name}: samples are scored by {reward.name}, the part of the reward that verifies "
+            "the answer"
+        )
+    return with_heads(reward, task.prompts)
+
+
+def _result(task: EvaluationTask, model: str, folder: EstimateFolder) -> Result:
+    """The scores of all samples, whose table is written into the folder.
+
+    Raises:
+        ConfigError: some samples failed.
+    """
+    import numpy as np
+
+    from curro.evaluation.results import Result
+
+    table = folder.write_table()
+    short = sum(rollouts < task.samples for rollouts in table["rollouts"].to_pylist())
+    if short:
+        raise ConfigError(
+            f"{short} of {len(task.prompts)} problems of {task.name} lack samples, for some failed: "
+            "the same command asks for theirs again"
+        )
+    cut = sum(table["truncated"].to_pylist()) / (len(task.prompts) * task.samples)
+    correct_P = table["correct"].to_numpy()
+    scored_P = table["scored"].to_numpy()
+    rewards_P = np.nan_to_num(table["mean"].to_numpy(zero_copy_only=False)) * scored_P / task.samples
+    return Result(task.name, model, task.samples, correct_P, rewards_P, cut, task.groups)

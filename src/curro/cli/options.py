@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,36 +37,6 @@ Jobs = Annotated[
 ]
 
 
-GROUPS = {
-    "Data": ("data", "limit", "prompt_column", "answer_column", "key_column"),
-    "Model": (
-        "model", "lora_rank", "temperature", "max_completion_length", "precision", "share_prompts",
-        "device_batch", "vllm", "threads",
-    ),
-    "Curriculum": (
-        "curriculum", "known", "allocation", "admission", "advantage", "signal", "source_weights",
-        "source_floors", "fill_limit", "when_short",
-    ),
-    "Reward": (
-        "reward", "reward_range", "environment", "sandbox", "reward_workers", "reward_seconds",
-        "reward_memory",
-    ),
-    "Optimisation": (
-        "rollouts", "learning_rate", "prompts_per_step", "rollouts_per_prompt", "loss_type", "beta",
-        "num_iterations", "warmup_steps", "skip_empty_steps", "scale_rate", "seed",
-    ),
-    "Evaluation": ("eval_data", "eval_prompts", "eval_every", "eval_samples", "keep_best"),
-    "Output": ("save_every", "keep_rollouts", "keep_megabytes", "log", "project", "run_name"),
-}  # fmt: skip
-"""The settings by what they are about, those that are used most first; so the help lists them."""
-
-
-def _in_groups(names: Collection[str]) -> list[str]:
-    """These settings in the order of `GROUPS`, and then those that stand in no group."""
-    grouped = [name for group in GROUPS.values() for name in group if name in names]
-    return [*grouped, *(name for name in names if name not in grouped)]
-
-
 def with_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of these settings (of all, if none is named) in place of its `**options`.
 
@@ -75,7 +45,8 @@ def with_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., 
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True).parameters.values()
-        parameters = [_parameter(name) for name in _in_groups(names or list(known_settings()))]
+        order = list(known_settings())
+        parameters = [_parameter(name) for name in sorted(names or order, key=order.index)]
         parameters += [
             item.replace(kind=item.KEYWORD_ONLY) for item in own if item.kind is not item.VAR_KEYWORD
         ]
@@ -128,9 +99,8 @@ def default_of(name: str) -> str:
 def _parameter(name: str) -> inspect.Parameter:
     item, annotation = known_settings()[name]
     kind = str if item.parse else plain_type(annotation)
-    group = next((title for title, members in GROUPS.items() if name in members), None)
     metavar = "<low>,<high>" if item.parse else None
-    option = typer.Option(help=_help(name, item), metavar=metavar, rich_help_panel=group)
+    option = typer.Option(help=_help(name, item), metavar=metavar, rich_help_panel=item.panel)
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
     )

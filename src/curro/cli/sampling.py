@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,14 +15,13 @@ from rich.console import Console
 from curro.cli.terminal import progress_bar
 from curro.data import PromptSet
 from curro.environments import Environment
-from curro.environments.environment import episode_reward
 from curro.errors import ConfigError
 from curro.evaluation.estimate import estimate, estimate_episodes
 from curro.evaluation.estimate_folder import EstimateFolder
-from curro.reward import Reward, resolve_reward
+from curro.reward import Reward
 from curro.rollout.engines.engine import Engine, SamplingSettings
 from curro.rollout.engines.models import local_engine, local_model, server_engine
-from curro.training.settings import TrainSettings
+from curro.storage.lock import only_process
 
 ServerAddress = Annotated[
     str | None,
@@ -36,87 +37,138 @@ BatchSize = Annotated[int, typer.Option(min=1, help="How many completions go thr
 Connections = Annotated[int, typer.Option(min=1, help="How many requests to make to a server at once.")]
 Timeout = Annotated[float, typer.Option(help="Seconds that a request to a server may take.")]
 
-
 OnGroup = Callable[[dict[str, Any]], None]
 Work = Callable[[Sequence[int], OnGroup], int]
 """Samples and scores the prompts of these numbers; returns how many got no rollout."""
 
 
-def reward_for(spec: str, asked: TrainSettings, prompts: PromptSet) -> Reward:
-    """The reward of that name; with `--environment` what the environment gave."""
-    if asked.environment is not None:
-        return episode_reward(asked.environment)
-    return resolve_reward(spec, prompts, limits=asked.reward_limits, sandbox=asked.sandbox)
+@dataclass(frozen=True)
+class SamplingJob:
+    """Some rollouts of every prompt of a data set, by one model, scored.
 
+    Attributes:
+        prompts: those that are sampled.
+        reward: what scores the rollouts.
+        environment: what plays the prompts, for tasks of several turns; only with a model here.
+        model: its name; with a server, its name there.
+        server: the server's address; None for a model here.
+        sampling: how tokens are chosen, and how many at most.
+        k: rollouts of each prompt.
+        batch: how many completions go through a model here at once.
+        connections, timeout: how many requests a server gets at once, and the seconds that one may take.
+        seed, threads: of a model here.
+    """
 
-def sampler(
-    model: str,
-    server: str | None,
-    prompts: PromptSet,
-    reward: Reward,
-    environment: Environment | None,
-    settings: SamplingSettings,
-    *,
-    k: int,
-    batch: int,
-    connections: int,
-    timeout: float,
-    seed: int,
-    threads: int,
-) -> Work:
-    """k rollouts of a prompt, by the model of that name here or on the server; episodes by one here alone."""
-    if environment is not None and server is not None:
-        raise ConfigError("a server answers in one turn, and these prompts have several: name a model here")
-    if environment is not None:
-        loaded = local_model(model, threads=threads)
+    prompts: PromptSet
+    reward: Reward
+    environment: Environment | None
+    model: str
+    server: str | None
+    sampling: SamplingSettings
+    k: int
+    batch: int
+    connections: int
+    timeout: float
+    seed: int
+    threads: int
 
-        def episodes(todo: Sequence[int], on_group: OnGroup) -> int:
-            options: dict[str, Any] = {"k": k, "todo": todo, "batch": batch, "seed": seed}
-            estimate_episodes(*loaded, prompts, environment, settings, **options, on_group=on_group)
+    @property
+    def is_answered_here(self) -> bool:
+        """Whether a model here answers in one turn, so that it can also be asked for known answers."""
+        return self.server is None and self.environment is None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What an estimate's folder says of it, beside the names of the data, the model and the reward."""
+        return {
+            "prompts": len(self.prompts),
+            "fingerprint": self.prompts.fingerprint,
+            "k": self.k,
+            "temperature": self.sampling.temperature,
+            "top_p": self.sampling.top_p,
+            "seed": None if self.server else self.seed,
+        }
+
+    def load(self) -> Work:
+        """Load the model, or find its server's client.
+
+        Raises:
+            ConfigError: there is no such model, or a server is asked for episodes.
+        """
+        if self.environment is not None:
+            return self._episodes(self.environment)
+        if self.server is not None:
+            engine = server_engine(
+                self.server, self.model, self.sampling, connections=self.connections, timeout=self.timeout
+            )
+            return self._rollouts(engine, self.connections)
+        engine = local_engine(
+            self.model, self.sampling, batch=self.batch, seed=self.seed, threads=self.threads
+        )
+        return self._rollouts(engine, -(-2 * self.batch // self.k))
+
+    def _episodes(self, environment: Environment) -> Work:
+        if self.server is not None:
+            raise ConfigError(
+                "a server answers in one turn, and these prompts have several: name a model here"
+            )
+        loaded = local_model(self.model, threads=self.threads)
+
+        def work(todo: Sequence[int], on_group: OnGroup) -> int:
+            options: dict[str, Any] = {"k": self.k, "todo": todo, "batch": self.batch, "seed": self.seed}
+            estimate_episodes(*loaded, self.prompts, environment, self.sampling, **options, on_group=on_group)
             return 0
 
-        return episodes
-    if server is not None:
-        engine = server_engine(server, model, settings, connections=connections, timeout=timeout)
-        return _rollouts(engine, prompts, reward, k, connections)
-    engine = local_engine(model, settings, batch=batch, seed=seed, threads=threads)
-    return _rollouts(engine, prompts, reward, k, -(-2 * batch // k))
+        return work
 
+    def _rollouts(self, engine: Engine, in_flight: int) -> Work:
+        def work(todo: Sequence[int], on_group: OnGroup) -> int:
+            async def whole() -> int:
+                options: dict[str, Any] = {"k": self.k, "todo": todo, "in_flight": in_flight}
+                try:
+                    return await estimate(engine, self.prompts, self.reward, **options, on_group=on_group)
+                finally:
+                    await engine.close()
 
-def _rollouts(engine: Engine, prompts: PromptSet, reward: Reward, k: int, in_flight: int) -> Work:
-    def work(todo: Sequence[int], on_group: OnGroup) -> int:
-        async def whole() -> int:
-            try:
-                return await estimate(
-                    engine, prompts, reward, k=k, todo=todo, in_flight=in_flight, on_group=on_group
-                )
-            finally:
-                await engine.close()
+            return asyncio.run(whole())
 
-        return asyncio.run(whole())
-
-    return work
+        return work
 
 
 def sample_all(
-    work: Work,
-    folder: EstimateFolder,
-    todo: Sequence[int],
-    *,
-    prompts: int,
-    title: str,
+    job: SamplingJob,
+    path: Path,
+    settings: Mapping[str, Any],
     console: Console,
+    *,
+    title: str,
+    least: int = 1,
     keep_texts: bool = False,
-) -> None:
-    """Sample and score into the folder, with a progress bar.
+) -> EstimateFolder:
+    """Sample and score into an estimate's folder what is not there yet, with a progress bar.
 
     Args:
-        todo: the numbers of the prompts that are not done yet.
-        prompts: how many there are.
+        path: the folder: new, empty, or of these settings.
+        settings: what the folder says of the estimate beside the job's own.
+        title: of the progress bar.
+        least: how many rollouts a prompt needs to be done; one that has fewer is sampled again.
         keep_texts: keep the completions in the folder too.
+
+    Raises:
+        LockedError: another process samples into the folder.
+        CurroError: the folder holds something else, the model cannot be loaded, or some prompts got no
+            rollout.
     """
-    with progress_bar(console) as bar:
-        task = bar.add_task(title, total=prompts, completed=prompts - len(todo), latest="")
+    folder, prompts, settings = EstimateFolder(path), len(job.prompts), {**settings, **job.settings}
+    folder.check(settings)
+    done = {i for i, row in folder.groups().items() if row["rollouts"] >= least}
+    todo = [i for i in range(prompts) if i not in done]
+    if not todo:
+        return folder
+    work = job.load()  # before the folder is made, so that a mistyped model leaves none behind
+    folder = EstimateFolder.begin(path, settings)
+    with only_process(folder.path), progress_bar(console) as bar:
+        task = bar.add_task(title, total=prompts, completed=len(done), latest="")
         counts: Counter[str] = Counter()
 
         def on_group(row: dict[str, Any]) -> None:
@@ -125,14 +177,14 @@ def sample_all(
             bar.update(task, advance=1, latest=f"without any reward {counts['never'] / counts['done']:.2f}")
 
         try:
-            left_out = work(todo, on_group) if todo else 0
+            left_out = work(todo, on_group)
         except KeyboardInterrupt:
             left_out = -1
     if left_out < 0:
-        done = prompts - len(todo) + counts["done"]
-        console.print(f"saved {done} of {prompts} prompts; the same command goes on")
+        console.print(f"saved {len(done) + counts['done']} of {prompts} prompts; the same command goes on")
         raise typer.Exit(130)
     if left_out:
         raise ConfigError(
             f"{left_out} of {prompts} prompts got no rollout; the same command asks for theirs again"
         )
+    return folder

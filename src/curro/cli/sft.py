@@ -9,7 +9,6 @@ import typer
 
 from curro.cli.options import option_values, with_settings
 from curro.cli.terminal import folder_name, plain_console, progress_bar, quiet
-from curro.errors import ConfigError
 from curro.training.settings import TrainSettings
 
 SHARED = (
@@ -50,12 +49,10 @@ def sft(
     from curro.training.sft import SFTSettings, train_on_answers
 
     asked = TrainSettings(**option_values(options))
-    model = asked.model or (f"lab:{asked.family}" if asked.family else None)
-    if model is None:
-        raise ConfigError(f"name a model for {asked.data}: --model with a folder, a hub id or lab:NAME")
+    asked.check_model()
     settings = SFTSettings(
         asked.data,
-        model,
+        asked.model or f"lab:{asked.family}",
         asked.columns | ({"answer_column": answer_column} if answer_column else {}),
         limit=asked.limit,
         epochs=epochs,

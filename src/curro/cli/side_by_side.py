@@ -156,9 +156,9 @@ def run_all(
 
 
 def _by_name(flags: Sequence[str]) -> dict[str, str]:
-    """The values of `--name=value`, without where the run is."""
-    pairs = (flag.partition("=") for flag in flags if flag.startswith("--"))
-    return {name: value for name, _, value in pairs if name != "--out"}
+    """The values of `--name=value`, without where the run is; that of a switch is "given"."""
+    parts = (flag.partition("=") for flag in flags if flag.startswith("--"))
+    return {name: value if equals else "given" for name, equals, value in parts if name != "--out"}
 
 
 def _server() -> mp.context.ForkServerContext:

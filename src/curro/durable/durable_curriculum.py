@@ -62,7 +62,7 @@ KEPT = 10_000
 """Clients whose latest reply is kept; beyond that, the one that has been silent longest is forgotten."""
 
 KEPT_BYTES = 1 << 28
-"""Of those replies together, likewise; the latest is always kept."""
+"""Total bytes of the replies kept; the latest reply is always kept."""
 
 
 class _Latest(NamedTuple):
@@ -127,7 +127,7 @@ def _check_caller(client: Any, number: Any) -> None:
 
 
 class RecordedPolicy:
-    """Stands between a method and the policy, which may be lent late or again.
+    """Stands between a method and the policy, which may be attached late or again.
 
     Args:
         load_backbone: gives what `Policy.backbone` gives, the same in every process, because a journal cannot
@@ -143,7 +143,7 @@ class RecordedPolicy:
         self._replayed: deque[Any] | None = None
         self.answers: list[Any] = []
 
-    def lend(self, policy: Policy) -> None:
+    def attach(self, policy: Policy) -> None:
         """Ask this policy from now on."""
         self._policy = policy
 
@@ -351,10 +351,10 @@ class DurableCurriculum:
         if self.run is not None and not is_error(reply):
             self.run.record(name, arguments, unpack(decode(reply)))
 
-    def lend(self, policy: Policy) -> None:
+    def attach(self, policy: Policy) -> None:
         """Let methods that ask the policy ask this one; again in every process."""
         with self._lock:
-            self._policy.lend(policy)
+            self._policy.attach(policy)
             if not self._has_policy:
                 self._attach()
                 self._journal.append(encode({"attached": True}))

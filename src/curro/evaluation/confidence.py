@@ -69,6 +69,11 @@ class Confidence:
         """UFO-RL's score, float64 (N,)."""
         return 1 - (self.s_N - np.nanmean(self.s_N)) ** 2
 
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """Of the table of pass rates."""
+        return {"confidence": self.s_N, "confidence_score": self.score_N}
+
     def describe(self, rates_N: np.ndarray) -> str:
         """The sentence for a user.
 

@@ -54,8 +54,17 @@ class EstimateFolder:
     def begin(cls, path: str | os.PathLike[str], settings: Mapping[str, Any]) -> EstimateFolder:
         """A new estimate in a new or empty folder, or the unfinished one that is there."""
         folder = cls(Path(path))
-        if folder._settings.is_file():
-            saved = folder.settings
+        folder.check(settings)
+        if not folder._settings.is_file():
+            folder.path.mkdir(parents=True, exist_ok=True)
+            with replacing(folder._settings) as part:
+                part.write_text(json.dumps(dict(settings), indent=2) + "\n", encoding="utf-8")
+        return folder
+
+    def check(self, settings: Mapping[str, Any]) -> None:
+        """Raises EstimateError where the folder holds an estimate of other settings, or something else."""
+        if self._settings.is_file():
+            saved = self.settings
             names = dict.fromkeys([*saved, *settings])
             changed = [name for name in names if saved.get(name) != settings.get(name)]
             if changed:
@@ -64,15 +73,12 @@ class EstimateFolder:
                     for name in changed
                 )
                 raise EstimateError(
-                    f"{path} holds another estimate ({differ}): choose another folder with --out"
+                    f"{self.path} holds another estimate ({differ}): choose another folder with --out"
                 )
-            return folder
-        if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
-            raise EstimateError(f"{path} exists and is not an empty folder: choose another one with --out")
-        folder.path.mkdir(parents=True, exist_ok=True)
-        with replacing(folder._settings) as part:
-            part.write_text(json.dumps(dict(settings), indent=2) + "\n", encoding="utf-8")
-        return folder
+        elif self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            raise EstimateError(
+                f"{self.path} exists and is not an empty folder: choose another one with --out"
+            )
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> EstimateFolder:

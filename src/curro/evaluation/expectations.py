@@ -11,11 +11,6 @@ import numpy as np
 NEAR = 1.5
 """A model is not better than a guesser where its rate is less than so many times the guesser's."""
 
-SECOND_VISITS = (
-    *("prioritized-replay", "prioritized-replay-published", "pspo", "posterior", "greso", "least-visited"),
-)
-"""Selections that choose a prompt by its own earlier outcomes, so that they need second visits."""
-
 
 @dataclass(frozen=True)
 class Guesser:
@@ -91,15 +86,19 @@ def describe_visits(rollouts: int, group: int, prompts: int) -> str:
     if visits >= 2:
         return sentence
     return (
-        f"{sentence}: methods that need second visits ({', '.join(SECOND_VISITS[:4])}) have few; frontier "
-        "predicts prompts that were never visited"
+        f"{sentence}: methods that need second visits (as prioritized-replay, pspo and posterior) have few; "
+        "frontier predicts prompts that were never visited"
     )
 
 
 def visits_warning(selection: str, rollouts: int, group: int, prompts: int) -> str | None:
-    """The sentence for a run whose selection needs second visits and will not have them; None for others."""
+    """The sentence for a run whose selection needs second visits; None where it will have them.
+
+    Args:
+        selection: its name.
+    """
     visits = expected_visits(rollouts, group, prompts)
-    if selection not in SECOND_VISITS or visits >= 1:
+    if visits >= 1:
         return None
     return (
         f"{selection} chooses prompts by their own earlier outcomes, and this run visits a prompt "

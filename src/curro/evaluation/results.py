@@ -11,8 +11,8 @@ import numpy as np
 from rich.table import Table
 
 from curro.errors import ConfigError
+from curro.intervals import Z95, wilson
 from curro.reward.reward import ROUNDING
-from curro.rollout.cost import Z95, wilson_interval
 from curro.text import printable
 
 
@@ -36,7 +36,7 @@ def interval_over_problems(values_P: np.ndarray, samples: int) -> tuple[float, f
         half = Z95 * np.sqrt(variance / (len(values) - 1)) if len(values) > 1 else np.inf
         return float(mean - half), float(mean + half)
     effective_samples = mean * (1 - mean) / variance if variance > 0 else 1.0
-    return wilson_interval(mean, len(values) * max(1.0, min(effective_samples, samples)))
+    return wilson(mean, len(values) * max(1.0, min(effective_samples, samples)))
 
 
 def held_out_scores(

@@ -142,7 +142,8 @@ def are_free(taken, ids):  # type: ignore[no-untyped-def]
 
 @kernel
 def draw_anew(tree, start, taken, taken_ids, again, ids, probabilities, node, held):  # type: ignore[no-untyped-def]
-    """In order, an id that is taken is drawn anew by `again`, and taken in its turn.
+    """Go through the ids in order. Redraw each id that is already taken, with its number in `again`, and mark
+    the result as taken.
 
     Those taken are out of the second draw. `taken` are flags, set for `taken_ids` alone; at the end tree and
     flags are as before. `node` and `held` are scratch for as many as `taken_ids` and `ids` together.

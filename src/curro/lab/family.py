@@ -13,7 +13,7 @@ from curro.errors import ConfigError
 
 Difficulty = Literal["hard", "easy", "solvable"]
 Kind = Literal["hard", "easy", "solvable", "short"]
-"""Of a problem that is drawn: of a difficulty, or short, as half of the demonstrations are."""
+"""Kind of problem to draw: a difficulty, or `short`, from which half of the demonstrations come."""
 Problem = dict[str, Any]
 
 

@@ -8,8 +8,8 @@ training. The counting of texts stands at the end of the file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from curro.errors import ConfigError
 from curro.index.compiled import kernel, part
 from curro.policy import Policy
 from curro.prompts import PromptTable
+from curro.text import prompt_text
 
 BITS = 7
 BLOCKS = BYTES, WORDS, LENGTHS = (*2 * (1 << BITS,), 2)
@@ -90,7 +91,7 @@ class TextFeatures:
 
     def of(self, prompts: np.ndarray) -> np.ndarray:
         assert self.rows is not None
-        return text_features([text_of(self.rows[prompt]) for prompt in prompts.tolist()])
+        return text_features([prompt_text(self.rows[prompt]["prompt"]) for prompt in prompts.tolist()])
 
 
 class HiddenFeatures:
@@ -279,14 +280,6 @@ def text_features(texts: Sequence[str]) -> np.ndarray:
     data = np.frombuffer(b"".join(raw), np.uint8)
     count_texts(data, np.cumsum(sizes), BITS, _RAMP, _LOGS, features_PD)
     return features_PD
-
-
-def text_of(row: Mapping[str, Any]) -> str:
-    """The text of a row's `prompt`; of messages, what is not the system's."""
-    prompt = row["prompt"]
-    if isinstance(prompt, str):
-        return prompt
-    return "\n".join(str(message["content"]) for message in prompt if message["role"] != "system")
 
 
 def _ends(raw: bytes) -> bytes:

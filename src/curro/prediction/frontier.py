@@ -27,7 +27,7 @@ from curro.prompts import PromptTable
 from curro.renumbering import Renumbering
 from curro.storage.checkpoint import check_prompt_numbers, check_state
 
-STRENGTH = 4.0
+PRIOR_ROLLOUTS = 4.0
 """How many rollouts the prior of a prompt's features counts as."""
 WINDOW, REFIT = 512, 4
 """The regression is fitted to the latest WINDOW groups, again after every REFIT new ones."""
@@ -65,6 +65,7 @@ class BetaPosterior(Predictor):
     """
 
     has_belief = True
+    needs_second_visits = True
     takes_levels = True
     reads_single_prompts = False
 
@@ -143,6 +144,8 @@ class Frontier(BetaPosterior):
             of its first two tokens (`EntropyFeatures`); or several joined by "+". A host has to lend the
             policy for the latter two.
     """
+
+    needs_second_visits = False
 
     def __init__(
         self,
@@ -228,7 +231,7 @@ class FeaturePosterior(FadedPosterior):
         return (
             self.low + span * predicted_P,
             t * predicted_P * (1 - predicted_P) / (rate * (1 - rate)),
-            STRENGTH,
+            PRIOR_ROLLOUTS,
         )
 
     def expected(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
@@ -275,7 +278,7 @@ class FeaturePosterior(FadedPosterior):
     def _trials(self, size_K: np.ndarray) -> np.ndarray:
         """How many independent trials the latest groups of so many rollouts count as, the last one latest."""
         latest_K = 1 - np.arange(len(size_K))[::-1] / WINDOW
-        return latest_K * size_K / (1 + (size_K - 1) / (STRENGTH + 1))
+        return latest_K * size_K / (1 + (size_K - 1) / (PRIOR_ROLLOUTS + 1))
 
     def state_dict(self) -> dict[str, Any]:
         fitted = {} if self.regression is None else {"regression": self.regression.state_dict()}

@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 
 from curro.errors import ConfigError
-from curro.groups import Groups
+from curro.groups import Groups, UnlearnedGroups
 from curro.prediction.logistic_regression import LogisticRegression
 from curro.prompts import PromptTable
 from curro.renumbering import Renumbering
 from curro.storage.checkpoint import check_prompt_numbers, check_state
 
-HALF_LIVES = 2.0 ** np.arange(1, 9)
+LEVEL_HALF_LIVES = 2.0 ** np.arange(1, 9)
 """Candidate half-lives of the evidence, in training steps."""
 WINDOW = 512
 """Groups of later steps after which a group counts no more for the regression."""
-STRENGTH = 2.0
+PRIOR_GROUPS = 2.0
 """Groups that the prior of an arm counts as."""
 ROWS = ("arm", "step", "size", "rate", "variance")
 """Of groups that are kept: the arm, the step of its draw, the rollouts, their mean and variance."""
@@ -46,9 +46,9 @@ class LevelPosterior:
     that was never tried is predicted from those that were: when those before it become solved, its rate
     rises, and it is chosen in their place.
 
-    H is the member of `HALF_LIVES` under which the mean rates of groups were predicted with the smallest
-    squared error, each before it was learnt. What was observed since the last call of `learn` is learnt
-    together, so that the order in which groups come in makes no difference.
+    H is the member of `LEVEL_HALF_LIVES` under which the mean rates of groups were predicted with the
+    smallest squared error, each before it was learnt. What was observed since the last call of `learn` is
+    learnt together (`UnlearnedGroups`).
 
     Args:
         half_life: H in training steps; None: learnt.
@@ -60,7 +60,7 @@ class LevelPosterior:
         if half_life is not None and not half_life > 0:
             raise ConfigError(f"half_life is a number of training steps above 0, not {half_life}")
         self.fixed = half_life
-        self.half_lives_H = HALF_LIVES if half_life is None else np.array([float(half_life)])
+        self.half_lives_H = LEVEL_HALF_LIVES if half_life is None else np.array([float(half_life)])
 
     def bind(self, table: PromptTable) -> None:
         assert table.levels is not None
@@ -71,7 +71,7 @@ class LevelPosterior:
         self.sums_3HN = np.zeros((3, len(self.half_lives_H), table.size))
         self.losses_H = np.zeros(len(self.half_lives_H))
         self.clock = 0
-        self.unlearned = np.empty((len(ROWS), 0))
+        self.unlearned = UnlearnedGroups(len(ROWS))
         self.recent = np.empty((len(ROWS), 0))
 
     @property
@@ -90,15 +90,13 @@ class LevelPosterior:
         size_P = np.maximum(outcome.count, 1)
         unbiased_P = outcome.variance / (high - low) ** 2 * size_P / np.maximum(size_P - 1, 1)
         rate_P = np.clip(self.table.success_rate(outcome.mean), 0.0, 1.0)
-        rows = np.array([outcome.prompts, outcome.steps, size_P, rate_P, unbiased_P], np.float64)
-        self.unlearned = np.concatenate([self.unlearned, rows], axis=1)
+        self.unlearned.add(outcome.prompts, outcome.steps, size_P, rate_P, unbiased_P)
 
     def learn(self) -> None:
         """Add what was observed since the last call to the evidence, and fit the regression."""
-        if not self.unlearned.size:
+        if not self.unlearned:
             return
-        order = np.lexsort(self.unlearned[::-1])
-        latest, self.unlearned = self.unlearned[:, order], self.unlearned[:, :0]
+        latest = self.unlearned.take()
         arm_P, rate_P, variance_P = latest[0].astype(np.int64), latest[3], latest[4]
         now = max(self.clock, int(latest[1].max()))
         self.sums_3HN *= 0.5 ** ((now - self.clock) / self.half_lives_H)[:, None]
@@ -124,7 +122,7 @@ class LevelPosterior:
 
     def _rates(self, sums_3HN: np.ndarray, mu_P: np.ndarray, arm_P: np.ndarray) -> np.ndarray:
         """The rates (H, P) of these arms under every half-life."""
-        return (STRENGTH * mu_P + sums_3HN[1][:, arm_P]) / (STRENGTH + sums_3HN[0][:, arm_P])
+        return (PRIOR_GROUPS * mu_P + sums_3HN[1][:, arm_P]) / (PRIOR_GROUPS + sums_3HN[0][:, arm_P])
 
     @property
     def within(self) -> float:
@@ -146,12 +144,12 @@ class LevelPosterior:
         """
         kept = 0.5 ** (max(step - self.clock, 0) / self.half_life)
         count_P, rate_P, variance_P = kept * self.sums_3HN[:, self._best, prompts]
-        mu_P, total_P = self._prior(prompts), STRENGTH + count_P
-        prior_P = STRENGTH * self.within * mu_P * (1 - mu_P)
+        mu_P, total_P = self._prior(prompts), PRIOR_GROUPS + count_P
+        prior_P = PRIOR_GROUPS * self.within * mu_P * (1 - mu_P)
         return np.array(
             [
                 total_P,
-                (STRENGTH * mu_P + rate_P) / total_P,
+                (PRIOR_GROUPS * mu_P + rate_P) / total_P,
                 (prior_P + variance_P) / total_P,
                 count_P / total_P,
             ]
@@ -193,7 +191,7 @@ class LevelPosterior:
             "sums": self.sums_3HN.copy(),
             "losses": self.losses_H.copy(),
             "clock": self.clock,
-            "unlearned": self.unlearned.copy(),
+            "unlearned": self.unlearned.groups.copy(),
             "recent": self.recent.copy(),
             "regression": self.regression.state_dict(),
         }
@@ -221,5 +219,6 @@ class LevelPosterior:
             check_prompt_numbers(groups[0], self.table.size, f"posterior/{name}")
         check_state(sums[0].min() >= 0 and state["clock"] >= 0, "posterior/sums", "are below 0")
         self.sums_3HN, self.losses_H, self.clock = sums.copy(), losses.copy(), int(state["clock"])
-        self.unlearned, self.recent = state["unlearned"].copy(), state["recent"].copy()
+        self.unlearned.load(state["unlearned"], "posterior/unlearned", self.table.size)
+        self.recent = state["recent"].copy()
         self.regression.load_state_dict(state["regression"])

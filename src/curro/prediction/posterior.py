@@ -14,15 +14,14 @@ from typing import Any
 import numpy as np
 
 from curro.errors import ConfigError
-from curro.groups import Groups, by_prompt
+from curro.groups import Groups, UnlearnedGroups
 from curro.index.compiled import kernel, part
 from curro.prompts import PromptTable
 from curro.renumbering import Renumbering
-from curro.storage.checkpoint import check_prompt_numbers, check_state
+from curro.storage.checkpoint import check_state
 
 HALF_LIVES = 2.0 ** np.arange(1, 13)
 """Candidate half-lives of the evidence, in training steps."""
-_UNLEARNED = ("prompt", "age", "size", "mean", "variance", "lowest", "highest")
 _WINDOW = 512
 _NARROW, _WIDE = 0.05, 50.0
 
@@ -54,8 +53,7 @@ class FadedPosterior:
     ones the evidence is kept; where the policy has moved on it fades, and a prompt that was never solved
     becomes like any unknown prompt again.
 
-    What all prompts share would depend on the order in which groups come in. So `observe` only keeps groups,
-    and `learn` takes in those that came since its last call, in order of prompt.
+    `observe` only keeps groups, and `learn` takes in those that came since its last call (`UnlearnedGroups`).
 
     Args:
         half_life: H in training steps, above 0; None: learnt.
@@ -75,7 +73,8 @@ class FadedPosterior:
         self.prior_visits = 1.0
         # one pseudo-visit of a prompt whose success rate is uniform on [0, 1]
         self.prior_mean, self.prior_square, self.prior_within = 1 / 2, 1 / 2, 1 / 6
-        self.unlearned = np.empty((len(_UNLEARNED), 0))
+        # of each group: prompt, age of the evidence, size, mean, variance, lowest and highest rate
+        self.unlearned = UnlearnedGroups(7)
         self.losses = np.zeros(len(HALF_LIVES))
 
     @property
@@ -156,7 +155,7 @@ class FadedPosterior:
         rate, (worst, best) = self.table.success_rate, self.table.reward_range
         lowest, highest = np.empty((2, len(outcome.prompts)))
         extremes(outcome.rewards, outcome.scored, lowest, highest)
-        unlearned = (
+        self.unlearned.add(
             outcome.prompts,
             np.maximum(outcome.steps - self.table["last_step"][outcome.prompts], 0),
             outcome.count,
@@ -165,17 +164,15 @@ class FadedPosterior:
             rate(lowest),
             rate(highest),
         )
-        self.unlearned = np.concatenate([self.unlearned, np.array(unlearned, np.float64)], axis=1)
 
     def learn(self) -> np.ndarray:
         """Learn the forgetting and the prior from what was observed, and add it to the evidence.
 
         Returns the prompts it was about, int64, ascending. Call it before every choice.
         """
-        if not self.unlearned.size:
+        if not self.unlearned:
             return np.empty(0, np.int64)
-        first, age, size, mean, variance, lowest, highest = by_prompt(self.unlearned)
-        self.unlearned = self.unlearned[:, :0]
+        first, age, size, mean, variance, lowest, highest = self.unlearned.take()
         prompts = first.astype(np.int64)
         self.low = float(lowest.min(initial=self.low))
         self.high = float(highest.max(initial=self.high))
@@ -235,7 +232,7 @@ class FadedPosterior:
 
     def state_dict(self) -> dict[str, Any]:
         names = ("low", "high", "prior_visits", "prior_mean", "prior_square", "prior_within")
-        arrays = {"losses": self.losses.copy(), "unlearned": self.unlearned.copy()}
+        arrays = {"losses": self.losses.copy(), "unlearned": self.unlearned.groups.copy()}
         return {name: float(getattr(self, name)) for name in names} | arrays
 
     def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
@@ -243,14 +240,16 @@ class FadedPosterior:
         return {**state, "unlearned": rows.groups(state["unlearned"], "posterior/unlearned")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        check_posterior(state, FadedPosterior.state_dict(self), self.table.size)
+        check_posterior(state, FadedPosterior.state_dict(self))
         is_evidence = (self.count >= 0).all() and (self.variance >= 0).all() and np.isfinite(self.mean).all()
         check_state(is_evidence and np.isfinite(self.count).all(), "table/evidence", "is none")
-        for name, value in state.items():
+        self.unlearned.load(state["unlearned"], "posterior/unlearned", self.table.size)
+        for name in state.keys() - {"unlearned"}:
+            value = state[name]
             setattr(self, name, value.copy() if isinstance(value, np.ndarray) else value)
 
 
-def check_posterior(state: Mapping[str, Any], here: Mapping[str, Any], size: int) -> None:
+def check_posterior(state: Mapping[str, Any], here: Mapping[str, Any]) -> None:
     """Check the state of a `FadedPosterior` against that of one which has learnt nothing yet.
 
     Raises:
@@ -258,12 +257,10 @@ def check_posterior(state: Mapping[str, Any], here: Mapping[str, Any], size: int
     """
     for name in here:
         check_state(name in state, f"posterior/{name}", "is missing")
-    groups = state["unlearned"]
-    check_state(len(groups) == len(here["unlearned"]), "posterior/unlearned", "has other columns")
-    prompts, age, count, _, variance, _, _ = groups
-    check_prompt_numbers(prompts, size, "posterior/unlearned")
+    check_state(len(state["unlearned"]) == len(here["unlearned"]), "posterior/unlearned", "has other rows")
+    _, age, count, _, variance, _, _ = state["unlearned"]
     counts = age.min(initial=0) >= 0 and count.min(initial=1) >= 1 and variance.min(initial=0) >= 0
-    check_state(counts and np.isfinite(groups).all(), "posterior/unlearned", "is not of groups")
+    check_state(counts, "posterior/unlearned", "is not of groups")
     losses = state["losses"]
     check_state(losses.shape == here["losses"].shape, "posterior/losses", "is not of the half-lives")
     numbers = [value for value in state.values() if isinstance(value, float | int)]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from curro.groups import by_prompt
+from curro.groups import UnlearnedGroups
 from curro.renumbering import Renumbering
 from curro.storage.checkpoint import check_state
 
@@ -24,19 +24,19 @@ CALIBRATION_PRIOR = 32
 """
 
 LEAST_SLOPE = 1e-3
-"""Of the line: flat, it would make all predictions equal, and prompts would be chosen at random."""
+"""Smallest slope of the calibration line. A flat line would make all predictions equal, and the choice
+random."""
 
 
 class PredictionQuality:
     """The latest pairs of predicted and realised values, and what they say.
 
-    Which pairs are the latest would depend on the order in which groups come in. So `observe` only keeps
-    pairs, and `learn` takes in those that came since its last call, in order of prompt.
+    `observe` only keeps pairs, and `learn` takes in those that came since its last call (`UnlearnedGroups`).
     """
 
     def __init__(self) -> None:
         self.pairs = np.empty((2, 0))
-        self.unlearned = np.empty((3, 0))
+        self.unlearned = UnlearnedGroups(3)
         self.chosen: tuple[np.ndarray, np.ndarray] | None = None
         self._spread_kept = float("nan")
 
@@ -55,15 +55,15 @@ class PredictionQuality:
 
     def observe(self, prompts: np.ndarray, predicted_P: np.ndarray, realised_P: np.ndarray) -> None:
         """Keep pairs of prompts (P,) for `learn`; those without a prediction (NaN) are passed over."""
-        unlearned = np.stack([prompts, predicted_P, realised_P])[:, ~np.isnan(predicted_P)]
-        self.unlearned = np.concatenate([self.unlearned, unlearned], axis=1)
+        known_P = ~np.isnan(predicted_P)
+        self.unlearned.add(prompts[known_P], predicted_P[known_P], realised_P[known_P])
 
     def learn(self) -> None:
         """Take in what was observed."""
-        self.pairs, self.unlearned = self._latest(), self.unlearned[:, :0]
+        self.pairs = self._latest(self.unlearned.take())
 
-    def _latest(self) -> np.ndarray:
-        return np.concatenate([self.pairs, by_prompt(self.unlearned)[1:]], axis=1)[:, -WINDOW:]
+    def _latest(self, unlearned: np.ndarray) -> np.ndarray:
+        return np.concatenate([self.pairs, unlearned[1:]], axis=1)[:, -WINDOW:]
 
     def metrics(self) -> dict[str, float]:
         """Spearman's rank correlation (NaN where a side is constant), mean error and mean absolute error.
@@ -72,7 +72,7 @@ class PredictionQuality:
         deviation of the predictions for the chosen prompts over that for all candidates, at the latest
         choice.
         """
-        predicted, realised = self._latest()
+        predicted, realised = self._latest(self.unlearned.in_order())
         if len(predicted) < 2:
             return {}
         error = predicted - realised
@@ -84,7 +84,7 @@ class PredictionQuality:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        arrays = {"pairs": self.pairs.copy(), "unlearned": self.unlearned.copy()}
+        arrays = {"pairs": self.pairs.copy(), "unlearned": self.unlearned.groups.copy()}
         return arrays | {"spread_kept": self.spread_kept}
 
     def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
@@ -92,9 +92,9 @@ class PredictionQuality:
         return {**state, "unlearned": rows.groups(state["unlearned"], "quality/unlearned")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        are_pairs = len(state["pairs"]) == 2 and len(state["unlearned"]) == 3
-        check_state(are_pairs, "quality", "is not of pairs")
-        self.pairs, self.unlearned = state["pairs"].copy(), state["unlearned"].copy()
+        check_state(len(state["pairs"]) == 2, "quality", "is not of pairs")
+        self.unlearned.load(state["unlearned"], "quality/unlearned")
+        self.pairs = state["pairs"].copy()
         self.chosen, self._spread_kept = None, state["spread_kept"]
 
 

@@ -10,12 +10,12 @@ import torch
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from curro.errors import CheckpointError, ConfigError
-from curro.groups import Groups, by_prompt
+from curro.groups import Groups, UnlearnedGroups
 from curro.policy import AuxiliarySamples, Policy
 from curro.prediction.base import Predictor
 from curro.prompts import PromptTable
 from curro.renumbering import Renumbering
-from curro.storage.checkpoint import check_prompt_numbers, check_state
+from curro.storage.checkpoint import check_state
 
 PREDICTS = ("success-rate", "variance")
 MAX_TOKENS = 2048
@@ -65,7 +65,7 @@ class ValueModel(Predictor):
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
-        self.fresh = np.empty((2, 0))
+        self.unlearned = UnlearnedGroups(2)
         self.step, self.updates = -1, 0
         self.loss = np.nan
 
@@ -133,19 +133,18 @@ class ValueModel(Predictor):
             if self.predicts == "variance"
             else self.table.success_rate(outcome.mean)
         )
-        self.fresh = np.concatenate([self.fresh, [outcome.prompts, realised_P]], axis=1)
+        self.unlearned.add(outcome.prompts, realised_P)
         return None
 
     def _learn(self) -> None:
         """One update on what came back since the last one, whatever the order it came in."""
-        count = self.fresh.shape[1]
+        count = len(self.unlearned)
         if not count:
             return
-        fresh = by_prompt(self.fresh)
+        unlearned = self.unlearned.take()
         if count > self.batch:
-            fresh = fresh[:, np.sort(self.rng.choice(count, self.batch, replace=False))]
-        prompts, realised = fresh
-        self.fresh = self.fresh[:, :0]
+            unlearned = unlearned[:, np.sort(self.rng.choice(count, self.batch, replace=False))]
+        prompts, realised = unlearned
         target = torch.tensor(realised, dtype=torch.float32, device=self.backbone.device)
         loss = torch.nn.functional.mse_loss(self._values(prompts.astype(np.int64)), target)
         self.optimizer.zero_grad()
@@ -159,7 +158,8 @@ class ValueModel(Predictor):
 
     def state_dict(self) -> dict[str, Any]:
         """Weights and AdamW's two averages as one float32 array each, with what waits to be learnt."""
-        state = {"fresh": self.fresh.copy(), "step": self.step, "updates": self.updates, "loss": self.loss}
+        numbers = {"step": self.step, "updates": self.updates, "loss": self.loss}
+        state = {"fresh": self.unlearned.groups.copy(), **numbers}
         if hasattr(self, "trained"):
             state["weights"] = _array(self.trained)
             if self.updates:
@@ -178,10 +178,8 @@ class ValueModel(Predictor):
         Raises:
             CheckpointError: the weights are of another model, or the policy has not been lent yet.
         """
-        check_state(len(state["fresh"]) == 2, "pcl/fresh", "is not of pairs")
-        check_prompt_numbers(state["fresh"][0], self.table.size, "pcl/fresh")
+        self.unlearned.load(state["fresh"], "pcl/fresh", self.table.size)
         check_state(0 <= state["updates"] < 2**53, "pcl/updates", "is not a number of updates")
-        self.fresh = state["fresh"].copy()
         self.step, self.updates, self.loss = state["step"], state["updates"], state["loss"]
         if "weights" not in state:
             return

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from curro.errors import RunError
+from curro.intervals import Interval, bootstrap_interval
 from curro.runs.folder import RunFolder
 from curro.runs.reader import History, read_history
 from curro.text import readable
@@ -34,12 +35,12 @@ class Comparison:
         final_at_k: that pass@k at the last evaluation, the mean over seeds.
         rollouts: spent on training by one run, judgments included, the mean over seeds.
         to_level: rollouts to reach the level; None where it was not reached.
-        ratio: how many times fewer rollouts than the first curriculum needed for the level; None
+        speedup: how many times fewer rollouts than the first curriculum needed for the level; None
             where it was not reached, or where the first curriculum had it from the start.
-        interval: the ends of the 95% interval of `ratio` over seeds, 0 where seeds do not reach the level
+        interval: the ends of the 95% interval of `speedup` over seeds, 0 where seeds do not reach the level
             and infinite where they have it from the start; None for the first curriculum, and where either
             has fewer than `FEWEST` seeds. There is one, too, where the level was not reached.
-        tokens_ratio: likewise for the tokens that were generated for those rollouts; None also where a run
+        tokens_speedup: likewise for the tokens that were generated for those rollouts; None also where a run
             did not count them.
         tokens_interval: its interval.
         seconds: of training, the mean over seeds.
@@ -53,9 +54,9 @@ class Comparison:
     final_at_k: float
     rollouts: float
     to_level: float | None
-    ratio: float | None
+    speedup: float | None
     interval: tuple[float, float] | None
-    tokens_ratio: float | None
+    tokens_speedup: float | None
     tokens_interval: tuple[float, float] | None
     seconds: float
 
@@ -116,9 +117,9 @@ def comparison_table(runs: RunsByName) -> list[Comparison]:
                 final_at_k=float(np.mean([history.last(f"eval/pass@{k}") for history in seeds])),
                 rollouts=float(np.mean([history.last("rollouts") for history in seeds])),
                 to_level=reached,
-                ratio=first / reached if first and reached else None,
+                speedup=first / reached if first and reached else None,
                 interval=interval,
-                tokens_ratio=first_tokens / tokens if first_tokens and tokens else None,
+                tokens_speedup=first_tokens / tokens if first_tokens and tokens else None,
                 tokens_interval=tokens_interval,
                 seconds=float(np.mean([history.last("seconds") for history in seeds])),
             )
@@ -137,28 +138,6 @@ RESAMPLES = 1_000
 """How often the seeds are drawn again for an interval."""
 FEWEST = 5
 """With fewer seeds an interval would say little: even the widest, of three, misses the truth too often."""
-
-
-def interval_quantiles(seeds: int, degrees: int) -> tuple[float, float]:
-    """Which quantiles of a bootstrap's resamples are the ends of a 95% interval.
-
-    The plain 2.5% and 97.5% are too near to each other where there are few seeds, because the spread of
-    resampled means lacks the factor sqrt(n / (n - 1)), and because the normal distribution takes the place of
-    Student's. These would give Student's interval for a mean ("expanded percentiles": Hesterberg, "What
-    Teachers Should Know About the Bootstrap", arXiv 1411.5279).
-
-    Args:
-        seeds: the fewest of any method on any task; 2 or more.
-        degrees: of freedom: all of a method's seeds, less one for each of its tasks.
-    """
-    from scipy.stats import norm as normal
-    from scipy.stats import t as student
-
-    outside = float(normal.cdf(-np.sqrt(seeds / (seeds - 1)) * student.ppf(0.975, degrees)))
-    return outside, 1 - outside
-
-
-Interval = tuple[float, float]
 
 
 def _intervals(
@@ -185,16 +164,11 @@ def _intervals(
             again = [[runs[i] for i in picks] for runs, picks in zip((first, seeds), drawn, strict=True)]
             known[drawn] = _factors(again[0], again[1], curves, name, *drawn)
         factors.append(known[drawn])
-    quantiles = interval_quantiles(fewest, fewest - 1)
     rollouts, tokens = (values[~np.isnan(values)] for values in np.array(factors).T)
-    return _ends(rollouts, quantiles), _ends(tokens, quantiles)
-
-
-def _ends(values: np.ndarray, quantiles: tuple[float, float]) -> Interval | None:
-    if not len(values):
-        return None
-    low, high = np.quantile(values, quantiles, method="closest_observation")
-    return float(low), float(high)
+    return (
+        bootstrap_interval(rollouts, fewest, fewest - 1) if len(rollouts) else None,
+        bootstrap_interval(tokens, fewest, fewest - 1) if len(tokens) else None,
+    )
 
 
 def _factors(
@@ -312,15 +286,15 @@ def cells(row: Comparison) -> tuple[str, ...]:
         f"{row.final:.3f}{error}" + (f"\npass@{row.k} {row.final_at_k:.3f}" if row.k > 1 else ""),
         f"{row.rollouts:,.0f}",
         "not reached" if row.to_level is None else f"{row.to_level:,.0f}",
-        _factor(row.ratio, row.interval),
-        _factor(row.tokens_ratio, row.tokens_interval),
+        _factor(row.speedup, row.interval),
+        _factor(row.tokens_speedup, row.tokens_interval),
         f"{row.seconds:,.0f}",
         f"{row.seeds}",
     )
 
 
-def _factor(ratio: float | None, interval: Interval | None) -> str:
-    shown = "-" if ratio is None else f"{ratio:.2f}x"
+def _factor(speedup: float | None, interval: Interval | None) -> str:
+    shown = "-" if speedup is None else f"{speedup:.2f}x"
     return shown + (f"\n({interval[0]:.2f}, {interval[1]:.2f})" if interval else "")
 
 

@@ -95,9 +95,15 @@ def saved_curriculum(path: Path) -> Path | None:
         RunFolder.open(path)
     except RunError:
         inside = Path(HOSTED) / CURRICULUM
-        newest = sorted(path.glob(f"checkpoint-*/{inside}"), key=lambda file: file.stat().st_mtime)
+        newest = sorted(path.glob(f"checkpoint-*/{inside}"), key=_step_of)
         return next((file for file in (path / inside, *reversed(newest)) if file.is_file()), None)
     return None
+
+
+def _step_of(saved: Path) -> int:
+    """The step of the checkpoint that a curriculum is in; the time of a copied file says nothing of it."""
+    step = saved.parents[1].name.partition("-")[2]
+    return int(step) if step.isdecimal() else -1
 
 
 def checkpoint_table(saved: Path) -> pa.Table:

@@ -8,6 +8,7 @@ import math
 import os
 import threading
 import time
+import warnings
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from concurrent.futures import Future
@@ -18,10 +19,11 @@ from curro.errors import RewardError
 from curro.workers import child
 from curro.workers.pool import CallFailed, NotBegun, StartFailed, WorkerLimits, WorkerLost, WorkerPool
 
-CHECK_LIMITS = WorkerLimits(min(4, os.cpu_count() or 1), seconds=30.0, gigabytes=4.0, cpu_seconds=2.0)
+CHECK_LIMITS = WorkerLimits(min(4, os.cpu_count() or 1), seconds=120.0, gigabytes=4.0, cpu_seconds=2.0)
 """Limits of every check. One that exhausts them is interrupted, or ends with its process.
 
-A check only computes, so its processor time decides: on a busy machine the clock runs twenty times as far.
+A check only computes, so its processor time decides: on a busy machine the clock runs twenty times as far. A
+check that the clock ends has waited for the machine, and says nothing of the answer.
 """
 
 BATCH_SECONDS = 60.0
@@ -48,15 +50,18 @@ class Checks:
         self._pool = WorkerPool(child.load_check, [module], limits)
         self._known: OrderedDict[bytes, float | None] = OrderedDict()
         self._lock = threading.Lock()
+        self._has_warned = False
 
     def scores(self, jobs: Sequence[Hashable], seconds: float = BATCH_SECONDS) -> list[float | None]:
-        """The score of every job: 0.0 for a check that exhausted a limit, crashed, raised, or gave no number.
+        """The score of every job: 0.0 for a check that took too much processor time or memory, crashed,
+        raised an error, or gave no number.
 
         Equal jobs are checked once, and a job that came before gets the score that it had then.
 
         Args:
             jobs: what JSON can hold: texts, or tuples of texts.
-            seconds: jobs that have not begun by then get None: they are neither right nor wrong.
+            seconds: jobs that have not begun by then get None, as do those that the clock or somebody else
+                ended: they are neither right nor wrong, and are checked anew where they come again.
 
         Raises:
             RewardError: the check cannot be loaded, or it raised this error for a mistake of the user's.
@@ -74,6 +79,15 @@ class Checks:
         finally:
             for future in futures.values():
                 future.cancel()
+        lost = sum(score is None for score in scores.values())
+        if lost and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"{lost} of {len(scores)} answers were not checked in time, for the machine is busy or the "
+                "batch large: such completions are not scored",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         return [scores[job] for job in jobs]
 
     def close(self) -> None:
@@ -92,7 +106,9 @@ class Checks:
             score = future.result()
         except NotBegun:
             return None
-        except WorkerLost:
+        except WorkerLost as error:
+            if error.from_outside:
+                return None
             score = 0.0
         except CallFailed as error:
             if error.is_a(RewardError):

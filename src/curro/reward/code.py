@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import queue
+import warnings
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from typing import Any
 from curro.data.raw import Row
 from curro.errors import ConfigError, RewardError
 from curro.reward.reward import Score, key
-from curro.reward.sandbox import Limits, find_confinement, run
+from curro.reward.sandbox import Limits, NotBegun, find_confinement, run
 from curro.reward.sandbox.program_tests import run_asserts, run_unittests
 
 
@@ -152,7 +152,8 @@ class Code:
     Args:
         partial: the share of tests passed, instead of all or nothing.
         exponent: the power to which that share is raised.
-        seconds: how many seconds a run may take; asserts or test cases of a program share them.
+        seconds: how many seconds a run may take from where the program begins; asserts or test cases of a
+            program share them.
         memory_mib: the address space of each process, in MiB.
         processes: how many processes and threads a program may have at a time.
         sandbox: "auto", "required" (nothing that leaves files or network open) or "none"
@@ -179,11 +180,8 @@ class Code:
         self.partial, self.exponent, self.packages = partial, exponent, packages
         self.limits = Limits(seconds=seconds, memory_mib=memory_mib, processes=processes)
         self.confinement = find_confinement(sandbox)
-        workers = workers or os.cpu_count() or 1
-        self._slots: queue.SimpleQueue[int] = queue.SimpleQueue()
-        for slot in range(workers):
-            self._slots.put(slot)
-        self._threads = ThreadPoolExecutor(workers, "curro-code")
+        self._threads = ThreadPoolExecutor(workers or os.cpu_count() or 1, "curro-code")
+        self._has_warned = False
 
     @property
     def note(self) -> str:
@@ -191,7 +189,7 @@ class Code:
         return self.confinement.sentence
 
     def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
-        """The scores, `workers` programs at a time; None where the row has no tests."""
+        """The scores, `workers` programs at a time; None without tests, or if a program could not begin."""
         return [None if future is None else future.result() for future in self._begin(completions, rows)]
 
     async def verify_async(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
@@ -201,10 +199,10 @@ class Code:
         scores = iter(await asyncio.gather(*futures))
         return [None if future is None else next(scores) for future in pending]
 
-    def _begin(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Future[float] | None]:
+    def _begin(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Future[Score] | None]:
         """A future for every completion that has tests; equal programs of a prompt share one."""
-        futures: dict[tuple[str, Tests], Future[float]] = {}
-        pending: list[Future[float] | None] = []
+        futures: dict[tuple[str, Tests], Future[Score]] = {}
+        pending: list[Future[Score] | None] = []
         for completion, row in zip(completions, rows, strict=True):
             tests = read_tests(row)
             if tests is None:
@@ -221,23 +219,25 @@ class Code:
             pending.append(futures[job])
         return pending
 
-    def _score(self, program: str, tests: Tests) -> float:
+    def _score(self, program: str, tests: Tests) -> Score:
         if len(program) > _LONGEST_PROGRAM:
             return 0.0
-        slot = self._slots.get()
         try:
             if tests.asserts:
-                passed = self._asserts(program, tests, slot)
+                passed = self._asserts(program, tests)
             elif tests.unittests:
-                passed = self._unittests(program, tests, slot)
+                passed = self._unittests(program, tests)
             else:
-                passed = self._runs(program, tests, slot)
-        finally:
-            self._slots.put(slot)
+                passed = self._runs(program, tests)
+        except NotBegun as error:
+            if not self._has_warned:
+                self._has_warned = True
+                warnings.warn(f"{error}; such completions are not scored", RuntimeWarning, stacklevel=1)
+            return None
         share = sum(passed) / (len(tests.asserts) or len(tests.runs) or len(passed) or 1)
         return share**self.exponent if self.partial else float(share == 1.0)
 
-    def _asserts(self, program: str, tests: Tests, slot: int) -> list[bool]:
+    def _asserts(self, program: str, tests: Tests) -> list[bool]:
         return run_asserts(
             program,
             tests.asserts,
@@ -245,22 +245,17 @@ class Code:
             self.limits,
             setup=tests.setup,
             function=tests.function,
-            slot=slot,
             packages=self.packages,
         )
 
-    def _unittests(self, program: str, tests: Tests, slot: int) -> list[bool]:
-        return run_unittests(
-            program, tests.unittests, self.confinement, self.limits, slot=2 * slot, packages=self.packages
-        )
+    def _unittests(self, program: str, tests: Tests) -> list[bool]:
+        return run_unittests(program, tests.unittests, self.confinement, self.limits, packages=self.packages)
 
-    def _runs(self, program: str, tests: Tests, slot: int) -> list[bool]:
+    def _runs(self, program: str, tests: Tests) -> list[bool]:
         passed = []
         for text, expected in tests.runs:
             stdin = text.encode("utf-8", "replace")
-            program_run = run(
-                program, self.confinement, self.limits, stdin=stdin, slot=2 * slot, packages=self.packages
-            )
+            program_run = run(program, self.confinement, self.limits, stdin=stdin, packages=self.packages)
             passed.append(program_run.status == 0 and same_output(program_run.output, expected))
             if not passed[-1] and not self.partial:
                 break

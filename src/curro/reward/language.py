@@ -12,6 +12,7 @@ from functools import cache, lru_cache
 from curro.data.raw import Row
 from curro.errors import ConfigError, RewardError
 from curro.reward.reward import Score
+from curro.text import prompt_text
 
 SHORTEST = 20
 """Letters that a piece of text must have to be given to the detector."""
@@ -80,7 +81,7 @@ class Language:
         return [
             consistency(text, self.target)
             if self.target is not None
-            else _consistency_with(_prose(_prompt_text(row["prompt"])), text)
+            else _consistency_with(_prose(prompt_text(row["prompt"], with_system=True)), text)
             for text, row in zip(completions, rows, strict=True)
         ]
 
@@ -149,10 +150,6 @@ def _latin_share(text: str) -> float:
 
 def _prose(text: str) -> str:
     return _NO_PROSE.sub(" ", text[:_LONGEST])
-
-
-def _prompt_text(prompt: str | list[dict[str, str]]) -> str:
-    return prompt if isinstance(prompt, str) else "\n".join(str(message["content"]) for message in prompt)
 
 
 @lru_cache(4096)

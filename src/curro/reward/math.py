@@ -2,8 +2,9 @@
 
 math-verify hands text to SymPy, which can take for ever on a short text (9^9^9^9), and its own time limits
 are signals, which only the main thread may use. So it runs in worker processes (`curro.reward.checks`), and
-any thread may ask for scores. A text that exhausts a limit there is a wrong answer. Where a batch takes
-longer than a minute, the answers that are left are not scored.
+any thread may ask for scores. A text that takes too much processor time or memory there is a wrong answer.
+Where a check waits too long for a busy machine, or a batch takes longer than a minute, the answers that are
+left are not scored.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
     Source: the library reasoning-gym.
 
     Returns:
-        the numbers, 0 to 1; 0.0 for an answer that exhausts a limit, None where the time was over.
+        the numbers, 0 to 1; 0.0 for an answer that takes too much processor time or memory, None
+        where the time on the clock was over.
 
     Raises:
         RewardError: a row's metadata name no data set of reasoning-gym's, or it is not installed.

@@ -14,10 +14,9 @@ from curro import registry
 from curro.admission.gate import Gate
 from curro.errors import ConfigError, RewardError
 from curro.groups import Groups
+from curro.intervals import wilson
 from curro.prompts import PromptTable
 
-Z95 = 1.959963984540054
-"""95 % of a normal distribution lie within so many standard deviations of its mean."""
 _CHUNK = 1 << 16
 
 
@@ -82,7 +81,7 @@ def cost_of_share(admitted: int, seen: int, rollouts_per_prompt: int) -> FillCos
     takes 1 / share groups on average.
     """
     share = admitted / seen if seen else math.nan
-    low, high = wilson_interval(share, seen)
+    low, high = wilson(share, seen)
     return FillCost(
         rollouts=_over(rollouts_per_prompt, share),
         low=rollouts_per_prompt / high,
@@ -90,23 +89,6 @@ def cost_of_share(admitted: int, seen: int, rollouts_per_prompt: int) -> FillCos
         share=share,
         seen=seen,
     )
-
-
-def wilson_interval(share: float, trials: float, z: float = Z95) -> tuple[float, float]:
-    """Wilson's score interval of a share (1927), 0 to 1 without trials:
-
-        (share + z2 / 2n -+ z sqrt(share (1 - share) / n + z2 / 4n2)) / (1 + z2 / n),    z2 = z z
-
-    Args:
-        share: the share of n trials that succeeded.
-        trials: n.
-    """
-    if not trials:
-        return 0.0, 1.0
-    weight = z * z / trials
-    centre = (share + weight / 2) / (1 + weight)
-    half = z * math.sqrt(share * (1 - share) / trials + weight / (4 * trials)) / (1 + weight)
-    return (centre - half if share > 0 else 0.0), (centre + half if share < 1 else 1.0)
 
 
 def _over(rollouts: float, share: float) -> float:

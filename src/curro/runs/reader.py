@@ -365,9 +365,9 @@ class RunReader:
         columns["line"] = starts[kept]
         self._check_groups(columns)
         columns["source"] = self._numbers(table["source"].take(kept))
-        columns["rate"] = self._rules.success_rate(columns.pop("mean"))
-        flat = self._rules.is_flat(columns["variance"])
-        ends = np.where(columns["rate"] >= 0.5, SOLVED, UNSOLVED)
+        mean, variance = columns.pop("mean"), columns["variance"]
+        columns["rate"], flat = self._rules.success_rate(mean), self._rules.is_flat(variance)
+        ends = np.where(self._rules.is_solved(mean, variance), SOLVED, UNSOLVED)
         columns["state"] = np.where(flat, ends, LEARNABLE).astype(np.int64)
         columns["earlier"] = self._link(columns["prompt"])
         self._groups.append(columns, len(kept))

@@ -15,7 +15,7 @@ from curro.errors import ConfigError, RunError
 from curro.prompts import PromptTable
 from curro.runs.folder import HOSTED, PREDICTED, RunFolder
 from curro.selection.base import Reason
-from curro.text import preview
+from curro.text import content_text, preview
 from curro.verdicts import Draw, Verdict
 
 if TYPE_CHECKING:
@@ -365,4 +365,4 @@ def _prompt_text(table: PromptTable, prompt: int, ticket: int | None) -> str:
         text = table.row(prompt, int(ticket))["prompt"]
     if not isinstance(text, list):
         return "" if text is None else str(text)
-    return "\n\n".join(f"{message.get('role')}: {message.get('content')}" for message in text)
+    return "\n\n".join(f"{message.get('role')}: {content_text(message.get('content'))}" for message in text)

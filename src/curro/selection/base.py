@@ -115,6 +115,8 @@ class Selection:
             fill the batch with others.
         withholds_credit: whether groups whose rewards differ may be without credit and yet admitted; hosts
             that cannot leave their updates out refuse the method.
+        needs_second_visits: whether the method chooses a prompt by its own earlier outcomes, so that it has
+            nothing to go by where a run visits most prompts once.
         orders_everything: whether the method goes through the whole data set in an order of its own, so that
             shares of sources (`SourceMixture`) have no place in it.
         has_belief: whether `belief` says how sure the method is of a prompt's success rate.
@@ -132,6 +134,7 @@ class Selection:
     takes_levels = False
     replaces_uncredited = False
     withholds_credit = False
+    needs_second_visits = False
     has_belief = False
     has_weights = False
     orders_everything = False

@@ -35,6 +35,7 @@ class Greso(Uniform):
     """
 
     takes_levels = False
+    needs_second_visits = True
 
     def __init__(self, *, start: float = 0.5, flat: float = 0.25, floor: float = 0.01) -> None:
         super().__init__()
@@ -79,10 +80,10 @@ class Greso(Uniform):
 
     def observe(self, outcome: Outcome) -> None:
         prompts, flat_P = outcome.prompts, self.table.is_flat(outcome.variance)
-        solved_P = self.table.success_rate(outcome.mean) > 0.5
+        solved_P = self.table.is_solved(outcome.mean, outcome.variance)
         run_P = np.minimum(self.run_N[prompts] + 1, np.iinfo(np.int16).max - 1)
         self.run_N[prompts], self.solved_N[prompts] = np.where(flat_P, run_P, 0), solved_P
-        self.groups_3 += [(flat_P & ~solved_P).sum(), (flat_P & solved_P).sum(), len(prompts)]
+        self.groups_3 += [(flat_P & ~solved_P).sum(), solved_P.sum(), len(prompts)]
 
     def _adapt(self) -> None:
         """Follow the shares of the last step's groups that had no signal: unsolved and solved ones."""

@@ -22,6 +22,8 @@ class LeastVisited(Selection):
     cancelled one is none.
     """
 
+    needs_second_visits = True
+
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
         self.heap = MaxHeap.from_array(np.zeros(table.size), seed=int(rng.integers(2**63)))

@@ -76,10 +76,9 @@ class SourceMixture:
             raise ConfigError(
                 f"{setting} needs rows with a column `source` or `data_source`, and there is none"
             )
-        of_prompt = [table.source(prompt) or "other" for prompt in range(table.size)]
-        names, self.source_N = np.unique(of_prompt, return_inverse=True)
         self.table, self.selection = table, selection
-        self.names, self.is_fixed = names.tolist(), bool(weights)
+        self.names, self.source_N = table.sources()
+        self.is_fixed = bool(weights)
         self.size_S = np.bincount(self.source_N)
         missing = [name for name in self.names if name not in weights] if weights else []
         unknown = [name for name in shares if name not in self.names]

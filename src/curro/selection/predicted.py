@@ -67,6 +67,7 @@ class Predicted(Selection):
         if target is not None and type(self.predictor).success_rate is Predictor.success_rate:
             raise ConfigError(f"{predictor!r} predicts no success rate: leave `target` out")
         self.has_belief = self.predictor.has_belief
+        self.needs_second_visits = self.predictor.needs_second_visits
         self.quality = PredictionQuality()
         self._attached = False
 

@@ -80,6 +80,7 @@ class FadedReplay(Selection):
         exploration: the share of slots that go to a uniform proposal, from 0 to 1.
     """
 
+    needs_second_visits = True
     has_belief = True
 
     def __init__(self, *, candidates: int = 4, exploration: float = 0.125) -> None:

@@ -58,6 +58,7 @@ class PrioritizedSampling(Selection):
         ConfigError: an option that is none of these; "smoothed" without the advantage.
     """
 
+    needs_second_visits = True
     option_attributes: ClassVar = {"replacement": "repeats"}
 
     def __init__(

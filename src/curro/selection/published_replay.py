@@ -16,6 +16,7 @@ from curro.errors import ConfigError
 from curro.groups import Groups
 from curro.index import AgeQueue, MaxHeap, SumTree
 from curro.index.compiled import kernel, part, prefetch
+from curro.port_kernels import is_solved
 from curro.prompts import PromptTable
 from curro.renumbering import Columns, Renumbering, State
 from curro.selection.base import Choice, Outcome, Reason, Selection
@@ -68,6 +69,8 @@ class PublishedReplay(Selection):
     Raises:
         ConfigError: an option outside its range.
     """
+
+    needs_second_visits = True
 
     def __init__(
         self,
@@ -170,8 +173,7 @@ class PublishedReplay(Selection):
         solved_P = self.pool_N[groups.prompts] == SOLVED
         if not solved_P.any():
             return None
-        flat_P = groups.variance <= self.table.flat_variance(self.tolerance)
-        return solved_P & flat_P & (self.table.success_rate(groups.mean) >= 0.5)
+        return solved_P & self.table.is_solved(groups.mean, groups.variance, self.tolerance)
 
     def _plan(self, step: int) -> None:
         """Decide once a step whether it explores and retests, so that small calls make one batch."""
@@ -425,7 +427,7 @@ def learn(records, prompts, mean_P, variance_P, size_P, rule, pool_P, omega_P, m
         omega_P[a] = omega(prompt.smoothed_mean, prompt.smoothed_variance, bonus, low, high)
         pool = HEAP
         if variance <= flat:
-            pool = SOLVED if (mean - low) / (high - low) >= 0.5 else UNSOLVED
+            pool = SOLVED if is_solved(mean, variance, low, high, flat) else UNSOLVED
         moved[prompt.pool, pool] += 1
         prompt.pool = pool_P[a] = pool
 

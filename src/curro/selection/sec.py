@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from curro.errors import ConfigError
-from curro.groups import by_prompt
+from curro.groups import UnlearnedGroups
 from curro.index.compiled import kernel
 from curro.prompts import PromptTable
 from curro.renumbering import Columns, Renumbering, State, by_name
@@ -20,7 +20,6 @@ from curro.storage.checkpoint import check_state
 
 _STANDARD = 1e-4
 _MOST = 1000
-_UNLEARNED = ("prompt", "category", "advantage")
 
 
 class SelfEvolvingCurriculum(Selection):
@@ -79,46 +78,46 @@ class SelfEvolvingCurriculum(Selection):
         self.category_N = table.add("sec_category", np.int16, 0)
         self.category_N[:] = category_N
         self.value_C = np.zeros(len(self.names))
-        self.unlearned = np.empty((len(_UNLEARNED), 0))
+        self.unlearned = UnlearnedGroups(3)  # of each group: prompt, category, mean |A|
         self.step = -1
         self._group()
 
     def _categorize(self, table: PromptTable) -> tuple[list[str], np.ndarray]:
-        values = self._sources(table) if self.column is None else table.values(self.column)
-        if values is None:
-            count = min(self.categories, table.size)
-            return [f"part {c}" for c in range(count)], np.arange(table.size) * count // table.size
-        numbers = all(isinstance(value, Real) and isfinite(value) for value in values)
-        value_N = np.array(values if numbers else [str(value) for value in values])
-        known, category_N = np.unique(value_N, return_inverse=True)
-        if len(known) > self.categories and numbers:
-            # inverted_cdf takes the edges from the values themselves: no rounding cuts equal values apart
-            shares = np.arange(1, self.categories) / self.categories
-            edges = np.unique(np.quantile(value_N, shares, method="inverted_cdf"))
-            parts, category_N = np.unique(np.searchsorted(edges, value_N), return_inverse=True)
-            return [f"part {c}" for c in range(len(parts))], category_N
-        if len(known) > _MOST:
+        if self.column is None:
+            names, category_N = table.sources()
+            if len(names) == 1:
+                return self._cut(table)
+        else:
+            values = table.values(self.column)
+            numbers = all(isinstance(value, Real) and isfinite(value) for value in values)
+            value_N = np.array(values if numbers else [str(value) for value in values])
+            known, category_N = np.unique(value_N, return_inverse=True)
+            if len(known) > self.categories and numbers:
+                # inverted_cdf takes the edges from the values themselves: no rounding cuts equal values apart
+                shares = np.arange(1, self.categories) / self.categories
+                edges = np.unique(np.quantile(value_N, shares, method="inverted_cdf"))
+                parts, category_N = np.unique(np.searchsorted(edges, value_N), return_inverse=True)
+                return [f"part {c}" for c in range(len(parts))], category_N
+            names = [str(value) for value in known]
+        if len(names) > _MOST:
             raise ConfigError(
-                f"the column {self.column or table.source_column!r} has {len(known)} values: a category "
+                f"the column {self.column or table.source_column!r} has {len(names)} values: a category "
                 "needs more prompts than that"
             )
-        return [str(value) for value in known], category_N
+        return names, category_N
 
-    def _sources(self, table: PromptTable) -> list[str] | None:
-        """The source of every prompt; None, with a warning, where there are not several."""
-        if table.source_column is not None:
-            sources = [table.source(prompt) or "other" for prompt in range(table.size)]
-            if len(set(sources)) > 1:
-                return sources
+    def _cut(self, table: PromptTable) -> tuple[list[str], np.ndarray]:
+        """Parts of equal size in the order of the rows, with a warning where there are rows."""
+        count = min(self.categories, table.size)
         if table.rows is not None:
             warnings.warn(
-                f"{self.prefix} has no column and the data set no sources: it is cut into "
-                f"{min(self.categories, table.size)} parts by the order of its rows, which helps only if "
-                f"they are sorted; name a column of categories ({self.prefix}:column=...)",
+                f"{self.prefix} has no column and the data set no sources: it is cut into {count} parts by "
+                "the order of its rows, which helps only if they are sorted; name a column of categories "
+                f"({self.prefix}:column=...)",
                 UserWarning,
                 stacklevel=2,
             )
-        return None
+        return [f"part {c}" for c in range(count)], np.arange(table.size) * count // table.size
 
     def _group(self) -> None:
         """Sort the prompts by category (`order`), and note the rank of each within its category."""
@@ -167,12 +166,10 @@ class SelfEvolvingCurriculum(Selection):
         size_P /= outcome.scored.sum(axis=1)
         low, high = self.table.reward_range
         size_P /= np.sqrt(outcome.variance) + _STANDARD if self.standardize else high - low
-        unlearned = np.stack([outcome.prompts, self.category_N[outcome.prompts], size_P])
-        self.unlearned = np.concatenate([self.unlearned, unlearned], axis=1)
+        self.unlearned.add(outcome.prompts, self.category_N[outcome.prompts], size_P)
 
     def _learn(self) -> None:
-        _, category, size = by_prompt(self.unlearned)
-        self.unlearned = self.unlearned[:, :0]
+        _, category, size = self.unlearned.take()
         count_C, sum_C = (np.bincount(category.astype(np.int64), w, len(self.names)) for w in (None, size))
         seen = count_C > 0
         self.value_C[seen] += self.rate * (sum_C[seen] / count_C[seen] - self.value_C[seen])
@@ -190,7 +187,7 @@ class SelfEvolvingCurriculum(Selection):
     def state_dict(self) -> dict[str, Any]:
         return {
             "value": self.value_C.copy(),
-            "unlearned": self.unlearned.copy(),
+            "unlearned": self.unlearned.groups.copy(),
             "step": self.step,
             "names": self.names,
         }
@@ -208,15 +205,11 @@ class SelfEvolvingCurriculum(Selection):
         inside = self.category_N.min() >= 0 and self.category_N.max() < known
         is_finite = state["value"].shape == (known,) and np.isfinite(state["value"]).all()
         check_state(inside and is_finite, "sec", "is not of its categories")
-        unlearned = state["unlearned"]
-        check_state(len(unlearned) == len(_UNLEARNED), "sec/unlearned", "has other columns")
-        groups = unlearned[1].min(initial=0) >= 0 and unlearned[1].max(initial=0) < known
-        check_state(groups and np.isfinite(unlearned).all(), "sec/unlearned", "is not of groups")
-        self.value_C, self.unlearned, self.step = (
-            state["value"].copy(),
-            state["unlearned"].copy(),
-            state["step"],
-        )
+        self.unlearned.load(state["unlearned"], "sec/unlearned", self.table.size)
+        categories = self.unlearned.groups[1]
+        is_known = categories.min(initial=0) >= 0 and categories.max(initial=0) < known
+        check_state(is_known, "sec/unlearned", "is not of its categories")
+        self.value_C, self.step = state["value"].copy(), state["step"]
         self.names = list(state["names"])
         self._group()
 

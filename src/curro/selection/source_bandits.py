@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from curro.errors import ConfigError
-from curro.groups import by_prompt
 from curro.prompts import PromptTable
 from curro.renumbering import Columns, Renumbering, State, by_name
 from curro.selection.base import Outcome
@@ -58,8 +57,7 @@ class UpperConfidence(SelfEvolvingCurriculum):
         self.count_C = np.zeros(len(self.names), np.int64)
 
     def _learn(self) -> None:
-        _, category, size = by_prompt(self.unlearned)
-        self.unlearned = self.unlearned[:, :0]
+        _, category, size = self.unlearned.take()
         for c, size_of_group in zip(category.astype(np.int64), size, strict=True):
             self.latest_CW[c, self.count_C[c] % self.window] = size_of_group
             self.count_C[c] += 1
@@ -127,12 +125,10 @@ class LearningProgress(SelfEvolvingCurriculum):
 
     def observe(self, outcome: Outcome) -> None:
         rate_P = self.table.success_rate(outcome.mean)
-        unlearned = np.stack([outcome.prompts, self.category_N[outcome.prompts], rate_P])
-        self.unlearned = np.concatenate([self.unlearned, unlearned], axis=1)
+        self.unlearned.add(outcome.prompts, self.category_N[outcome.prompts], rate_P)
 
     def _learn(self) -> None:
-        _, category, rate = by_prompt(self.unlearned)
-        self.unlearned = self.unlearned[:, :0]
+        _, category, rate = self.unlearned.take()
         number = category.astype(np.int64)
         count_C, sum_C = (np.bincount(number, weights, len(self.names)) for weights in (None, rate))
         now_C = count_C > 0

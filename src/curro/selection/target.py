@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import cos, isfinite, pi
 from numbers import Real
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from curro.errors import ConfigError
-from curro.prompts import PromptTable
+from curro.prompts import OTHER, PromptTable
 from curro.renumbering import Columns, Renumbering, State, by_name
 from curro.selection.base import Choice, Outcome, Reason, Selection
 from curro.storage.checkpoint import check_state
@@ -80,9 +80,7 @@ class Target(Selection):
         self.difficulty_N = (value_N - value_N.min()) / (np.ptp(value_N) or 1.0)
         self.source_N, self.sources = np.zeros(table.size, np.int64), [""]
         if self.by_source:
-            source_of_N = [str(table.source(prompt)) for prompt in range(table.size)]
-            sources, self.source_N = np.unique(source_of_N, return_inverse=True)
-            self.sources = sources.tolist()
+            self.sources, self.source_N = table.sources()
         self.target_S = np.full(len(self.sources), self.start)
         self.success_2S = np.zeros((2, len(self.target_S)))
         self.step = -1
@@ -181,15 +179,23 @@ class Target(Selection):
 
     def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
         """Sources keep their targets by their names; new ones begin at `start`."""
-        target_S = by_name(state["target"], state["sources"], self.sources, self.start)
-        success_2S = by_name(state["success"], state["sources"], self.sources, 0.0)
-        return {**state, "target": target_S, "success": success_2S}
+        saved = _present_names(state["sources"])
+        target_S = by_name(state["target"], saved, self.sources, self.start)
+        success_2S = by_name(state["success"], saved, self.sources, 0.0)
+        return {**state, "target": target_S, "success": success_2S, "sources": self.sources}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        target_S, success_2S = state["target"], state["success"]
+        target_S, success_2S, saved = state["target"], state["success"], _present_names(state["sources"])
         inside = target_S.shape == self.target_S.shape and ((target_S >= 0) & (target_S <= 1)).all()
+        inside = inside and len(saved) == len(target_S)
         check_state(inside, "target/target", "is not in [0, 1] for each source")
         is_finite = success_2S.shape == self.success_2S.shape and np.isfinite(success_2S).all()
         check_state(is_finite, "target/success", "are not sums for each source")
-        self.target_S, self.success_2S = target_S.copy(), success_2S.copy()
+        order_S = sorted(range(len(saved)), key=saved.__getitem__)
+        self.target_S, self.success_2S = target_S[order_S], success_2S[:, order_S]
         self.step, self.seed = state["step"], state["seed"]
+
+
+def _present_names(saved: Sequence[str]) -> list[str]:
+    """Saved names of sources; up to version 0.2 prompts without a source were of "None"."""
+    return [OTHER if name == "None" else name for name in saved]

@@ -13,7 +13,7 @@ from curro.selection.base import Choice, Reason, Selection
 from curro.storage.checkpoint import check_state
 
 RANKS = 16
-"""Of so many passes the orders are kept at hand, where sources have passes of their own."""
+"""Number of passes whose random orders are cached when sources have passes of their own."""
 
 
 class Uniform(Selection):
@@ -123,7 +123,7 @@ class Uniform(Selection):
         """
         if self.turns_N is not None:
             turns_N, is_new_N = columns["uniform_turns"], rows.saved_N < 0
-            source_N = np.array([self.table.source(prompt) or "other" for prompt in range(self.table.size)])
+            source_N = self.table.sources()[1]
             for source in np.unique(source_N[is_new_N]):
                 saved = turns_N[(source_N == source) & ~is_new_N]
                 turns_N[(source_N == source) & is_new_N] = saved.min() if saved.size else turns_N.min()

@@ -132,7 +132,7 @@ def check_state(condition: Any, field: str, problem: str) -> None:
         raise CheckpointError(f"the checkpoint is damaged: {field} {problem}")
 
 
-def check_prompt_numbers(prompts: np.ndarray, size: int, field: str) -> None:
+def check_prompt_numbers(prompts: np.ndarray, size: float, field: str) -> None:
     """Raise a CheckpointError unless all are numbers of prompts: whole ones from 0 to size - 1."""
     known = (prompts >= 0) & (prompts < size) & (prompts == np.floor(prompts))
     check_state(known.all(), field, "are not of the table")

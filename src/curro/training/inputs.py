@@ -18,6 +18,7 @@ from curro import registry
 from curro.curriculum import Curriculum
 from curro.data import load_levels, load_prompts
 from curro.data.prompt_set import PromptSet
+from curro.data.raw import is_levels
 from curro.environments import Environment, resolve_environment
 from curro.environments.environment import EPISODE_REWARD, episode_reward
 from curro.errors import ConfigError
@@ -71,7 +72,7 @@ def read_inputs(settings: TrainSettings) -> Inputs:
         raise ConfigError(f"--eval-data {settings.eval_data}: two data sets have the same name; rename one")
     environment = resolve_environment(settings.environment, prompts)
     check_columns(prompts, environment=environment is not None)
-    reward = _reward(settings, prompts)
+    reward = run_reward(settings.reward, settings, prompts)
     config = settings.curriculum_config
     if settings.known is not None:
         config, prompts, known = with_known(config, prompts, settings.known)
@@ -84,7 +85,7 @@ def read_inputs(settings: TrainSettings) -> Inputs:
 
 def _training_prompts(settings: TrainSettings) -> PromptSet:
     """The data set, or the levels of generated problems."""
-    if not settings.data.startswith("levels:"):
+    if not is_levels(settings.data):
         return load_prompts(settings.data, limit=settings.limit, **settings.columns)
     row_settings = {"limit": settings.limit, "known": settings.known, **settings.columns}
     for name, value in row_settings.items():
@@ -105,11 +106,17 @@ def check_signal(curriculum: Curriculum, reward: Reward) -> None:
     curriculum.default_signal(list(reward.weights))
 
 
-def _reward(settings: TrainSettings, prompts: PromptSet) -> Reward:
+def run_reward(spec: str, settings: TrainSettings, prompts: PromptSet) -> Reward:
+    """The reward that `spec` names, with the settings' limits, or what their environment gave.
+
+    Args:
+        spec: the settings' own reward; or a benchmark suite's, where they name none.
+
+    Raises:
+        ConfigError: as `resolve_reward`; or the settings name a reward beside an environment.
+    """
     if settings.environment is None:
-        return resolve_reward(
-            settings.reward, prompts, limits=settings.reward_limits, sandbox=settings.sandbox
-        )
+        return resolve_reward(spec, prompts, limits=settings.reward_limits, sandbox=settings.sandbox)
     if settings.reward != "auto":
         raise ConfigError(
             f"the environment {settings.environment!r} scores its episodes: leave out the reward "

@@ -12,13 +12,13 @@ from curro.curriculum import Curriculum
 from curro.hosts.trl.observe import GroupRecord
 from curro.runs.folder import RunFolder
 from curro.runs.writer import Clock, KeepRollouts, RunWriter
-from curro.training.settings import budget_is_spent
+from curro.training.settings import TrainSettings
 
 FIRST_WARNING = 20
 """Steps until the first warning; each further warning comes after twice as many steps."""
 
-RATE = 0.01
-"""Of a task that is hard but can be learnt: how often a rollout gets another reward than the constant."""
+HARD_TASK_RATE = 0.01
+"""Success rate of a hard but learnable task, for the chance that is quoted in the warning."""
 
 
 class ConstantRewards:
@@ -55,8 +55,9 @@ class ConstantRewards:
         if self.value not in (self.low, self.high):
             return f"{sentence}: {advice}"
         rate = "the pass rate" if self.value == self.low else "the rate of failures"
-        chance = (1 - RATE) ** self.rewards
-        return f"{sentence}; if {rate} were {RATE:.0%}, the chance of that would be {chance:.2g}: {advice}"
+        chance = (1 - HARD_TASK_RATE) ** self.rewards
+        would = f"if {rate} were {HARD_TASK_RATE:.0%}, the chance of that would be {chance:.2g}"
+        return f"{sentence}; {would}: {advice}"
 
 
 class Recorder(TrainerCallback):
@@ -72,16 +73,12 @@ class Recorder(TrainerCallback):
 
     Args:
         folder: where the lines go.
+        settings: of the run, complete: its budget, how often it is evaluated and which rollouts it keeps. A
+            generation is trained on as often as it should be before it counts for an evaluation.
         evaluate: held-out accuracy of the model as it is, by name; None for no evaluation.
         on_evaluated: hears every line of metrics that has an evaluation.
-        budget: rollouts after which the run ends; rejected groups count.
-        steps: steps after which it ends.
-        num_iterations: how many steps train on the rollouts of one generation.
-        eval_every: rollouts between evaluations, rejected ones too; 0: at the start and the end only. A
-            generation is trained on as often as it should be before it counts.
         on_step: hears every line of metrics.
         say: hears warnings, in sentences.
-        keep: how many rollouts of each group are kept to be read.
         host_metrics: further metrics of every step.
     """
 
@@ -89,25 +86,21 @@ class Recorder(TrainerCallback):
         self,
         folder: RunFolder,
         curriculum: Curriculum,
+        settings: TrainSettings,
         *,
         evaluate: Callable[[], dict[str, float]] | None,
         on_evaluated: Callable[[dict[str, Any]], None] | None = None,
-        budget: int,
-        steps: int,
-        num_iterations: int = 1,
-        eval_every: int,
         on_step: Callable[[dict[str, Any]], None],
         say: Callable[[str], None] = lambda sentence: None,
-        keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
         host_metrics: Callable[[], dict[str, float]] = dict,
     ) -> None:
         self.folder, self.curriculum, self.on_step, self.say = folder, curriculum, on_step, say
-        self.evaluate, self.on_evaluated, self.eval_every = evaluate, on_evaluated, eval_every
-        self.host_metrics = host_metrics
-        self.budget, self.steps, self.num_iterations = budget, steps, num_iterations
+        self.evaluate, self.on_evaluated, self.host_metrics = evaluate, on_evaluated, host_metrics
+        self.settings, self.eval_every = settings, settings.eval_every * settings.rollouts_per_step
         self.stopping = self.between_steps = self.has_begun = False
         self._process = os.getpid()
         self.step = 0
+        keep = KeepRollouts(settings.keep_rollouts, settings.keep_megabytes)
         self.writer = RunWriter(folder, curriculum.table, keep, clock=Clock(("seconds", "cpu_seconds")))
         self.evaluated = 0
         self.constant_rewards = ConstantRewards(curriculum.table.reward_range)
@@ -115,12 +108,12 @@ class Recorder(TrainerCallback):
     @property
     def spent(self) -> bool:
         """Whether the budget is spent and the last generation was trained on as often as it should be."""
-        return budget_is_spent(self.step, self.rollouts, self.steps, self.budget, self.num_iterations)
+        return self.settings.is_spent({"step": self.step, "rollouts": self.rollouts})
 
     @property
     def is_trained_on(self) -> bool:
         """Whether the last generation was trained on as often as it should be."""
-        return self.step % self.num_iterations == 0
+        return self.step % self.settings.num_iterations == 0
 
     def on_groups(self, record: GroupRecord) -> None:
         """Write down the groups of one generation."""
@@ -138,7 +131,7 @@ class Recorder(TrainerCallback):
         """Go on after a checkpoint of this step: forget what was written later, count on from there."""
         self.writer.resume(step)
         self.step = max(step, 0)
-        whole = self.step - self.step % self.num_iterations
+        whole = self.step - self.step % self.settings.num_iterations
         lines = self.folder.metrics(("step", "rollouts"))
         self.evaluated = max((int(line["rollouts"]) for line in lines if line["step"] <= whole), default=0)
 

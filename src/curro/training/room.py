@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,11 @@ from curro.errors import ConfigError
 from curro.evaluation.sampling import beside_training, sampled_rewards
 from curro.reward import Reward
 from curro.rollout.engines.engine import SamplingSettings
+from curro.rollout.engines.models import load_model
 from curro.training.sft import SFTSettings, train_in_memory
 
-HELD_OUT, SHARE, SAMPLES = 100, 4, 4
-"""At most so many prompts are held out, and at most a fourth of the pool; so many samples of each."""
-ANSWERS, RATE = 1_440, 3e-5
+HELD_OUT, HELD_OUT_DIVISOR, SAMPLES = 100, 4, 4
+"""Hold out at most 100 prompts and at most a quarter of the pool; sample each four times."""
 LITTLE = 0.1
 """A room below this is hardly more than the noise of a comparison of some runs."""
 
@@ -97,7 +97,7 @@ class Room:
 
 def check_answers(prompts: PromptSet) -> None:
     """Raises ConfigError where supervised training lacks answers or prompts."""
-    if len(prompts) < SHARE:
+    if len(prompts) < HELD_OUT_DIVISOR:
         raise ConfigError(f"--room holds out a part of the prompts, and there are only {len(prompts)}")
     missing = next((i for i, row in enumerate(prompts) if not row["answer"]), None)
     if missing is not None:
@@ -123,58 +123,42 @@ def split_evenly(rates_P: np.ndarray, number: int, seed: int) -> np.ndarray:
 
 
 def measure_room(
-    model: Any,
-    tokenizer: Any,
+    settings: SFTSettings,
     prompts: PromptSet,
     reward: Reward,
     sampling: SamplingSettings,
     *,
     rates_P: np.ndarray,
-    answers: int = ANSWERS,
-    learning_rate: float = RATE,
-    batch: int = 16,
-    precision: str | None = None,
-    threads: int = 1,
-    seed: int = 0,
+    answers: int,
     on_step: Callable[[int, int, float], None] = lambda step, steps, loss: None,
 ) -> Room:
     """Train the model on most of the prompts' answers, and measure it on the others before and after.
 
     Args:
-        model: is changed.
+        settings: of the training; its epochs follow from `answers`.
         prompts: with answers; which are held out follows from the rates and the seed.
         sampling: of the held-out samples.
         rates_P: the model's pass rate of each prompt, as far as it is known: see `split_evenly`. The rates
             before training are sampled anew.
-        answers: how many are trained on, in batches of `batch`; a small pool is read several times.
-        learning_rate: of AdamW, falling to 0 along a cosine.
-        precision: of products in training, as in `curro train`.
+        answers: how many are trained on; a small pool is read several times.
         on_step: hears the step, the number of steps and the loss.
     """
     check_answers(prompts)
-    is_held_out = split_evenly(rates_P, min(HELD_OUT, len(prompts) // SHARE), seed)
+    number = min(HELD_OUT, len(prompts) // HELD_OUT_DIVISOR)
+    is_held_out = split_evenly(rates_P, number, settings.seed)
     held_out = prompts.subset(np.flatnonzero(is_held_out).tolist())
     training = prompts.subset(np.flatnonzero(~is_held_out).tolist())
+    settings = replace(settings, epochs=answers / len(training))
+    model, tokenizer = load_model(settings.model)
 
     def rates() -> np.ndarray:
-        with beside_training(model, seed):
+        with beside_training(model, settings.seed):
             rewards_PG = sampled_rewards(
                 model, tokenizer, list(held_out), reward, samples=SAMPLES, settings=sampling
             )
         return (np.nan_to_num(rewards_PG) >= 1 - 1e-6).mean(axis=1)
 
     before, begun = rates(), time.process_time()
-    settings = SFTSettings(
-        data=prompts.source,
-        model="",
-        columns={},
-        epochs=answers / len(training),
-        batch=batch,
-        precision=precision,
-        learning_rate=learning_rate,
-        threads=threads,
-        seed=seed,
-    )
     with tempfile.TemporaryDirectory() as folder:
         train_in_memory(model, tokenizer, _after_a_space(training), settings, Path(folder), on_step=on_step)
     seconds = time.process_time() - begun

@@ -45,7 +45,6 @@ from curro.rollout.engines.models import compute_with
 from curro.rollout.engines.plain_generation import end_ids
 from curro.runs.folder import RunFolder
 from curro.runs.reader import RunReader
-from curro.runs.writer import KeepRollouts
 from curro.storage.json_lines import GrowingFile, as_object
 from curro.training.lora import lora_config, save_model
 from curro.training.prepared import HeldOut, Prepared, row_rewards, training_set
@@ -113,6 +112,8 @@ def write_model(
 ) -> None:
     """Save the model; its folder appears whole, in the place of an earlier one.
 
+    A process that is killed meanwhile leaves the earlier one, if need be to `put_back`.
+
     Args:
         evaluation: is saved beside the weights.
 
@@ -125,8 +126,23 @@ def write_model(
         save_model(trainer, part)
         if evaluation is not None:
             (part / EVALUATION).write_text(json.dumps(evaluation) + "\n", encoding="utf-8")
-        shutil.rmtree(target, ignore_errors=True)
+        put_back(target)
+        if target.exists():
+            target.rename(_before(target))
         part.rename(target)
+        shutil.rmtree(_before(target), ignore_errors=True)
+
+
+def put_back(target: Path) -> None:
+    """Give a folder its place again if a process was killed while it put another one there."""
+    if target.exists():
+        shutil.rmtree(_before(target), ignore_errors=True)
+    elif _before(target).exists():
+        _before(target).rename(target)
+
+
+def _before(target: Path) -> Path:
+    return target.with_name(f".{target.name}.before")
 
 
 EVALUATION = "evaluation.json"
@@ -246,6 +262,7 @@ def _train(
 ) -> bool:
     settings = prepared.settings
     compute_with(settings.threads)
+    put_back(folder.best)
     if folder.model.is_dir() and settings.is_spent(folder.latest()):
         say("the run is complete: there is nothing left to train; --resume with more --rollouts extends it")
         if page:
@@ -254,7 +271,7 @@ def _train(
     for note in prepared.reward.notes:
         say(note)
     curriculum = prepared.curriculum
-    if curriculum.table.levels is None:
+    if curriculum.selection.needs_second_visits and curriculum.table.levels is None:
         warning = visits_warning(
             curriculum.config["selection"]["name"], settings.rollouts, settings.rollouts_per_prompt or 1,
             curriculum.table.size,
@@ -266,15 +283,11 @@ def _train(
     recorder = Recorder(
         folder,
         prepared.curriculum,
+        settings,
         evaluate=(lambda: _accuracy(prepared, trainer)) if prepared.held_out else None,
         on_evaluated=(lambda line: keep_best(trainer, folder, line, say)) if settings.keep_best else None,
-        budget=settings.rollouts,
-        steps=settings.steps,
-        num_iterations=settings.num_iterations,
-        eval_every=settings.eval_every * settings.rollouts_per_step,
         on_step=on_step,
         say=say,
-        keep=KeepRollouts(settings.keep_rollouts, settings.keep_megabytes),
         host_metrics=lambda: trainer.generation_metrics(),
     )
     last = _find_checkpoint(folder, recorder, say) if resume else None
@@ -402,8 +415,8 @@ def _accuracy_on(held_out: HeldOut, prepared: Prepared, trainer: CurriculumGRPOT
         )
 
 
-SHARE = 0.05
-"""The most of the time that drawing may take."""
+MAX_DRAWING_SHARE = 0.05
+"""The largest share of the time that drawing may take."""
 
 
 ROWS = 200
@@ -441,7 +454,7 @@ class LoggedPictures(TrainerCallback):
         charts = [chart for _, section_charts in sections(self._reader.history()) for chart in section_charts]
         self._send([(chart, pixels(chart)) for chart in charts], state.global_step)
         now = time.perf_counter()
-        self._not_before = now + (now - begun) / SHARE
+        self._not_before = now + (now - begun) / MAX_DRAWING_SHARE
 
     def _send_rollouts(self, step: int) -> None:
         rows: deque[list[Any]] = deque(maxlen=ROWS)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from curro import registry
-from curro.data.raw import lab_family
+from curro.data.raw import is_levels, lab_family
 from curro.errors import ConfigError
 from curro.evaluation.suites import SUITES
 from curro.loading import PROVIDERS
@@ -45,17 +45,6 @@ def recipe_values(name: str, data: str) -> dict[str, Any]:
     }
 
 
-def budget_is_spent(step: int, rollouts: int, steps: int, budget: int, num_iterations: int) -> bool:
-    """Whether a run is over, and its last generation was trained on as often as it should be.
-
-    Args:
-        step, rollouts: how many there were.
-        steps, budget: how many there may be.
-        num_iterations: steps on one generation.
-    """
-    return step >= steps or (rollouts >= budget and step % num_iterations == 0)
-
-
 @dataclass(frozen=True)
 class TrainSettings(DeclaredSettings):
     """The settings of a run, checked; see `curro.training.declared`.
@@ -82,7 +71,7 @@ class TrainSettings(DeclaredSettings):
         sources: list[str] = []
         for part in map(str.strip, self.eval_data.split(",")):
             is_source = part in SUITES or part.partition(":")[0] in PROVIDERS or Path(part).exists()
-            if sources and sources[-1].startswith("levels:") and not is_source:
+            if sources and is_levels(sources[-1]) and not is_source:
                 sources[-1] += f",{part}"
             else:
                 sources.append(part)
@@ -135,11 +124,13 @@ class TrainSettings(DeclaredSettings):
     def is_spent(self, last: Mapping[str, Any] | None) -> bool:
         """Whether a run with this last line of metrics has reached the budget; asked of complete settings.
 
-        A saved model alone does not show it: a run that is extended still has the model of its first end.
+        Its last generation has been trained on as often as it should be then. A saved model alone does not
+        show it: a run that is extended still has the model of its first end.
         """
-        return last is None or budget_is_spent(
-            last["step"], last["rollouts"], self.steps, self.rollouts, self.num_iterations
-        )
+        if last is None:
+            return True
+        is_trained_on = last["step"] % self.num_iterations == 0
+        return last["step"] >= self.steps or (last["rollouts"] >= self.rollouts and is_trained_on)
 
     def complete(self, prompts: int) -> TrainSettings:
         """The settings with the lab's recipe, or else the defaults, in place of None.
@@ -151,7 +142,7 @@ class TrainSettings(DeclaredSettings):
             ConfigError: a step that takes more prompts than there are, or is not divided by device_batch.
         """
         values = dict(DEFAULTS) if self.family is None else recipe_values(self.family, self.data)
-        is_endless = self.data.startswith("levels:")
+        is_endless = is_levels(self.data)
         values["prompts_per_step"] = (
             values["prompts_per_step"] if is_endless else min(values["prompts_per_step"], prompts)
         )

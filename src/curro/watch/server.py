@@ -6,6 +6,7 @@ for what is new and gets texts, numbers and the pictures that `curro.report.draw
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -337,8 +338,9 @@ class WatchServer(ThreadingHTTPServer):
     def _add_new_runs(self) -> None:
         shown = {run.path for run in self.runs}
         for folder in self._folders:
-            new = [path for path in sorted(folder.iterdir()) if path not in shown and _is_run(path)]
-            self.runs += [WatchedRun(path, path.name) for path in new]
+            with contextlib.suppress(OSError):  # it is being moved or mounted: a later look finds it
+                new = [path for path in sorted(folder.iterdir()) if path not in shown and _is_run(path)]
+                self.runs += [WatchedRun(path, path.name) for path in new]
 
     def is_own(self, host: str | None) -> bool:
         """Whether a request's Host is this server."""

@@ -23,13 +23,18 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from curro.workers import child
 
 END_SECONDS = 5.0
 """Seconds to wait for a process to exit that has closed its output or was killed."""
+
+
+_FROM_OUTSIDE = (signal.SIGKILL.name, signal.SIGALRM.name)
+"""By what a process ends that was killed, and one whose limit on the clock is long over: no call ends so."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,16 @@ class WorkerLimits:
 
 
 class WorkerLost(Exception):
-    """A call has no result because its process exhausted a limit or ended; the text says why."""
+    """A call has no result because its process exhausted a limit or ended; the text says why.
+
+    Args:
+        from_outside: whether the clock's limit was reached, which a busy machine reaches too, or somebody
+            else killed the process, as a machine without memory does.
+    """
+
+    def __init__(self, reason: str, *, from_outside: bool = False) -> None:
+        super().__init__(reason)
+        self.from_outside = from_outside
 
 
 class CallFailed(Exception):
@@ -87,7 +101,8 @@ class StartFailed(Exception):
 class WorkerPool:
     """Calls one function in worker processes, which are started when they are needed. Any thread may call it.
 
-    The processes end with the pool, and with the process that has it, however that ends.
+    The processes end with the pool, and with the process that has it, however that ends. A process that is
+    forked starts workers of its own: two that wrote into one pipe would get each other's results.
 
     Args:
         load: called in each worker, with `arguments`, to get the function. It and its arguments are pickled.
@@ -122,14 +137,26 @@ class WorkerPool:
                 "options": dict(options or {}),
             }
         )
-        self.limits = limits
-        self._workers = [_Worker(setup, limits) for _ in range(limits.workers)]
+        self.limits, self._setup = limits, setup
+        self._begin()
+        _pools.add(self)
+
+    def _begin(self) -> None:
+        """Have workers of which none is started yet."""
+        self._workers = [_Worker(self._setup, self.limits) for _ in range(self.limits.workers)]
         self._idle: queue.LifoQueue[_Worker] = queue.LifoQueue()  # the one used last is warm
         for worker in self._workers:
             self._idle.put(worker)
         self._lock = threading.Lock()
         self._threads: ThreadPoolExecutor | None = None
-        weakref.finalize(self, _close, self._workers)
+        self._finalizer = weakref.finalize(self, _close, self._workers)
+
+    def leave_to_parent(self) -> None:
+        """Leave the workers to the process that this one was forked from."""
+        self._finalizer.detach()
+        for worker in self._workers:
+            worker.leave_to_parent()
+        self._begin()
 
     def start(self) -> None:
         """Start one worker now and wait until it has loaded the function.
@@ -181,6 +208,17 @@ class WorkerPool:
             self._idle.put(worker)
 
 
+_pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
+
+
+def _leave_to_parent() -> None:
+    for pool in list(_pools):
+        pool.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
+
+
 def _close(workers: Sequence[_Worker]) -> None:
     for worker in workers:
         worker.kill()
@@ -212,11 +250,12 @@ class _Worker:
             reply = self._reply(self._limits.seconds)
             if not reply:
                 if reply is None:
-                    reason = f"it took longer than {self._limits.seconds:g} s"
+                    reason, from_outside = f"it took longer than {self._limits.seconds:g} s", True
                 else:
-                    reason = f"its process ended with {self._ended()}"
+                    end = self._ended()
+                    reason, from_outside = f"its process ended with {end}", end in _FROM_OUTSIDE
                 self._restart()
-                raise WorkerLost(reason)
+                raise WorkerLost(reason, from_outside=from_outside)
         answer = json.loads(reply)
         if "raised" in answer:
             raise CallFailed(**answer)
@@ -241,6 +280,15 @@ class _Worker:
                 self._is_closing = False
             finally:
                 self._lock.release()
+
+    def leave_to_parent(self) -> None:
+        """Let go of the process in a child that was forked."""
+        if self._process is not None:
+            for pipe in (self._process.stdin, self._process.stdout):
+                # not the buffer: it would send what the parent sends, and a thread may hold its lock
+                cast(BufferedReader, pipe).raw.close()
+            self._process.returncode = 0  # it is no child of this process, which cannot wait for it
+            self._process = None
 
     def _restart(self) -> None:
         """End the process, and start another one while others work: to load its function may take seconds."""

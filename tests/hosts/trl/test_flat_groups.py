@@ -9,7 +9,7 @@ import torch
 from tests.hosts.trl.setup import trainer
 
 from curro.hosts.trl import trainer as trainer_module
-from curro.hosts.trl.flat_groups import LOSS_TYPES, join_rows, rows_with_gradient
+from curro.hosts.trl.flat_groups import LOSSES_SCALED_BY_ADVANTAGE, join_rows, rows_with_gradient
 from curro.training.lora import lora_config
 
 
@@ -80,7 +80,7 @@ SEVERAL = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2}
 @pytest.mark.parametrize(
     "options",
     [
-        *({"loss_type": name} for name in sorted(LOSS_TYPES)),
+        *({"loss_type": name} for name in sorted(LOSSES_SCALED_BY_ADVANTAGE)),
         {"loss_type": "grpo", "importance_sampling_level": "sequence"},
         {"loss_type": "luspo", "importance_sampling_level": "sequence", "num_iterations": 2},
         {"loss_type": "dapo", "num_iterations": 2, "delta": 1.5},

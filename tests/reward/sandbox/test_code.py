@@ -12,7 +12,7 @@ from curro.data import PromptSet
 from curro.errors import ConfigError, RewardError
 from curro.reward import resolve_reward
 from curro.reward.code import Tests, program_of, read_tests, same_output
-from curro.reward.sandbox import Limits, landlock
+from curro.reward.sandbox import Limits, NotBegun, landlock
 from curro.reward.sandbox.confinement import LANDLOCK, LIMITS
 
 DOUBLE = {
@@ -140,6 +140,22 @@ def test_outputs_are_compared_by_words_and_lines():
 def test_options(spec, message):
     with pytest.raises(ConfigError, match=message):
         resolve_reward(spec)
+
+
+@pytest.mark.parametrize(
+    "tests", [[{"input": "", "output": "7"}], ["assert True"], {"unittest": "class TestCases: ..."}]
+)
+def test_a_program_that_could_not_begin_is_not_scored(monkeypatch, tests):
+    code = resolve_reward("code:sandbox=required,seconds=60")
+
+    def start(*arguments, **options):
+        raise NotBegun("no room")
+
+    for module in ("run", "program_tests"):
+        monkeypatch.setattr(importlib.import_module(f"curro.reward.sandbox.{module}"), "start", start)
+    with pytest.warns(RuntimeWarning, match=r"^no room; such completions are not scored$"):
+        assert code.score(["print(7)", "pass"], [{"tests": tests}] * 2) == [None, None]
+    assert code.score(["print(8)"], [{"tests": tests}]) == [None]  # and is told of once
 
 
 def test_prompts_without_tests():

@@ -6,6 +6,7 @@ them does not work fails here, and runs none.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
@@ -15,13 +16,17 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from curro.reward.sandbox import Limits, ProgramRun, bubblewrap, landlock, run
+from curro.reward.sandbox import Limits, NotBegun, ProgramRun, bubblewrap, landlock, program_tests, run
 from curro.reward.sandbox.confinement import BUBBLEWRAP, LANDLOCK
 from curro.reward.sandbox.limits import MIB
-from curro.reward.sandbox.run import ENTRY_BYTES
+from curro.reward.sandbox.run import ENTRY_BYTES, memory_file
+from curro.reward.sandbox.users import LentUser
+
+run_module = importlib.import_module("curro.reward.sandbox.run")  # in the package it is the function
 
 LIMITS = Limits(seconds=60.0, memory_mib=256, processes=12, files_mib=4, output_kib=64)
 
@@ -308,6 +313,28 @@ print("all of them")
     assert go(honest).output == b"all of them\n"
 
 
+def test_memory_counts_once_the_first_thread_has_ended(go):
+    """The process's own folder in /proc says nothing any more; three processes hold 110 megabytes each."""
+    code = """
+import ctypes, os, threading, time
+def work():
+    time.sleep(0.5)  # meanwhile the first thread ends
+    kept = bytearray(b"x") * (110 << 20)
+    time.sleep(SECONDS)
+    os.write(1, b"kept ")
+    os._exit(0)
+for _ in range(CHILDREN):
+    if not os.fork():
+        break
+threading.Thread(target=work).start()
+ctypes.CDLL(None).syscall(60 if os.uname().machine == "x86_64" else 93, 0)
+"""
+    many = code.replace("CHILDREN", "2").replace("SECONDS", "50")
+    few = code.replace("CHILDREN", "0").replace("SECONDS", "1")
+    assert go(many) == ProgramRun(None, b"")
+    assert go(few).output == b"kept "
+
+
 def test_tables_of_pages_count_as_memory(go):
     """A page that is far from all others costs two pages of tables, which no limit of a process counts."""
     code = """
@@ -359,7 +386,9 @@ print(sent >> 20)
 def test_what_waits_in_connections_counts_as_memory():
     """A pair of sockets of TCP holds four megabytes and more; bubblewrap alone has a network."""
     code = """
-import socket, time
+import os, socket, time
+if not os.fork():
+    os._exit(0)  # the last process of the program has ended, and is not waited for
 server = socket.create_server(("127.0.0.1", 0))
 pairs = []
 for _ in range(PAIRS):
@@ -374,43 +403,167 @@ for _ in range(PAIRS):
 time.sleep(SECONDS)
 print("all of it")
 """
-    limits = Limits(seconds=60.0, memory_mib=80, processes=2, files_mib=4)
+    limits = Limits(seconds=60.0, memory_mib=80, processes=3, files_mib=4)
     many, few = (code.replace("PAIRS", pairs) for pairs in ("28", "2"))
     assert run(many.replace("SECONDS", "50"), BUBBLEWRAP, limits) == ProgramRun(None, b"")
     assert run(few.replace("SECONDS", "1"), BUBBLEWRAP, limits).output == b"all of it\n"
 
 
-def test_a_million_empty_files_count_as_memory():
+@pytest.mark.parametrize("with_ended_child", [False, True])
+def test_a_million_empty_files_count_as_memory(with_ended_child):
     """They have no bytes that a size limits; bubblewrap alone has folders to make them in."""
-    code = """
+    code = f"""
 import os
+if {with_ended_child} and not os.fork():
+    os._exit(0)
 made = 0
 while made < 400_000:
-    os.close(os.open(f"/tmp/{made}", os.O_CREAT | os.O_WRONLY))
+    os.close(os.open("/tmp/%d" % made, os.O_CREAT | os.O_WRONLY))
     made += 1
 print(made)
 """
-    limits = Limits(seconds=60.0, memory_mib=80, processes=2, files_mib=4)
+    limits = Limits(seconds=60.0, memory_mib=80, processes=3, files_mib=4)
     assert run(code, BUBBLEWRAP, limits) == ProgramRun(None, b"")
     assert run(code.replace("400_000", "1_000"), BUBBLEWRAP, limits).output == b"1000\n"
 
 
-def test_files_of_others_are_not_counted_while_bubblewrap_starts(tmp_path, monkeypatch):
-    """On a busy machine it needs longer than the first look at what a program holds."""
-    slow = tmp_path / "bwrap"
-    slow.write_text(f'#!/bin/sh\nsleep 0.5\nexec {shutil.which("bwrap")} "$@"\n')
-    slow.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+@pytest.fixture
+def bubblewrap_is(tmp_path, monkeypatch):
+    """Puts a script of the shell in the place of bubblewrap, which the script finds as $bwrap."""
+    bwrap = shutil.which("bwrap")
+
+    def put(script: str) -> None:
+        path = tmp_path / "bwrap"
+        path.write_text(f"#!/bin/sh\nbwrap={bwrap}\n{script}\n")
+        path.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        bubblewrap.arguments.cache_clear()
+
+    yield put
     bubblewrap.arguments.cache_clear()
+
+
+def test_files_of_others_are_not_counted_while_bubblewrap_starts(bubblewrap_is):
+    """On a busy machine it needs longer than the first look at what a program holds."""
+    bubblewrap_is('sleep 0.5\nexec $bwrap "$@"')
     others = os.statvfs("/tmp")
     limits = Limits(seconds=60.0, memory_mib=64)
     assert (
         others.f_files - others.f_ffree
     ) * ENTRY_BYTES > limits.memory_mib * MIB  # else this shows nothing
+    assert run("print(7)", BUBBLEWRAP, limits) == ProgramRun(0, b"7\n")
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The seconds by which the clock of whoever waits for programs is ahead, as a list of one number."""
+    ahead = [0.0]
+    later = SimpleNamespace(monotonic=lambda: time.monotonic() + ahead[0])
+    monkeypatch.setattr(run_module, "time", later)
+    monkeypatch.setattr(program_tests, "time", later, raising=False)
+    return ahead
+
+
+def test_the_start_of_bubblewrap_takes_nothing_of_a_program_s_time(
+    bubblewrap_is, clock, tmp_path, monkeypatch
+):
+    start = run_module.start
+
+    def start_slowly(*arguments, **options):
+        started = start(*arguments, **options)
+        while not (tmp_path / "here").exists():
+            time.sleep(0.01)
+        (tmp_path / "here").unlink()
+        clock[0] += 40.0
+        (tmp_path / "go").touch()
+        return started
+
+    bubblewrap_is(
+        f'touch {tmp_path}/here\nwhile [ ! -e {tmp_path}/go ]; do sleep 0.01; done\nexec $bwrap "$@"'
+    )
+    for module in (run_module, program_tests):
+        monkeypatch.setattr(module, "start", start_slowly)
+    limits = Limits(seconds=30.0)
+    asserts = ["assert f(1) == 2", "assert f(1) == 3"]
+    assert program_tests.run_asserts("def f(x): return x + 1", asserts, BUBBLEWRAP, limits) == [True, False]
+
+
+def test_a_program_that_ended_in_time_counts_however_late_it_is_looked_at(go, clock, monkeypatch):
+    def look_late(program):
+        os.waitid(os.P_PID, program.process.pid, os.WEXITED | os.WNOWAIT)
+        clock[0] += 1000.0
+        return False
+
+    monkeypatch.setattr(run_module, "_holds_too_much", look_late)
+    assert go("import time; time.sleep(1); print(7)", seconds=60.0) == ProgramRun(0, b"7\n")
+
+
+@pytest.mark.parametrize(("waited", "sleeps", "status"), [(0.0, 3600, None), (1000.0, 1, 0)])
+def test_time_in_which_a_program_waited_for_a_processor_is_not_its_own(
+    go, clock, monkeypatch, waited, sleeps, status
+):
+    looks = iter([5.0, 5.0 + waited])
+    monkeypatch.setattr(run_module, "_waited", lambda started, seconds: next(looks))
+
+    def look(program):
+        clock[0] = 700.0  # after the program's time, and before that with its wait
+        return False
+
+    monkeypatch.setattr(run_module, "_holds_too_much", look)
+    assert go(f"import time; time.sleep({sleeps})", seconds=300.0).status == status
+
+
+def test_the_wait_for_a_processor_is_known_and_none_where_it_is_for_the_program_itself():
+    """Two that compute share one processor."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    with memory_file() as nothing:
+        options = {"stdin": nothing, "stdout": nothing, "packages": False}
+        both = [run_module.start("while True: pass", BUBBLEWRAP, LIMITS, **options) for _ in range(2)]
+        try:
+            while not all(run_module._waited([program], 1000.0) > 0.05 for program in both):
+                time.sleep(0.01)
+            assert run_module._waited(both, 1000.0) > 0.1
+            assert run_module._waited(both, 0.0) == 0.0
+        finally:
+            os.sched_setaffinity(0, before)
+            run_module.end(both)
+
+
+def test_a_program_that_could_not_begin_has_not_failed(bubblewrap_is):
+    bubblewrap_is("exit 1")
+    with pytest.raises(NotBegun, match=r"^the process of a program ended before it began$"):
+        run("print(7)", BUBBLEWRAP, LIMITS)
+    with pytest.raises(NotBegun):
+        program_tests.run_asserts("def f(x): return x", ["assert f(1) == 1"], BUBBLEWRAP, LIMITS)
+
+
+def test_a_program_that_does_not_come_to_its_beginning_is_ended(bubblewrap_is, clock, monkeypatch):
+    bubblewrap_is("exec sleep 3600")
+    monkeypatch.setattr(run_module, "START_SECONDS", 0.2)
+    with pytest.raises(NotBegun, match=r"^a program had not begun after 0.2 s$"):
+        run("print(7)", BUBBLEWRAP, LIMITS)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="programs of an ordinary user have no users of their own")
+def test_no_two_programs_on_the_machine_have_one_user_at_a_time(go):
+    """The kernel would count the processes of both against the limit of each."""
+    code = "import os; print(os.getuid())"
+    lent = LentUser()
     try:
-        assert run("print(7)", BUBBLEWRAP, limits) == ProgramRun(0, b"7\n")
+        elsewhere = subprocess.run(
+            [sys.executable, "-c", f"import os; os.getpid = lambda: {os.getpid()}\n{LENT}"],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert lent.number > 60000
+        assert lent.number not in (int(go(code).output), int(elsewhere.stdout))
     finally:
-        bubblewrap.arguments.cache_clear()
+        lent.give_back()
+    for _ in range(1000):  # more than there are
+        LentUser().give_back()
+
+
+LENT = "from curro.reward.sandbox.users import LentUser; print(LentUser().number)"
 
 
 def test_orphans_that_have_ended_take_no_place_of_living_processes(go):

@@ -16,6 +16,7 @@ from curro import registry
 from curro.admission.gate import refuse_top_up
 from curro.curriculum import Curriculum
 from curro.data.identity import DatasetRows
+from curro.data.raw import is_levels
 from curro.errors import CheckpointError, ConfigError
 from curro.groups import Feedback
 from curro.policy import refuse_policy
@@ -162,7 +163,7 @@ def read(args: Any) -> SlimeSettings:
         )
     if getattr(args, "rollout_shuffle", False):
         raise ConfigError("the curriculum chooses the order: leave --rollout-shuffle out")
-    if str(getattr(args, "prompt_data", "")).startswith("levels:"):
+    if is_levels(str(getattr(args, "prompt_data", ""))):
         raise ConfigError(
             "slime makes groups of the rows of a file, so it cannot draw levels: give --prompt-data a file, "
             "or train levels with `curro train`, TRL's GRPO trainer or verl"

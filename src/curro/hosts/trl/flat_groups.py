@@ -16,7 +16,7 @@ from accelerate.utils import DistributedType
 
 from curro.rollout.engines.plain_generation import SampledLogProbs
 
-LOSS_TYPES = {"grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"}
+LOSSES_SCALED_BY_ADVANTAGE = {"grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"}
 """TRL's losses whose policy term is a multiple of the advantage, whatever corrects the ratio in it."""
 
 WHOLE_MODEL = {DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU}
@@ -29,7 +29,7 @@ def only_advantages_teach(trainer: Any) -> bool:
     A KL term, an entropy bonus and a router's loss have gradients of their own.
     """
     return (
-        trainer.loss_type in LOSS_TYPES
+        trainer.loss_type in LOSSES_SCALED_BY_ADVANTAGE
         and trainer.beta == 0
         and not trainer._entropy_bonus_enabled
         and not trainer.aux_loss_enabled

@@ -19,7 +19,7 @@ from curro.environments.environment import Environment
 from curro.errors import ConfigError
 from curro.evaluation.sampling import attempts, beside_training
 from curro.hosts.trl.owner import Owner
-from curro.policy import Reply, conversation_ids, prompt_text
+from curro.policy import Reply, conversation_ids
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.plain_generation import (
     backbone_of,
@@ -28,6 +28,7 @@ from curro.rollout.engines.plain_generation import (
     padded,
     up_to_end,
 )
+from curro.text import prompt_text
 
 
 def uncounted_rewards(
@@ -131,7 +132,7 @@ class TrainedPolicy:
 
     def prompt(self, number: int) -> str:
         """The row's prompt; of a conversation the text of all messages but the system's."""
-        return prompt_text(self.access.prompts(number)["prompt"])
+        return prompt_text(self.access.prompts(number)["prompt"], "\n\n")
 
     def uncounted_rewards(self, prompts: Sequence[int], samples: int, seed: int) -> np.ndarray:
         """Rewards (P, samples) of the policy as it is; training's own random numbers are left alone."""

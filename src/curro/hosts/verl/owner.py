@@ -136,7 +136,7 @@ class CurriculumOwner:
         """`Curriculum.select`; `serving` is empty, or holds a reference to the `Serving` of the policy."""
         if self.policy is None and serving and isinstance(self.prompts, VerlRows):
             self.policy = ServedPolicy(ray.get(serving[0]), self.prompts)
-            self.durable.lend(self.policy)
+            self.durable.attach(self.policy)
         if not self.writer.has_begun:
             self.writer.begin(0)
         draw = self._call(client, call, "select", n=n, step=step, rollouts=rollouts)
@@ -220,7 +220,7 @@ class CurriculumClient:
         self.client, self.calls = uuid.uuid4().hex, 0
         self.serving: list[Any] = []
 
-    def lend(self, serving: Any) -> None:
+    def attach(self, serving: Any) -> None:
         """Let methods that ask the policy use these servers; to be called before the first `select`."""
         self.serving = [ray.put(serving)]
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from curro.data.identity import DatasetRows
 from curro.errors import ConfigError
-from curro.policy import Reply, conversation_ids, prompt_text
+from curro.policy import Reply, conversation_ids
 from curro.rollout.engines.models import load_model
+from curro.text import prompt_text
 
 
 class VerlRows(DatasetRows):
@@ -106,7 +107,7 @@ class ServedPolicy:
 
     def prompt(self, number: int) -> str:
         """The text of a row's prompt; of a conversation, all messages but the system's."""
-        return prompt_text(self.prompts.prompt(number))
+        return prompt_text(self.prompts.prompt(number), "\n\n")
 
     def hidden_states(self, prompts: Sequence[int]) -> np.ndarray:
         """Refused: the servers return tokens."""

@@ -212,7 +212,7 @@ class CurriculumTrainer(Host):
         super().on_init_end()
         if self.settings.asks_policy:
             client = self.get_llm_client()
-            self.owner.lend(Serving.of(client, self.tokenizer, self.config))
+            self.owner.attach(Serving.of(client, self.tokenizer, self.config))
             # the workers' loss has to add that of the auxiliary samples
             actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
             self.actor_rollout_wg.set_loss_fn(partial(ppo_loss_with_auxiliary, actor))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from curro.errors import ConfigError
-from curro.groups import Groups, by_prompt
+from curro.groups import Groups, UnlearnedGroups
 from curro.policy import AuxiliarySamples
 from curro.prediction.base import Predictor
 from curro.prediction.metis.template import DEFAULT, Statements, read_template
@@ -95,7 +95,7 @@ class Metis(Predictor):
         super().bind(table, rng)
         self.pending = PendingJudgments()
         self.candidates: dict[int, Judgment] = {}
-        self.fresh = np.empty((2, 0))
+        self.unlearned = UnlearnedGroups(2)
         self.rewards = np.empty(0)
         self.baseline, self.step = 0.0, -1
         self.judgments = self.failures = 0
@@ -123,10 +123,9 @@ class Metis(Predictor):
 
     def _learn(self, step: int) -> None:
         """Take in what came back since the last choice; move the baseline when a training step is over."""
-        fresh = by_prompt(self.fresh)
-        prompts, variances = fresh[:, self.rng.permutation(fresh.shape[1])]
+        unlearned = self.unlearned.take()
+        prompts, variances = unlearned[:, self.rng.permutation(unlearned.shape[1])]
         self.memory.add(prompts.astype(np.int64), variances)
-        self.fresh = self.fresh[:, :0]
         if step > self.step:
             if len(self.rewards):
                 keep = self.baseline_rate
@@ -143,7 +142,7 @@ class Metis(Predictor):
         """The judgments of these prompts, their rewards (8) less the baseline as advantages."""
         low, high = self.table.reward_range
         realised_P = np.minimum(outcome.variance / (high - low) ** 2, LARGEST)
-        self.fresh = np.concatenate([self.fresh, [outcome.prompts, realised_P]], axis=1)
+        self.unlearned.add(outcome.prompts, realised_P)
         made = [self.pending.take(prompt) for prompt in outcome.prompts.tolist()]
         judged = [
             (judgment, realised)
@@ -188,7 +187,7 @@ class Metis(Predictor):
         return {
             "pending": self.pending.state_dict(),
             "memory": self.memory.state_dict(),
-            "fresh": self.fresh.copy(),
+            "fresh": self.unlearned.groups.copy(),
             "rewards": self.rewards.copy(),
             "predicted": self.predicted.copy(),
             "baseline": self.baseline,
@@ -208,9 +207,8 @@ class Metis(Predictor):
         self.memory.load_state_dict(state["memory"])
         check_prompt_numbers(state["memory"]["prompts"], self.table.size, "metis/memory/prompts")
         check_prompt_numbers(state["pending"]["prompts"], self.table.size, "metis/pending/prompts")
-        check_state(len(state["fresh"]) == 2, "metis/fresh", "is not of pairs")
-        check_prompt_numbers(state["fresh"][0], self.table.size, "metis/fresh")
-        for name in ("fresh", "rewards", "predicted"):
+        self.unlearned.load(state["fresh"], "metis/fresh", self.table.size)
+        for name in ("rewards", "predicted"):
             setattr(self, name, state[name].copy())
         for name in ("baseline", "step", "judgments", "failures"):
             setattr(self, name, state[name])

@@ -18,9 +18,6 @@ SANDBOX = ("auto", "required", "none")
 
 _CONFINE = (Path(__file__).parent / "inside" / "confine.py").read_text()
 
-_UIDS = range(60706, 61184)
-"""Numbers of users that no distribution gives out."""
-
 ENVIRONMENT = {
     "PATH": "/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1",
@@ -82,13 +79,6 @@ class Confinement:
         return {
             "source": _CONFINE, "filter": self.filter(), "processes": processes, "hidden": hidden, **rules,
         }  # fmt: skip
-
-    def uid(self, slot: int) -> int:
-        """The user that the program of a slot becomes; 0: it stays who it is.
-
-        RLIMIT_NPROC does not bind root. Each slot has a user of its own.
-        """
-        return 0 if os.getuid() else _UIDS[(17 * os.getpid() + slot) % len(_UIDS)]
 
 
 def _has_children_file() -> bool:

@@ -15,7 +15,8 @@ class Limits:
     """Limits of one program.
 
     Attributes:
-        seconds: on the clock, and of processor time for each process.
+        seconds: on the clock from where it begins, without the time in which a busy machine let it wait for a
+            processor; and of processor time for each process.
         memory_mib: address space of each process, and the memory that all processes hold together.
         processes: processes and threads at the same time.
         files_mib: of all files in its only writable folder, /tmp, and of those in /dev/shm.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from curro.reward.sandbox.confinement import Confinement
 from curro.reward.sandbox.limits import Limits
-from curro.reward.sandbox.run import Started, finish, memory_file, start
+from curro.reward.sandbox.run import Started, end, finish, memory_file, start
 
 _CALLS, _UNITTESTS = (
     (Path(__file__).parent / "inside" / f"{name}.py").read_text() for name in ("calls", "unittests")
@@ -29,7 +28,6 @@ def run_asserts(
     *,
     setup: str = "",
     function: str = "",
-    slot: int = 0,
     packages: bool = False,
 ) -> list[bool]:
     """Which of the tests pass, in two confined processes: the program's cannot read the tests.
@@ -44,7 +42,6 @@ def run_asserts(
         setup: executed before the tests, in their process.
         function: the name of the function that is tested, where it is known; else it is read from the tests.
             `_function(NAME)` is the program's function of that name in tests too.
-        slot: programs that run at the same time have different ones; two are used, from twice this one on.
     """
     request_reader, request_writer = os.pipe()
     reply_reader, reply_writer = os.pipe()
@@ -65,17 +62,15 @@ def run_asserts(
     shared: dict[str, Any] = {"confinement": confinement, "limits": limits, "packages": packages}
     processes: list[Started] = []
     with memory_file() as nothing, memory_file() as verdicts:
-        deadline = time.monotonic() + limits.seconds
         try:
-            for slots, names, files in (
-                (2 * slot, program_names, (request_reader, reply_writer)),
-                (2 * slot + 1, test_names | {"VERDICTS": verdicts}, (request_writer, reply_reader, verdicts)),
+            for names, files in (
+                (program_names, (request_reader, reply_writer)),
+                (test_names | {"VERDICTS": verdicts}, (request_writer, reply_reader, verdicts)),
             ):
                 started = start(
                     _CALLS,
                     stdin=nothing,
                     stdout=nothing,
-                    slot=slots,
                     names=names,
                     files=files,
                     hidden="TESTS" in names,
@@ -85,8 +80,9 @@ def run_asserts(
         finally:
             for number in (request_reader, request_writer, reply_reader, reply_writer):
                 os.close(number)
-            if processes:
-                finish(processes, deadline if len(processes) == 2 else 0.0)
+            if len(processes) < 2:
+                end(processes)
+        finish(processes, limits.seconds)
         os.lseek(verdicts, 0, os.SEEK_SET)
         digits = os.read(verdicts, 2 * len(tests)).split()
     return [i < len(digits) and digits[i] == b"1" for i in range(len(tests))]
@@ -98,7 +94,6 @@ def run_unittests(
     confinement: Confinement,
     limits: Limits,
     *,
-    slot: int = 0,
     packages: bool = False,
 ) -> list[bool]:
     """Which of the test cases of the module `unittest` pass; empty where none ran, or they took too long.
@@ -109,7 +104,6 @@ def run_unittests(
 
     Args:
         tests: source text with a class `TestCases`.
-        slot: programs that run at the same time have different ones.
         packages: whether the packages of this environment can be imported.
     """
     with memory_file() as nothing, memory_file() as verdicts:
@@ -119,11 +113,10 @@ def run_unittests(
             limits,
             stdin=nothing,
             stdout=nothing,
-            slot=slot,
             packages=packages,
             names={"SOURCE": program, "TESTS": tests, "VERDICTS": verdicts},
             files=(verdicts,),
         )
-        finish([started], time.monotonic() + limits.seconds)
+        finish([started], limits.seconds)
         os.lseek(verdicts, 0, os.SEEK_SET)
         return [digit == ord("1") for digit in os.read(verdicts, _MOST_TESTS)]

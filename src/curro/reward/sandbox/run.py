@@ -22,12 +22,19 @@ from curro.errors import ConfigError
 from curro.reward.sandbox import bubblewrap, landlock
 from curro.reward.sandbox.confinement import BUBBLEWRAP, ENVIRONMENT, LANDLOCK, LIMITS, SANDBOX, Confinement
 from curro.reward.sandbox.limits import MIB, Limits
+from curro.reward.sandbox.users import LentUser
 
 _INSIDE = (Path(__file__).parent / "inside" / "begin.py").read_text()
 
 
 END_SECONDS = 10.0
 """Seconds to wait for killed processes to exit."""
+
+START_SECONDS = 120.0
+"""Seconds in which a program must begin. On a busy machine its confinement takes twenty times as long."""
+
+MOST_WAITING = 10
+"""How many times its seconds a program is given on a busy machine, if it has not used them of a processor."""
 
 MEMORY_SECONDS = 0.1
 """Seconds between two looks at the memory that a program holds."""
@@ -41,26 +48,44 @@ class Started:
     """A process, and a pipe that no process of its own holds open any more once all of them have ended.
 
     Attributes:
+        user: whom the process becomes.
+        begun: a pipe into which a byte is written where the program begins.
         ends_others: the process is no program but ends one, with all that it has started, on SIGTERM.
         memory: bytes that it may hold together with all that it has started, and with its files' entries.
         has_folder: it has folders in memory of its own, /tmp and /dev/shm, and a network of its own.
     """
 
     process: subprocess.Popen[bytes]
+    user: LentUser
+    begun: int
     ended: int
     ends_others: bool
     memory: int
     has_folder: bool
 
     def end(self) -> None:
+        """End it with all that it has started, and wait until none of its processes counts any more.
+
+        Of bubblewrap the first process inside is killed: it ends when all others have been counted off, which
+        takes a second where they leave very many files, and then bubblewrap ends. If bubblewrap itself were
+        killed, nobody could be asked whether they have.
+        """
         with contextlib.suppress(ProcessLookupError):
+            inside = [] if self.ends_others else _children(self.process.pid)
             if self.ends_others:
                 self.process.terminate()
+            for child in inside:
+                os.kill(child, signal.SIGKILL)
+            if self.ends_others or inside:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self.process.wait(END_SECONDS)
                     return
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+
+
+class NotBegun(Exception):
+    """A program of which nothing can be said, because its confinement did not come to its beginning."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +107,6 @@ def run(
     limits: Limits,
     *,
     stdin: bytes = b"",
-    slot: int = 0,
     packages: bool = False,
 ) -> ProgramRun:
     """Run a Python program as `__main__` and wait for its end.
@@ -91,14 +115,14 @@ def run(
     standard error is thrown away.
 
     Args:
-        slot: programs that run at the same time have different ones.
         packages: whether the packages of this environment can be imported; they may hold data sets.
+
+    Raises:
+        NotBegun: as `finish`.
     """
     with memory_file(stdin) as stdin_file, memory_file() as stdout_file:
-        program = start(
-            code, confinement, limits, stdin=stdin_file, stdout=stdout_file, slot=slot, packages=packages
-        )
-        status = finish([program], time.monotonic() + limits.seconds)
+        program = start(code, confinement, limits, stdin=stdin_file, stdout=stdout_file, packages=packages)
+        status = finish([program], limits.seconds)
         os.lseek(stdout_file, 0, os.SEEK_SET)
         return ProgramRun(status, os.read(stdout_file, limits.output_kib * 1024))
 
@@ -110,7 +134,6 @@ def start(
     *,
     stdin: int,
     stdout: int,
-    slot: int,
     packages: bool,
     names: dict[str, Any] | None = None,
     files: Sequence[int] = (),
@@ -121,15 +144,18 @@ def start(
     Args:
         hidden: what runs are the tests, which a program of the same user must not read.
     """
+    user = LentUser()
+    begun, begin = os.pipe()
+    ended, held = os.pipe()
     job = {
+        "begin": begin,
         "rlimits": limits.rlimits(count_by_user=not confinement.counts_processes),
-        "uid": confinement.uid(slot),
+        "uid": user.number,
         "path": [entry for entry in sys.path if packages and "site-packages" in entry],
         "confine": confinement.inside(limits, packages, hidden),
         "names": names or {},
         "code": code,
     }
-    ended, held = os.pipe()
     with memory_file(marshal.dumps(job)) as job_file, memory_file(confinement.filter() or b"") as filter_file:
         interpreter = [os.path.realpath(sys.executable), "-I", "-S", "-c", _INSIDE, str(job_file)]
         command = [*confinement.command(limits, packages, filter_file), *interpreter]
@@ -139,45 +165,110 @@ def start(
                 stdin=stdin,
                 stdout=stdout,
                 stderr=subprocess.DEVNULL,
-                pass_fds=(job_file, filter_file, held, *files),
+                pass_fds=(job_file, filter_file, begin, held, *files),
                 start_new_session=True,
                 env=ENVIRONMENT,
                 cwd="/",
             )
         except BaseException:
+            os.close(begun)
             os.close(ended)
+            user.give_back()
             raise
         finally:
+            os.close(begin)
             os.close(held)
         return Started(
-            process, ended, job["confine"] is not None, limits.memory_mib * MIB, job["confine"] is None
+            process,
+            user,
+            begun,
+            ended,
+            job["confine"] is not None,
+            limits.memory_mib * MIB,
+            job["confine"] is None,
         )
 
 
-def finish(started: Sequence[Started], deadline: float) -> int | None:
+def finish(started: Sequence[Started], seconds: float) -> int | None:
     """Wait for the last of the processes, then end all of them with all that they have started.
 
+    Args:
+        seconds: that it may take from where all programs have begun, without those in which it waited for a
+            processor, but `MOST_WAITING` times as many at most.
+
     Returns:
-        the last one's exit status; None where the deadline came first, or one of them held too much memory.
+        the last one's exit status; None where its time was over, or one of them held too much memory.
+
+    Raises:
+        NotBegun: a program did not come to its beginning.
     """
     in_time = False
     try:
         number = os.pidfd_open(started[-1].process.pid)
         try:
-            while not in_time and (now := time.monotonic()) < deadline:
+            is_going_on = _have_begun(started)
+            deadline = (begun := time.monotonic()) + seconds
+            waited = _waited(started, seconds)
+            while is_going_on:
+                now = time.monotonic()
                 in_time = _is_readable(number, min(deadline, now + MEMORY_SECONDS))
-                if not in_time and any(_holds_too_much(program) for program in started):
-                    break
+                # after the look, or one that comes late would not see that the program has ended long ago
+                if not in_time and now >= deadline:
+                    waiting = _waited(started, seconds) - waited
+                    deadline = begun + min(seconds + waiting, MOST_WAITING * seconds)
+                is_going_on = not in_time and now < deadline and not any(map(_holds_too_much, started))
         finally:
             os.close(number)
     finally:
-        for program in started:  # none is reaped before, so that its number is still its own
-            program.end()
-        over = time.monotonic() + END_SECONDS
-        for program in started:  # the next program of this user must not find its places taken
-            _is_readable(program.ended, over)
-            os.close(program.ended)
+        end(started)
     return started[-1].process.returncode if in_time else None
+
+
+def end(started: Sequence[Started]) -> None:
+    """End all of the processes with all that they have started."""
+    for program in started:  # none is reaped before, so that its number is still its own
+        program.end()
+    over = time.monotonic() + END_SECONDS
+    for program in started:  # the next program of this user must not find its places taken
+        _is_readable(program.ended, over)
+        program.user.give_back()
+        os.close(program.begun)
+        os.close(program.ended)
+
+
+def _have_begun(started: Sequence[Started]) -> bool:
+    """Wait until all programs have begun; False where one that has holds too much memory meanwhile.
+
+    Until then nothing runs that a model wrote, so that neither the time nor a failure is a program's.
+    """
+    over = time.monotonic() + START_SECONDS
+    for i, program in enumerate(started):
+        while not _is_readable(program.begun, min(over, time.monotonic() + MEMORY_SECONDS)):
+            if time.monotonic() >= over:
+                raise NotBegun(f"a program had not begun after {START_SECONDS:g} s")
+            if any(map(_holds_too_much, started[:i])):
+                return False
+        if not os.read(program.begun, 1):
+            raise NotBegun("the process of a program ended before it began")
+    return True
+
+
+def _waited(started: Sequence[Started], seconds: float) -> float:
+    """Seconds in which programs waited for a processor, each those of its thread that waited longest.
+
+    0 where together they have used that many `seconds` of processors: then they waited for each other.
+    """
+    used = waited = 0
+    for program in started:
+        longest = 0
+        for process in _with_descendants(program.process.pid):
+            for thread in _threads(process):
+                with contextlib.suppress(OSError, ValueError):  # it has ended, or the kernel does not tell
+                    times = Path(f"{thread}/schedstat").read_text().split()
+                    used += int(times[0])
+                    longest = max(longest, int(times[1]))
+        waited += longest
+    return 0.0 if used >= seconds * 1e9 else waited / 1e9
 
 
 def _holds_too_much(program: Started) -> bool:
@@ -190,42 +281,67 @@ def _holds_too_much(program: Started) -> bool:
 
 
 def _entries(processes: Sequence[int]) -> int:
-    """The files and folders in the program's own folders: their number is limited by nothing else."""
-    count = 0
-    for folder in ("tmp", "dev/shm"):
-        with contextlib.suppress(OSError):
-            theirs = f"/proc/{processes[-1]}/root/{folder}"
-            if os.stat(theirs).st_dev not in _devices():  # else bubblewrap has not yet mounted its own
-                usage = os.statvfs(theirs)
-                count += usage.f_files - usage.f_ffree
-    return count
+    """The files and folders in the program's own folders: their number is limited by nothing else.
 
-
-def _devices() -> set[int]:
-    """The file systems on which this process has the folders of the same names."""
-    return {os.stat(folder).st_dev for folder in ("/tmp", "/dev/shm") if os.path.exists(folder)}
+    Each process is asked, because one that has ended sees no folder, and bubblewrap's first one those of the
+    machine.
+    """
+    machines = {os.stat(folder).st_dev for folder in ("/tmp", "/dev/shm") if os.path.exists(folder)}
+    entries: dict[int, int] = {}  # by file system
+    for thread in (thread for process in processes for thread in _threads(process)):
+        for folder in ("tmp", "dev/shm"):
+            with contextlib.suppress(OSError):
+                path = f"{thread}/root/{folder}"
+                device = os.stat(path).st_dev
+                if device not in machines:
+                    usage = os.statvfs(path)
+                    entries[device] = usage.f_files - usage.f_ffree
+    return sum(entries.values())
 
 
 def _queued(processes: Sequence[int]) -> int:
-    """Bytes that wait in the connections of the program's own network, whose both ends are its own."""
-    count = 0
-    with contextlib.suppress(OSError):
-        process = processes[-1]
-        if os.readlink(f"/proc/{process}/ns/net") != os.readlink("/proc/self/ns/net"):
-            for name in ("tcp", "tcp6"):
-                lines = Path(f"/proc/{process}/net/{name}").read_text().splitlines()[1:]
-                count += sum(int(queue, 16) for line in lines for queue in line.split()[4].split(":"))
-    return count
+    """Bytes that wait in the connections of the program's own network, whose both ends are its own.
+
+    As with its files, some process of the program is alive and sees them.
+    """
+    machines = os.readlink("/proc/self/ns/net")
+    for thread in (thread for process in processes for thread in _threads(process)):
+        with contextlib.suppress(OSError):
+            if os.readlink(f"{thread}/ns/net") != machines:
+                lines = [
+                    line
+                    for name in ("tcp", "tcp6")
+                    for line in Path(f"{thread}/net/{name}").read_text().splitlines()[1:]
+                ]
+                return sum(int(queue, 16) for line in lines for queue in line.split()[4].split(":"))
+    return 0
 
 
 def _with_descendants(process: int) -> list[int]:
     numbers = [process]
-    with contextlib.suppress(OSError):  # it has ended
-        for thread in os.listdir(f"/proc/{process}/task"):
-            children = Path(f"/proc/{process}/task/{thread}/children").read_text().split()
-            for child in children:
-                numbers += _with_descendants(int(child))
+    for child in _children(process):
+        numbers += _with_descendants(child)
     return numbers
+
+
+def _children(process: int) -> list[int]:
+    """Empty for a process that has ended."""
+    numbers: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in _threads(process):
+            numbers += map(int, Path(f"{thread}/children").read_text().split())
+    return numbers
+
+
+def _threads(process: int) -> list[str]:
+    """The folders in /proc of a process's threads; empty for one that is gone.
+
+    Once the first thread has ended, the process's own folder says nothing of what the others hold.
+    """
+    try:
+        return [f"/proc/{process}/task/{thread}" for thread in os.listdir(f"/proc/{process}/task")]
+    except OSError:
+        return []
 
 
 def _resident(process: int) -> int:
@@ -240,12 +356,16 @@ def _share(process: int) -> int:
 
 
 def _sum_of(process: int, file: str, names: tuple[str, ...]) -> int:
-    """The sum of these lines, in bytes; 0 where the process has ended, or the kernel does not tell."""
-    try:
-        lines = Path(f"/proc/{process}/{file}").read_text().splitlines()
-    except OSError:
-        return 0
-    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(names))
+    """The sum of these lines, in bytes; 0 where the process has ended, or the kernel does not tell.
+
+    Its threads have the same memory, so that the first one that has not ended tells.
+    """
+    for thread in _threads(process):
+        with contextlib.suppress(OSError):
+            lines = Path(f"{thread}/{file}").read_text().splitlines()
+            if counted := sum(int(line.split()[1]) << 10 for line in lines if line.startswith(names)):
+                return counted
+    return 0
 
 
 def _is_readable(number: int, deadline: float) -> bool:
@@ -320,7 +440,7 @@ def _trial(confinement: Confinement) -> str:
         trial = _TRIAL.format(file=__file__, port=server.getsockname()[1])
         try:
             done = run(trial, confinement, Limits(seconds=30.0))
-        except OSError as error:
+        except (OSError, NotBegun) as error:
             return str(error)
     if done.output == b"True True\n":
         return ""

@@ -123,17 +123,24 @@ def _answer(listener: int, most: int) -> None:
 
 
 def _tasks(process: int) -> int:
-    """The threads of all processes below this one."""
+    """The threads of all processes below this one; one that has just ended hides no other."""
     count = 0
-    try:
-        for thread in os.listdir(f"/proc/{process}/task"):
+    for thread in _listed(f"/proc/{process}/task"):
+        try:
             with open(f"/proc/{process}/task/{thread}/children") as file:
                 children = file.read().split()
-            for child in children:
-                count += len(os.listdir(f"/proc/{child}/task")) + _tasks(int(child))
-    except OSError:
-        pass  # it has just ended
+        except OSError:
+            continue
+        for child in children:
+            count += len(_listed(f"/proc/{child}/task")) + _tasks(int(child))
     return count
+
+
+def _listed(folder: str) -> "list[str]":
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def before(settings: "dict[str, Any]") -> int:
