@@ -14,7 +14,7 @@ from typing import Any
 from curro.data.raw import Row
 from curro.errors import ConfigError, RewardError
 from curro.reward.reward import Score, key
-from curro.reward.sandbox import Limits, NotBegun, find_confinement, run
+from curro.reward.sandbox import Limits, ProgramNotBegun, find_confinement, run
 from curro.reward.sandbox.program_tests import run_asserts, run_unittests
 
 
@@ -229,7 +229,7 @@ class Code:
                 passed = self._unittests(program, tests)
             else:
                 passed = self._runs(program, tests)
-        except NotBegun as error:
+        except ProgramNotBegun as error:
             if not self._has_warned:
                 self._has_warned = True
                 warnings.warn(f"{error}; such completions are not scored", RuntimeWarning, stacklevel=1)

@@ -12,7 +12,7 @@ from curro.data import PromptSet
 from curro.errors import ConfigError, RewardError
 from curro.reward import resolve_reward
 from curro.reward.code import Tests, program_of, read_tests, same_output
-from curro.reward.sandbox import Limits, NotBegun, landlock
+from curro.reward.sandbox import Limits, ProgramNotBegun, landlock
 from curro.reward.sandbox.confinement import LANDLOCK, LIMITS
 
 DOUBLE = {
@@ -149,7 +149,7 @@ def test_a_program_that_could_not_begin_is_not_scored(monkeypatch, tests):
     code = resolve_reward("code:sandbox=required,seconds=60")
 
     def start(*arguments, **options):
-        raise NotBegun("no room")
+        raise ProgramNotBegun("no room")
 
     for module in ("run", "program_tests"):
         monkeypatch.setattr(importlib.import_module(f"curro.reward.sandbox.{module}"), "start", start)

@@ -20,11 +20,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from curro.reward.sandbox import Limits, NotBegun, ProgramRun, bubblewrap, landlock, program_tests, run
-from curro.reward.sandbox.confinement import BUBBLEWRAP, LANDLOCK
+from curro.reward.sandbox import Limits, ProgramNotBegun, ProgramRun, bubblewrap, landlock, program_tests, run
+from curro.reward.sandbox.confinement import BUBBLEWRAP, LANDLOCK, LentUser
 from curro.reward.sandbox.limits import MIB
 from curro.reward.sandbox.run import ENTRY_BYTES, memory_file
-from curro.reward.sandbox.users import LentUser
 
 run_module = importlib.import_module("curro.reward.sandbox.run")  # in the package it is the function
 
@@ -532,16 +531,16 @@ def test_the_wait_for_a_processor_is_known_and_none_where_it_is_for_the_program_
 
 def test_a_program_that_could_not_begin_has_not_failed(bubblewrap_is):
     bubblewrap_is("exit 1")
-    with pytest.raises(NotBegun, match=r"^the process of a program ended before it began$"):
+    with pytest.raises(ProgramNotBegun, match=r"^the process of a program ended before it began$"):
         run("print(7)", BUBBLEWRAP, LIMITS)
-    with pytest.raises(NotBegun):
+    with pytest.raises(ProgramNotBegun):
         program_tests.run_asserts("def f(x): return x", ["assert f(1) == 1"], BUBBLEWRAP, LIMITS)
 
 
 def test_a_program_that_does_not_come_to_its_beginning_is_ended(bubblewrap_is, clock, monkeypatch):
     bubblewrap_is("exec sleep 3600")
     monkeypatch.setattr(run_module, "START_SECONDS", 0.2)
-    with pytest.raises(NotBegun, match=r"^a program had not begun after 0.2 s$"):
+    with pytest.raises(ProgramNotBegun, match=r"^a program had not begun after 0.2 s$"):
         run("print(7)", BUBBLEWRAP, LIMITS)
 
 
@@ -563,7 +562,7 @@ def test_no_two_programs_on_the_machine_have_one_user_at_a_time(go):
         LentUser().give_back()
 
 
-LENT = "from curro.reward.sandbox.users import LentUser; print(LentUser().number)"
+LENT = "from curro.reward.sandbox.confinement import LentUser; print(LentUser().number)"
 
 
 def test_orphans_that_have_ended_take_no_place_of_living_processes(go):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from curro.errors import ConfigError
 from curro.reward.sandbox import landlock
 from curro.reward.sandbox.bubblewrap import arguments
 from curro.reward.sandbox.limits import Limits
@@ -17,6 +19,9 @@ SANDBOX = ("auto", "required", "none")
 """What can be asked for: the best there is; an error where files or network would stay open; limits alone."""
 
 _CONFINE = (Path(__file__).parent / "inside" / "confine.py").read_text()
+
+_USERS = range(60706, 61184)
+"""Numbers of users that no distribution gives out."""
 
 ENVIRONMENT = {
     "PATH": "/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1",
@@ -79,6 +84,40 @@ class Confinement:
         return {
             "source": _CONFINE, "filter": self.filter(), "processes": processes, "hidden": hidden, **rules,
         }  # fmt: skip
+
+
+class LentUser:
+    """A user that no other program on this machine has meanwhile; `number` 0: the program stays who it is.
+
+    Root's programs become such users, because the kernel counts processes by user.
+
+    Whoever has bound the socket of a user's name has the user, and the kernel frees the name with the last
+    process that holds the socket, however that ends. The names are in no file system; containers with a
+    network of their own have names of their own.
+
+    Raises:
+        ConfigError: all users are lent.
+    """
+
+    def __init__(self) -> None:
+        self.number, self._socket = 0, socket.socket(socket.AF_UNIX)
+        if os.getuid():
+            return
+        first = 17 * os.getpid()  # so that processes that start one after the other seldom try the same ones
+        for i in range(len(_USERS)):
+            number = _USERS[(first + i) % len(_USERS)]
+            try:
+                self._socket.bind(f"\0curro-user-{number}")
+            except OSError:
+                continue
+            self.number = number
+            return
+        self._socket.close()
+        raise ConfigError(f"{len(_USERS)} programs run on this machine: run fewer at a time (workers)")
+
+    def give_back(self) -> None:
+        """Let another program have the user."""
+        self._socket.close()
 
 
 def _has_children_file() -> bool:

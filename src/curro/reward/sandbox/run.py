@@ -20,9 +20,16 @@ from typing import Any
 
 from curro.errors import ConfigError
 from curro.reward.sandbox import bubblewrap, landlock
-from curro.reward.sandbox.confinement import BUBBLEWRAP, ENVIRONMENT, LANDLOCK, LIMITS, SANDBOX, Confinement
+from curro.reward.sandbox.confinement import (
+    BUBBLEWRAP,
+    ENVIRONMENT,
+    LANDLOCK,
+    LIMITS,
+    SANDBOX,
+    Confinement,
+    LentUser,
+)
 from curro.reward.sandbox.limits import MIB, Limits
-from curro.reward.sandbox.users import LentUser
 
 _INSIDE = (Path(__file__).parent / "inside" / "begin.py").read_text()
 
@@ -84,7 +91,7 @@ class Started:
         self.process.wait()
 
 
-class NotBegun(Exception):
+class ProgramNotBegun(Exception):
     """A program of which nothing can be said, because its confinement did not come to its beginning."""
 
 
@@ -118,7 +125,7 @@ def run(
         packages: whether the packages of this environment can be imported; they may hold data sets.
 
     Raises:
-        NotBegun: as `finish`.
+        ProgramNotBegun: as `finish`.
     """
     with memory_file(stdin) as stdin_file, memory_file() as stdout_file:
         program = start(code, confinement, limits, stdin=stdin_file, stdout=stdout_file, packages=packages)
@@ -200,7 +207,7 @@ def finish(started: Sequence[Started], seconds: float) -> int | None:
         the last one's exit status; None where its time was over, or one of them held too much memory.
 
     Raises:
-        NotBegun: a program did not come to its beginning.
+        ProgramNotBegun: a program did not come to its beginning.
     """
     in_time = False
     try:
@@ -245,11 +252,11 @@ def _have_begun(started: Sequence[Started]) -> bool:
     for i, program in enumerate(started):
         while not _is_readable(program.begun, min(over, time.monotonic() + MEMORY_SECONDS)):
             if time.monotonic() >= over:
-                raise NotBegun(f"a program had not begun after {START_SECONDS:g} s")
+                raise ProgramNotBegun(f"a program had not begun after {START_SECONDS:g} s")
             if any(map(_holds_too_much, started[:i])):
                 return False
         if not os.read(program.begun, 1):
-            raise NotBegun("the process of a program ended before it began")
+            raise ProgramNotBegun("the process of a program ended before it began")
     return True
 
 
@@ -440,7 +447,7 @@ def _trial(confinement: Confinement) -> str:
         trial = _TRIAL.format(file=__file__, port=server.getsockname()[1])
         try:
             done = run(trial, confinement, Limits(seconds=30.0))
-        except (OSError, NotBegun) as error:
+        except (OSError, ProgramNotBegun) as error:
             return str(error)
     if done.output == b"True True\n":
         return ""
