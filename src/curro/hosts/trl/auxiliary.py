@@ -13,10 +13,9 @@ from curro.policy import AuxiliarySamples, join_auxiliary, tokens_divisor
 
 
 def slots_of(auxiliary_samples: int, slots: int) -> np.ndarray:
-    """The slot (J,) of each auxiliary sample: evenly filled, and like the rollouts, not one after the other.
+    """The slot (J,) of each auxiliary sample. Slots are filled evenly, and neighbours go to different slots.
 
-    Auxiliary samples come in the order of the draw, the most promising first; so neighbours go to different
-    slots.
+    Auxiliary samples come in the order of the draw, the most promising first.
     """
     used = min(auxiliary_samples, slots)
     return np.arange(auxiliary_samples) % used * slots // used

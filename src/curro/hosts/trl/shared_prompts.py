@@ -28,7 +28,7 @@ TOKENS_PER_WIDTH = 6
 """A layer of width d has about 12 d^2 weights: a token costs what attention to 6 d tokens costs."""
 
 TOLERANCE = 1e-3
-"""Of the probe's log-probabilities in float32: far above rounding, far below a wrong position or mask."""
+"""Largest difference between packed and plain log-probabilities in float32 that counts as rounding."""
 
 HALF_TOLERANCE = 0.25
 """As `TOLERANCE`, for weights of 16 bits."""
