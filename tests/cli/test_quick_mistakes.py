@@ -15,7 +15,7 @@ from curro.runs.folder import RunFolder
 
 PROGRAM = """
 import json, os, sys
-import curro.cli.compare, curro.cli.train
+import curro.cli.compare, curro.cli.estimate, curro.cli.train
 from curro.cli import main
 
 for folder, arguments in json.loads(sys.argv[1]):
@@ -59,6 +59,8 @@ TYPOS = [
     ("compare uniform --data rows.jsonl", "name a model for rows.jsonl"),
     ("compare uniform --data dta.jsonl", "there is no file or folder 'dta.jsonl'"),
     ("compare uniform --model SmolML2-135M", "did you mean 'SmolLM2-135M'?"),
+    ("estimate dta.jsonl", "there is no file or folder 'dta.jsonl'"),
+    ("estimate rows.jsonl", "name a model for rows.jsonl"),
 ]
 
 

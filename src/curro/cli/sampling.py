@@ -16,7 +16,6 @@ from curro.cli.terminal import progress_bar
 from curro.data import PromptSet
 from curro.environments import Environment
 from curro.errors import ConfigError
-from curro.evaluation.estimate import estimate, estimate_episodes
 from curro.evaluation.estimate_folder import EstimateFolder
 from curro.reward import Reward
 from curro.rollout.engines.engine import Engine, SamplingSettings
@@ -112,6 +111,8 @@ class SamplingJob:
             raise ConfigError(
                 "a server answers in one turn, and these prompts have several: name a model here"
             )
+        from curro.evaluation.estimate import estimate_episodes
+
         loaded = local_model(self.model, threads=self.threads)
 
         def work(todo: Sequence[int], on_group: OnGroup) -> int:
@@ -122,6 +123,8 @@ class SamplingJob:
         return work
 
     def _rollouts(self, engine: Engine, in_flight: int) -> Work:
+        from curro.evaluation.estimate import estimate
+
         def work(todo: Sequence[int], on_group: OnGroup) -> int:
             async def whole() -> int:
                 options: dict[str, Any] = {"k": self.k, "todo": todo, "in_flight": in_flight}
