@@ -238,6 +238,7 @@ class MissingRewards:
 
     def __init__(self) -> None:
         self._groups, self._has_rewards = 0, False
+        self._parts: dict[str, bool] = {}  # by name, whether a rollout had it
 
     def count(self, feedback: Feedback, batch: int) -> None:
         """Count P groups without the signal, of a run in which no group has had it.
@@ -251,10 +252,12 @@ class MissingRewards:
         """
         self._groups += len(feedback.tickets)
         self._has_rewards |= not np.isnan(feedback.rewards).all()
+        for name, part in feedback.named.items():
+            self._parts[name] = self._parts.get(name, False) or not np.isnan(part).all()
         if self._groups < batch:
             return
         missing = "the part of the reward that is the signal" if self._has_rewards else "a reward"
-        parts = ", ".join(name for name, part in feedback.named.items() if np.isnan(part).all())
+        parts = ", ".join(name for name, is_there in self._parts.items() if not is_there)
         raise RewardError(
             f"none of the first {self._groups} groups has {missing}{f' ({parts})' if parts else ''}, so that "
             "nothing can be learned: check that the reward function returns numbers, and what it reads of "

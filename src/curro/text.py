@@ -33,11 +33,12 @@ def prompt_text(prompt: Any, separator: str = "\n", *, with_system: bool = False
     """The text of a row's prompt: of a conversation, its messages without their roles.
 
     Args:
-        prompt: a text, or a list of messages; whatever in it is no message is left out.
+        prompt: a text, or messages, in a list or as Parquet has them in an array; whatever in it is no
+            message is left out.
         separator: stands between two messages.
         with_system: keep the system's messages.
     """
-    if not isinstance(prompt, list | tuple):
+    if not _is_sequence(prompt):
         return "" if prompt is None else str(prompt)
     messages = [message for message in prompt if isinstance(message, Mapping)]
     return separator.join(
@@ -49,11 +50,15 @@ def prompt_text(prompt: Any, separator: str = "\n", *, with_system: bool = False
 
 def content_text(content: Any) -> str:
     """The text of a message's content; where that is a list of parts, a line for each part that is text."""
-    if isinstance(content, list | tuple):
+    if _is_sequence(content):
         return "\n".join(
             str(part["text"]) for part in content if isinstance(part, Mapping) and part.get("type") == "text"
         )
     return "" if content is None else str(content)
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
 def preview(prompt: Any) -> str:

@@ -164,13 +164,17 @@ def sample_all(
     """
     folder, prompts, settings = EstimateFolder(path), len(job.prompts), {**settings, **job.settings}
     folder.check(settings)
-    done = {i for i, row in folder.groups().items() if row["rollouts"] >= least}
-    todo = [i for i in range(prompts) if i not in done]
-    if not todo:
+
+    def are_done() -> set[int]:
+        return {i for i, row in folder.groups().items() if row["rollouts"] >= least}
+
+    if len(are_done()) == prompts:
         return folder
     work = job.load()  # before the folder is made, so that a mistyped model leaves none behind
     folder = EstimateFolder.begin(path, settings)
     with only_process(folder.path), progress_bar(console) as bar:
+        done = are_done()  # now that no other process adds to them
+        todo = [i for i in range(prompts) if i not in done]
         task = bar.add_task(title, total=prompts, completed=len(done), latest="")
         counts: Counter[str] = Counter()
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import warnings
+import weakref
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -180,8 +181,14 @@ class Code:
         self.partial, self.exponent, self.packages = partial, exponent, packages
         self.limits = Limits(seconds=seconds, memory_mib=memory_mib, processes=processes)
         self.confinement = find_confinement(sandbox)
-        self._threads = ThreadPoolExecutor(workers or os.cpu_count() or 1, "curro-code")
+        self._workers = workers or os.cpu_count() or 1
         self._has_warned = False
+        self.start_threads()
+        _codes.add(self)
+
+    def start_threads(self) -> None:
+        """Begin anew in a forked process, where the threads of its parent are not."""
+        self._threads = ThreadPoolExecutor(self._workers, "curro-code")
 
     @property
     def note(self) -> str:
@@ -229,7 +236,7 @@ class Code:
                 passed = self._unittests(program, tests)
             else:
                 passed = self._runs(program, tests)
-        except ProgramNotBegun as error:
+        except (ProgramNotBegun, OSError) as error:  # the latter where there are no more files, say
             if not self._has_warned:
                 self._has_warned = True
                 warnings.warn(f"{error}; such completions are not scored", RuntimeWarning, stacklevel=1)
@@ -276,3 +283,14 @@ def program_of(completion: str) -> str:
         elif inside:
             block.append(line)
     return text if program is None else program
+
+
+_codes: weakref.WeakSet[Code] = weakref.WeakSet()
+
+
+def _start_threads() -> None:
+    for code in list(_codes):
+        code.start_threads()
+
+
+os.register_at_fork(after_in_child=_start_threads)

@@ -300,9 +300,10 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
             verdict = self.observe(group)
             if verdict is None or self.curriculum.has_advantage:
                 continue
-            for sample in samples_of(group):
-                if not verdict.credited[0, sample.metadata[ROLLOUT]]:
-                    sample.remove_sample = True  # slime's mask of its loss is then 0
+            for rollout, part in enumerate(group):
+                if not verdict.credited[0, rollout]:
+                    for sample in samples_of([part]):
+                        sample.remove_sample = True  # slime's mask of its loss is then 0
         if not getattr(self.args, "partial_rollout", False):
             self.fill.cancel()
         self.fill.end()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import threading
+import time
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from curro.errors import ConfigError
 from curro.reward.sandbox import landlock
 from curro.reward.sandbox.bubblewrap import arguments
 from curro.reward.sandbox.limits import Limits
@@ -89,35 +91,61 @@ class Confinement:
 class LentUser:
     """A user that no other program on this machine has meanwhile; `number` 0: the program stays who it is.
 
-    Root's programs become such users, because the kernel counts processes by user.
+    Root's programs become such users, because the kernel counts processes by user. Whoever has bound the
+    socket of a user's name has the user, and the kernel frees the name with the last process that holds the
+    socket, however that ends. The names are in no file system; containers with a network of their own have
+    names of their own.
 
-    Whoever has bound the socket of a user's name has the user, and the kernel frees the name with the last
-    process that holds the socket, however that ends. The names are in no file system; containers with a
-    network of their own have names of their own.
+    Args:
+        seconds: how long to wait where all users are lent.
 
     Raises:
-        ConfigError: all users are lent.
+        OSError: all were lent all that time, or this process may open no more files.
     """
 
-    def __init__(self) -> None:
-        self.number, self._socket = 0, socket.socket(socket.AF_UNIX)
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.number, self._socket = 0, None
         if os.getuid():
             return
+        self._socket = socket.socket(socket.AF_UNIX)
+        over = time.monotonic() + seconds
         first = 17 * os.getpid()  # so that processes that start one after the other seldom try the same ones
-        for i in range(len(_USERS)):
-            number = _USERS[(first + i) % len(_USERS)]
-            try:
-                self._socket.bind(f"\0curro-user-{number}")
-            except OSError:
-                continue
-            self.number = number
-            return
-        self._socket.close()
-        raise ConfigError(f"{len(_USERS)} programs run on this machine: run fewer at a time (workers)")
+        while not self.number:
+            for i in range(len(_USERS)):
+                number = _USERS[(first + i) % len(_USERS)]
+                if self._binds(number):
+                    self.number = number
+                    _lent.add(self)
+                    return
+            if time.monotonic() >= over:
+                self.give_back()
+                raise BlockingIOError(f"{len(_USERS)} programs run on this machine")
+            time.sleep(0.05)
+
+    def _binds(self, number: int) -> bool:
+        assert self._socket is not None
+        try:
+            self._socket.bind(f"\0curro-user-{number}")
+        except OSError as error:
+            return error.errno != errno.EADDRINUSE  # where there are no such names, users are lent unnamed
+        return True
 
     def give_back(self) -> None:
         """Let another program have the user."""
-        self._socket.close()
+        if self._socket is not None:
+            self._socket.close()
+
+
+_lent: weakref.WeakSet[LentUser] = weakref.WeakSet()
+
+
+def _let_go() -> None:
+    """In a forked child, which would keep the users of its parent's programs from everybody."""
+    for user in list(_lent):
+        user.give_back()
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 def _has_children_file() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from curro.reward.sandbox.confinement import Confinement
 from curro.reward.sandbox.limits import Limits
-from curro.reward.sandbox.run import Started, end, finish, memory_file, start
+from curro.reward.sandbox.run import Started, end, finish, memory_file, pipe, start
 
 _CALLS, _UNITTESTS = (
     (Path(__file__).parent / "inside" / f"{name}.py").read_text() for name in ("calls", "unittests")
@@ -43,29 +44,31 @@ def run_asserts(
         function: the name of the function that is tested, where it is known; else it is read from the tests.
             `_function(NAME)` is the program's function of that name in tests too.
     """
-    request_reader, request_writer = os.pipe()
-    reply_reader, reply_writer = os.pipe()
-    program_names: dict[str, Any] = {
-        "SIDE": "program",
-        "SOURCE": program,
-        "REQUESTS": request_reader,
-        "REPLIES": reply_writer,
-    }
-    test_names: dict[str, Any] = {
-        "SIDE": "tests",
-        "SETUP": setup,
-        "TESTS": list(tests),
-        "MODULES": _MODULES,
-        "FUNCTION": function,
-    }
-    test_names |= {"REQUESTS": request_writer, "REPLIES": reply_reader}
     shared: dict[str, Any] = {"confinement": confinement, "limits": limits, "packages": packages}
     processes: list[Started] = []
-    with memory_file() as nothing, memory_file() as verdicts:
+    with contextlib.ExitStack() as pipes, memory_file() as nothing, memory_file() as verdicts:
+        request_reader, request_writer = pipe(pipes)
+        reply_reader, reply_writer = pipe(pipes)
+        program_names: dict[str, Any] = {
+            "SIDE": "program",
+            "SOURCE": program,
+            "REQUESTS": request_reader,
+            "REPLIES": reply_writer,
+        }
+        test_names: dict[str, Any] = {
+            "SIDE": "tests",
+            "SETUP": setup,
+            "TESTS": list(tests),
+            "MODULES": _MODULES,
+            "FUNCTION": function,
+            "REQUESTS": request_writer,
+            "REPLIES": reply_reader,
+            "VERDICTS": verdicts,
+        }
         try:
             for names, files in (
                 (program_names, (request_reader, reply_writer)),
-                (test_names | {"VERDICTS": verdicts}, (request_writer, reply_reader, verdicts)),
+                (test_names, (request_writer, reply_reader, verdicts)),
             ):
                 started = start(
                     _CALLS,
@@ -78,8 +81,7 @@ def run_asserts(
                 )
                 processes.append(started)
         finally:
-            for number in (request_reader, request_writer, reply_reader, reply_writer):
-                os.close(number)
+            pipes.close()  # or neither process would notice the other's end
             if len(processes) < 2:
                 end(processes)
         finish(processes, limits.seconds)

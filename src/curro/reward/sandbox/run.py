@@ -150,50 +150,57 @@ def start(
 
     Args:
         hidden: what runs are the tests, which a program of the same user must not read.
+
+    Raises:
+        ProgramNotBegun: there is no place for another process, file or user.
     """
-    user = LentUser()
-    begun, begin = os.pipe()
-    ended, held = os.pipe()
-    job = {
-        "begin": begin,
-        "rlimits": limits.rlimits(count_by_user=not confinement.counts_processes),
-        "uid": user.number,
-        "path": [entry for entry in sys.path if packages and "site-packages" in entry],
-        "confine": confinement.inside(limits, packages, hidden),
-        "names": names or {},
-        "code": code,
-    }
-    with memory_file(marshal.dumps(job)) as job_file, memory_file(confinement.filter() or b"") as filter_file:
-        interpreter = [os.path.realpath(sys.executable), "-I", "-S", "-c", _INSIDE, str(job_file)]
-        command = [*confinement.command(limits, packages, filter_file), *interpreter]
+    with contextlib.ExitStack() as stack:
         try:
-            process = subprocess.Popen(
-                command,
-                stdin=stdin,
-                stdout=stdout,
-                stderr=subprocess.DEVNULL,
-                pass_fds=(job_file, filter_file, begin, held, *files),
-                start_new_session=True,
-                env=ENVIRONMENT,
-                cwd="/",
-            )
-        except BaseException:
-            os.close(begun)
-            os.close(ended)
-            user.give_back()
-            raise
-        finally:
-            os.close(begin)
-            os.close(held)
-        return Started(
-            process,
-            user,
-            begun,
-            ended,
-            job["confine"] is not None,
-            limits.memory_mib * MIB,
-            job["confine"] is None,
-        )
+            user = LentUser(START_SECONDS)
+            stack.callback(user.give_back)
+            begun, begin = pipe(stack)
+            ended, held = pipe(stack)
+            job = {
+                "begin": begin,
+                "rlimits": limits.rlimits(count_by_user=not confinement.counts_processes),
+                "uid": user.number,
+                "path": [entry for entry in sys.path if packages and "site-packages" in entry],
+                "confine": confinement.inside(limits, packages, hidden),
+                "names": names or {},
+                "code": code,
+            }
+            with (
+                memory_file(marshal.dumps(job)) as job_file,
+                memory_file(confinement.filter() or b"") as filter_file,
+            ):
+                interpreter = [os.path.realpath(sys.executable), "-I", "-S", "-c", _INSIDE, str(job_file)]
+                process = subprocess.Popen(
+                    [*confinement.command(limits, packages, filter_file), *interpreter],
+                    stdin=stdin,
+                    stdout=stdout,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=(job_file, filter_file, begin, held, *files),
+                    start_new_session=True,
+                    env=ENVIRONMENT,
+                    cwd="/",
+                )
+        except OSError as error:
+            raise ProgramNotBegun(f"a program could not be started ({error})") from error
+        stack.pop_all()
+    for number in (begin, held):
+        os.close(number)
+    is_supervised = job["confine"] is not None
+    return Started(
+        process, user, begun, ended, is_supervised, limits.memory_mib * MIB, has_folder=not is_supervised
+    )
+
+
+def pipe(stack: contextlib.ExitStack) -> tuple[int, int]:
+    """Both ends of a pipe, which the stack closes."""
+    reader, writer = os.pipe()
+    stack.callback(os.close, reader)
+    stack.callback(os.close, writer)
+    return reader, writer
 
 
 def finish(started: Sequence[Started], seconds: float) -> int | None:
@@ -237,8 +244,8 @@ def end(started: Sequence[Started]) -> None:
         program.end()
     over = time.monotonic() + END_SECONDS
     for program in started:  # the next program of this user must not find its places taken
-        _is_readable(program.ended, over)
-        program.user.give_back()
+        if _is_readable(program.ended, over):
+            program.user.give_back()
         os.close(program.begun)
         os.close(program.ended)
 

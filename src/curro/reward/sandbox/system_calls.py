@@ -56,12 +56,15 @@ sendto 44 206, sendmsg 46 211, recvmsg 47 212, sendmmsg 307 269, recvmmsg 299 24
 
 _PROCESS_TABLE = """
 kill 62 129, tkill 200 130, tgkill 234 131, rt_sigqueueinfo 129 138, pidfd_open 434 434, pidfd_send_signal 424
-424, signalfd 282 -, signalfd4 289 74, setpgid 109 154, setsid 112 157, getpriority 140 140, setpriority 141
-141, sched_setaffinity 203 122, sched_getscheduler 145 120, sched_getparam 143 121, setuid 105 146, setgid 106
+424, signalfd 282 -, signalfd4 289 74, setpgid 109 154, setsid 112 157, getpriority 140 140,
+sched_setaffinity 203 122, sched_getscheduler 145 120, sched_getparam 143 121, setuid 105 146, setgid 106
 144, setreuid 113 145, setregid 114 143, setresuid 117 147, setresgid 119 149, setgroups 116 159, epoll_create
 213 -, eventfd 284 -, timer_create 222 107, timer_settime 223 110, timer_gettime 224 108, timer_delete 226 111
 """
-"""What names other processes and users, for a program that sees none but its own."""
+"""What names other processes and users, for a program that sees none but its own.
+
+None makes it wait longer for a processor (setpriority, sched_setscheduler): its time stands still meanwhile.
+"""
 
 _MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 """The kernel's names of machines (AUDIT_ARCH)."""
