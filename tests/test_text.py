@@ -1,5 +1,6 @@
 """The texts of prompts, as methods and rewards read them."""
 
+import numpy as np
 import pytest
 
 from curro.text import prompt_text
@@ -22,6 +23,8 @@ PARTS = [
         ([USER, {"role": "assistant", "content": None}, USER], "2 + 2||2 + 2"),
         ([{"role": "user", "content": PARTS}], "What is this?\nSay it."),
         (["no message", USER], "2 + 2"),
+        (np.array([SYSTEM, USER], object), "2 + 2"),
+        (np.array([{"role": "user", "content": np.array(PARTS, object)}], object), "What is this?\nSay it."),
     ],
 )
 def test_the_text_of_a_prompt(prompt, text):

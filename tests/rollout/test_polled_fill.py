@@ -158,6 +158,7 @@ def test_a_run_without_any_reward_ends_after_a_batch(signal):
         draw = fill.draw(1, step=0)
         missing = np.full((1, 2), np.nan)
         rewards, named = (missing, {}) if signal is None else (np.eye(2)[:1], {"acc": missing})
+        named |= {"form": np.ones((1, 2))}
         if reward:
             rewards, named = np.eye(2)[:1], {"acc": np.eye(2)[:1]}
         feedback = Feedback.read(draw.tickets, rewards, named)
@@ -165,7 +166,8 @@ def test_a_run_without_any_reward_ends_after_a_batch(signal):
 
     end(False)
     described = "a reward" if signal is None else "the part of the reward that is the signal"
-    with pytest.raises(RewardError, match=f"none of the first 2 groups has {described}"):
+    parts = "," if signal is None else r" \(acc\),"
+    with pytest.raises(RewardError, match=f"none of the first 2 groups has {described}{parts}"):
         end(False)
     fill = PolledFill(curriculum, 10.0, size=8, may_repeat=False)
     fill.begin(2, 0, [])

@@ -117,6 +117,21 @@ def test_prompts_without_a_source_are_of_other_also_in_older_checkpoints():
     assert resumed.selection.target_S.tolist() == [0.2, 0.1, 0.3]
 
 
+def test_targets_are_those_of_their_sources_however_the_sources_are_called():
+    """Before version 0.3 prompts whose source is empty were of a source ""; here "None" is a name."""
+    rows = [{"source": name, "hard": 1} for name in ("math", "None", "", "zeta")]
+    curriculum = Curriculum("target:hard,by_source=true", rows)
+    assert curriculum.selection.sources == ["None", "math", "other", "zeta"]
+    curriculum.selection.target_S = np.array([0.1, 0.2, 0.3, 0.4])
+    state = curriculum.state_dict()
+    resumed = Curriculum("target:hard,by_source=true", rows)
+    resumed.load_state_dict(state)
+    assert resumed.selection.target_S.tolist() == [0.1, 0.2, 0.3, 0.4]
+    state["selection"] |= {"sources": ["", "None", "math", "zeta"], "target": np.array([0.3, 0.1, 0.2, 0.4])}
+    resumed.load_state_dict(state)
+    assert resumed.selection.target_S.tolist() == [0.1, 0.2, 0.3, 0.4]
+
+
 def test_schedules_by_hand():
     for move, half in (("linear", 0.25), ("cosine", (1 - np.cos(np.pi / 4)) / 2)):
         curriculum = Curriculum(f"target:hard,move={move},steps=8", ROWS)

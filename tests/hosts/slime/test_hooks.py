@@ -121,6 +121,19 @@ def test_rollouts_without_the_signal_leave_slimes_loss(load, tmp_path):
     assert [[sample.remove_sample for sample in group] for group in data] == [[False, False, True, False]] * 3
 
 
+def test_a_rollout_without_the_signal_is_known_by_its_place_in_the_group(load, tmp_path):
+    """A custom function may leave rollouts out, turn them around, and keep only the ticket in `metadata`."""
+    args = arguments(tmp_path, reward_key="score", curro={"selection": "uniform", "signal": "right"})
+    source = source_of(args, load)
+    right = [0.0, 1.0, float("nan"), 1.0]
+    (group,) = source.get_samples(1)
+    finish(group, lambda prompt, rollout: {"score": float(rollout), "right": right[rollout]})
+    for sample in group:
+        del sample.metadata["curro_rollout"]
+    source.end_rollout([group[:0:-1]])
+    assert [sample.remove_sample for sample in group] == [False, False, True, False]
+
+
 def test_failed_rollouts_have_no_reward(load, tmp_path):
     args = arguments(tmp_path)
     source = source_of(args, load)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -220,3 +222,23 @@ def test_a_confinement_that_confines_nothing_is_not_taken(fresh, monkeypatch):
     monkeypatch.setattr("os.getuid", lambda: 1000)  # who starts it as he is
     with pytest.raises(ConfigError, match="Landlock: a trial could open a file or a connection"):
         fresh.find_confinement("required")
+
+
+FORKED = """
+import os, sys, warnings
+from curro.reward.code import Code
+
+warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
+code, program = Code(workers=1), "def f(x): return x"
+row = {"tests": {"fn_name": "f", "inputs": [[1]], "outputs": [1]}}
+assert code([program], [row]) == [1.0]
+child = os.fork()
+if child == 0:
+    os._exit(7 if code([program], [row]) == [1.0] else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_process_scores_in_threads_of_its_own():
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=600)
+    assert (done.stdout, done.stderr) == ("7\n", "")

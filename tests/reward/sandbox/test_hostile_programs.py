@@ -556,6 +556,40 @@ def test_no_two_programs_on_the_machine_have_one_user_at_a_time(go):
         LentUser().give_back()
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="programs of an ordinary user have no users of their own")
+def test_a_forked_process_keeps_no_user_of_its_parent_s_programs():
+    lent = LentUser()
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(writer)
+        os.read(reader, 1)
+        os._exit(0)
+    lent.give_back()
+    users = [LentUser() for _ in range(478)]
+    with pytest.raises(OSError, match=r"^478 programs run on this machine$"):
+        LentUser()
+    for user in users:
+        user.give_back()
+    os.close(writer)
+    os.waitpid(child, 0)
+    os.close(reader)
+
+
+def test_a_program_that_cannot_be_started_leaves_no_file_open(monkeypatch):
+    def refuse(*arguments, **options):
+        raise BlockingIOError("no more processes")
+
+    LentUser().give_back()  # what is opened once
+    before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(run_module.subprocess, "Popen", refuse)
+    with pytest.raises(ProgramNotBegun, match=r"^a program could not be started \(no more processes\)$"):
+        run("print(7)", BUBBLEWRAP, LIMITS)
+    with pytest.raises(ProgramNotBegun):
+        program_tests.run_asserts("def f(x): return x", ["assert f(1) == 1"], BUBBLEWRAP, LIMITS)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 LENT = "from curro.reward.sandbox.confinement import LentUser; print(LentUser().number)"
 
 
