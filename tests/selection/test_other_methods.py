@@ -119,7 +119,7 @@ def test_prompts_without_a_source_are_of_other_also_in_older_checkpoints():
 
 def test_targets_are_those_of_their_sources_however_the_sources_are_called():
     """Before version 0.3 prompts whose source is empty were of a source ""; here "None" is a name."""
-    rows = [{"source": name, "hard": 1} for name in ("math", "None", "", "zeta")]
+    rows = [{"prompt": name, "source": name, "hard": 1} for name in ("math", "None", "", "zeta")]
     curriculum = Curriculum("target:hard,by_source=true", rows)
     assert curriculum.selection.sources == ["None", "math", "other", "zeta"]
     curriculum.selection.target_S = np.array([0.1, 0.2, 0.3, 0.4])
