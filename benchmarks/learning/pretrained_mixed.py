@@ -34,6 +34,7 @@ from scipy.stats import ttest_1samp
 from curro.bench.statistics import bootstrap, geometric_mean, rollouts_to_level
 from curro.errors import ConfigError
 from curro.report.compare import METRIC
+from curro.training.declared import flags_of
 
 POOLS = {
     "sums_75": "three problems in four",
@@ -156,9 +157,8 @@ def variants(labels: Sequence[str], shared: Mapping[str, Any]) -> list[Variant]:
     knowing = [variant for variant in chosen if variant.settings.get("known") == ESTIMATE]
     if knowing:
         names = ("model", "reward", "precision", "max_completion_length")
-        options = [f"--{name.replace('_', '-')}={shared[name]}" for name in names]
-        command = [sys.executable, "-m", "curro", "estimate", shared["data"], *options, "--out", estimate]
-        subprocess.run(command, check=True)
+        options = flags_of({name: shared[name] for name in names} | {"out": estimate})
+        subprocess.run([sys.executable, "-m", "curro", "estimate", shared["data"], *options], check=True)
     return [
         replace(variant, settings={**variant.settings, "known": estimate}) if variant in knowing else variant
         for variant in chosen

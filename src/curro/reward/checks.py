@@ -17,6 +17,7 @@ from typing import Any
 
 from curro.errors import RewardError
 from curro.workers import child
+from curro.workers.forks import in_forked_processes
 from curro.workers.pool import CallFailed, NotBegun, StartFailed, WorkerLimits, WorkerLost, WorkerPool
 
 CHECK_LIMITS = WorkerLimits(min(4, os.cpu_count() or 1), seconds=120.0, gigabytes=4.0, cpu_seconds=2.0)
@@ -49,8 +50,13 @@ class Checks:
         self._module = module
         self._pool = WorkerPool(child.load_check, [module], limits)
         self._known: OrderedDict[bytes, float | None] = OrderedDict()
-        self._lock = threading.Lock()
         self._has_warned = False
+        self.make_lock()
+        _every.add(self)
+
+    def make_lock(self) -> None:
+        """Begin with a new one in a forked process, where the thread that holds the old one is not."""
+        self._lock = threading.Lock()
 
     def scores(self, jobs: Sequence[Hashable], seconds: float = BATCH_SECONDS) -> list[float | None]:
         """The score of every job: 0.0 for a check that took too much processor time or memory, crashed,
@@ -124,6 +130,9 @@ class Checks:
             if len(self._known) > MOST_RESULTS:
                 self._known.popitem(last=False)
         return score
+
+
+_every = in_forked_processes(Checks.make_lock)
 
 
 def _digest(job: Hashable) -> bytes:

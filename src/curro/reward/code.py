@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import warnings
-import weakref
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from curro.errors import ConfigError, RewardError
 from curro.reward.reward import Score, key
 from curro.reward.sandbox import Limits, ProgramNotBegun, find_confinement, run
 from curro.reward.sandbox.program_tests import run_asserts, run_unittests
+from curro.workers.forks import in_forked_processes
 
 
 @dataclass(frozen=True)
@@ -269,6 +269,9 @@ class Code:
         return passed
 
 
+_codes = in_forked_processes(Code.start_threads)
+
+
 def program_of(completion: str) -> str:
     """The last block of code between fences, without the thought; all of a text that has no fence."""
     text = completion.rpartition("</think>")[2]
@@ -283,14 +286,3 @@ def program_of(completion: str) -> str:
         elif inside:
             block.append(line)
     return text if program is None else program
-
-
-_codes: weakref.WeakSet[Code] = weakref.WeakSet()
-
-
-def _start_threads() -> None:
-    for code in list(_codes):
-        code.start_threads()
-
-
-os.register_at_fork(after_in_child=_start_threads)

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from curro.workers import child
+from curro.workers.forks import in_forked_processes
 
 END_SECONDS = 5.0
 """Seconds to wait for a process to exit that has closed its output or was killed."""
@@ -208,15 +209,7 @@ class WorkerPool:
             self._idle.put(worker)
 
 
-_pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
-
-
-def _leave_to_parent() -> None:
-    for pool in list(_pools):
-        pool.leave_to_parent()
-
-
-os.register_at_fork(after_in_child=_leave_to_parent)
+_pools = in_forked_processes(WorkerPool.leave_to_parent)
 
 
 def _close(workers: Sequence[_Worker]) -> None:

@@ -116,7 +116,10 @@ def test_rollouts_without_the_signal_leave_slimes_loss(load, tmp_path):
     args = arguments(tmp_path, reward_key="score", curro={"selection": "uniform", "signal": "right"})
     source = source_of(args, load)
     right = [0.0, 1.0, float("nan"), 1.0]
-    rewards = lambda prompt, rollout: {"score": float(rollout), "right": right[rollout]}  # noqa: E731
+
+    def rewards(prompt, rollout):
+        return {"score": float(rollout), "right": right[rollout]}
+
     data, _ = generate(args, source, load, rewards=rewards)
     assert [[sample.remove_sample for sample in group] for group in data] == [[False, False, True, False]] * 3
 

@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from types import SimpleNamespace
 import pytest
 
 from curro.reward.sandbox import Limits, ProgramNotBegun, ProgramRun, bubblewrap, landlock, program_tests, run
+from curro.reward.sandbox import confinement as confinement_module
 from curro.reward.sandbox.confinement import BUBBLEWRAP, LANDLOCK, LentUser
 from curro.reward.sandbox.run import memory_file
 
@@ -556,24 +558,29 @@ def test_no_two_programs_on_the_machine_have_one_user_at_a_time(go):
         LentUser().give_back()
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="programs of an ordinary user have no users of their own")
-def test_a_forked_process_keeps_no_user_of_its_parent_s_programs():
+def test_a_forked_process_keeps_no_user_of_its_parent_s_programs(monkeypatch):
+    """There is one user, of whom no other process on the machine knows."""
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    monkeypatch.setattr(confinement_module, "_USERS", range(100_000 + os.getpid(), 100_001 + os.getpid()))
     lent = LentUser()
+    with pytest.raises(OSError, match=r"^1 programs run on this machine$"):
+        LentUser()
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
+        os.write(writer, b"1")
+        time.sleep(3600)
+    try:
+        assert os.read(reader, 1) == b"1"
+        lent.give_back()
+        again = LentUser()
+        assert again.number == lent.number
+        again.give_back()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(reader)
         os.close(writer)
-        os.read(reader, 1)
-        os._exit(0)
-    lent.give_back()
-    users = [LentUser() for _ in range(478)]
-    with pytest.raises(OSError, match=r"^478 programs run on this machine$"):
-        LentUser()
-    for user in users:
-        user.give_back()
-    os.close(writer)
-    os.waitpid(child, 0)
-    os.close(reader)
 
 
 def test_a_program_that_cannot_be_started_leaves_no_file_open(monkeypatch):

@@ -7,7 +7,6 @@ import os
 import socket
 import threading
 import time
-import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from curro.reward.sandbox import landlock
 from curro.reward.sandbox.bubblewrap import arguments
 from curro.reward.sandbox.limits import Limits
 from curro.reward.sandbox.system_calls import filter_program
+from curro.workers.forks import in_forked_processes
 
 SANDBOX = ("auto", "required", "none")
 """What can be asked for: the best there is; an error where files or network would stay open; limits alone."""
@@ -136,16 +136,7 @@ class LentUser:
             self._socket.close()
 
 
-_lent: weakref.WeakSet[LentUser] = weakref.WeakSet()
-
-
-def _let_go() -> None:
-    """In a forked child, which would keep the users of its parent's programs from everybody."""
-    for user in list(_lent):
-        user.give_back()
-
-
-os.register_at_fork(after_in_child=_let_go)
+_lent = in_forked_processes(LentUser.give_back)  # else they would keep the users from everybody
 
 
 def _has_children_file() -> bool:
