@@ -52,6 +52,7 @@ WIDE = {"prompts_per_step": 16, "eval_every": 10}
 """Steps of twice the size."""
 LARGE_GROUPS = {"prompts_per_step": 4, "rollouts_per_prompt": 8}
 """Steps of the same size in fewer, larger groups."""
+PUBLISHED = "prioritized-replay:variant=published"
 REFILL = {"admission": "signal", "eval_every": 1}
 """Groups without signal are replaced, until ten times as many were rolled out as a step has."""
 ESTIMATE = "ESTIMATE"
@@ -64,6 +65,8 @@ TABLES: Tables = {
         "frontier, 3e-6": Variant("frontier", {"learning_rate": 3e-6}),
         "prioritized replay": Variant("prioritized-replay", {"learning_rate": 3e-6}),
         "prioritized replay, 1e-5": Variant("prioritized-replay", {"learning_rate": 1e-5}),
+        "published replay": Variant(PUBLISHED, {"learning_rate": 3e-6}),
+        "published replay, 1e-5": Variant(PUBLISHED, {"learning_rate": 1e-5}),
         "PSPO": Variant("pspo", {"learning_rate": 3e-6}),
         "PSPO, 1e-5": Variant("pspo", {"learning_rate": 1e-5}),
         "PSPO, 1e-5, without weights": Variant("pspo:beta=0", {"learning_rate": 1e-5}),
@@ -89,9 +92,15 @@ TABLES: Tables = {
         "prioritized replay, groups of 8": Variant(
             "prioritized-replay", {"learning_rate": 3e-6, **LARGE_GROUPS}
         ),
+        "published replay, groups of 8": Variant(PUBLISHED, {"learning_rate": 3e-6, **LARGE_GROUPS}),
         "PSPO, groups of 8": Variant("pspo", {"learning_rate": 3e-6, **LARGE_GROUPS}),
+        "posterior, groups of 8": Variant("posterior", {"learning_rate": 3e-6, **LARGE_GROUPS}),
         "uniform, 16 prompts": Variant("uniform", {"learning_rate": 3e-6, **WIDE}),
         "frontier, 16 prompts": Variant("frontier", {"learning_rate": 3e-6, **WIDE}),
+        "prioritized replay, 16 prompts": Variant("prioritized-replay", {"learning_rate": 3e-6, **WIDE}),
+        "published replay, 16 prompts": Variant(PUBLISHED, {"learning_rate": 3e-6, **WIDE}),
+        "PSPO, 16 prompts": Variant("pspo", {"learning_rate": 3e-6, **WIDE}),
+        "posterior, 16 prompts": Variant("posterior", {"learning_rate": 3e-6, **WIDE}),
         "uniform, 4 prompts": Variant("uniform", {"learning_rate": 3e-6, **HALF}),
         "frontier, 4 prompts": Variant("frontier", {"learning_rate": 1e-5, **HALF}),
     },
