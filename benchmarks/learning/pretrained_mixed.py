@@ -41,9 +41,12 @@ POOLS = {
     "sums_90": "nine problems in ten",
     "sums_50": "half of the problems",
     "sums_0": "none of the problems",
+    "arithmetic_75": "three problems in four",
+    "arithmetic_90": "nine problems in ten",
+    "products_75": "three problems in four",
 }
 """Of each pool, how many are hopeless."""
-HOPELESS = ("sums_75", "sums_90")
+HOPELESS = tuple(pool for pool in POOLS if pool.endswith(("_75", "_90")))
 """The pools by which methods are judged: where most problems are hopeless."""
 COMMAND = "python -m benchmarks.learning.pretrained_mixed --report"
 HALF = {"prompts_per_step": 4, "eval_every": 40}

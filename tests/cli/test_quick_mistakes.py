@@ -61,6 +61,13 @@ TYPOS = [
     ("compare uniform --model SmolML2-135M", "did you mean 'SmolLM2-135M'?"),
     ("estimate dta.jsonl", "there is no file or folder 'dta.jsonl'"),
     ("estimate rows.jsonl", "name a model for rows.jsonl"),
+    ("estimate rows.jsonl --model ./models/none", "there is no model at './models/none'"),
+    ("evaluate ./models/none --suite rows.jsonl", "there is no model at './models/none'"),
+    ("evaluate SmolML2-135M --suite MATH-500", "did you mean 'SmolLM2-135M'?"),
+    ("evaluate lab:chains --suite MATH500", "no suite is called 'MATH500' (did you mean 'MATH-500'?)"),
+    ("evaluate lab:chains --suite dta.jsonl", "there is no file or folder 'dta.jsonl'"),
+    ("sft --data dta.jsonl --model lab:chains", "there is no file or folder 'dta.jsonl'"),
+    ("sft --data rows.jsonl --model ./models/none", "there is no model at './models/none'"),
 ]
 
 

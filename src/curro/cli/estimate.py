@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console, RenderableType
 
+from curro.cli.checks import check_start
 from curro.cli.options import option_values, with_settings
 from curro.cli.sampling import (
     BatchSize,
@@ -111,6 +112,12 @@ def estimate(
     Ctrl-C, the same command continues.
     """
     quiet()
+    asked = TrainSettings(data=data, **option_values(options))
+    if asked.model is not None and server is not None:
+        raise ConfigError("name a --model or a --server, not both")
+    if server is not None and server_model is None:
+        raise ConfigError(f"name the model to ask for at {server}: --server-model")
+    check_start(asked)
     from curro.data import load_prompts
     from curro.environments import resolve_environment
     from curro.evaluation.estimate_hub import check_push
@@ -125,11 +132,6 @@ def estimate(
         check_push(push)
     if out is not None:
         check_writable(out)
-    asked = TrainSettings(data=data, **option_values(options))
-    if asked.model is not None and server is not None:
-        raise ConfigError("name a --model or a --server, not both")
-    if server is not None and server_model is None:
-        raise ConfigError(f"name the model to ask for at {server}: --server-model")
     prompts = load_prompts(data, limit=asked.limit, **asked.columns)
     complete = asked.complete(len(prompts))
     reward = run_reward(asked.reward, asked, prompts)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from curro.cli.checks import check_model
 from curro.cli.options import option_values, with_settings
 from curro.cli.sampling import BatchSize, Connections, SamplingJob, ServerAddress, Timeout, sample_all
 from curro.cli.terminal import folder_name, plain_console, quiet
@@ -193,6 +194,8 @@ def evaluate(
     Ctrl-C, the same command continues.
     """
     quiet()
+    for model in models if server is None else []:
+        check_model(model)
     from curro.environments import resolve_environment
     from curro.evaluation.results import sheets
     from curro.report.pages import write_evaluation

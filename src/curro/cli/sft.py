@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from curro.cli.checks import check_start
 from curro.cli.options import option_values, with_settings
 from curro.cli.terminal import folder_name, plain_console, progress_bar, quiet
 from curro.training.settings import TrainSettings
@@ -46,10 +47,11 @@ def sft(
     are merged into the saved model.
     """
     quiet()
-    from curro.training.sft import SFTSettings, train_on_answers
-
     asked = TrainSettings(**option_values(options))
     asked.check_model()
+    check_start(asked)
+    from curro.training.sft import SFTSettings, train_on_answers
+
     settings = SFTSettings(
         asked.data,
         asked.model or f"lab:{asked.family}",
