@@ -15,7 +15,6 @@ as a run ends, seed by seed, so that all methods have equally many wherever it i
 
 from __future__ import annotations
 
-import math
 import os
 import subprocess
 import sys
@@ -274,10 +273,11 @@ def page(results: dict[str, Results]) -> str:
     for label in OURS:
         both = {pool: of_both(done[pool], label) for pool in HOPELESS if pool in done}
         both = {pool: curves for pool, curves in both.items() if len(curves[2]) > 1}
-        parts.append(
-            f"Rollouts of *{label}* to uniform sampling's final level, the geometric mean over "
-            f"{', '.join(both)}, as a share of uniform sampling's: {share(list(both.values()))}."
-        )
+        if both:
+            parts.append(
+                f"Rollouts of *{label}* to uniform sampling's final level, the geometric mean over "
+                f"{', '.join(both)}, as a share of uniform sampling's: {share(list(both.values()))}."
+            )
     for pool, rows in done.items():
         tables = f"\n{report(TABLES, rows)}".replace("\n## ", "\n### ")
         gains = [difference(rows, label) for label in OURS]
@@ -286,7 +286,8 @@ def page(results: dict[str, Results]) -> str:
 
 
 def draw(results: dict[str, Results], picture: Path) -> None:
-    """Held-out accuracy against rollouts: each seed thin, the mean thick; a panel for each of `HOPELESS`."""
+    """Held-out accuracy against rollouts: each seed thin, the mean thick; a panel for each of
+    `HOPELESS` with two seeds or more."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -294,12 +295,13 @@ def draw(results: dict[str, Results], picture: Path) -> None:
 
     named = {BASELINE: "uniform, 3e-6", **OURS}
     drawn = [pool for pool in HOPELESS if len(of_both(results[pool], "frontier, 3e-6")[2]) > 1]
-    rows = math.ceil(len(drawn) / 2)
+    if not drawn:
+        return
     with plt.rc_context(STYLE):
         figure, panels = plt.subplots(
-            rows, 2, figsize=(9, 3.6 * rows), layout="constrained", sharey="row", squeeze=False
+            1, len(drawn), figsize=(3.7 * len(drawn), 3.5), layout="constrained", squeeze=False
         )
-        for axes, pool in zip(panels.flat, drawn, strict=False):
+        for axes, pool in zip(panels[0], drawn, strict=True):
             for label, name in named.items():
                 if not (done := results[pool].of(VARIANTS[label])):
                     continue
@@ -319,10 +321,7 @@ def draw(results: dict[str, Results], picture: Path) -> None:
                 xlim=(0, None),
             )
             axes.legend(frameon=False, loc="upper left", fontsize=9)
-        for axes in panels.flat[len(drawn) :]:
-            axes.set_visible(False)
-        for axes in panels[:, 0]:
-            axes.set_ylabel("held-out pass@1 of SmolLM2-135M")
+        panels[0, 0].set_ylabel("held-out pass@1 of SmolLM2-135M")
         figure.savefig(picture, metadata={"Date": None})
 
 
