@@ -317,9 +317,9 @@ def draw(results: dict[str, Results], picture: Path) -> None:
                 )
             axes.set(
                 xlabel="rollouts",
-                title=f"{pool.partition('_')[0]}, {POOLS[pool]} hopeless",
                 xlim=(0, None),
             )
+            axes.set_title(f"{pool.partition('_')[0]}: {POOLS[pool]} hopeless", fontsize=10)
             axes.legend(frameon=False, loc="upper left", fontsize=9)
         panels[0, 0].set_ylabel("held-out pass@1 of SmolLM2-135M")
         figure.savefig(picture, metadata={"Date": None})
