@@ -315,10 +315,7 @@ def draw(results: dict[str, Results], picture: Path) -> None:
                     color=COLOURS[name],
                     label=f"{name} ({len(done)} seeds)",
                 )
-            axes.set(
-                xlabel="rollouts",
-                xlim=(0, None),
-            )
+            axes.set(xlabel="rollouts", xlim=(0, None))
             axes.set_title(f"{pool.partition('_')[0]}: {POOLS[pool]} hopeless", fontsize=10)
             axes.legend(frameon=False, loc="upper left", fontsize=9)
         panels[0, 0].set_ylabel("held-out pass@1 of SmolLM2-135M")

@@ -42,7 +42,7 @@ POOLS = {
 }
 """Of each pool the family, its options, and what stands behind the question."""
 QUESTION = "State the final answer to the following arithmetic problem: {} ="
-"""How reasoning-gym states a sum. This model answers other terms best in the same words too."""
+"""How reasoning-gym states a sum. In these words this model answers other terms too."""
 
 
 class Family(NamedTuple):
@@ -51,7 +51,7 @@ class Family(NamedTuple):
     Attributes:
         name: the family of reasoning-gym.
         learnable, hopeless: its options for each. The model is right about the hopeless ones in no more cases
-            than it guesses, before training and after.
+            than it guesses before training; about sums after training too.
     """
 
     name: str
@@ -130,7 +130,7 @@ def take(problems: Iterator[dict[str, str]], number: int, kind: str) -> list[dic
 
 
 def write_mixed_pool(folder: Path, name: str) -> None:
-    """Learnable problems, the same in every pool, among hopeless ones, in random order."""
+    """Learnable problems, the same in every pool of a family, among hopeless ones, in random order."""
     family, percentage = MIXED[name]
     share = percentage / 100
     learnable = family.problems(family.learnable, seed=1)
