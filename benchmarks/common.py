@@ -26,10 +26,14 @@ PICTURES = DOCS / "img"
 RESULTS = Path(__file__).parent / "results"
 
 
-def write_page(name: str, title: str, command: str, text: str) -> None:
-    """Write results/NAME.md, with the command that repeats it; pictures in it are `../../docs/img/...`."""
+def write_page(name: str, title: str, command: str, text: str, folder: Path = RESULTS) -> None:
+    """Write results/NAME.md, with the command that repeats it; pictures in it are `../../docs/img/...`.
+
+    Args:
+        folder: where it stands instead, of rows that are not the project's.
+    """
     head = f"# {title}\n\n`{command}` writes this page.\n\n"
-    (RESULTS / f"{name}.md").write_text(f"{head}{text.rstrip()}\n")
+    (folder / f"{name}.md").write_text(f"{head}{text.rstrip()}\n")
 
 
 def complete_rows(

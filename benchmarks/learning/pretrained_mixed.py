@@ -10,7 +10,8 @@ numbers of one or two digits alone, or among 250, 750 or 2,250 that no training 
 prompts with 4 rollouts, 3,840 rollouts a run, held-out accuracy on 100 problems of the first kind with 4
 samples each (its standard error is about .02). A row is added to benchmarks/results/pretrained_mixed.jsonl
 as a run ends, seed by seed, so that all methods have equally many wherever it is stopped; `--pool` and
-`--method` choose some of them. It gives up a search: of two learning rates each method has both.
+`--method` choose some of them. With `--results FILE.jsonl` the rows, the page and the picture are your own.
+It gives up a search: of two learning rates each method has both.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from scipy.stats import ttest_1samp
 from curro.bench.statistics import bootstrap, geometric_mean, rollouts_to_level
 from curro.errors import ConfigError
 from curro.report.compare import METRIC
+from curro.rollout.engines.models import multiplies_bfloat16
 from curro.training.declared import flags_of
 
 POOLS = {
@@ -326,7 +328,9 @@ def main(
     folder: Annotated[Path, typer.Option(help="What recipes/pretrained/prepare.py has written.")] = Path(
         "runs/pretrained"
     ),
-    results: Annotated[Path, typer.Option(help="The file of rows.")] = RESULTS / "pretrained_mixed.jsonl",
+    results: Annotated[
+        Path, typer.Option(help="The file of rows. Beside one of your own are its page and its picture.")
+    ] = RESULTS / "pretrained_mixed.jsonl",
     runs: Annotated[Path, typer.Option(help="Where the run in progress is.")] = Path("runs/pretrained-mixed"),
     seeds: Annotated[int, typer.Option(help="How many seeds.")] = 5,
     pool: Annotated[
@@ -337,9 +341,13 @@ def main(
     ] = None,
     only_report: Annotated[bool, typer.Option("--report", help="Train nothing.")] = False,
     precision: Annotated[
-        str, typer.Option(help="Of the products; float32 where the processor multiplies no 16-bit numbers.")
-    ] = "bfloat16",
+        str | None,
+        typer.Option(
+            help="Of the products. [default: bfloat16 where the processor multiplies in it, else float32]"
+        ),
+    ] = None,
 ) -> None:
+    precision = precision or ("bfloat16" if multiplies_bfloat16() else "float32")
     pools = {name: Results(results, runs, pool=name) for name in POOLS}
     for seed in range(0 if only_report else seeds):
         for name in pool or POOLS:
@@ -352,8 +360,11 @@ def main(
                 first_seed=seed,
                 more=lambda prepared, folder: {"precision": precision},
             )
-    write_page("pretrained_mixed", "A pretrained model among hopeless problems", COMMAND, page(pools))
-    draw(pools, PICTURES / "result-pretrained.svg")
+    ours = results.parent.resolve() == RESULTS
+    title = "A pretrained model among hopeless problems"
+    command = COMMAND if ours else f"{COMMAND} --results {results}"
+    write_page(results.stem, title, command, page(pools), results.parent)
+    draw(pools, PICTURES / "result-pretrained.svg" if ours else results.with_suffix(".svg"))
 
 
 if __name__ == "__main__":

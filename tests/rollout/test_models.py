@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import mmap
+import platform
 import subprocess
 import sys
 
@@ -17,7 +18,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from curro import lab
 from curro.errors import ConfigError
 from curro.rollout.engines.local import LocalEngine
-from curro.rollout.engines.models import load_model
+from curro.rollout.engines.models import load_model, multiplies_bfloat16, precision_warning
 
 
 def test_a_policy_is_trained_in_float32_whatever_it_was_saved_in(tmp_path):
@@ -35,6 +36,30 @@ def test_a_small_step_is_kept_in_float32_and_lost_in_bfloat16():
         weight.grad = torch.ones_like(weight)
         optimizer.step()
         assert bool((weight != before).all()) is moves
+
+
+@pytest.mark.parametrize(
+    ("machine", "has_gpu", "instructions", "fast"),
+    [
+        ("x86_64", False, (), False),
+        ("AMD64", False, (), False),
+        ("x86_64", False, ("_is_avx512_bf16_supported",), True),
+        ("x86_64", False, ("_is_amx_tile_supported",), True),
+        ("x86_64", True, (), True),
+        ("arm64", False, (), True),
+    ],
+)
+def test_a_processor_without_instructions_for_bfloat16_is_told_of(
+    monkeypatch, machine, has_gpu, instructions, fast
+):
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
+    for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"):
+        monkeypatch.setattr(torch.cpu, name, lambda name=name: name in instructions)
+    assert multiplies_bfloat16() is fast
+    assert (precision_warning("bfloat16") is None) is fast
+    assert precision_warning("float32") is None
+    assert precision_warning(None) is None
 
 
 @pytest.mark.parametrize("keeps", [False, True])

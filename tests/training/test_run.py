@@ -389,6 +389,13 @@ def test_a_run_with_no_checkpoint_starts_again(run, monkeypatch):
     assert steps(folder) == list(range(7))
 
 
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_precision_that_the_processor_lacks_is_told_of(run, monkeypatch, fast):
+    monkeypatch.setattr("curro.rollout.engines.models.multiplies_bfloat16", lambda: fast)
+    said = run(settings(precision="bfloat16"))[2]
+    assert ("leave --precision out" in said) is not fast
+
+
 def test_an_interrupt_finishes_the_step_and_saves(run):
     def interrupt(line):
         if line["step"] == 3:

@@ -217,9 +217,13 @@ def _measure_room(
     console: Console,
 ) -> None:
     """Measure the room, say it, and write it into the folder."""
+    from curro.rollout.engines.models import precision_warning
     from curro.storage.files import replacing
     from curro.training.room import measure_room
 
+    warning = precision_warning(training.precision)
+    if warning is not None:
+        console.print(warning)
     with progress_bar(console) as bar:
         task = bar.add_task("training on answers", total=None, latest="")
         measured = measure_room(

@@ -41,7 +41,7 @@ from curro.report.charts import Chart
 from curro.report.drawing import pixels
 from curro.report.sections import sections
 from curro.rollout.engines.engine import SamplingSettings
-from curro.rollout.engines.models import compute_with
+from curro.rollout.engines.models import compute_with, precision_warning
 from curro.rollout.engines.plain_generation import end_ids
 from curro.runs.folder import RunFolder
 from curro.runs.reader import RunReader
@@ -270,6 +270,9 @@ def _train(
         return True
     for note in prepared.reward.notes:
         say(note)
+    slow = precision_warning(settings.precision)
+    if slow is not None:
+        say(slow)
     curriculum = prepared.curriculum
     if curriculum.selection.needs_second_visits and curriculum.table.levels is None:
         warning = visits_warning(

@@ -6,6 +6,7 @@ import copy
 import ctypes
 import hashlib
 import os
+import platform
 import struct
 import sys
 from contextlib import suppress
@@ -114,6 +115,29 @@ def compute_with(threads: int) -> None:
             mallopt = ctypes.CDLL(None).mallopt
             mallopt(_M_MMAP_MAX, 0)
             mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether products in bfloat16 take less time here than in float32.
+
+    They do on GPUs, and on processors with instructions for them. torch can tell which processors of the x86
+    family have such instructions; those of other families are taken to have them.
+    """
+    import torch
+
+    if torch.cuda.is_available() or platform.machine().lower() not in ("x86_64", "amd64"):
+        return True
+    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+
+
+def precision_warning(precision: str | None) -> str | None:
+    """What a person who asked for this precision should hear before a training that it slows down."""
+    if precision != "bfloat16" or multiplies_bfloat16():
+        return None
+    return (
+        "this processor has no instructions for bfloat16 (AVX512-BF16 or AMX), so that --precision bfloat16 "
+        "takes several times as long as float32: leave --precision out"
+    )
 
 
 def local_model(name: str, *, threads: int) -> tuple[Any, Any]:
