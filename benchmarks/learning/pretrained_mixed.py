@@ -197,7 +197,7 @@ def curves(rows: Results) -> str:
             [np.array(row["series"][f"eval/pass@{samples}"][1])[[0, -1]] for row in done], axis=0
         )
         signal = np.mean([_signal(row) for row in done])
-        minutes = np.mean([row["series"]["cpu_seconds"][1][-1] for row in done]) / 60
+        minutes = np.median([row["series"]["cpu_seconds"][1][-1] for row in done]) / 60
         cells += [f"{pass_k[0]:.3f}, {pass_k[1]:.3f}", f"{signal:.3f}", f"{minutes:.0f}"]
         lines.append(f"| {label} | {len(done)} | {' | '.join(cells)} |")
     title = (
