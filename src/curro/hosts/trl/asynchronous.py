@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import queue
+import traceback
 from collections.abc import Iterator
 from itertools import count, repeat
 from pathlib import Path
@@ -19,7 +22,9 @@ from trl.experimental.async_grpo.async_rollout_worker import (
 
 from curro.admission.gate import refuse_top_up
 from curro.data.identity import DatasetRows
+from curro.durable.replies import OtherError, error_of
 from curro.errors import ConfigError
+from curro.groups import Feedback
 from curro.selection.base import refuse_weights
 from curro.serve import ServedCurriculum
 
@@ -44,10 +49,28 @@ class ServedRolloutLoop(_AsyncRolloutLoop):
     async def _run_loops(self, stop_event: asyncio.Event) -> None:
         try:
             await super()._run_loops(stop_event)
+        except Exception as error:
+            await self._report(error, stop_event)
+            raise
         finally:
             if self.tickets:
                 self.curriculum.drop(list(self.tickets.values()))
             self.curriculum.close()
+
+    async def _report(self, error: Exception, stop_event: asyncio.Event) -> None:
+        """Tell the trainer's process what ends this one, and wait until it says stop.
+
+        TRL tells it too, and ends this process at once. Its trainer then waits for ever: it sets an event on
+        which a thread of this process was waiting, and a `multiprocessing.Event` waits for all that it wakes.
+        """
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        with contextlib.suppress(queue.Full):
+            self._exception_info_queue.put_nowait((type(error).__name__, str(error), traceback.format_exc()))
+        self._failed_event.set()
+        await stop_event.wait()
 
     def _repeat_iterator(self) -> Iterator[tuple[int, dict[str, Any]]]:
         for group_id in count():
@@ -62,10 +85,10 @@ class ServedRolloutLoop(_AsyncRolloutLoop):
         rollout_of = np.repeat(np.arange(self.num_generations), parts)
         rewards_G = self._by_rollout(samples, rollout_of, "reward")
         named = {
-            name: [self._by_rollout(samples, rollout_of, f"rewards/{name}")]
-            for name in self.reward_func_names
+            name: self._by_rollout(samples, rollout_of, f"rewards/{name}") for name in self.reward_func_names
         }
-        verdict = self.curriculum.observe([self.tickets[group.group_id]], [rewards_G], named=named)
+        feedback = Feedback.of_group(self.tickets[group.group_id], rewards_G, named)
+        verdict = self.curriculum.observe(**feedback.arguments())
         del self.tickets[group.group_id]
         for sample, rollout in zip(samples, rollout_of, strict=True):
             if self.replaces_advantages:
@@ -86,6 +109,8 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
 
     TRL rolls out and scores in a process of its own, so the curriculum is a service that this process and
     that one ask. The training step that it is told is the version of the policy's weights.
+
+    An error of curro's own that ends the other process is raised by `train`.
 
     Args:
         arguments: of `AsyncGRPOTrainer`; `train_dataset` is the data of the service.
@@ -111,8 +136,10 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
             self._check(about)
             worker: Any = self.rollout_worker
             worker._loop_cls = ServedRolloutLoop
-            replaces_advantages = about["curriculum"]["advantage"] is not None
-            worker._loop_kwargs |= {"served": served, "replaces_advantages": replaces_advantages}
+            worker._loop_kwargs |= {
+                "served": served,
+                "replaces_advantages": about["curriculum"]["advantage"] is not None,
+            }
 
     def _check(self, about: dict[str, Any]) -> None:
         """Refuse a service that this trainer cannot use."""
@@ -141,6 +168,13 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
             self.served_curriculum.load(Path(checkpoint).name)
         try:
             return super()._inner_training_loop(*arguments, **options)
+        except RuntimeError as error:
+            # TRL chains what ended the other process as a text: an error's name, its words and the traceback
+            kind, _, text = str(error.__cause__ or "").partition(": ")
+            cause = error_of({"kind": kind, "words": text.partition("\n")[0]})
+            if isinstance(cause, OtherError):
+                raise
+            raise cause from error
         finally:
             if self.served_curriculum is not None:
                 self.served_curriculum.close()
