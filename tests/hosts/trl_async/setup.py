@@ -114,6 +114,11 @@ def broken(completions: list[Any], **_: Any) -> list[float]:
     raise LookupError("the answer is missing")
 
 
+def no_reward(completions: list[Any], **_: Any) -> list[None]:
+    """Cannot score anything."""
+    return [None] * len(completions)
+
+
 def trainer(
     folder: Path,
     vllm: str,

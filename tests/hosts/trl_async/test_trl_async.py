@@ -13,6 +13,7 @@ from tests.hosts.trl_async.setup import (
     NoTransfer,
     broken,
     dataset,
+    no_reward,
     save_model,
     served,
     trainer,
@@ -20,7 +21,7 @@ from tests.hosts.trl_async.setup import (
 from tests.hosts.trl_async.vllm_server import vllm_server
 from trl.experimental.async_grpo import async_grpo_trainer, async_rollout_worker, packing
 
-from curro.errors import ConfigError
+from curro.errors import ConfigError, RewardError
 from curro.serve import ServedCurriculum
 
 
@@ -64,6 +65,16 @@ def test_it_trains_on_admitted_groups_with_their_credit_and_resumes(tmp_path, vl
             curriculum.close()
         assert again["in_flight"] == 0
         assert again["selected"] == again["observed"] + again["dropped"]
+
+
+def test_a_run_whose_rollouts_never_get_a_reward_ends_with_a_sentence(tmp_path, vllm):
+    with served(tmp_path, selection="uniform") as service:
+        host = trainer(tmp_path, vllm, service, max_steps=1, reward=no_reward)
+        with pytest.raises(RewardError, match=r"none of the first 2 groups has a reward \(no_reward\)"):
+            host.train()
+        metrics = host.served_curriculum.metrics()
+        host.served_curriculum.close()
+        assert (metrics["observed"], metrics["in_flight"]) == (0, 0)
 
 
 def test_an_error_of_the_reward_function_ends_the_run(tmp_path, vllm):

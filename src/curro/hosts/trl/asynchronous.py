@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from trl.experimental.async_grpo import AsyncGRPOTrainer
+from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer
 from trl.experimental.async_grpo.async_rollout_worker import (
     AsyncRolloutWorker,
     RolloutGroup,
@@ -24,7 +24,7 @@ from curro.admission.gate import refuse_top_up
 from curro.data.identity import DatasetRows
 from curro.durable.replies import OtherError, error_of
 from curro.errors import ConfigError
-from curro.groups import Feedback
+from curro.groups import Feedback, MissingRewards
 from curro.selection.base import refuse_weights
 from curro.serve import ServedCurriculum
 
@@ -38,13 +38,17 @@ class ServedRolloutLoop(_AsyncRolloutLoop):
     Args:
         served: the address and the token of the service.
         replaces_advantages: whether the samples get the curriculum's advantages in place of TRL's.
+        batch: how many groups a batch has: a run ends if that many have no reward before any has one.
         loop: the arguments of TRL's loop.
     """
 
-    def __init__(self, *, served: tuple[str, str], replaces_advantages: bool, **loop: Any) -> None:
+    def __init__(
+        self, *, served: tuple[str, str], replaces_advantages: bool, batch: int, **loop: Any
+    ) -> None:
         super().__init__(**loop)
         self.curriculum, self.replaces_advantages = ServedCurriculum(*served), replaces_advantages
         self.tickets: dict[int, int] = {}
+        self._batch, self._missing_rewards = batch, MissingRewards()
 
     async def _run_loops(self, stop_event: asyncio.Event) -> None:
         try:
@@ -90,6 +94,8 @@ class ServedRolloutLoop(_AsyncRolloutLoop):
         feedback = Feedback.of_group(self.tickets[group.group_id], rewards_G, named)
         verdict = self.curriculum.observe(**feedback.arguments())
         del self.tickets[group.group_id]
+        if verdict.dropped[0] and not self.curriculum.metrics()["observed"]:
+            self._missing_rewards.count(feedback, self._batch)
         for sample, rollout in zip(samples, rollout_of, strict=True):
             if self.replaces_advantages:
                 sample.advantage = float(verdict.advantages[0, rollout])
@@ -122,6 +128,8 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
             up; the rollout worker is not TRL's own.
     """
 
+    args: AsyncGRPOConfig
+
     def __init__(self, *arguments: Any, served: tuple[str, str], **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.served_curriculum: ServedCurriculum | None = None
@@ -136,9 +144,11 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
             self._check(about)
             worker: Any = self.rollout_worker
             worker._loop_cls = ServedRolloutLoop
+            rollouts = self.args.per_device_train_batch_size * self.accelerator.num_processes
             worker._loop_kwargs |= {
                 "served": served,
                 "replaces_advantages": about["curriculum"]["advantage"] is not None,
+                "batch": rollouts * self.args.gradient_accumulation_steps // self.args.num_generations,
             }
 
     def _check(self, about: dict[str, Any]) -> None:
