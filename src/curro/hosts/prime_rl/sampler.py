@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from curro.curriculum import Curriculum
 from curro.data.identity import digest_dataset
 from curro.environments.verifiers_tasks import conversation
 from curro.errors import ConfigError, RewardError
+from curro.groups import Feedback, MissingRewards
 
 
 class Tasks:
@@ -36,6 +38,30 @@ def _row(data: Any) -> dict[str, Any]:
     return {"prompt": prompt, "answer": getattr(data, "answer", None)}
 
 
+class RunWithoutRewards:
+    """Ends a run none of whose environments has ever had a reward, after as many groups as a batch has.
+
+    Attributes:
+        curricula: those of all environments.
+        batch_size: how many rollouts a batch has; None where that is not known, and nothing is ended.
+    """
+
+    def __init__(self) -> None:
+        self.curricula: list[Curriculum] = []
+        self.batch_size: int | None = None
+        self._missing_rewards = MissingRewards()
+
+    def count(self, feedback: Feedback) -> None:
+        """Take in a group that the curriculum of its environment has dropped.
+
+        Raises:
+            RewardError: it completes a batch of such groups.
+        """
+        if self.batch_size is None or any(curriculum.ledger.observed for curriculum in self.curricula):
+            return
+        self._missing_rewards.count(feedback, math.ceil(self.batch_size / feedback.rewards.shape[1]))
+
+
 class CurriculumSampler(TaskSampler):
     """Draws one task after another, and reports the groups that prime-rl has finished.
 
@@ -47,6 +73,7 @@ class CurriculumSampler(TaskSampler):
         curriculum: over the tasks, in their order; one that was built from a bare number takes over their
             keys.
         tasks: of one environment.
+        run: counts the groups without a reward of all environments.
 
     Raises:
         ConfigError: a curriculum of other tasks or in another order, of levels, or with a gate that admits no
@@ -58,10 +85,14 @@ class CurriculumSampler(TaskSampler):
         is_admitted: whether the latest group that was observed is, for the gate.
     """
 
-    def __init__(self, curriculum: Curriculum, tasks: Sequence[Any]) -> None:
+    def __init__(
+        self, curriculum: Curriculum, tasks: Sequence[Any], run: RunWithoutRewards | None = None
+    ) -> None:
         refuse_top_up(curriculum.admission.needs_top_up, "prime-rl")
         curriculum.check_rows(Tasks(tasks), "Tasks(tasks)")
         self.curriculum, self.tasks = curriculum, list(tasks)
+        self.run = RunWithoutRewards() if run is None else run
+        self.run.curricula.append(curriculum)
         self.in_flight = max(1, len(self.tasks) // 2)
         self.step = 0
         self.is_admitted = True
@@ -77,7 +108,12 @@ class CurriculumSampler(TaskSampler):
         return task
 
     def observe(self, group: list[Any]) -> None:
-        """Report the episodes of a finished group; their trainable traces are its rollouts."""
+        """Report the episodes of a finished group; their trainable traces are its rollouts.
+
+        Raises:
+            RewardError: the group is of several tasks; or no group of the run has ever had a reward, of as
+                many as a batch has.
+        """
         key, *others = dict.fromkeys(episode.task.key for episode in group)
         if others:
             raise RewardError(
@@ -98,11 +134,12 @@ class CurriculumSampler(TaskSampler):
             ]
         )
         del self._tickets[ticket]
-        if not len(rewards_G):
-            self.curriculum.drop([ticket])
-            return
-        verdict = self.curriculum.observe([ticket], rewards_G[None])
+        # an episode that failed before its first trace is a rollout without a reward
+        feedback = Feedback.of_group(ticket, rewards_G if len(rewards_G) else np.full(len(group), np.nan), {})
+        verdict = self.curriculum.observe(**feedback.arguments())
         self.is_admitted = bool(verdict.admitted[0])
+        if verdict.dropped[0]:
+            self.run.count(feedback)
 
     def state_dict(self) -> dict[str, Any]:
         return {"curriculum": self.curriculum.state_dict()}
