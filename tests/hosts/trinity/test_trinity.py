@@ -159,6 +159,36 @@ def test_a_late_group_is_not_taken_for_a_new_one_of_its_row(make_scheduler):
     assert observed == [0, 4, 12]
 
 
+def test_groups_that_a_report_lacks_are_dropped(make_scheduler):
+    """Trinity is done with them: it reports each step once, and the steps in their order."""
+    scheduler = make_scheduler()
+    read(scheduler)  # all its rollouts fail, so that Trinity reports nothing
+    report(scheduler, experiences(read(scheduler)[1:]))
+    metrics = curriculum_of(scheduler).metrics()
+    counts = [metrics[name] for name in ("observed", "dropped", "in_flight")]
+    assert counts == [same_draws.GROUPS - 1, same_draws.GROUPS + 1, 0]
+
+
+def without_rewards(row, run):
+    return float("nan")
+
+
+def test_a_run_that_never_gets_a_reward_ends_after_a_step_of_groups(make_scheduler):
+    """Two groups of a step have no reward, and the others have failed."""
+    scheduler = make_scheduler()
+    with pytest.raises(RewardError, match=f"none of the first {same_draws.GROUPS} groups has a reward, so"):
+        report(scheduler, experiences(read(scheduler)[:2], without_rewards))
+
+
+def test_a_run_that_has_had_a_reward_goes_on(make_scheduler):
+    scheduler = make_scheduler()
+    report(scheduler, experiences(read(scheduler)))
+    for _ in range(3):
+        report(scheduler, experiences(read(scheduler), without_rewards))
+    metrics = curriculum_of(scheduler).metrics()
+    assert [metrics[name] for name in ("observed", "dropped")] == [same_draws.GROUPS, 3 * same_draws.GROUPS]
+
+
 def test_mean_rewards_are_refused(make_scheduler):
     scheduler = make_scheduler()
     _, metrics = PassRateCalculator().process(experiences(read(scheduler)))
