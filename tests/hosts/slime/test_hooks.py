@@ -149,6 +149,37 @@ def test_failed_rollouts_have_no_reward(load, tmp_path):
     assert source.fill.metrics()["fill/failed"] == 1
 
 
+@pytest.mark.parametrize("missing", [None, float("nan")])
+@pytest.mark.parametrize("settings", [{}, {"advantage": "group"}])
+def test_a_rollout_without_a_reward_gets_the_mean_of_its_group(load, tmp_path, missing, settings):
+    """slime subtracts the mean of a group's rewards, and knows none that are missing."""
+    args = arguments(tmp_path, curro={"selection": "uniform"} | settings)
+    source = source_of(args, load)
+    data, _ = generate(args, source, load, rewards=lambda _, rollout: [missing, 0.0, 0.0, 1.0][rollout])
+    assert [[sample.reward for sample in group] for group in data] == [[1 / 3, 0.0, 0.0, 1.0]] * 3
+    assert np.nanmax(source.curriculum.table["reward_mean"]) == pytest.approx(1 / 3)
+    if settings:
+        flat = [sample for group in data for sample in group]
+        raw, credited = load(args.custom_reward_post_process_path)(args, flat)
+        assert raw[:4] == [1 / 3, 0.0, 0.0, 1.0]
+        assert credited[:4] == pytest.approx([0.0, -1 / 3, -1 / 3, 2 / 3])
+
+
+def test_a_sample_without_a_reward_gets_that_of_its_rollout_and_keeps_its_parts(load, tmp_path):
+    args = arguments(tmp_path, reward_key="score")
+    source = source_of(args, load)
+    first, second = source.get_samples(2)
+    finish(first, lambda _, rollout: {"score": float(rollout), "length": 5.0})
+    first[1].status = Status.FAILED
+    part, other = first[3], copy.deepcopy(first[3])
+    part.reward = None
+    finish(second, lambda *_: None)
+    source.end_rollout([[*first[:3], [part, other]], second])
+    assert [sample.reward["score"] for sample in (*first[:3], part, other)] == [0, 5 / 3, 2, 3, 3]
+    assert first[1].reward["length"] == 5.0
+    assert [sample.reward["score"] for sample in second] == [0.0] * 4
+
+
 @pytest.mark.parametrize("fan_out", [False, True])
 def test_a_group_of_different_prompts_is_refused(load, tmp_path, fan_out):
     source = source_of(arguments(tmp_path), load)

@@ -76,6 +76,25 @@ def rewards_of(args: Any, group: SlimeGroup) -> tuple[np.ndarray, dict[str, np.n
     return rewards_G, parts
 
 
+def replace_missing_rewards(args: Any, group: SlimeGroup) -> None:
+    """Give samples without a reward the mean of their rollout's, or of their group's.
+
+    slime's own advantages and metrics know no missing rewards: a NaN would make all advantages of a group
+    NaN, and None ends the run. With the mean of its group a rollout's own advantage is 0, and the mean is
+    what it was. In a group without any reward all become 0.
+    """
+    rewards_G, _ = rewards_of(args, group)
+    mean = _mean(rewards_G.tolist())
+    for part, reward in zip(group, rewards_G.tolist(), strict=True):
+        known = next(number for number in (reward, mean, 0.0) if not np.isnan(number))
+        for sample in samples_of([part]):
+            if not np.isnan(_reward(args, sample)):
+                continue
+            key = getattr(args, "reward_key", None)
+            parts = sample.reward if isinstance(sample.reward, dict) else {}
+            sample.reward = {**parts, key: known} if key else known
+
+
 def completions_of(group: SlimeGroup) -> list[Completion]:
     """What was generated in each rollout; of one that was divided, the samples' texts one after the other."""
     divided = [rollout if isinstance(rollout, list) else [rollout] for rollout in group]
@@ -298,7 +317,10 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
         """End a batch: observe the groups that no filter was asked about, drop those that were cut off."""
         for group in finished:
             verdict = self.observe(group)
-            if verdict is None or self.curriculum.has_advantage:
+            if verdict is None:
+                continue
+            replace_missing_rewards(self.args, group)
+            if self.curriculum.has_advantage:
                 continue
             for rollout, part in enumerate(group):
                 if not verdict.credited[0, rollout]:
