@@ -137,6 +137,16 @@ def test_a_rollout_without_the_signal_is_known_by_its_place_in_the_group(load, t
     assert [sample.remove_sample for sample in group] == [False, False, True, False]
 
 
+def test_the_credit_follows_rollouts_that_a_custom_function_has_turned_around(load, tmp_path):
+    args = arguments(tmp_path, curro={"selection": "uniform", "advantage": "group", "reward_range": [0, 3]})
+    source = source_of(args, load)
+    (group,) = source.get_samples(1)
+    finish(group, lambda prompt, rollout: float(rollout))
+    source.end_rollout([group[:0:-1]])
+    raw, credited = load(args.custom_reward_post_process_path)(args, group[:0:-1])
+    assert (raw, credited) == ([3.0, 2.0, 1.0], [1.0, 0.0, -1.0])
+
+
 def test_failed_rollouts_have_no_reward(load, tmp_path):
     args = arguments(tmp_path)
     source = source_of(args, load)

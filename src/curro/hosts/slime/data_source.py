@@ -33,9 +33,10 @@ SlimeGroup = Sequence[Any]
 
 
 def mark(group: SlimeGroup, ticket: int) -> None:
-    """Write the ticket into the metadata of a new group's samples, which copies of them keep."""
-    for rollout, sample in enumerate(group):
-        sample.metadata = {**(sample.metadata or {}), TICKET: ticket, ROLLOUT: rollout}
+    """Write the ticket and the number of the rollout into the metadata of samples, which copies keep."""
+    for rollout, part in enumerate(group):
+        for sample in samples_of([part]):
+            sample.metadata = {**(sample.metadata or {}), TICKET: ticket, ROLLOUT: rollout}
 
 
 def samples_of(group: SlimeGroup) -> list[Any]:
@@ -303,6 +304,7 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
         ticket = ticket_of(group)
         if ticket is None or ticket in self.verdicts:
             return None if ticket is None else self.verdicts[ticket]
+        mark(group, ticket)  # its credit is by the places that the rollouts have now
         rewards_G, parts = rewards_of(self.args, group)
         feedback = Feedback.of_group(ticket, rewards_G, parts)
         verdict = self.curriculum.observe(**feedback.arguments())
