@@ -9,7 +9,7 @@ from tests.hosts import same_draws
 
 from curro import Curriculum
 from curro.data.identity import DatasetRows
-from curro.errors import CheckpointError, ConfigError, FillError
+from curro.errors import CheckpointError, ConfigError, FillError, RewardError
 
 
 def source_of(args, load):
@@ -51,6 +51,12 @@ def test_a_batch_that_cannot_be_filled_ends_the_run(load, tmp_path):
     args = arguments(tmp_path, curro=settings)
     with pytest.raises(FillError, match=r"the limit of 2 batches was reached.*raise curro.fill_limit"):
         generate(args, source_of(args, load), load, rewards=lambda *_: 0.0)
+
+
+def test_a_run_that_never_gets_a_reward_ends(load, tmp_path):
+    args = arguments(tmp_path)
+    with pytest.raises(RewardError, match="none of the first 3 groups has a reward, so that nothing can be"):
+        generate(args, source_of(args, load), load, rewards=lambda *_: None)
 
 
 @pytest.mark.parametrize("partial", [False, True])
