@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import base64
 import math
+import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -49,7 +50,8 @@ class CurriculumSelector(BaseSelector):
     has no group whose rollouts all failed or came too late, and nothing is said of a step of which no group
     is left. So the groups of a read that its report lacks are dropped, and those of earlier reads. At most
     half of the rows are in flight: the oldest are dropped for new ones, and nothing is learned from a group
-    that was dropped. Its row may have been read again before it is reported.
+    that was dropped, of which the first give a warning. Its row may have been read again before it is
+    reported.
 
     Args:
         data_source: Trinity's reader of the taskset, whose `dataset` has the rows.
@@ -87,6 +89,7 @@ class CurriculumSelector(BaseSelector):
         self.reads = 0
         self._unreported: deque[dict[int, int]] = deque()  # of each read its tickets, by row
         self._largest_read, self._missing_rewards = 0, MissingRewards()
+        self._has_late_groups = False
 
     def get_indices(self, batch_size: int, return_extra_info: bool = False) -> Any:
         """Rows for the next training step; Trinity reads a taskset once a step."""
@@ -124,9 +127,22 @@ class CurriculumSelector(BaseSelector):
         tickets = next((read for read in self._unreported if read.keys() >= set(rows)), None)
         if tickets is None:
             return
+        late = 0
         for row, rewards_G in zip(rows, values, strict=True):
             if tickets[row] in self.curriculum.ledger.tickets:
                 self.curriculum.observe([tickets[row]], np.asarray(rewards_G, dtype=float)[None])
+            else:
+                late += 1
+        if late and not self._has_late_groups:
+            self._has_late_groups = True
+            warnings.warn(
+                f"nothing is learned from {late} groups of a step that was reported after its rows were "
+                f"dropped, because half of the taskset's {self.curriculum.table.size} rows are the most that "
+                "a curriculum has in flight: lower synchronizer.sync_interval or the batch, or take more "
+                "rows",
+                UserWarning,
+                stacklevel=2,
+            )
         ended: list[int] = []
         while True:
             read = self._unreported.popleft()

@@ -151,7 +151,9 @@ def test_a_group_whose_ticket_is_gone_is_neither_learnt_from_nor_admitted(prime)
     one = installed(prime, admission="everything")
     task = next(one.sampler)
     assert one.on_result(group_of(task, [0, 1]))
-    assert not one.on_result(group_of(task, [0, 1]))
+    with pytest.warns(UserWarning, match="nothing is learned from it, because 12 of the environment's 24"):
+        assert not one.on_result(group_of(task, [0, 1]))
+    assert not one.on_result(group_of(task, [0, 1]))  # it is said once
     assert counts(one) == (1, 1, 0, 0)
 
 
@@ -174,7 +176,8 @@ def test_a_late_group_is_not_taken_for_a_new_one_of_its_task(prime):
         again = next(one.sampler)
     new_step = one.sampler.step + 1
     assert counts(one)[2] > 0  # the late group's ticket was dropped
-    assert not one.on_result(group_of(late, [0, 1], 1))
+    with pytest.warns(UserWarning, match="after its ticket was dropped"):
+        assert not one.on_result(group_of(late, [0, 1], 1))
     assert counts(one)[1] == 0
     assert one.on_result(group_of(again, [0, 1], new_step))
     assert counts(one)[1] == 1

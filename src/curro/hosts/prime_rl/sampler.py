@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
@@ -66,8 +67,9 @@ class CurriculumSampler(TaskSampler):
     """Draws one task after another, and reports the groups that prime-rl has finished.
 
     prime-rl does not report groups that it cancels or that grow too old. So at most `in_flight` tickets are
-    open: the oldest is dropped for a new one, and nothing is learned from a group whose ticket was dropped.
-    Where its task was drawn again meanwhile, such a group is known by the step that asked for it.
+    open: the oldest is dropped for a new one, and nothing is learned from a group whose ticket was dropped,
+    of which the first gives a warning. Where its task was drawn again meanwhile, such a group is known by the
+    step that asked for it.
 
     Args:
         curriculum: over the tasks, in their order; one that was built from a bare number takes over their
@@ -97,6 +99,7 @@ class CurriculumSampler(TaskSampler):
         self.step = 0
         self.is_admitted = True
         self._tickets: OrderedDict[int, tuple[str, int]] = OrderedDict()
+        self._has_late_groups = False
 
     def __next__(self) -> Any:
         while len(self._tickets) >= self.in_flight:
@@ -124,6 +127,7 @@ class CurriculumSampler(TaskSampler):
         ticket = next((ticket for ticket, other in self._tickets.items() if other == drawn), None)
         self.is_admitted = False
         if ticket is None:
+            self._warn_of_late_group()
             return
         rewards_G = np.array(
             [
@@ -140,6 +144,18 @@ class CurriculumSampler(TaskSampler):
         self.is_admitted = bool(verdict.admitted[0])
         if verdict.dropped[0]:
             self.run.count(feedback)
+
+    def _warn_of_late_group(self) -> None:
+        if not self._has_late_groups:
+            warnings.warn(
+                f"a group came back after its ticket was dropped, and nothing is learned from it, because "
+                f"{self.in_flight} of the environment's {len(self.tasks)} tasks are the most that a "
+                "curriculum has in flight: where that happens often, lower prime-rl's concurrency, or take "
+                "more tasks",
+                UserWarning,
+                stacklevel=3,
+            )
+        self._has_late_groups = True
 
     def state_dict(self) -> dict[str, Any]:
         return {"curriculum": self.curriculum.state_dict()}
