@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import base64
 import math
+import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -36,6 +37,7 @@ from curro import registry
 from curro.curriculum import Curriculum
 from curro.data.identity import DatasetRows
 from curro.errors import CheckpointError, ConfigError, RewardError
+from curro.groups import Feedback, MissingRewards
 from curro.policy import refuse_policy
 from curro.selection.base import refuse_weights, refuse_withheld_credit
 from curro.storage import frames
@@ -44,10 +46,12 @@ from curro.storage import frames
 class CurriculumSelector(BaseSelector):
     """Chooses a taskset's rows by a curriculum, and learns from the groups that the explorer has finished.
 
-    Trinity reports no group whose rollouts all failed or came too late. So at most half of the rows are in
-    flight: the oldest are dropped for new ones, and nothing is learned from a group that was dropped. Its row
-    may have been read again before it is reported. Trinity reports whole steps in their order, so a report is
-    that of the earliest read with all its rows.
+    Trinity reports whole steps in their order, so a report is that of the earliest read with all its rows. It
+    has no group whose rollouts all failed or came too late, and nothing is said of a step of which no group
+    is left. So the groups of a read that its report lacks are dropped, and those of earlier reads. At most
+    half of the rows are in flight: the oldest are dropped for new ones, and nothing is learned from a group
+    that was dropped, of which the first give a warning. Its row may have been read again before it is
+    reported.
 
     Args:
         data_source: Trinity's reader of the taskset, whose `dataset` has the rows.
@@ -84,6 +88,8 @@ class CurriculumSelector(BaseSelector):
             )
         self.reads = 0
         self._unreported: deque[dict[int, int]] = deque()  # of each read its tickets, by row
+        self._largest_read, self._missing_rewards = 0, MissingRewards()
+        self._has_late_groups = False
 
     def get_indices(self, batch_size: int, return_extra_info: bool = False) -> Any:
         """Rows for the next training step; Trinity reads a taskset once a step."""
@@ -97,14 +103,18 @@ class CurriculumSelector(BaseSelector):
         self.curriculum.drop(self.curriculum.ledger.tickets[: max(0, late)])
         draw = self.curriculum.select(batch_size, step=self.reads)
         self.reads += 1
+        self._largest_read = max(self._largest_read, len(draw))
         self._unreported.append(dict(zip(draw.prompts.tolist(), draw.tickets.tolist(), strict=True)))
         return (draw.prompts.tolist(), {}) if return_extra_info else draw.prompts.tolist()
 
     def feedback(self, indices: Sequence[int], values: Sequence[Sequence[float]]) -> None:
         """Observe finished groups: of each row its rollouts' rewards, NaN where one was not scored.
 
+        An error ends Trinity's explorer, which logs it, and the trainer after that.
+
         Raises:
-            RewardError: mean rewards, as `pass_rate_calculator` reports them.
+            RewardError: mean rewards, as `pass_rate_calculator` reports them; or no group has ever had a
+                reward, of as many as a read has.
         """
         for rewards_G in values:
             if np.ndim(rewards_G) != 1:
@@ -117,11 +127,34 @@ class CurriculumSelector(BaseSelector):
         tickets = next((read for read in self._unreported if read.keys() >= set(rows)), None)
         if tickets is None:
             return
-        while self._unreported.popleft() is not tickets:
-            pass
+        late = 0
         for row, rewards_G in zip(rows, values, strict=True):
             if tickets[row] in self.curriculum.ledger.tickets:
                 self.curriculum.observe([tickets[row]], np.asarray(rewards_G, dtype=float)[None])
+            else:
+                late += 1
+        if late and not self._has_late_groups:
+            self._has_late_groups = True
+            warnings.warn(
+                f"nothing is learned from {late} groups of a step that was reported after its rows were "
+                f"dropped, because half of the taskset's {self.curriculum.table.size} rows are the most that "
+                "a curriculum has in flight: lower synchronizer.sync_interval or the batch, or take more "
+                "rows",
+                UserWarning,
+                stacklevel=2,
+            )
+        ended: list[int] = []
+        while True:
+            read = self._unreported.popleft()
+            ended += read.values()
+            if read is tickets:
+                break
+        in_flight = self.curriculum.ledger.tickets
+        self.curriculum.drop(in_flight[np.isin(in_flight, ended)])
+        is_without_rewards = all(np.isnan(np.asarray(rewards_G, float)).all() for rewards_G in values)
+        if is_without_rewards and not self.curriculum.ledger.observed:
+            nothing = np.full((len(ended), 1), np.nan)
+            self._missing_rewards.count(Feedback(np.array(ended), nothing), self._largest_read)
 
     def state_dict(self) -> dict[str, Any]:
         """The curriculum as text, because Trinity writes the states of its selectors as JSON."""

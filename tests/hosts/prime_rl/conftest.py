@@ -26,6 +26,8 @@ def prime(monkeypatch):
     source = modules["prime_rl.orchestrator.train_source"]
     monkeypatch.setattr(source, "Curriculum", source.Curriculum)
     monkeypatch.setattr(source.TrainSource, "next_task", source.TrainSource.next_task)
+    sink = modules["prime_rl.orchestrator.train_sink"].TrainSink
+    monkeypatch.setattr(sink, "__init__", sink.__init__)
     yield source
     for name in [name for name in sys.modules if name.startswith("curro.hosts.prime_rl")]:
         del sys.modules[name]

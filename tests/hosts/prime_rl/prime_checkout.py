@@ -16,7 +16,12 @@ if IS_THERE:
 
 
 def modules():
-    names = ("orchestrator.curriculum", "orchestrator.train_source", "entrypoints.orchestrator")
+    names = (
+        "orchestrator.curriculum",
+        "orchestrator.train_source",
+        "orchestrator.train_sink",
+        "entrypoints.orchestrator",
+    )
     return {f"prime_rl.{name}": import_module(f"prime_rl.{name}") for name in names}
 
 

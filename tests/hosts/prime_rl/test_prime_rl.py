@@ -129,7 +129,7 @@ def test_a_group_of_different_tasks_is_refused(prime):
     first, second = next(one.sampler), next(one.sampler)
     mixed = [*group_of(first, [0, 1]), *group_of(second, [1])]
     with pytest.raises(RewardError, match=f"different tasks \\('{first.key}' and '{second.key}'\\)"):
-        one.on_result(mixed)
+        one.sampler.observe(mixed)  # prime-rl's `on_result` refuses it before
     assert counts(one) == (2, 0, 0, 2)
 
 
@@ -151,7 +151,9 @@ def test_a_group_whose_ticket_is_gone_is_neither_learnt_from_nor_admitted(prime)
     one = installed(prime, admission="everything")
     task = next(one.sampler)
     assert one.on_result(group_of(task, [0, 1]))
-    assert not one.on_result(group_of(task, [0, 1]))
+    with pytest.warns(UserWarning, match="nothing is learned from it, because 12 of the environment's 24"):
+        assert not one.on_result(group_of(task, [0, 1]))
+    assert not one.on_result(group_of(task, [0, 1]))  # it is said once
     assert counts(one) == (1, 1, 0, 0)
 
 
@@ -174,10 +176,59 @@ def test_a_late_group_is_not_taken_for_a_new_one_of_its_task(prime):
         again = next(one.sampler)
     new_step = one.sampler.step + 1
     assert counts(one)[2] > 0  # the late group's ticket was dropped
-    assert not one.on_result(group_of(late, [0, 1], 1))
+    with pytest.warns(UserWarning, match="after its ticket was dropped"):
+        assert not one.on_result(group_of(late, [0, 1], 1))
     assert counts(one)[1] == 0
     assert one.on_result(group_of(again, [0, 1], new_step))
     assert counts(one)[1] == 1
+
+
+def build_sink(batch_size):
+    """prime-rl's, as its orchestrator builds it."""
+    sink = sys.modules["prime_rl.orchestrator.train_sink"].TrainSink
+    given = {"tokenizer": None, "train_envs": None, "mm_token_type_ids_mapping": None, "progress": None}
+    sizes = {"batch_size": batch_size, "token_batch_size": None if batch_size else 1000}
+    return sink(None, **given, **sizes)
+
+
+def without_rewards(task):
+    """Two rollouts that failed while they were scored."""
+    group = group_of(task, [0, 1])
+    for episode in group:
+        episode.traces[0].ok = False
+    return group
+
+
+def without_traces(task):
+    """Two rollouts that failed before they began, as where their sandbox does not start."""
+    group = group_of(task, [0, 1])
+    for episode in group:
+        episode.traces.clear()
+    return group
+
+
+@pytest.mark.parametrize("failed", [without_rewards, without_traces])
+def test_a_run_that_never_gets_a_reward_ends_after_a_batch_of_groups(prime, failed):
+    launcher().install({"selection": "uniform"})
+    one, other = prime.Curriculum(None, TASKS), prime.Curriculum(None, TASKS)
+    build_sink(batch_size=7)
+    for curriculum in (one, other, one):
+        curriculum.on_result(failed(next(curriculum.sampler)))
+    with pytest.raises(RewardError, match="none of the first 4 groups has a reward, so that nothing can be"):
+        other.on_result(failed(next(other.sampler)))
+
+
+def test_a_run_that_has_had_a_reward_goes_on_and_so_does_one_with_batches_of_tokens(prime):
+    launcher().install({"selection": "uniform"})
+    one, other = prime.Curriculum(None, TASKS), prime.Curriculum(None, TASKS)
+    build_sink(batch_size=None)
+    for _ in range(8):
+        other.on_result(without_rewards(next(other.sampler)))
+    build_sink(batch_size=4)
+    one.on_result(group_of(next(one.sampler), [0, 1]))
+    for _ in range(8):
+        other.on_result(without_rewards(next(other.sampler)))
+    assert counts(other) == (16, 0, 16, 0)
 
 
 def test_a_resumed_run_draws_what_an_uninterrupted_one_draws(prime):

@@ -9,7 +9,7 @@ from tests.hosts import same_draws
 
 from curro import Curriculum
 from curro.data.identity import DatasetRows
-from curro.errors import CheckpointError, ConfigError, FillError
+from curro.errors import CheckpointError, ConfigError, FillError, RewardError
 
 
 def source_of(args, load):
@@ -51,6 +51,12 @@ def test_a_batch_that_cannot_be_filled_ends_the_run(load, tmp_path):
     args = arguments(tmp_path, curro=settings)
     with pytest.raises(FillError, match=r"the limit of 2 batches was reached.*raise curro.fill_limit"):
         generate(args, source_of(args, load), load, rewards=lambda *_: 0.0)
+
+
+def test_a_run_that_never_gets_a_reward_ends(load, tmp_path):
+    args = arguments(tmp_path)
+    with pytest.raises(RewardError, match="none of the first 3 groups has a reward, so that nothing can be"):
+        generate(args, source_of(args, load), load, rewards=lambda *_: None)
 
 
 @pytest.mark.parametrize("partial", [False, True])
@@ -137,6 +143,16 @@ def test_a_rollout_without_the_signal_is_known_by_its_place_in_the_group(load, t
     assert [sample.remove_sample for sample in group] == [False, False, True, False]
 
 
+def test_the_credit_follows_rollouts_that_a_custom_function_has_turned_around(load, tmp_path):
+    args = arguments(tmp_path, curro={"selection": "uniform", "advantage": "group", "reward_range": [0, 3]})
+    source = source_of(args, load)
+    (group,) = source.get_samples(1)
+    finish(group, lambda prompt, rollout: float(rollout))
+    source.end_rollout([group[:0:-1]])
+    raw, credited = load(args.custom_reward_post_process_path)(args, group[:0:-1])
+    assert (raw, credited) == ([3.0, 2.0, 1.0], [1.0, 0.0, -1.0])
+
+
 def test_failed_rollouts_have_no_reward(load, tmp_path):
     args = arguments(tmp_path)
     source = source_of(args, load)
@@ -147,6 +163,37 @@ def test_failed_rollouts_have_no_reward(load, tmp_path):
     assert source.curriculum.metrics()["observed"] == 2
     assert source.curriculum.metrics()["dropped"] == 1
     assert source.fill.metrics()["fill/failed"] == 1
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+@pytest.mark.parametrize("settings", [{}, {"advantage": "group"}])
+def test_a_rollout_without_a_reward_gets_the_mean_of_its_group(load, tmp_path, missing, settings):
+    """slime subtracts the mean of a group's rewards, and knows none that are missing."""
+    args = arguments(tmp_path, curro={"selection": "uniform"} | settings)
+    source = source_of(args, load)
+    data, _ = generate(args, source, load, rewards=lambda _, rollout: [missing, 0.0, 0.0, 1.0][rollout])
+    assert [[sample.reward for sample in group] for group in data] == [[1 / 3, 0.0, 0.0, 1.0]] * 3
+    assert np.nanmax(source.curriculum.table["reward_mean"]) == pytest.approx(1 / 3)
+    if settings:
+        flat = [sample for group in data for sample in group]
+        raw, credited = load(args.custom_reward_post_process_path)(args, flat)
+        assert raw[:4] == [1 / 3, 0.0, 0.0, 1.0]
+        assert credited[:4] == pytest.approx([0.0, -1 / 3, -1 / 3, 2 / 3])
+
+
+def test_a_sample_without_a_reward_gets_that_of_its_rollout_and_keeps_its_parts(load, tmp_path):
+    args = arguments(tmp_path, reward_key="score")
+    source = source_of(args, load)
+    first, second = source.get_samples(2)
+    finish(first, lambda _, rollout: {"score": float(rollout), "length": 5.0})
+    first[1].status = Status.FAILED
+    part, other = first[3], copy.deepcopy(first[3])
+    part.reward = None
+    finish(second, lambda *_: None)
+    source.end_rollout([[*first[:3], [part, other]], second])
+    assert [sample.reward["score"] for sample in (*first[:3], part, other)] == [0, 5 / 3, 2, 3, 3]
+    assert first[1].reward["length"] == 5.0
+    assert [sample.reward["score"] for sample in second] == [0.0] * 4
 
 
 @pytest.mark.parametrize("fan_out", [False, True])

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import nullcontext
 
 import pytest
 import same_draws
@@ -141,7 +142,10 @@ def test_groups_that_never_return_are_dropped_for_new_ones(make_scheduler):
     assert (metrics["selected"], metrics["in_flight"], metrics["dropped"]) == (24, 12, 12)
     given_up = [row for row in first if row not in third]
     assert len(given_up) >= 4  # eight of twelve that were dropped or are in flight are in the third step
-    report(scheduler, experiences(given_up))  # too late: nothing is learnt from them
+    with pytest.warns(
+        UserWarning, match=f"nothing is learned from {len(given_up)} groups of a step that was"
+    ):
+        report(scheduler, experiences(given_up))  # too late
     assert curriculum_of(scheduler).metrics()["observed"] == 0
     report(scheduler, experiences(third))
     assert curriculum_of(scheduler).metrics()["observed"] == 8
@@ -153,10 +157,41 @@ def test_a_late_group_is_not_taken_for_a_new_one_of_its_row(make_scheduler):
     first, second, third = read(scheduler), read(scheduler), read(scheduler)
     assert set(first) & set(third)  # given up, and read again
     observed = []
-    for rows in (first, second, third):
-        report(scheduler, experiences(rows))
+    for step, rows in enumerate((first, second, third)):
+        with pytest.warns(UserWarning, match="from 8 groups") if step == 0 else nullcontext():
+            report(scheduler, experiences(rows))
         observed.append(curriculum_of(scheduler).metrics()["observed"])
     assert observed == [0, 4, 12]
+
+
+def test_groups_that_a_report_lacks_are_dropped(make_scheduler):
+    """Trinity is done with them: it reports each step once, and the steps in their order."""
+    scheduler = make_scheduler()
+    read(scheduler)  # all its rollouts fail, so that Trinity reports nothing
+    report(scheduler, experiences(read(scheduler)[1:]))
+    metrics = curriculum_of(scheduler).metrics()
+    counts = [metrics[name] for name in ("observed", "dropped", "in_flight")]
+    assert counts == [same_draws.GROUPS - 1, same_draws.GROUPS + 1, 0]
+
+
+def without_rewards(row, run):
+    return float("nan")
+
+
+def test_a_run_that_never_gets_a_reward_ends_after_a_step_of_groups(make_scheduler):
+    """Two groups of a step have no reward, and the others have failed."""
+    scheduler = make_scheduler()
+    with pytest.raises(RewardError, match=f"none of the first {same_draws.GROUPS} groups has a reward, so"):
+        report(scheduler, experiences(read(scheduler)[:2], without_rewards))
+
+
+def test_a_run_that_has_had_a_reward_goes_on(make_scheduler):
+    scheduler = make_scheduler()
+    report(scheduler, experiences(read(scheduler)))
+    for _ in range(3):
+        report(scheduler, experiences(read(scheduler), without_rewards))
+    metrics = curriculum_of(scheduler).metrics()
+    assert [metrics[name] for name in ("observed", "dropped")] == [same_draws.GROUPS, 3 * same_draws.GROUPS]
 
 
 def test_mean_rewards_are_refused(make_scheduler):

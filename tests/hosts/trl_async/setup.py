@@ -110,13 +110,27 @@ OPTIONS: dict[str, Any] = {
 """Steps of two groups of four."""
 
 
+def broken(completions: list[Any], **_: Any) -> list[float]:
+    raise LookupError("the answer is missing")
+
+
+def no_reward(completions: list[Any], **_: Any) -> list[None]:
+    """Cannot score anything."""
+    return [None] * len(completions)
+
+
 def trainer(
-    folder: Path, vllm: str, served: tuple[str, str], data: Dataset | None = None, **options: Any
+    folder: Path,
+    vllm: str,
+    served: tuple[str, str],
+    data: Dataset | None = None,
+    reward: Any = correct,
+    **options: Any,
 ) -> Diary:
     config = AsyncGRPOConfig(
         str(folder / "run"), vllm_server_base_url=vllm, token_budget=0, **OPTIONS, **options
     )
     return Diary(
-        save_model(folder), correct, config, data or dataset(),
+        save_model(folder), reward, config, data or dataset(),
         weight_transfer=NoTransfer(), served=served,
     )  # fmt: skip

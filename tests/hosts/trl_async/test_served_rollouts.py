@@ -12,6 +12,7 @@ from accelerate import PartialState
 from tests.hosts.trl_async.setup import build_chat_tokenizer, dataset, served
 from trl.experimental.async_grpo.async_rollout_worker import RolloutGroup, TrainingSequence
 
+from curro.errors import RewardError
 from curro.hosts.trl.asynchronous import ServedRolloutLoop
 
 
@@ -32,7 +33,7 @@ def build():
             eos_token_ids=[2], num_generations=4, rollout_buffer=queue.Queue(),
             model_version_value=Value("i", version), heartbeat_value=Value("d", 0),
             failed_event=threading.Event(), **queues,
-            **{"replaces_advantages": True, "reward_funcs": [scores]} | changes,
+            **{"replaces_advantages": True, "reward_funcs": [scores], "batch": 2} | changes,
         )  # fmt: skip
         made.append(loop)
         return loop
@@ -99,3 +100,33 @@ def test_a_solved_prompt_that_stays_solved_has_no_advantage_of_trls(tmp_path, bu
             advantages.append([sample.advantage for sample in samples])
     assert any(advantages[0])
     assert not any(advantages[1])
+
+
+def nothing(completions, **_):
+    return [None] * 4
+
+
+def test_rollouts_that_never_get_a_reward_end_after_as_many_groups_as_a_batch_has(tmp_path, build):
+    with served(tmp_path, selection="uniform") as service:
+        loop = build(service, 0, reward_funcs=[nothing])
+
+        def score():
+            number = next(loop._repeat_iterator())[0]
+            return asyncio.run(loop._score_group(group(number)))
+
+        assert score() == []
+        with pytest.raises(RewardError, match=r"none of the first 2 groups has a reward \(nothing\)"):
+            score()
+        loop.reward_funcs = [scores]
+        assert len(score()) == 4
+        loop.reward_funcs = [nothing]
+        assert [score() for _ in range(3)] == [[], [], []]  # the run has had a reward
+        assert loop.curriculum.metrics()["in_flight"] == 0
+
+
+def test_the_part_that_is_the_signal_is_named_where_it_alone_is_missing(tmp_path, build):
+    with served(tmp_path, selection="uniform", signal="nothing") as service:
+        loop = build(service, 0, reward_funcs=[nothing, scores], batch=1)
+        number, _ = next(loop._repeat_iterator())
+        with pytest.raises(RewardError, match=r"the part of the reward that is the signal \(nothing\)"):
+            asyncio.run(loop._score_group(group(number)))

@@ -7,11 +7,21 @@ import sys
 import pytest
 import torch
 from examples import trl_async
-from tests.hosts.trl_async.setup import KERNELS, OPTIONS, NoTransfer, dataset, save_model, served, trainer
+from tests.hosts.trl_async.setup import (
+    KERNELS,
+    OPTIONS,
+    NoTransfer,
+    broken,
+    dataset,
+    no_reward,
+    save_model,
+    served,
+    trainer,
+)
 from tests.hosts.trl_async.vllm_server import vllm_server
 from trl.experimental.async_grpo import async_grpo_trainer, async_rollout_worker, packing
 
-from curro.errors import ConfigError
+from curro.errors import ConfigError, RewardError
 from curro.serve import ServedCurriculum
 
 
@@ -55,6 +65,28 @@ def test_it_trains_on_admitted_groups_with_their_credit_and_resumes(tmp_path, vl
             curriculum.close()
         assert again["in_flight"] == 0
         assert again["selected"] == again["observed"] + again["dropped"]
+
+
+def test_a_run_whose_rollouts_never_get_a_reward_ends_with_a_sentence(tmp_path, vllm):
+    with served(tmp_path, selection="uniform") as service:
+        host = trainer(tmp_path, vllm, service, max_steps=1, reward=no_reward)
+        with pytest.raises(RewardError, match=r"none of the first 2 groups has a reward \(no_reward\)"):
+            host.train()
+        metrics = host.served_curriculum.metrics()
+        host.served_curriculum.close()
+        assert (metrics["observed"], metrics["in_flight"]) == (0, 0)
+
+
+def test_an_error_of_the_reward_function_ends_the_run(tmp_path, vllm):
+    """TRL's own trainer waits for ever where its process of rollouts has ended by an error."""
+    with served(tmp_path, selection="uniform") as service:
+        host = trainer(tmp_path, vllm, service, max_steps=1, reward=broken)
+        with pytest.raises(RuntimeError, match="Rollout worker child has failed") as failure:
+            host.train()
+        assert "LookupError: the answer is missing" in str(failure.value.__cause__)
+        metrics = host.served_curriculum.metrics()
+        host.served_curriculum.close()
+        assert metrics["in_flight"] == 0
 
 
 def test_the_example_trains_with_trls_advantages(tmp_path, vllm, monkeypatch):

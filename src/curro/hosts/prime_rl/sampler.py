@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +16,7 @@ from curro.curriculum import Curriculum
 from curro.data.identity import digest_dataset
 from curro.environments.verifiers_tasks import conversation
 from curro.errors import ConfigError, RewardError
+from curro.groups import Feedback, MissingRewards
 
 
 class Tasks:
@@ -36,17 +39,43 @@ def _row(data: Any) -> dict[str, Any]:
     return {"prompt": prompt, "answer": getattr(data, "answer", None)}
 
 
+class RunWithoutRewards:
+    """Ends a run none of whose environments has ever had a reward, after as many groups as a batch has.
+
+    Attributes:
+        curricula: those of all environments.
+        batch_size: how many rollouts a batch has; None where that is not known, and nothing is ended.
+    """
+
+    def __init__(self) -> None:
+        self.curricula: list[Curriculum] = []
+        self.batch_size: int | None = None
+        self._missing_rewards = MissingRewards()
+
+    def count(self, feedback: Feedback) -> None:
+        """Take in a group that the curriculum of its environment has dropped.
+
+        Raises:
+            RewardError: it completes a batch of such groups.
+        """
+        if self.batch_size is None or any(curriculum.ledger.observed for curriculum in self.curricula):
+            return
+        self._missing_rewards.count(feedback, math.ceil(self.batch_size / feedback.rewards.shape[1]))
+
+
 class CurriculumSampler(TaskSampler):
     """Draws one task after another, and reports the groups that prime-rl has finished.
 
     prime-rl does not report groups that it cancels or that grow too old. So at most `in_flight` tickets are
-    open: the oldest is dropped for a new one, and nothing is learned from a group whose ticket was dropped.
-    Where its task was drawn again meanwhile, such a group is known by the step that asked for it.
+    open: the oldest is dropped for a new one, and nothing is learned from a group whose ticket was dropped,
+    of which the first gives a warning. Where its task was drawn again meanwhile, such a group is known by the
+    step that asked for it.
 
     Args:
         curriculum: over the tasks, in their order; one that was built from a bare number takes over their
             keys.
         tasks: of one environment.
+        run: counts the groups without a reward of all environments.
 
     Raises:
         ConfigError: a curriculum of other tasks or in another order, of levels, or with a gate that admits no
@@ -58,14 +87,19 @@ class CurriculumSampler(TaskSampler):
         is_admitted: whether the latest group that was observed is, for the gate.
     """
 
-    def __init__(self, curriculum: Curriculum, tasks: Sequence[Any]) -> None:
+    def __init__(
+        self, curriculum: Curriculum, tasks: Sequence[Any], run: RunWithoutRewards | None = None
+    ) -> None:
         refuse_top_up(curriculum.admission.needs_top_up, "prime-rl")
         curriculum.check_rows(Tasks(tasks), "Tasks(tasks)")
         self.curriculum, self.tasks = curriculum, list(tasks)
+        self.run = RunWithoutRewards() if run is None else run
+        self.run.curricula.append(curriculum)
         self.in_flight = max(1, len(self.tasks) // 2)
         self.step = 0
         self.is_admitted = True
         self._tickets: OrderedDict[int, tuple[str, int]] = OrderedDict()
+        self._has_late_groups = False
 
     def __next__(self) -> Any:
         while len(self._tickets) >= self.in_flight:
@@ -77,7 +111,12 @@ class CurriculumSampler(TaskSampler):
         return task
 
     def observe(self, group: list[Any]) -> None:
-        """Report the episodes of a finished group; their trainable traces are its rollouts."""
+        """Report the episodes of a finished group; their trainable traces are its rollouts.
+
+        Raises:
+            RewardError: the group is of several tasks; or no group of the run has ever had a reward, of as
+                many as a batch has.
+        """
         key, *others = dict.fromkeys(episode.task.key for episode in group)
         if others:
             raise RewardError(
@@ -88,6 +127,7 @@ class CurriculumSampler(TaskSampler):
         ticket = next((ticket for ticket, other in self._tickets.items() if other == drawn), None)
         self.is_admitted = False
         if ticket is None:
+            self._warn_of_late_group()
             return
         rewards_G = np.array(
             [
@@ -98,11 +138,24 @@ class CurriculumSampler(TaskSampler):
             ]
         )
         del self._tickets[ticket]
-        if not len(rewards_G):
-            self.curriculum.drop([ticket])
-            return
-        verdict = self.curriculum.observe([ticket], rewards_G[None])
+        # an episode that failed before its first trace is a rollout without a reward
+        feedback = Feedback.of_group(ticket, rewards_G if len(rewards_G) else np.full(len(group), np.nan), {})
+        verdict = self.curriculum.observe(**feedback.arguments())
         self.is_admitted = bool(verdict.admitted[0])
+        if verdict.dropped[0]:
+            self.run.count(feedback)
+
+    def _warn_of_late_group(self) -> None:
+        if not self._has_late_groups:
+            warnings.warn(
+                f"a group came back after its ticket was dropped, and nothing is learned from it, because "
+                f"{self.in_flight} of the environment's {len(self.tasks)} tasks are the most that a "
+                "curriculum has in flight: where that happens often, lower prime-rl's concurrency, or take "
+                "more tasks",
+                UserWarning,
+                stacklevel=3,
+            )
+        self._has_late_groups = True
 
     def state_dict(self) -> dict[str, Any]:
         return {"curriculum": self.curriculum.state_dict()}

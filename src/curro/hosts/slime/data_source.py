@@ -33,9 +33,10 @@ SlimeGroup = Sequence[Any]
 
 
 def mark(group: SlimeGroup, ticket: int) -> None:
-    """Write the ticket into the metadata of a new group's samples, which copies of them keep."""
-    for rollout, sample in enumerate(group):
-        sample.metadata = {**(sample.metadata or {}), TICKET: ticket, ROLLOUT: rollout}
+    """Write the ticket and the number of the rollout into the metadata of samples, which copies keep."""
+    for rollout, part in enumerate(group):
+        for sample in samples_of([part]):
+            sample.metadata = {**(sample.metadata or {}), TICKET: ticket, ROLLOUT: rollout}
 
 
 def samples_of(group: SlimeGroup) -> list[Any]:
@@ -74,6 +75,25 @@ def rewards_of(args: Any, group: SlimeGroup) -> tuple[np.ndarray, dict[str, np.n
         for name in names
     }
     return rewards_G, parts
+
+
+def replace_missing_rewards(args: Any, group: SlimeGroup) -> None:
+    """Give samples without a reward the mean of their rollout's, or of their group's.
+
+    slime's own advantages and metrics know no missing rewards: a NaN would make all advantages of a group
+    NaN, and None ends the run. With the mean of its group a rollout's own advantage is 0, and the mean is
+    what it was. In a group without any reward all become 0.
+    """
+    rewards_G, _ = rewards_of(args, group)
+    mean = _mean(rewards_G.tolist())
+    for part, reward in zip(group, rewards_G.tolist(), strict=True):
+        known = next(number for number in (reward, mean, 0.0) if not np.isnan(number))
+        for sample in samples_of([part]):
+            if not np.isnan(_reward(args, sample)):
+                continue
+            key = getattr(args, "reward_key", None)
+            parts = sample.reward if isinstance(sample.reward, dict) else {}
+            sample.reward = {**parts, key: known} if key else known
 
 
 def completions_of(group: SlimeGroup) -> list[Completion]:
@@ -284,6 +304,7 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
         ticket = ticket_of(group)
         if ticket is None or ticket in self.verdicts:
             return None if ticket is None else self.verdicts[ticket]
+        mark(group, ticket)  # its credit is by the places that the rollouts have now
         rewards_G, parts = rewards_of(self.args, group)
         feedback = Feedback.of_group(ticket, rewards_G, parts)
         verdict = self.curriculum.observe(**feedback.arguments())
@@ -298,7 +319,10 @@ class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # ty
         """End a batch: observe the groups that no filter was asked about, drop those that were cut off."""
         for group in finished:
             verdict = self.observe(group)
-            if verdict is None or self.curriculum.has_advantage:
+            if verdict is None:
+                continue
+            replace_missing_rewards(self.args, group)
+            if self.curriculum.has_advantage:
                 continue
             for rollout, part in enumerate(group):
                 if not verdict.credited[0, rollout]:

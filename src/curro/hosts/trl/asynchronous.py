@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import queue
+import traceback
 from collections.abc import Iterator
 from itertools import count, repeat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from trl.experimental.async_grpo import AsyncGRPOTrainer
+from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer
 from trl.experimental.async_grpo.async_rollout_worker import (
     AsyncRolloutWorker,
     RolloutGroup,
@@ -19,7 +22,9 @@ from trl.experimental.async_grpo.async_rollout_worker import (
 
 from curro.admission.gate import refuse_top_up
 from curro.data.identity import DatasetRows
+from curro.durable.replies import OtherError, error_of
 from curro.errors import ConfigError
+from curro.groups import Feedback, MissingRewards
 from curro.selection.base import refuse_weights
 from curro.serve import ServedCurriculum
 
@@ -33,21 +38,43 @@ class ServedRolloutLoop(_AsyncRolloutLoop):
     Args:
         served: the address and the token of the service.
         replaces_advantages: whether the samples get the curriculum's advantages in place of TRL's.
+        batch: how many groups a batch has: a run ends if that many have no reward before any has one.
         loop: the arguments of TRL's loop.
     """
 
-    def __init__(self, *, served: tuple[str, str], replaces_advantages: bool, **loop: Any) -> None:
+    def __init__(
+        self, *, served: tuple[str, str], replaces_advantages: bool, batch: int, **loop: Any
+    ) -> None:
         super().__init__(**loop)
         self.curriculum, self.replaces_advantages = ServedCurriculum(*served), replaces_advantages
         self.tickets: dict[int, int] = {}
+        self._batch, self._missing_rewards = batch, MissingRewards()
 
     async def _run_loops(self, stop_event: asyncio.Event) -> None:
         try:
             await super()._run_loops(stop_event)
+        except Exception as error:
+            await self._report(error, stop_event)
+            raise
         finally:
             if self.tickets:
                 self.curriculum.drop(list(self.tickets.values()))
             self.curriculum.close()
+
+    async def _report(self, error: Exception, stop_event: asyncio.Event) -> None:
+        """Tell the trainer's process what ends this one, and wait until it says stop.
+
+        TRL tells it too, and ends this process at once. Its trainer then waits for ever: it sets an event on
+        which a thread of this process was waiting, and a `multiprocessing.Event` waits for all that it wakes.
+        """
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        with contextlib.suppress(queue.Full):
+            self._exception_info_queue.put_nowait((type(error).__name__, str(error), traceback.format_exc()))
+        self._failed_event.set()
+        await stop_event.wait()
 
     def _repeat_iterator(self) -> Iterator[tuple[int, dict[str, Any]]]:
         for group_id in count():
@@ -62,11 +89,13 @@ class ServedRolloutLoop(_AsyncRolloutLoop):
         rollout_of = np.repeat(np.arange(self.num_generations), parts)
         rewards_G = self._by_rollout(samples, rollout_of, "reward")
         named = {
-            name: [self._by_rollout(samples, rollout_of, f"rewards/{name}")]
-            for name in self.reward_func_names
+            name: self._by_rollout(samples, rollout_of, f"rewards/{name}") for name in self.reward_func_names
         }
-        verdict = self.curriculum.observe([self.tickets[group.group_id]], [rewards_G], named=named)
+        feedback = Feedback.of_group(self.tickets[group.group_id], rewards_G, named)
+        verdict = self.curriculum.observe(**feedback.arguments())
         del self.tickets[group.group_id]
+        if verdict.dropped[0] and not self.curriculum.metrics()["observed"]:
+            self._missing_rewards.count(feedback, self._batch)
         for sample, rollout in zip(samples, rollout_of, strict=True):
             if self.replaces_advantages:
                 sample.advantage = float(verdict.advantages[0, rollout])
@@ -87,6 +116,8 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
     TRL rolls out and scores in a process of its own, so the curriculum is a service that this process and
     that one ask. The training step that it is told is the version of the policy's weights.
 
+    An error of curro's own that ends the other process is raised by `train`.
+
     Args:
         arguments: of `AsyncGRPOTrainer`; `train_dataset` is the data of the service.
         served: the address of `curro serve`, as `ServedCurriculum` takes it, and its token.
@@ -96,6 +127,8 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
         ConfigError: the service has other data, an allocation, importance weights or a gate that tops batches
             up; the rollout worker is not TRL's own.
     """
+
+    args: AsyncGRPOConfig
 
     def __init__(self, *arguments: Any, served: tuple[str, str], **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -111,8 +144,12 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
             self._check(about)
             worker: Any = self.rollout_worker
             worker._loop_cls = ServedRolloutLoop
-            replaces_advantages = about["curriculum"]["advantage"] is not None
-            worker._loop_kwargs |= {"served": served, "replaces_advantages": replaces_advantages}
+            rollouts = self.args.per_device_train_batch_size * self.accelerator.num_processes
+            worker._loop_kwargs |= {
+                "served": served,
+                "replaces_advantages": about["curriculum"]["advantage"] is not None,
+                "batch": rollouts * self.args.gradient_accumulation_steps // self.args.num_generations,
+            }
 
     def _check(self, about: dict[str, Any]) -> None:
         """Refuse a service that this trainer cannot use."""
@@ -141,6 +178,13 @@ class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
             self.served_curriculum.load(Path(checkpoint).name)
         try:
             return super()._inner_training_loop(*arguments, **options)
+        except RuntimeError as error:
+            # TRL chains what ended the other process as a text: an error's name, its words and the traceback
+            kind, _, text = str(error.__cause__ or "").partition(": ")
+            cause = error_of({"kind": kind, "words": text.partition("\n")[0]})
+            if isinstance(cause, OtherError):
+                raise
+            raise cause from error
         finally:
             if self.served_curriculum is not None:
                 self.served_curriculum.close()
