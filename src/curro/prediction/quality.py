@@ -54,8 +54,12 @@ class PredictionQuality:
         return self._spread_kept
 
     def observe(self, prompts: np.ndarray, predicted_P: np.ndarray, realised_P: np.ndarray) -> None:
-        """Keep pairs of prompts (P,) for `learn`; those without a prediction (NaN) are passed over."""
-        known_P = ~np.isnan(predicted_P)
+        """Keep pairs of prompts (P,) for `learn`.
+
+        Those without a prediction (NaN) are passed over, as are infinite ones, by which a predictor puts
+        prompts first or last: they have no error.
+        """
+        known_P = np.isfinite(predicted_P)
         self.unlearned.add(prompts[known_P], predicted_P[known_P], realised_P[known_P])
 
     def learn(self) -> None:
