@@ -1,5 +1,6 @@
 """What a run of Tinker writes down, for `curro watch`."""
 
+import errno
 import json
 
 import pytest
@@ -59,3 +60,18 @@ def test_the_asynchronous_loop_and_one_that_resumes(monkeypatch, tmp_path):
 def test_without_the_setting_nothing_is_written(monkeypatch, tmp_path):
     run(monkeypatch, tmp_path, dataset(tmp_path, a_curriculum()), Service())
     assert not list(tmp_path.rglob("groups.jsonl"))
+
+
+def test_a_disk_that_is_full_is_named(monkeypatch, tmp_path):
+    """The ticket of the group that could not be written down was dropped, although it had been observed."""
+    one = a_curriculum()
+    made = dataset(tmp_path, one, run_folder=str(tmp_path / "run"))
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(RunFolder, "append_groups", full)
+    with pytest.raises(OSError, match="No space left"):
+        run(monkeypatch, tmp_path, made, Service())
+    assert one.metrics()["in_flight"] == 0
+    assert one.metrics()["selected"] == one.metrics()["observed"] + one.metrics()["dropped"]

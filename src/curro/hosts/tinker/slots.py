@@ -121,12 +121,12 @@ class BatchSlots:
         """
         feedback = Feedback.of_group(assigned.ticket, rewards, named)
         verdict = self.curriculum.observe(**feedback.arguments())
+        self.fill.settle(feedback, verdict, [assigned.ticket])
         if self.writer is not None:
             size = np.array([len(rewards)])
             self.writer.groups(
                 self.fill.step + 1, [assigned.ticket], rewards[None], verdict, size, [completions]
             )
-        self.fill.settle(feedback, verdict, [assigned.ticket])
         if not self.curriculum.ledger.observed:
             try:
                 self.missing_rewards.count(feedback, self.fill.n)
