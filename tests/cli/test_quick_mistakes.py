@@ -57,6 +57,7 @@ TYPOS = [
     ("train --seed x", "invalid value for '--seed': it must be a whole number (see"),
     ("train --out full", "full exists and is not an empty folder"),
     ("compare uniform --data rows.jsonl", "name a model for rows.jsonl"),
+    ("compare uniform --data rows.jsonl --model lab:chains", "name held-out prompts with --eval-data"),
     ("compare uniform --data dta.jsonl", "there is no file or folder 'dta.jsonl'"),
     ("compare uniform --model SmolML2-135M", "did you mean 'SmolLM2-135M'?"),
     ("estimate dta.jsonl", "there is no file or folder 'dta.jsonl'"),

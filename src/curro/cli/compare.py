@@ -64,11 +64,18 @@ def compare(
     for name in names:
         for kind, spec in registry.parse_curriculum(name).items():
             registry.build(kind, spec)
-    flags = [*_from_file(config, options, trust), *flags_of(options)]
     if config is None:
+        of_file: dict[str, Any] = {}
         settings = TrainSettings(**option_values(options))
         check_start(settings)
         settings.check_model()
+    else:
+        of_file = {name: value for name, value in values_of_file(config, trust).items() if name not in OWN}
+        settings = TrainSettings.of({**of_file, **option_values(options)}, str(config))
+    if settings.eval_data is None and settings.family is None:
+        raise ConfigError("a comparison is of held-out pass@1: name held-out prompts with --eval-data")
+    left = {name: value for name, value in of_file.items() if options.get(name) is None}
+    flags = [*flags_of(left), *flags_of(options)]
     check_writable(out)
     paths = {(name, seed): out / f"{folder_name(name)}-seed{seed}" for seed in range(seeds) for name in names}
     flags = _with_one_commit(flags, paths.values())
@@ -106,15 +113,6 @@ def compare(
         console.print(f"report: {write_comparison(folders, out / 'report.html')}")
     if failed:
         raise typer.Exit(1)
-
-
-def _from_file(config: Path | None, options: dict[str, Any], trust: bool) -> list[str]:
-    """The settings of a file that all runs share and the command line does not give, as flags."""
-    if config is None:
-        return []
-    values = {name: value for name, value in values_of_file(config, trust).items() if name not in OWN}
-    TrainSettings.of({**values, **option_values(options)}, str(config))
-    return flags_of({name: value for name, value in values.items() if options.get(name) is None})
 
 
 def _with_one_commit(flags: list[str], folders: Iterable[Path]) -> list[str]:
