@@ -583,6 +583,22 @@ def test_a_forked_process_keeps_no_user_of_its_parent_s_programs(monkeypatch):
         os.close(writer)
 
 
+def test_the_user_of_a_program_that_does_not_end_is_lent_to_no_other(monkeypatch):
+    """Something holds the program's pipe, as a process does that cannot be killed. There is one user."""
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    monkeypatch.setattr(confinement_module, "_USERS", range(200_000 + os.getpid(), 200_001 + os.getpid()))
+    monkeypatch.setattr(run_module, "END_SECONDS", 0.0)
+    (begun, begin), (ended, held) = os.pipe(), os.pipe()
+    process = subprocess.Popen([sys.executable, "-S", "-c", ""], start_new_session=True)
+    run_module.end([run_module.Started(process, LentUser(), begun, ended, False, 1 << 30, has_folder=False)])
+    with pytest.raises(OSError, match=r"^1 programs run on this machine$"):
+        LentUser()
+    run_module._never_given_back.pop().give_back()
+    process.wait()
+    os.close(begin)
+    os.close(held)
+
+
 def test_a_program_that_cannot_be_started_leaves_no_file_open(monkeypatch):
     def refuse(*arguments, **options):
         raise BlockingIOError("no more processes")

@@ -46,6 +46,9 @@ MOST_WAITING = 10
 MEMORY_SECONDS = 0.1
 """Seconds between two looks at the memory that a program holds."""
 
+_never_given_back: list[LentUser] = []
+"""Users of programs whose processes did not end: an object that nobody keeps would give its user back."""
+
 ENTRY_BYTES = 2048
 """Memory that the kernel needs for an empty file, rounded up: 1.4 KB were measured."""
 
@@ -246,6 +249,8 @@ def end(started: Sequence[Started]) -> None:
     for program in started:  # the next program of this user must not find its places taken
         if _is_readable(program.ended, over):
             program.user.give_back()
+        else:
+            _never_given_back.append(program.user)
         os.close(program.begun)
         os.close(program.ended)
 
