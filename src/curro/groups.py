@@ -245,16 +245,16 @@ class MissingRewards:
 
         Args:
             feedback: on the groups.
-            batch: how many groups a batch has.
+            batch: how many groups a batch has; 0 before the first has begun.
 
         Raises:
-            RewardError: that many were counted.
+            RewardError: that many were counted, and a batch has begun.
         """
         self._groups += len(feedback.tickets)
         self._has_rewards |= not np.isnan(feedback.rewards).all()
         for name, part in feedback.named.items():
             self._parts[name] = self._parts.get(name, False) or not np.isnan(part).all()
-        if self._groups < batch:
+        if not batch or self._groups < batch:
             return
         missing = "the part of the reward that is the signal" if self._has_rewards else "a reward"
         parts = ", ".join(name for name, is_there in self._parts.items() if not is_there)

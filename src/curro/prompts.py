@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,7 @@ class PromptTable:
     holds a reference to them for messages and for its data frame, and saves the fingerprint alone.
 
     Attributes:
-        source_column: the column of the rows that names a prompt's source; None where they have none.
+        source_column: the column of the rows that names a prompt's source; None where no row has one.
         prompts_in_flight: int64, the prompts whose `in_flight` is set, one for each ticket; the port keeps
             it.
         signal_parts: the parts of the reward that are the signal, which `reward_range` is then of; empty: the
@@ -231,12 +231,8 @@ class PromptTable:
 
     def column_of_rows(self, column: str) -> list[Any]:
         """The N values of a column of the data set, None where a row has no such column."""
-        from curro.data.arrow_rows import ArrowRows
-
         assert self.rows is not None
-        if isinstance(self.rows, ArrowRows):
-            return self.rows.values(column)
-        return [row.get(column) for row in self.rows]
+        return list(_column_of(self.rows, column))
 
     def success_rate(self, mean: np.ndarray) -> np.ndarray:
         """Mean rewards on the scale where 0 is complete failure and 1 complete success."""
@@ -346,8 +342,22 @@ def _fingerprint(keys: Sequence[str]) -> str:
 
 
 def _source_column(rows: Sequence[Mapping[str, Any]] | None) -> str | None:
-    first = rows[0] if rows is not None and len(rows) else {}
-    return next((name for name in SOURCES if first.get(name) is not None), None)
+    if rows is None or not len(rows):
+        return None
+    for some in ([rows[0]], rows):
+        for name in SOURCES:
+            if any(value is not None for value in _column_of(some, name)):
+                return name
+    return None
+
+
+def _column_of(rows: Sequence[Mapping[str, Any]], column: str) -> Iterable[Any]:
+    """The values of a column of a data set's rows, None where a row has no such column."""
+    from curro.data.arrow_rows import ArrowRows
+
+    if isinstance(rows, ArrowRows):
+        return rows.values(column)
+    return (row.get(column) for row in rows)
 
 
 def _check_keys(keys: Sequence[str]) -> None:

@@ -279,6 +279,17 @@ def test_worked_answers_are_verified_uncut_and_differ(tmp_path):
         write_solutions(tmp_path / "x.jsonl", prompts, np.array([1]), rates, completions, at_most=1)
 
 
+def test_keys_of_worked_answers_are_not_those_of_other_prompts(tmp_path):
+    prompts = PromptSet([{"prompt": key, "answer": None, "key": key} for key in ("a", "a-2", "a-4")])
+    right = [{"text": text, "score": 1.0, "cut": False} for text in "xyz"]
+    path = tmp_path / "worked.jsonl"
+    completions = dict.fromkeys(range(3), right)
+    assert write_solutions(path, prompts, np.arange(3), np.ones(3), completions, at_most=3) == 9
+    keys = [json.loads(line)["key"] for line in path.read_text().splitlines()]
+    assert keys == ["a", "a-3", "a-5", "a-2", "a-2-2", "a-2-3", "a-4", "a-4-2", "a-4-3"]
+    assert load_prompts(str(path)).keys == keys
+
+
 def test_a_file_that_exists_is_not_written_over(estimated, curro, tmp_path):
     shutil.copytree(estimated[0] / "est", tmp_path / "est")
     (tmp_path / "data.jsonl").write_text("precious")

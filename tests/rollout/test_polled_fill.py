@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -185,6 +187,20 @@ def test_a_resumed_run_that_has_had_rewards_does_not_end():
     feedback = Feedback.read(fill.draw(1, step=1).tickets, [[np.nan, np.nan]])
     fill.observed(feedback, curriculum.observe(**feedback.arguments()))
     assert fill.metrics()["fill/failed"] == 1
+
+
+def test_no_run_ends_before_its_first_batch_has_begun():
+    curriculum = curro.Curriculum("uniform", 8, seed=0)
+    fill = PolledFill(curriculum, 10.0, size=8, may_repeat=False)
+    missing = np.full((1, 2), np.nan)
+    for begins in (False, False, True):
+        if begins:
+            fill.begin(2, 0, [])
+        draw = fill.draw(1, step=0)
+        feedback = Feedback.read(draw.tickets, missing)
+        verdict = curriculum.observe(**feedback.arguments())
+        with pytest.raises(RewardError, match="none of the first 3 groups") if begins else nullcontext():
+            fill.observed(feedback, verdict)
 
 
 def test_the_marks_of_estimates_outlive_a_checkpoint():

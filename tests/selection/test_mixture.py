@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.test_port_machine import SELECTIONS
 
@@ -16,6 +18,7 @@ from curro import (
     Reason,
     Selection,
 )
+from curro.data import load_prompts
 from curro.data.levels import Levels
 from curro.registry import parse_curriculum
 
@@ -46,6 +49,16 @@ def drawn(curriculum, n, steps, *, first=0):
         assert not curriculum.table["in_flight"].any()
         assert not len(curriculum.table.prompts_in_flight)
     return sources
+
+
+@pytest.mark.parametrize("in_file", [False, True])
+def test_the_first_prompt_may_be_without_a_source(in_file, tmp_path):
+    data = [{"prompt": "0", "source": None, "key": "0"}, *rows(math=2, code=1)]
+    pq.write_table(pa.Table.from_pylist(data), tmp_path / "data.parquet")
+    curriculum = Curriculum("uniform", load_prompts(str(tmp_path / "data.parquet")) if in_file else data)
+    assert curriculum.table.source_column == "source"
+    names, source_N = curriculum.table.sources()
+    assert [names[i] for i in source_N] == ["other", "math", "math", "code"]
 
 
 @pytest.mark.parametrize("n", [1, 3])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +158,7 @@ def write_solutions(
     """Write verified completions as worked answers, for the cold start of appendix D: `solution` is added.
 
     A completion is verified if its score is that of success, and it was not cut. Of each prompt the first
-    that differ are taken; of several the keys are numbered.
+    that differ are taken; of several the keys are numbered, past the numbers that other prompts' keys have.
 
     Args:
         completions: of an estimate with `keep_texts`, by the number of their prompt.
@@ -167,15 +168,18 @@ def write_solutions(
         how many were written.
     """
     rows: list[dict[str, Any]] = []
+    taken = set(map(str, prompts.keys))
     for i in ids.tolist():
         right = [
             part["text"]
             for part in completions.get(i, ())
             if not part["cut"] and part["score"] is not None and part["score"] >= SUCCESS
         ]
-        for number, text in enumerate(list(dict.fromkeys(right))[:at_most]):
-            key = prompts.keys[i] if number == 0 else f"{prompts.keys[i]}-{number + 1}"
+        key, numbered = prompts.keys[i], (f"{prompts.keys[i]}-{number}" for number in count(2))
+        for text in list(dict.fromkeys(right))[:at_most]:
             rows.append(prompts[i] | {"key": key, "solution": text, "pass_rate": float(rates[i])})
+            key = next(name for name in numbered if name not in taken)
+            taken.add(key)
     if not rows:
         raise ConfigError("no completion of a prompt within the band was found right: widen the band")
     _write(path, rows)
