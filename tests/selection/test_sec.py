@@ -180,7 +180,9 @@ def test_sources_are_the_categories_where_there_are_several(method):
 
 @pytest.mark.parametrize("column", ["source", "topic"])
 def test_it_warns_where_it_cuts_rows_by_their_order(column):
-    with pytest.warns(UserWarning, match="sec has no column and the data set no sources: it is cut into 2"):
+    with pytest.warns(
+        UserWarning, match="sec has no column and the data set has no two sources: it is cut into 2"
+    ):
         curriculum = Curriculum("sec:categories=2", prompts_with(column, ["math"] * 4))
     assert curriculum.selection.names == ["part 0", "part 1"]
 

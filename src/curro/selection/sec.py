@@ -111,9 +111,9 @@ class SelfEvolvingCurriculum(Selection):
         count = min(self.categories, table.size)
         if table.rows is not None:
             warnings.warn(
-                f"{self.prefix} has no column and the data set no sources: it is cut into {count} parts by "
-                "the order of its rows, which helps only if they are sorted; name a column of categories "
-                f"({self.prefix}:column=...)",
+                f"{self.prefix} has no column and the data set has no two sources: it is cut into {count} "
+                "parts by the order of its rows, which helps only if they are sorted; name a column of "
+                f"categories ({self.prefix}:column=...)",
                 UserWarning,
                 stacklevel=2,
             )
