@@ -490,3 +490,5 @@ def test_room_needs_answers_and_a_model_here(curro, tmp_path):
     arguments = ("asked.jsonl", "--model", "lab:chains", "--reward", "./nothing.py:score")
     said = curro("estimate", *arguments, "--room", status=2)
     assert "row 0 has none: name --answer-column" in " ".join(said.split())
+    said = curro("estimate", *arguments, "--precision", "float32", status=2)
+    assert "leave it out, or add --room" in " ".join(said.split())

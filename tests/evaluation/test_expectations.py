@@ -45,6 +45,8 @@ def test_the_examples_of_methods_that_need_second_visits_do():
         assert Curriculum(name, 8).selection.needs_second_visits
     assert "; frontier predicts" in other
     assert not Curriculum("frontier", 8).selection.needs_second_visits
+    rated = [{"prompt": str(i), "pass_rate": i / 8} for i in range(8)]
+    assert not Curriculum("posterior:known=pass_rate", rated).selection.needs_second_visits
 
 
 def test_the_hardest_prompts():

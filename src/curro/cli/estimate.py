@@ -115,6 +115,11 @@ def estimate(
     asked = TrainSettings(data=data, **option_values(options))
     if asked.model is not None and server is not None:
         raise ConfigError("name a --model or a --server, not both")
+    if asked.precision is not None and not room:
+        raise ConfigError(
+            "--precision is of the training that --room asks for, and an estimate of pass rates has none: "
+            "leave it out, or add --room"
+        )
     if server is not None and server_model is None:
         raise ConfigError(f"name the model to ask for at {server}: --server-model")
     check_start(asked)

@@ -73,6 +73,8 @@ class BetaPosterior(Predictor):
         self, *, thompson: bool = True, half_life: float | None = None, known: str | None = None
     ) -> None:
         self.thompson, self.reads_single_prompts = thompson, known is not None
+        if known is not None:
+            self.needs_second_visits = False
         self.posterior: FadedPosterior | LevelPosterior = (
             FadedPosterior(half_life)
             if known is None
