@@ -481,7 +481,9 @@ class Curriculum:
         Allocations that let groups go on are `screen` and `until`; with others the answer is 0.
 
         Args:
-            tickets, rewards, named, scored: as `observe` takes them, all rollouts of each group so far.
+            tickets, rewards, named, scored: as `observe` takes them, all rollouts of each group so far. Every
+                column is a rollout that the group has had, with a reward or without: groups of other sizes
+                are asked about in calls of their own.
 
         Raises:
             TicketError, RewardError: as `observe` does.

@@ -84,6 +84,15 @@ def test_maxrl_counts_from_the_lower_end_of_the_range():
     np.testing.assert_allclose(verdict.advantages, [[3, -1, -1, -1]])
 
 
+def test_maxrl_is_over_the_success_rate_of_the_signal():
+    curriculum = Curriculum("uniform", 2, advantage="maxrl", signal="math")
+    right, form = np.array([[1, 0, 0, 0], [0, 0, 0, 0.0]]), np.array([[-1, -1, -1, -1], [1, 0, 0, 0.0]])
+    tickets = curriculum.select(2, step=0).tickets
+    verdict = curriculum.observe(tickets, right + form, named={"math": right, "form": form})
+    # a mean of -3/4 in the first group: 3/4 and -1/4 over the success rate 1/4; no success in the second
+    np.testing.assert_allclose(verdict.advantages, [[3, -1, -1, -1], [0, 0, 0, 0]])
+
+
 def test_maxrl_follows_the_truncated_likelihood():
     """Over all groups of 3 at the success rate p: d/dp of -(1-p) - (1-p)^2/2, the first 2 terms, is 1 +
     (1-p)."""

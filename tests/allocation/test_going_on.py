@@ -45,10 +45,11 @@ def test_until_by_hand():
     assert more("balanced", [wrong] * 3 + [right]) == 4
     assert more("balanced", [wrong] * 2 + [right] * 2) == 0
     assert more("balanced", [wrong] * 10) == 2
-    # rounds are over although most of their rollouts have no reward; at the end NaN may be padding
+    # rollouts without a reward count, wherever they are
     assert more("balanced", [wrong, np.nan, np.nan, wrong] * 3) == 0
     assert more("balanced", [wrong, np.nan, np.nan, wrong] * 2) == 4
-    assert more("balanced", [wrong] * 10 + [np.nan] * 2) == 2
+    assert more("balanced", [wrong] * 10 + [np.nan] * 2) == 0
+    assert more("balanced", [wrong] * 4 + [np.nan] * 4) == 4
 
 
 def test_estimates_by_hand():

@@ -1,7 +1,11 @@
 """What hosts write down of a run: groups, kept rollouts, steps; and metrics by source."""
 
+import gc
 import json
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -46,6 +50,33 @@ def test_a_host_s_run_is_not_written_through_a_link(tmp_path):
     RunWriter.of_host(tmp_path / "output", curriculum).begin(0)
     assert not (tmp_path / "output" / "curro").is_symlink()
     assert writer.folder.groups() == before
+
+
+SECOND = """\
+import sys
+from pathlib import Path
+from curro import Curriculum
+from curro.runs.writer import RunWriter
+
+RunWriter.of_host(Path(sys.argv[1]), Curriculum("uniform", 4)).begin(int(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("step", ["0", "1"])
+def test_a_second_process_does_not_write_into_a_run_that_is_going_on(tmp_path, step):
+    curriculum = Curriculum("uniform", 4, seed=0)
+    writer = RunWriter.of_host(tmp_path, curriculum)
+    writer.begin(0)
+    second = subprocess.run(
+        [sys.executable, "-c", SECOND, str(tmp_path), step], capture_output=True, text=True, check=False
+    )
+    assert f"{tmp_path / 'curro'} is in use by process {os.getpid()} on" in second.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["curro"]
+    RunWriter.of_host(tmp_path, curriculum).begin(0)  # in this process, a trainer that begins anew may
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["curro", "curro-1"]
+    del writer
+    gc.collect()
+    subprocess.run([sys.executable, "-c", SECOND, str(tmp_path), step], check=True)
 
 
 def test_a_group_s_line(tmp_path):

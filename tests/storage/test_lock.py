@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -10,7 +11,7 @@ import sys
 
 import pytest
 
-from curro.storage.lock import LockedError, only_process
+from curro.storage.lock import LockedError, keep_out_others, only_process
 
 HOLDER = r"""
 import os, sys, time
@@ -63,4 +64,20 @@ def test_the_lock_is_free_after_an_error(tmp_path):
     with pytest.raises(ZeroDivisionError), only_process(tmp_path):
         _ = 1 / 0
     with only_process(tmp_path):
+        pass
+
+
+def test_writers_of_one_process_share_a_kept_folder(tmp_path):
+    (tmp_path / "run").mkdir()
+    kept = keep_out_others(tmp_path / "run")
+    again = keep_out_others(tmp_path / "run")
+    del kept
+    gc.collect()
+    (tmp_path / "run").rename(tmp_path / "renamed")
+    with pytest.raises(LockedError), only_process(tmp_path / "renamed"):
+        pass
+    assert keep_out_others(tmp_path / "renamed") is again
+    del again
+    gc.collect()
+    with only_process(tmp_path / "renamed"):
         pass

@@ -37,6 +37,11 @@ class Advantage:
         """
         raise NotImplementedError
 
+    def signal(self, groups: Groups) -> Groups:
+        """These groups with the signal in place of the trained reward, where it is a part of that."""
+        parts = self.table.signal_parts
+        return groups.by_parts(parts)[1] if parts else groups
+
     def state_dict(self) -> dict[str, Any]:
         """What the estimator remembers beside the columns; saved only where it is not empty."""
         return {}

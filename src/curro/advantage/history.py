@@ -74,8 +74,7 @@ class HistoryAware(Advantage):
 
     def __call__(self, groups: Groups) -> np.ndarray:
         advantages_PG = self.relative(groups)
-        parts = self.table.signal_parts
-        signal = groups.by_parts(parts)[1] if parts else groups
+        signal = self.signal(groups)
         rate_P = np.clip(self.table.success_rate(signal.mean), 0.0, 1.0)
         for step in np.unique(groups.steps).tolist():
             if step > self.step:

@@ -47,7 +47,5 @@ class Until(Allocation):
         done_P = right_P >= 1
         if self.end == "balanced":
             done_P = 2 * np.minimum(right_P, groups.count - right_P) >= (self.keep or self.each)
-        # up to the last scored rollout, because what follows may be padding
-        size_P = groups.scored.shape[1] - groups.scored[:, ::-1].argmax(axis=1)
-        missing_P = np.clip(self.each * self.rounds - size_P, 0, self.each)
-        return np.where(done_P | (groups.count == 0), 0, missing_P)
+        missing = min(self.each, max(0, self.each * self.rounds - groups.scored.shape[1]))
+        return np.where(done_P | (groups.count == 0), 0, missing)

@@ -15,6 +15,7 @@ from curro.errors import ConfigError, RunError
 from curro.prompts import PromptTable
 from curro.runs.folder import HOSTED, PREDICTED, RunFolder
 from curro.selection.base import Reason
+from curro.storage.lock import KeptFolder, keep_out_others
 from curro.text import content_text, preview
 from curro.verdicts import Draw, Verdict
 
@@ -137,6 +138,7 @@ class RunWriter:
         if clock is None:
             self.clock.start()
         self._config = config
+        self._kept: KeptFolder | None = None
         self._reasons: dict[int, int] = {}
 
     @classmethod
@@ -146,9 +148,15 @@ class RunWriter:
         return cls(RunFolder(output / HOSTED), curriculum.table, keep, config=config)
 
     def begin(self, step: int) -> None:
-        """Open the folder after this last finished step; 0 for a run that begins."""
-        self.has_begun = True
+        """Open the folder after this last finished step; 0 for a run that begins.
+
+        Raises:
+            RunError: the folder is a link, or holds something else.
+            LockedError: another process writes its run there.
+        """
         path = self.folder.path
+        if path.is_dir() and not path.is_symlink():
+            self._kept = keep_out_others(path)
         if step == 0 and path.exists():
             numbered = (path.with_name(f"{path.name}-{n}") for n in itertools.count(1))
             path.rename(next(other for other in numbered if not other.exists()))
@@ -158,6 +166,8 @@ class RunWriter:
             self.resume(step)
         else:
             self.folder = RunFolder.create(path, self._config or {})
+            self._kept = keep_out_others(path)
+        self.has_begun = True
         self.folder.renumber(self.table)
 
     def resume(self, step: int) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
+from weakref import WeakValueDictionary
 
 from curro.errors import CurroError
 from curro.storage.files import open_unlinked
@@ -52,6 +54,30 @@ def only_process(folder: Path) -> Iterator[None]:
             _held.discard(file.fileno())
 
 
+class KeptFolder:
+    """A folder that other processes are kept out of while anything in this one refers to this object."""
+
+
+_kept: WeakValueDictionary[tuple[int, int], KeptFolder] = WeakValueDictionary()
+"""By device and inode, so that a folder stays kept under another name."""
+
+
+def keep_out_others(folder: Path) -> KeptFolder:
+    """As `only_process`, where no block of code is the time of the writing; writers in one process share it.
+
+    Raises:
+        LockedError: another process is writing to the folder.
+    """
+    status = folder.stat()
+    kept = _kept.get((status.st_dev, status.st_ino))
+    if kept is None:
+        lock = ExitStack()
+        lock.enter_context(only_process(folder))
+        kept = _kept[status.st_dev, status.st_ino] = KeptFolder()
+        weakref.finalize(kept, lock.close)
+    return kept
+
+
 def _write(file: BinaryIO, owner: str) -> None:
     file.truncate(0)
     file.write(owner.encode())
@@ -64,6 +90,7 @@ def _let_go() -> None:
         for number in _held:
             os.dup2(nothing.fileno(), number, inheritable=False)
     _held.clear()
+    _kept.clear()
 
 
 os.register_at_fork(after_in_child=_let_go)

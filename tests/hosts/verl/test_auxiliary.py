@@ -12,6 +12,7 @@ from simulation import Letters, Policy, cut, number_of
 
 import curro
 from curro.hosts.verl.auxiliary import auxiliary_rows, rows_divisor
+from curro.hosts.verl.policy import ServedPolicy
 
 METIS = ["+curro.selection.name=metis", "+curro.selection.max_tokens=16"]
 THREE = "+curro.selection.candidates=3"
@@ -95,9 +96,10 @@ def test_a_judgment_that_does_not_fit_is_refused(tmp_path):
         run(tmp_path / "out", *METIS, "actor_rollout_ref.rollout.max_model_len=900", steps=2)
 
 
-def test_a_method_that_reads_the_policys_hidden_states_is_refused(tmp_path):
+@pytest.mark.parametrize("ask", [ServedPolicy.hidden_states, ServedPolicy.entropies])
+def test_a_method_of_a_users_own_cannot_read_the_policys_weights(ask):
     with pytest.raises(curro.ConfigError, match="split over the workers"):
-        run(tmp_path / "out", "+curro.selection='frontier:features=hidden'", steps=2)
+        ask(ServedPolicy(None, None), [0])
 
 
 FIXED_MICRO_BATCHES = [

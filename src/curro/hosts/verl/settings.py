@@ -15,6 +15,8 @@ from curro.admission.gate import refuse_top_up
 from curro.allocation.estimates import Estimates
 from curro.configuration import read_signal
 from curro.errors import ConfigError
+from curro.prediction.frontier import Frontier
+from curro.prediction.value_model import ValueModel
 from curro.reward.resolve import part_names
 from curro.runs.writer import KeepRollouts
 from curro.selection.base import refuse_weights
@@ -103,9 +105,15 @@ class VerlSettings:
         }
 
     def _check_selection(self) -> None:
+        selection = self._methods["selection"]
         if self.advantage is None:
             remedy = f", or {KEY}.advantage=group:divide_by_std=true"
-            refuse_weights(self._methods["selection"].has_weights, "verl", remedy)
+            refuse_weights(selection.has_weights, "verl", remedy)
+        if selection.needs_policy and isinstance(getattr(selection, "predictor", None), Frontier):
+            raise ConfigError(
+                "the features `hidden` and `entropy` are read from the policy's weights, which verl splits "
+                f"over its workers: leave `features` out of {KEY}.selection, or train with curro.hosts.trl"
+            )
 
     def _check_admission(self) -> None:
         if self.admission is not None:
@@ -126,6 +134,12 @@ class VerlSettings:
     def asks_policy(self) -> bool:
         """Whether the selection asks the policy."""
         return self._methods["selection"].needs_policy
+
+    @property
+    def may_train_policy(self) -> bool:
+        """Whether the selection may train the policy on auxiliary samples; PCL trains a model of its own."""
+        selection = self._methods["selection"]
+        return selection.needs_policy and not isinstance(getattr(selection, "predictor", None), ValueModel)
 
     @property
     def may_repeat(self) -> bool:
@@ -279,7 +293,7 @@ def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
                 "actor_rollout_ref.actor.use_kl_loss=True where a KL term is wanted",
             ),
         ]
-    if settings.asks_policy:
+    if settings.may_train_policy:
         conflicts += _auxiliary_conflicts(config)
     if levels_source(data.train_files) is not None:
         conflicts += _level_conflicts(config)
