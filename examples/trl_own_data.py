@@ -39,6 +39,8 @@ parser.add_argument("--resume", action="store_true")
 parser.add_argument("--max-steps", type=int, default=60)
 parser.add_argument("--output-dir", default="runs/own-data")
 options = parser.parse_args()
+if options.data is not None and not (options.eval_data and options.model):
+    parser.error("--data needs --eval-data and --model beside it")
 
 
 def write_own_files(folder: Path) -> None:

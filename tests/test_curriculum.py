@@ -235,6 +235,21 @@ def test_advantages_are_credited_only_where_asked_for():
     np.testing.assert_allclose(verdict.advantages, [[3**-0.5] * 3 + [-(3**0.5)]], rtol=1e-12)
 
 
+class Unbound(Selection):
+    """Forgets what the base class keeps."""
+
+    def bind(self, table, rng):
+        self.own = table
+
+    def select(self, n, step):
+        return Choice.of(np.arange(n), Reason.UNIFORM)
+
+
+def test_a_method_whose_bind_leaves_out_that_of_its_base_is_told(tmp_path):
+    with pytest.raises(ConfigError, match=r"Unbound.bind has to call super\(\).bind with its arguments"):
+        Curriculum(Unbound(), 4)
+
+
 class Chooses(Selection):
     """Chooses what it is told to."""
 
@@ -248,10 +263,10 @@ class Chooses(Selection):
 @pytest.mark.parametrize(
     ("choice", "words"),
     [
-        (Choice.of([0, 1, 1, 2], Reason.UNIFORM), "chose 1, which is no free prompt of 0..4"),
-        (Choice.of([0, -1, 1, 2], Reason.UNIFORM), "chose -1, which is no free prompt"),
-        (Choice.of([0, 3, 1, 5], Reason.UNIFORM), "chose 5, which is no free prompt"),
-        (Choice.of([0, 4, 1, 2], Reason.UNIFORM), "chose 4, which is no free prompt"),
+        (Choice.of([0, 1, 1, 2], Reason.UNIFORM), "chose 1 twice: choose distinct"),
+        (Choice.of([0, -1, 1, 2], Reason.UNIFORM), "chose -1, which is no prompt of 0..4"),
+        (Choice.of([0, 3, 1, 5], Reason.UNIFORM), "chose 5, which is no prompt of 0..4"),
+        (Choice.of([0, 4, 1, 2], Reason.UNIFORM), "chose 4, which is in flight"),
         (Choice.of([0, 1, 2], Reason.UNIFORM), r"asked for 4 prompts and returned prompts of shape \(3,\)"),
         (np.arange(4), "returned ndarray: return a curro.Choice"),
         (lambda: Choice.of([0, 1.5, 2, 3], Reason.UNIFORM), "numbers, which are whole, not float64"),

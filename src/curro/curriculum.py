@@ -173,6 +173,9 @@ class Curriculum:
             check_levels(self.selection, self.advantage, self.config)
         self.selection.has_shares = bool(weights or floors)
         self.selection.bind(self.table, self.rng)
+        for part in (self.advantage, self.admission, self.selection):
+            if getattr(part, "table", None) is not self.table:
+                raise ConfigError(f"{type(part).__name__}.bind has to call super().bind with its arguments")
         self.mixture = (
             SourceMixture(self.table, self.selection, self.config["selection"]["name"], weights, floors)
             if weights or floors

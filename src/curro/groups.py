@@ -332,11 +332,14 @@ def one_reward(score: Any, subject: str) -> float | None:
     if score is None:
         return None
     try:
-        number = float(score)
+        number = math.nan if isinstance(score, str | bytes) else float(score)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise RewardError(f"{subject}: a reward is a finite number, or None for a rollout that is not scored")
+        several = ", of one rollout" if isinstance(score, list | tuple) else ""
+        raise RewardError(
+            f"{subject}: a reward is a finite number{several}, or None for a rollout that is not scored"
+        )
     return number
 
 

@@ -60,9 +60,15 @@ class TicketLedger:
 
         wrong = kernels.claim(self.table["in_flight"], prompts, repeats)
         if wrong >= 0:
+            number, known = int(prompts[wrong]), f"0..{self.table.size - 1}"
+            what = f"{number}, which is in flight"
+            if number in prompts[:wrong]:
+                what = f"{number} twice"
+            elif not 0 <= number < self.table.size:
+                what = f"{number}, which is no prompt of {known}"
             raise ConfigError(
-                f"the selection chose {prompts[wrong]}, which is no free prompt of 0..{self.table.size - 1}: "
-                "choose distinct ones that are not in flight, or set `repeats`"
+                f"the selection chose {what}: choose distinct prompts of {known} that are not in flight; a "
+                "selection whose attribute `repeats` is True may choose one again"
             )
         before, after = len(self), len(self) + len(prompts)
         rows = np.empty((len(_COLUMNS), after), np.int64)

@@ -348,8 +348,9 @@ def test_a_servers_estimate(curro, tmp_path):
         ("curate none -o x.jsonl --keep half", "--keep must be two numbers"),
     ],
 )
-def test_mistakes(curro, arguments, sentence):
+def test_mistakes(curro, tmp_path, arguments, sentence):
     assert sentence in curro(*shlex.split(arguments), status=2)
+    assert not (tmp_path / "estimates").exists() or not any((tmp_path / "estimates").iterdir())
 
 
 # the parts

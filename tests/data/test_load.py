@@ -103,6 +103,13 @@ def test_a_json_file_holds_an_array_or_lines(tmp_path):
     assert prompts == [["a", "b"], ["a", "b"]]
 
 
+def test_a_source_may_be_a_path_and_nothing_else(tmp_path):
+    (tmp_path / "data.jsonl").write_text('{"prompt": "1+1"}\n')
+    assert len(load_prompts(tmp_path / "data.jsonl")) == 1
+    with pytest.raises(DataError, match="named by a text or a path, not None"):
+        load_prompts(None)
+
+
 def test_blank_lines_and_a_byte_order_mark_are_no_rows(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(b'\xef\xbb\xbf{"prompt": "a"}\r\n\n  \n{"prompt": "b"}')
     assert [row["prompt"] for row in load_prompts(str(tmp_path / "a.jsonl"))] == ["a", "b"]

@@ -32,6 +32,7 @@ def test_a_pool_whose_pass_rate_is_chance_is_named():
 def test_visits():
     # 25,600 rollouts in groups of 8 are 3,200 groups
     assert describe_visits(25_600, 8, 1_600).endswith("visits each of 1,600 prompts 2 times")
+    assert describe_visits(25_600, 8, 20).endswith("of 20 prompts 160 times")
     few = describe_visits(25_600, 8, 8_000)
     assert "8,000 prompts 0.4 times: methods that need second visits" in few
     assert "0.4 times on average" in visits_warning("pspo", 25_600, 8, 8_000)

@@ -66,12 +66,12 @@ def test_a_key_wins_over_a_number(run):
 
 def test_a_prompt_without_rollouts_and_one_that_was_never_drawn(run):
     assert "--keep-rollouts" in said(run, "5")
-    with pytest.raises(RunError, match="has not drawn the prompt 'other': give its key or its number"):
+    with pytest.raises(RunError, match="knows no prompt 'other': give its key or its number"):
         said(run, "other")
     run.write_table(PromptTable(9))
     with pytest.raises(RunError, match="has not drawn the prompt '7' yet: there are no visits"):
         said(run, "7")
-    with pytest.raises(RunError, match="has not drawn the prompt '9': give its key or its number"):
+    with pytest.raises(RunError, match="knows no prompt '9': give its key or its number"):
         said(run, "9")
 
 

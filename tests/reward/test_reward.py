@@ -23,7 +23,7 @@ def test_scores_come_out_as_floats_and_none():
 
 
 @pytest.mark.parametrize(
-    "bad", [math.nan, math.inf, -math.inf, np.float32("nan"), "good", [1.0, 2.0], 10**400]
+    "bad", [math.nan, math.inf, -math.inf, np.float32("nan"), "good", "1.0", [1.0, 2.0], 10**400]
 )
 def test_what_is_no_finite_number_is_refused_with_the_prompts_key(bad):
     with pytest.raises(

@@ -24,7 +24,7 @@ from curro.runs.folder import RunFolder
 from curro.storage.lock import LockedError
 from curro.training import inputs
 from curro.training import run as training_run
-from curro.training.prepared import prepare
+from curro.training.prepared import overlaps, prepare
 from curro.training.run import EVALUATION, put_back, train, write_model
 from curro.training.settings import TrainSettings
 
@@ -296,6 +296,24 @@ def test_an_error_saves_the_last_finished_step(run, failing, tmp_path):
     assert complete is True
     assert steps(folder) == list(range(7))
     assert folder.metrics()[-1]["rollouts"] == 6 * STEP == 8 * folder.metrics()[-1]["observed"]
+
+
+def test_an_error_that_says_what_to_do_is_not_followed_by_the_advice_to_start_again(run, failing):
+    _, error, said = run(replace(failing, rollouts=8 * STEP, prompts_per_step=32))
+    assert isinstance(error, RewardError)
+    assert said == ""
+
+
+def test_a_run_says_which_held_out_problems_it_trains_on(run, tmp_path):
+    rows = [json.dumps({"prompt": f"{i}b=", "answer": str(i)}) for i in range(12)]
+    (tmp_path / "train.jsonl").write_text("\n".join(rows[:8]))
+    (tmp_path / "held-out.jsonl").write_text("\n".join(rows[5:9]))
+    own = {"data": str(tmp_path / "train.jsonl"), "model": "lab:chains", "rollouts": STEP}
+    prepared = prepare(settings(**own, eval_data=str(tmp_path / "held-out.jsonl")))
+    assert overlaps(prepared) == [
+        "3 of the 4 held-out problems are trained on too: what is learnt by heart counts in their accuracy"
+    ]
+    assert overlaps(prepare(settings(rollouts=STEP))) == []
 
 
 def test_an_error_in_an_update_goes_back_to_the_last_checkpoint(run, monkeypatch):

@@ -88,11 +88,11 @@ def _is_local(name: str) -> bool:
 
 
 def as_typed(sentence: str, arguments: Sequence[str]) -> str:
-    """A sentence that names settings by their options, unless they come from a file.
+    """A sentence that names settings by their options, unless they come from a file, as those of `serve`.
 
     `rollouts_per_prompt must be 2 or more` becomes `--rollouts-per-prompt must be 2 or more`.
     """
-    if any(argument.startswith("--config") for argument in arguments):
+    if arguments[:1] == ["serve"] or any(argument.startswith("--config") for argument in arguments):
         return sentence
     names = list(known_settings())
     several = "|".join(sorted((name for name in names if "_" in name), key=len, reverse=True))

@@ -171,6 +171,7 @@ def sample_all(
     if len(are_done()) == prompts:
         return folder
     work = job.load()  # before the folder is made, so that a mistyped model leaves none behind
+    is_new = not folder.has_settings
     folder = EstimateFolder.begin(path, settings)
     with only_process(folder.path), progress_bar(console) as bar:
         done = are_done()  # now that no other process adds to them
@@ -187,6 +188,10 @@ def sample_all(
             left_out = work(todo, on_group)
         except KeyboardInterrupt:
             left_out = -1
+        except BaseException:
+            if is_new and not counts["done"]:  # it would refuse the same command with another model
+                folder.remove()
+            raise
     if left_out < 0:
         console.print(f"saved {len(done) + counts['done']} of {prompts} prompts; the same command goes on")
         raise typer.Exit(130)

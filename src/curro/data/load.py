@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import re
 from collections.abc import Iterator
 from itertools import islice
@@ -168,7 +169,7 @@ _HUB_ID = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(:(?P<config>[\w.*-]+))?")
 
 
 def load_prompts(
-    source: str,
+    source: str | os.PathLike[str],
     *,
     prompt_column: str | None = None,
     key_column: str | None = None,
@@ -199,6 +200,9 @@ def load_prompts(
     """
     if limit is not None and limit < 1:
         raise DataError(f"limit is {limit}: ask for at least one row, or leave the limit out")
+    if not isinstance(source, str | os.PathLike):
+        raise DataError(f"a data set is named by a text or a path, not {source!r:.50}")
+    source = os.fspath(source)
     columns = {"prompt": prompt_column, "answer": answer_column, "key": key_column}
     packaged = provider(source)
     if packaged is not None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,6 +61,15 @@ class EstimateFolder:
             with replacing(folder._settings) as part:
                 part.write_text(json.dumps(dict(settings), indent=2) + "\n", encoding="utf-8")
         return folder
+
+    @property
+    def has_settings(self) -> bool:
+        """Whether an estimate was begun in the folder."""
+        return self._settings.is_file()
+
+    def remove(self) -> None:
+        """Remove the folder of an estimate that has no rollouts."""
+        shutil.rmtree(self.path)
 
     def check(self, settings: Mapping[str, Any]) -> None:
         """Raises EstimateError where the folder holds an estimate of other settings, or something else."""

@@ -81,7 +81,7 @@ def describe_visits(rollouts: int, group: int, prompts: int) -> str:
     visits = expected_visits(rollouts, group, prompts)
     sentence = (
         f"a run of {rollouts:,} rollouts in groups of {group} visits each of {prompts:,} prompts "
-        f"{visits:.2g} times"
+        f"{visits:{',.0f' if visits >= 10 else '.2g'}} times"
     )
     if visits >= 2:
         return sentence

@@ -248,8 +248,8 @@ def inspect_prompt(folder: RunFolder, prompt: str, n: int, console: Console) -> 
         )
     if history is None:
         raise RunError(
-            f"the run in {folder.path} has not drawn the prompt {readable(prompt, 60)!r}: give its key or "
-            "its number, as `curro inspect` shows them"
+            f"the run in {folder.path} knows no prompt {readable(prompt, 60)!r}: give its key or its number, "
+            "as `curro inspect` shows them"
         )
     source = f", from {printable(history.source)}" if history.source else ""
     console.print(Text(f"{readable(history.title, 400)} (prompt {history.number}{source})", style="bold"))

@@ -21,6 +21,7 @@ from curro.errors import ConfigError
 from curro.policy import refuse_policy
 from curro.serve.application import Service
 from curro.storage.files import open_regular, read_toml
+from curro.text import did_you_mean
 
 
 def serve(
@@ -223,7 +224,8 @@ class ServeSettings:
         names = [item.name for item in fields(cls)]
         for name in table:
             if name not in names:
-                raise ConfigError(f"{path} has {name!r}, which is none of {', '.join(names)}")
+                meant = did_you_mean(name, names)
+                raise ConfigError(f"{path} has {name!r}{meant}, which is none of {', '.join(names)}")
         if not isinstance(table.get("run_folder", ""), str):
             raise ConfigError(f"{path}: `run_folder` is a path, not {table['run_folder']!r}")
         for name, kind in (("folder", str), ("curriculum", dict)):

@@ -169,6 +169,14 @@ def with_known(
         )
     selection = config["selection"]
     spec = registry.parse("selection", selection) if isinstance(selection, str) else dict(selection)
+    try:
+        registry.build("selection", {**spec, "known": column})
+    except ConfigError as error:
+        if "has no option 'known'" in str(error):
+            raise ConfigError(
+                f"{spec['name']} takes no --known pass rates: choose frontier or posterior, or leave it out"
+            ) from None
+        raise
     return {**config, "selection": {**spec, "known": column}}, prompts, source
 
 

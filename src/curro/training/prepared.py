@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
 from datasets import Dataset
 
 from curro.curriculum import Curriculum
@@ -145,6 +146,23 @@ def prepare(settings: TrainSettings, inputs: Inputs | None = None) -> Prepared:
         settings, inputs.prompts, held_out, environment, reward, inputs.fill, inputs.curriculum, model,
         tokenizer,
     )  # fmt: skip
+
+
+def overlaps(prepared: Prepared) -> list[str]:
+    """A sentence for each held-out set some of whose problems, by prompt and answer, are trained on too."""
+    if prepared.curriculum.table.levels is not None:
+        return []
+    sentences = []
+    for part in prepared.held_out:
+        with_answer_N = np.array([row["answer"] is not None for row in part.prompts])
+        trained_N = np.isin(part.prompts.row_digests, prepared.prompts.row_digests) & with_answer_N
+        if trained_N.any():
+            name = f" of {part.name}" if part.name else ""
+            sentences.append(
+                f"{trained_N.sum():,} of the {len(part.prompts):,} held-out problems{name} are trained on "
+                "too: what is learnt by heart counts in their accuracy"
+            )
+    return sentences
 
 
 def _held_out(

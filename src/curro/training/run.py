@@ -47,7 +47,7 @@ from curro.runs.folder import RunFolder
 from curro.runs.reader import RunReader
 from curro.storage.json_lines import GrowingFile, as_object
 from curro.training.lora import lora_config, save_model
-from curro.training.prepared import HeldOut, Prepared, row_rewards, training_set
+from curro.training.prepared import HeldOut, Prepared, overlaps, row_rewards, training_set
 from curro.training.recorder import Recorder
 from curro.training.settings import TrainSettings
 
@@ -84,7 +84,7 @@ def saving_on_error(
             last = checkpoints.newest(recorder.folder.checkpoints)
             step = 0 if last is None else checkpoints.step_of(last)
             say(f"the run stopped; curro train --resume {recorder.folder.path} goes on after step {step}")
-        else:
+        elif not isinstance(error, CurroError):  # these say what to do
             say("the run stopped before its first step was finished: start it again with the same command")
         if isinstance(error, SystemExit):
             raise CurroError(
@@ -281,6 +281,8 @@ def _train(
         )  # fmt: skip
         if warning is not None:
             say(warning)
+    for sentence in overlaps(prepared):
+        say(sentence)
     if prepared.curriculum.signal_parts and settings.signal is None:
         say(describe_signal(prepared.curriculum.signal_parts))
     recorder = Recorder(
