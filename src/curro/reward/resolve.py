@@ -28,7 +28,8 @@ NEEDS = {
 
 def check_columns(name: str, prompts: PromptSet) -> None:
     """Raises ConfigError where the prompts lack what the reward `name` needs."""
-    needs, columns = NEEDS.get(name), f"the columns are {', '.join(prompts[0])}"
+    others = [column for column in prompts[0] if column not in ("prompt", "answer", "key")]
+    needs, columns = NEEDS.get(name), f"the other columns are {', '.join(others) or 'none'}"
     if needs == "metadata" and reasoning_gym.source_data_set(prompts[0]) is None:
         raise ConfigError(
             f"the reward {name!r} needs rows with metadata that name their source_dataset, as "
