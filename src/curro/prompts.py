@@ -357,7 +357,10 @@ def _column_of(rows: Sequence[Mapping[str, Any]], column: str) -> Iterable[Any]:
 
     if isinstance(rows, ArrowRows):
         return rows.values(column)
-    return (row.get(column) for row in rows)
+    names = getattr(rows, "column_names", None)
+    if names is None:
+        return (row.get(column) for row in rows)
+    return rows[column] if column in names else [None] * len(rows)  # type: ignore[call-overload]
 
 
 def _check_keys(keys: Sequence[str]) -> None:

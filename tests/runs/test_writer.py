@@ -79,6 +79,13 @@ def test_a_second_process_does_not_write_into_a_run_that_is_going_on(tmp_path, s
     subprocess.run([sys.executable, "-c", SECOND, str(tmp_path), step], check=True)
 
 
+def test_an_empty_folder_is_begun_in_wherever_the_run_is(tmp_path):
+    (tmp_path / "curro").mkdir()
+    writer = RunWriter.of_host(tmp_path, Curriculum("uniform", 4))
+    writer.begin(3)
+    assert writer.has_begun
+
+
 def test_a_group_s_line(tmp_path):
     writer, _ = one_step(tmp_path / "run")
     a, b = sorted(writer.folder.groups(), key=lambda row: row["prompt"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datasets
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +20,7 @@ from curro import (
     Selection,
 )
 from curro.data import load_prompts
+from curro.data.identity import DatasetRows
 from curro.data.levels import Levels
 from curro.registry import parse_curriculum
 
@@ -51,11 +53,16 @@ def drawn(curriculum, n, steps, *, first=0):
     return sources
 
 
-@pytest.mark.parametrize("in_file", [False, True])
-def test_the_first_prompt_may_be_without_a_source(in_file, tmp_path):
+@pytest.mark.parametrize("kind", ["rows", "file", "dataset"])
+def test_the_first_prompt_may_be_without_a_source(kind, tmp_path):
     data = [{"prompt": "0", "source": None, "key": "0"}, *rows(math=2, code=1)]
     pq.write_table(pa.Table.from_pylist(data), tmp_path / "data.parquet")
-    curriculum = Curriculum("uniform", load_prompts(str(tmp_path / "data.parquet")) if in_file else data)
+    kinds = {
+        "rows": lambda: data,
+        "file": lambda: load_prompts(tmp_path / "data.parquet"),
+        "dataset": lambda: DatasetRows(datasets.Dataset.from_list(data)),
+    }
+    curriculum = Curriculum("uniform", kinds[kind]())
     assert curriculum.table.source_column == "source"
     names, source_N = curriculum.table.sources()
     assert [names[i] for i in source_N] == ["other", "math", "math", "code"]

@@ -148,7 +148,10 @@ def test_a_client_without_a_server_gives_up_in_time(tmp_path):
         ("prompts = 3\nfolder = 'x'", r"lacks the table \[curriculum\]"),
         ("folder = 'x'\n[curriculum]\n", "either `data` or `prompts`"),
         ("prompts = 3\nfolder = 'x'\nspeed = 2\n[curriculum]\n", "has 'speed', which is none of folder"),
-        ("folder = 'x'\ndata = 'd'\nkey_colum = 'k'\n[curriculum]\n", "has 'key_colum' .did you mean 'key_column'"),
+        (
+            "folder = 'x'\ndata = 'd'\nkey_colum = 'k'\n[curriculum]\n",
+            "has 'key_colum' .did you mean 'key_column'",
+        ),
         ("prompts = 3\nfolder = 'x'\nrun_folder = 3\n[curriculum]\n", "`run_folder` is a path"),
     ],
 )

@@ -155,7 +155,7 @@ class RunWriter:
             LockedError: another process writes its run there.
         """
         path = self.folder.path
-        if path.is_dir() and not path.is_symlink():
+        if not path.is_symlink() and (path / "config.json").exists():
             self._kept = keep_out_others(path)
         if step == 0 and path.exists():
             numbered = (path.with_name(f"{path.name}-{n}") for n in itertools.count(1))
