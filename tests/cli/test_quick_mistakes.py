@@ -102,6 +102,7 @@ def test_options_are_named_as_they_are_typed():
     sentence = "no column holds prompts: name it with prompt_column"
     assert as_typed(sentence, ["train"]) == "no column holds prompts: name it with --prompt-column"
     assert as_typed(sentence, ["train", "--config=run.toml"]) == sentence
+    assert as_typed(sentence, ["serve", "serve.toml"]) == sentence
     assert as_typed("the column 'key_column' of a/key_column.jsonl", []) == (
         "the column 'key_column' of a/key_column.jsonl"
     )
