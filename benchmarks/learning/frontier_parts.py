@@ -2,12 +2,15 @@
 
     python -m benchmarks.learning.frontier_parts             # trains what has no row yet; an hour of a core
     python -m benchmarks.learning.frontier_parts --seeds 0   # the simulation alone; five minutes
+    python -m benchmarks.learning.frontier_parts --pretrained runs/pretrained  # a pretrained model; four hours
     python -m benchmarks.learning.frontier_parts --report    # trains nothing, writes the page
 
 Every variant is trained on the five hard pools of `curro bench`, with the same seeds and at the task's own
 settings, and on five pools of the policy of simulated_policy.py, which takes less than a second a run and so
 has more seeds. A row is added to benchmarks/results/frontier_parts.jsonl as a run ends, seed by seed. What
-was measured before two parts were taken out is in frontier_parts_before.jsonl.
+was measured before two parts were taken out is in frontier_parts_before.jsonl. The pretrained model, of which
+`make pretrained` makes the folder, is trained without all parts at once; the rows of `frontier` and of uniform
+sampling are those of pretrained_mixed.jsonl.
 
 Gives up: the pools' models are small, their runs 100 to 200 steps of 4 prompts, so that a fit after every 4
 groups is a fit a step. What takes the place of a learned number was read off runs with seed 0. In the
@@ -27,7 +30,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import typer
 from benchmarks.common import RESULTS, mean_with_interval, write_page
-from benchmarks.learning import credits
+from benchmarks.learning import credits, pretrained_mixed
 from benchmarks.learning.simulated_policy import Settings, World
 from benchmarks.papers.variants import Results, Row, Variant
 
@@ -80,6 +83,17 @@ BEFORE = {
 }
 POOLS = [name for name in TASKS if name.endswith("/hard")]
 SIMULATED = {f"simulated, {name}": settings for name, settings in credits.POOLS.items()}
+PRETRAINED = {"sums_75": 4, "sums_90": 4, "arithmetic_75": 4, "sums_50": 0, "sums_0": 0}
+"""The pools of the pretrained model, and of each the first of five seeds: where sizes and rates were tried on
+the first two, later ones."""
+RATE = {"learning_rate": 3e-6}
+PRETRAINED_VARIANTS = {
+    WHOLE: Variant("frontier", RATE),
+    "without all of these: lengths and words": Variant(
+        f"{OURS}:parts={'+'.join(PARTS)}", RATE, name="without all"
+    ),
+    "uniform sampling": Variant("uniform", RATE),
+}
 STEPS, STEP_SIZE = 60, 0.06
 """Of the simulation, with 8 prompts a step."""
 COMMAND = "python -m benchmarks.learning.frontier_parts --report"
@@ -164,6 +178,17 @@ def simulate(path: Path, seeds: int) -> None:
                 append_rows(path, [{"variant": variant.key, "seed": seed, "pool": pool, "series": series}])
 
 
+def train_pretrained(path: Path, folder: Path, seeds: int, pools: Sequence[str]) -> None:
+    """Add the rows of the pretrained model's runs that have none; `folder` has the model and the pools."""
+    variant = PRETRAINED_VARIANTS["without all of these: lengths and words"]
+    for seed in range(seeds):
+        for pool in pools:
+            shared = pretrained_mixed.common(folder, pool, pretrained_mixed.fast_precision())
+            rows = Results(path, Path(f"runs/frontier-parts-{pool}"), pool=pool)
+            first = PRETRAINED[pool] + seed
+            rows.run([variant], 1, shared, series=("signal_share",), first_seed=first)
+
+
 def measured(row: Row) -> tuple[float, float]:
     """The final held-out pass@1 of a run, and the share of its groups with a signal."""
     return row["series"][METRIC][1][-1], float(np.mean(row["series"]["signal_share"][1]))
@@ -206,9 +231,18 @@ def table(
 def main(
     seeds: Annotated[int, typer.Option(help="How many seeds of the lab's pools.")] = 5,
     simulated: Annotated[int, typer.Option(help="How many seeds of the simulated ones.")] = 20,
+    pretrained: Annotated[
+        Path | None, typer.Option(help="Train the pretrained model of this folder, and nothing else.")
+    ] = None,
+    pool: Annotated[
+        list[str] | None, typer.Option(help="A pool of its; several times for several. [default: all]")
+    ] = None,
     only_report: Annotated[bool, typer.Option("--report", help="Train nothing.")] = False,
 ) -> None:
     path = RESULTS / "frontier_parts.jsonl"
+    if pretrained and not only_report:
+        train_pretrained(path, pretrained, seeds, pool or list(PRETRAINED))
+        only_report = True
     if not only_report:
         simulate(path, simulated)
     for seed in range(0 if only_report else seeds):

@@ -141,6 +141,11 @@ COLOURS = {
 SERIES = ("eval/pass@4", "eval/pass@8", "signal_share", "seconds", "cpu_seconds")
 
 
+def fast_precision() -> str:
+    """bfloat16 where the processor multiplies in it, else float32."""
+    return "bfloat16" if multiplies_bfloat16() else "float32"
+
+
 def common(folder: Path, pool: str, precision: str) -> dict[str, Any]:
     """The settings that all runs on a pool share.
 
@@ -372,7 +377,7 @@ def main(
         ),
     ] = None,
 ) -> None:
-    precision = precision or ("bfloat16" if multiplies_bfloat16() else "float32")
+    precision = precision or fast_precision()
     pools = {name: Results(results, runs, pool=name) for name in POOLS}
     for seed in range(0 if only_report else seeds):
         for name in pool or POOLS:
