@@ -21,6 +21,10 @@ def test_screen_by_hand():
     # a rollout that failed is asked for again
     assert curriculum.more(draw.tickets[1], [[1, 0, np.nan, 0, 0, 0]]).tolist() == [1]
     assert curriculum.more(draw.tickets[1], [[1, 0, 0, 0, 0, 0]]).tolist() == [0]
+    # but not without end: there are 12 at most
+    assert curriculum.more(draw.tickets[1], [[1, 0, *[np.nan] * 6]]).tolist() == [4]
+    assert curriculum.more(draw.tickets[1], [[1, 0, *[np.nan] * 9]]).tolist() == [1]
+    assert curriculum.more(draw.tickets[1], [[1, 0, *[np.nan] * 10]]).tolist() == [0]
     curriculum.observe(draw.tickets[1], [[1, 0, 0, 0, 0, 0]])
     with pytest.raises(TicketError, match="settled before"):
         curriculum.more(draw.tickets[1], [[1, 0]])

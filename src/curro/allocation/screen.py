@@ -17,7 +17,8 @@ class Screen(Allocation):
 
     Args:
         first: rollouts that every prompt gets.
-        total: scored rollouts of a prompt whose first ones differ; others are replaced.
+        total: scored rollouts of a prompt whose first ones differ. Rollouts that are not scored are replaced,
+            until there are twice as many in all.
 
     Raises:
         ConfigError: not 2 <= first <= total.
@@ -31,5 +32,6 @@ class Screen(Allocation):
         self.first, self.total = first, total
 
     def more(self, groups: Groups, table: PromptTable) -> np.ndarray:
-        missing_P = np.maximum(self.total - groups.count, 0)
+        had = groups.scored.shape[1]
+        missing_P = np.clip(self.total - groups.count, 0, max(0, 2 * self.total - had))
         return np.where(table.is_flat(groups.variance), 0, missing_P)
