@@ -193,6 +193,18 @@ def test_open_groups_go_on_in_the_rows_that_are_left_and_new_ones_take_the_rest(
     assert [len(rollouts) for _, rollouts in batch] == [2, 2, 2, 2, 6, 6, 2, 2]
 
 
+def test_groups_of_different_sizes_are_asked_about_by_themselves():
+    """Prompt 0 has had its 2 rounds when prompt 4 has had one, and leaves it its rows: prompt 4 goes on."""
+    curriculum = curro.Curriculum(
+        "least-visited", 40, allocation="until:each=2,rounds=2,keep=none,end=success", admission="signal"
+    )
+    outcomes = ["0000", "01", "01", "01", "0001", *["01"] * 8]
+    owner = Process(curriculum, FillSettings(), outcomes=outcomes)
+    batch = owner.step(16, 0)
+    assert owner.rounds == [dict.fromkeys(range(4), 2), {0: 2, 4: 2, 5: 2, 6: 2}, {4: 2, 7: 2}]
+    assert [len(rollouts) for prompt, rollouts in batch if prompt == 4] == [4]
+
+
 def test_a_gate_gives_the_rows_of_rejected_groups_to_others():
     curriculum = curro.Curriculum(
         "least-visited", 40, allocation="screen:first=2,total=4", admission="signal"

@@ -64,14 +64,14 @@ def fill_in_rounds(rounds: Rounds, rows: int) -> list[KeptGroup]:
             for ticket, number in further.items():
                 sizes[ticket] = sizes.get(ticket, 0) + number
             generated += sum(further.values())
-            wanted, further = rounds.more(list(sizes)), {}
+            wanted, further = dict(zip(sizes, rounds.more(list(sizes)), strict=True)), {}
+            # first of all those that are complete: where they are rejected, the others have their rows
+            rounds.settle([ticket for ticket in sizes if not wanted[ticket]])
+            sizes = {ticket: size for ticket, size in sizes.items() if wanted[ticket]}
             if generated < fill.settings.limit * rows:
                 further = _grant(sizes, wanted, fill.missing - _batch_rows(sizes, keep), keep)
-            finished = [ticket for ticket in sizes if ticket not in further]
-            if finished:
-                rounds.settle(finished)
-            for ticket in finished:
-                del sizes[ticket]
+            rounds.settle([ticket for ticket in sizes if ticket not in further])
+            sizes = {ticket: size for ticket, size in sizes.items() if ticket in further}
         except BaseException:
             rounds.give_up()
             raise
@@ -90,15 +90,17 @@ def _batch_rows(sizes: Mapping[int, int], keep: int | None) -> int:
     return sum(size if keep is None else min(size, keep) for size in sizes.values())
 
 
-def _grant(sizes: Mapping[int, int], wanted: Sequence[int], free: int, keep: int | None) -> dict[int, int]:
+def _grant(
+    sizes: Mapping[int, int], wanted: Mapping[int, int], free: int, keep: int | None
+) -> dict[int, int]:
     """How many further rollouts groups get, those that go on: the first ones what they want.
 
     Rollouts beyond `keep` take no rows.
     """
     granted: dict[int, int] = {}
-    for (ticket, size), number in zip(sizes.items(), wanted, strict=True):
+    for ticket, size in sizes.items():
         room = np.inf if keep is None else max(0, keep - size)
-        number = int(number if room <= free else min(number, free))
+        number = int(wanted[ticket] if room <= free else min(wanted[ticket], free))
         if number > 0:
             granted[ticket] = number
             free -= int(min(number, room))
@@ -219,6 +221,8 @@ class Rounds:
 
     def settle(self, tickets: Sequence[int]) -> None:
         """Observe these groups, and report to the fill what became of them."""
+        if not tickets:
+            return
         groups = [self._open[ticket] for ticket in tickets]
         rewards, sizes_P = self._rewards(tickets), self._sizes(tickets)
         draw = replace(joined([group.draw for group in groups]), rollouts=sizes_P)
