@@ -2,14 +2,14 @@
 
     python -m benchmarks.learning.frontier_parts             # trains what has no row yet; an hour of a core
     python -m benchmarks.learning.frontier_parts --seeds 0   # the simulation alone; five minutes
-    python -m benchmarks.learning.frontier_parts --pretrained runs/pretrained  # a pretrained model; four hours
     python -m benchmarks.learning.frontier_parts --report    # trains nothing, writes the page
+    python -m benchmarks.learning.frontier_parts --pretrained runs/pretrained  # a pretrained model; hours
 
 Every variant is trained on the five hard pools of `curro bench`, with the same seeds and at the task's own
 settings, and on five pools of the policy of simulated_policy.py, which takes less than a second a run and so
 has more seeds. A row is added to benchmarks/results/frontier_parts.jsonl as a run ends, seed by seed. What
-was measured before two parts were taken out is in frontier_parts_before.jsonl. The pretrained model, of which
-`make pretrained` makes the folder, is trained without all parts at once; the rows of `frontier` and of uniform
+was measured before two parts were taken out is in frontier_parts_before.jsonl. The pretrained model, whose
+folder `make pretrained` makes, is trained without all parts at once; the rows of `frontier` and of uniform
 sampling are those of pretrained_mixed.jsonl.
 
 Gives up: the pools' models are small, their runs 100 to 200 steps of 4 prompts, so that a fit after every 4
@@ -20,7 +20,7 @@ simulation texts tell nearly all there is to tell.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -97,7 +97,6 @@ PRETRAINED_VARIANTS = {
 STEPS, STEP_SIZE = 60, 0.06
 """Of the simulation, with 8 prompts a step."""
 COMMAND = "python -m benchmarks.learning.frontier_parts --report"
-MEASURES = ("pass@1", "signal")
 
 
 def without(*, parts: str) -> Predicted:
@@ -189,42 +188,60 @@ def train_pretrained(path: Path, folder: Path, seeds: int, pools: Sequence[str])
             rows.run([variant], 1, shared, series=("signal_share",), first_seed=first)
 
 
-def measured(row: Row) -> tuple[float, float]:
-    """The final held-out pass@1 of a run, and the share of its groups with a signal."""
-    return row["series"][METRIC][1][-1], float(np.mean(row["series"]["signal_share"][1]))
+def accuracy(row: Row) -> float:
+    """The held-out pass@1 of a run at its end."""
+    return row["series"][METRIC][1][-1]
+
+
+def signal(row: Row) -> float:
+    """The share of a run's groups with a signal."""
+    return float(np.mean(row["series"]["signal_share"][1]))
+
+
+def mean_accuracy(row: Row) -> float:
+    """The mean of a run's evaluations after the first, which is before training."""
+    return float(np.mean(row["series"][METRIC][1][1:]))
+
+
+MEASURES: Mapping[str, Callable[[Row], float]] = {"pass@1": accuracy, "signal": signal}
 
 
 def table(
-    found: Mapping[tuple[str, str, int], tuple[float, float]],
+    rows: Sequence[Row],
     pools: Mapping[str, str],
     keys: Mapping[str, str],
+    measures: Mapping[str, Callable[[Row], float]] = MEASURES,
 ) -> str:
     """What each variant has more or less than `frontier`, over pools and in each; `pools` have titles, and
     `keys` are those of the rows by label."""
+    found = {
+        (row["variant"], row["pool"], row["seed"]): [measure(row) for measure in measures.values()]
+        for row in rows
+        if row["pool"] in pools and row["variant"] in keys.values()
+    }
     lines = [
-        f"| | seeds | pass@1 | signal | {' | '.join(pools.values())} |",
-        f"|---|--:|--:|--:|{'--:|' * len(pools)}",
+        f"| | seeds | {' | '.join([*measures, *pools.values()])} |",
+        f"|---|--:|{'--:|' * (len(measures) + len(pools))}",
     ]
     for label, key in keys.items():
-        seeds = [
-            seed
-            for seed in range(1 + max(seed for *_, seed in found))
-            if all((one, pool, seed) in found for one in (key, keys[WHOLE]) for pool in pools)
+        runs = [
+            (pool, seed) for one, pool, seed in found if one == key and (keys[WHOLE], pool, seed) in found
         ]
-        if not seeds:
+        if {pool for pool, _ in runs} != pools.keys():
             continue
-        ours_PSM, theirs_PSM = (
-            np.array([[found[one, pool, seed] for seed in seeds] for pool in pools])
+        ours, theirs = (
+            [np.array([found[one, pool, seed] for name, seed in runs if name == pool]) for pool in pools]
             for one in (key, keys[WHOLE])
         )
         if label == WHOLE:
-            cells = [f"{mean:.3f}" for mean in ours_PSM.mean(axis=(0, 1))]
-            cells += [", ".join(f"{mean:.3f}" for mean in pool_SM.mean(axis=0)) for pool_SM in ours_PSM]
+            cells = [f"{mean:.3f}" for mean in np.mean([one_SM.mean(axis=0) for one_SM in ours], axis=0)]
+            cells += [", ".join(f"{mean:.3f}" for mean in one_SM.mean(axis=0)) for one_SM in ours]
         else:
-            more_PSM = ours_PSM - theirs_PSM
-            cells = [mean_with_interval(more_PSM[..., measure]) for measure in range(len(MEASURES))]
-            cells += [", ".join(f"{mean:+.3f}" for mean in pool_SM.mean(axis=0)) for pool_SM in more_PSM]
-        lines.append(f"| {label} | {len(seeds)} | {' | '.join(cells)} |")
+            more = [ours_SM - theirs_SM for ours_SM, theirs_SM in zip(ours, theirs, strict=True)]
+            cells = [mean_with_interval([one_SM[:, m] for one_SM in more]) for m in range(len(measures))]
+            cells += [", ".join(f"{mean:+.3f}" for mean in one_SM.mean(axis=0)) for one_SM in more]
+        seeds = sorted({len(one_SM) for one_SM in ours})
+        lines.append(f"| {label} | {' to '.join(map(str, seeds))} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -257,31 +274,29 @@ def main(
         f"on simulated pools, {STEPS} steps": {pool: pool.removeprefix("simulated, ") for pool in SIMULATED},
     }
     now = {label: variant.key for label, variant in VARIANTS.items()}
-    of_now = {
-        ("now", row["pool"], row["seed"]): measured(row)
-        for row in read_rows(path)
-        if row["variant"] == now[WHOLE]
-    }
-    chapters = []
-    for when, file, keys in (
-        ("Now", path, now),
-        ("Before two parts were taken out", path.with_stem(f"{path.stem}_before"), BEFORE),
-    ):
-        found = {
-            (row["variant"], row["pool"], row["seed"]): measured(row) for row in read_rows(file)
-        } | of_now
-        chapters += [
-            f"## {when}, {title}\n\n{table(found, pools, keys)}"
-            for title, pools in titles.items()
-            if pools.keys() <= {pool for _, pool, _ in found}
-        ]
+    rows = list(read_rows(path))
+    of_now = [row | {"variant": "now"} for row in rows if row["variant"] == now[WHOLE]]
+    before = [*read_rows(path.with_stem(f"{path.stem}_before")), *of_now]
+    chapters = [
+        f"## {when}, {title}\n\n{table(of_then, pools, keys)}"
+        for when, of_then, keys in (("Now", rows, now), ("Before two parts were taken out", before, BEFORE))
+        for title, pools in titles.items()
+        if pools.keys() <= {row["pool"] for row in of_then}
+    ]
+    reduced = {row["pool"] for row in rows} & PRETRAINED.keys()
+    if reduced:
+        of_pretrained = [*rows, *read_rows(RESULTS / "pretrained_mixed.jsonl")]
+        keys = {label: variant.key for label, variant in PRETRAINED_VARIANTS.items()}
+        pools = {pool: pool for pool in PRETRAINED if pool in reduced}
+        measures = MEASURES | {"pass@1, mean of all evaluations": mean_accuracy}
+        chapters.append(f"## Now, on a pretrained model\n\n{table(of_pretrained, pools, keys, measures)}")
     write_page(
         "frontier_parts",
         "What each part of frontier is worth",
         COMMAND,
         "Final held-out pass@1 and the share of groups with a signal: of `frontier`, and how much more or "
-        "less of both a variant has, with the same seeds. The first two columns of numbers are means over "
-        "the pools with 95% intervals, the others means over the seeds of one pool.\n\n"
+        "less of both a variant has, with the same seeds. The first columns of numbers are means over the "
+        "pools with 95% intervals, those of pools means over the seeds of one pool.\n\n"
         + "\n\n".join(chapters),
     )
 
