@@ -5,13 +5,14 @@
     python -m benchmarks.learning.pretrained_mixed --report  # trains nothing, writes the page
 
 SmolLM2-135M-Instruct on the pools `sums_0`, `sums_50`, `sums_75` and `sums_90`: 250 sums of two or three
-numbers of one or two digits alone, or among 250, 750 or 2,250 that no training would teach it; and on
-`arithmetic_75`, 250 terms of numbers of one digit with `+`, `-` and `*` among 750 hopeless ones; `many_sums_75`
-has four times as many problems as `sums_75`, of which uniform sampling visits a quarter. Steps of 8 prompts with 4 rollouts, 3,840 rollouts a run, held-out accuracy on 100 problems of the first kind with 4
-samples each (its standard error is about .02). A row is added to benchmarks/results/pretrained_mixed.jsonl
-as a run ends, seed by seed, so that all methods have equally many wherever it is stopped; `--pool` and
-`--method` choose some of them. With `--results FILE.jsonl` the rows, the page and the picture are your own.
-It gives up a search: of two learning rates each method has both.
+numbers of one or two digits alone, or among 250, 750 or 2,250 that no training would teach it; on
+`arithmetic_75`, 250 terms of numbers of one digit with `+`, `-` and `*` among 750 hopeless ones; and on
+`many_sums_75`, which has four times as many problems of both kinds as `sums_75`. Steps of 8 prompts with 4
+rollouts, 3,840 rollouts a run, held-out accuracy on 100 problems of the first kind with 4 samples each (its
+standard error is about .02). A row is added to benchmarks/results/pretrained_mixed.jsonl as a run ends, seed
+by seed, so that all methods have equally many wherever it is stopped; `--pool` and `--method` choose some of
+them. With `--results FILE.jsonl` the rows, the page and the picture are your own. It gives up a search: of
+two learning rates each method has both.
 """
 
 from __future__ import annotations

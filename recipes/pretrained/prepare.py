@@ -132,7 +132,7 @@ def take(problems: Iterator[dict[str, str]], number: int, kind: str) -> list[dic
 
 
 def write_mixed_pool(folder: Path, name: str) -> None:
-    """Learnable problems, the same in every pool of a family and size, among hopeless ones, in random order."""
+    """Learnable problems, the same in all pools of a family and size, and hopeless ones in random order."""
     family, number, percentage = MIXED[name]
     share = percentage / 100
     learnable = family.problems(family.learnable, seed=1)
