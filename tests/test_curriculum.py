@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from curro import Choice, ConfigError, Curriculum, ExhaustedError, Reason, RewardError, Selection, TicketError
+from curro.policy import AuxiliarySamples
+from curro.selection.uniform import Uniform
 
 SELECTIONS = [
     "uniform",
@@ -75,6 +77,21 @@ def test_credit_of_a_batch_from_several_verdicts_of_other_group_sizes():
     np.testing.assert_allclose(credit_PG, expected, rtol=1e-12)
     np.testing.assert_allclose(curriculum.credit(pairs), [[0.5, -0.5], [-0.25, 0.25]])
     assert curriculum.credit([]).shape == (0, 0)
+
+
+def test_a_selection_that_trains_the_policy_says_so():
+    """Its tickets stay open: hosts report them again once the attribute is set."""
+
+    class Teaches(Uniform):
+        def observe(self, outcome):
+            return AuxiliarySamples(((1,),), ((2,),), np.ones(1), 0.1)
+
+    curriculum = Curriculum(Teaches(), 4)
+    draw = curriculum.select(2, step=0)
+    with pytest.raises(ConfigError, match=r"Teaches.observe returned samples .* trains_policy is False"):
+        curriculum.observe(draw.tickets, [[1, 0], [0, 1]])
+    Teaches.trains_policy = True
+    assert curriculum.observe(draw.tickets, [[1, 0], [0, 1]]).auxiliary_samples.weight == 0.1
 
 
 def test_nothing_to_observe_is_no_error():

@@ -33,7 +33,7 @@ from curro.meters import RangeMeter, ShapingMeter, SignalMeter, SourceMeter, Uni
 from curro.policy import Policy
 from curro.prompts import PromptTable
 from curro.renumbering import match_rows
-from curro.selection.base import Choice, Outcome, Selection, checked
+from curro.selection.base import Choice, Outcome, Selection, checked, checked_samples
 from curro.selection.mixture import SourceMixture, read_shares
 from curro.storage import checkpoint
 from curro.storage.checkpoint import check_alike, check_state
@@ -405,7 +405,7 @@ class Curriculum:
                 rows, outcome = rows[seen], outcome.take(seen)
             settled = self.ledger.tickets[rows]
             self.ledger.settle(rows, observed=True)
-            auxiliary_samples = self.selection.observe(outcome)
+            auxiliary_samples = checked_samples(self.selection.observe(outcome), self.selection)
         self.division.observe(outcome)
         self.table.visit(outcome.prompts, outcome.steps, outcome.mean, outcome.variance)
         self.signal_meter.observe(outcome.variance)

@@ -198,6 +198,8 @@ def test_held_groups_are_observed_when_a_batch_needs_them():
 class Teaches(InOrder):
     """Wants the policy trained on each prompt that was observed."""
 
+    trains_policy = True
+
     def observe(self, outcome):
         told = tuple((int(prompt),) for prompt in outcome.prompts)
         return AuxiliarySamples(told, told, np.ones(len(told)), 0.1)

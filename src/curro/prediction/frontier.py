@@ -163,7 +163,7 @@ class Frontier(BetaPosterior):
         seen = features_of(features)
         if known is not None:
             seen = KnownFeatures(known, seen)
-        self.needs_policy = seen.needs_policy
+        self.needs_policy = self.reads_weights = seen.needs_policy
         self.posterior = FeaturePosterior(half_life, seen)
         self.rest = rest
 

@@ -122,6 +122,10 @@ class Selection:
         has_belief: whether `belief` says how sure the method is of a prompt's success rate.
         has_weights: whether choices have importance weights other than 1; hosts that do not apply them refuse
             the method.
+        needs_policy: whether `select` asks the policy, which the host then has to lend with `attach`.
+        reads_weights: whether it asks the policy for numbers of its weights, such as hidden states, which
+            hosts that split the weights over workers do not have.
+        trains_policy: whether `observe` returns samples to train the policy on.
         takes_levels: whether the prompts may be levels (`curro.data.levels`), which are drawn again and
             again: `bind` then sets `repeats`.
         has_shares: whether sources have shares (`SourceMixture`); the port sets it before `bind`.
@@ -137,6 +141,9 @@ class Selection:
     needs_second_visits = False
     has_belief = False
     has_weights = False
+    needs_policy = False
+    reads_weights = False
+    trains_policy = False
     orders_everything = False
     has_shares = False
     open_N: np.ndarray | None = None
@@ -146,11 +153,6 @@ class Selection:
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         """Keep the prompt table and the curriculum's random numbers; add columns, build indexes."""
         self.table, self.rng = table, rng
-
-    @property
-    def needs_policy(self) -> bool:
-        """Whether `select` asks the policy, which the host then has to lend with `attach`."""
-        return False
 
     def attach(self, policy: Policy) -> None:
         """A host lends the policy, to methods that ask it something; before the first `select`."""
@@ -286,3 +288,15 @@ def checked(choice: Any, n: int, selection: Selection) -> Choice:
             "know that they have to apply them"
         )
     return choice
+
+
+def checked_samples(
+    auxiliary_samples: AuxiliarySamples | None, selection: Selection
+) -> AuxiliarySamples | None:
+    """Check that a user's method said that it trains the policy, and return its samples."""
+    if auxiliary_samples is not None and not selection.trains_policy:
+        raise ConfigError(
+            f"{type(selection).__qualname__}.observe returned samples to train the policy on, but its "
+            "trains_policy is False: set it to True, by which hosts know what their loss has to have room for"
+        )
+    return auxiliary_samples

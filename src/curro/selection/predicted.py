@@ -67,6 +67,9 @@ class Predicted(Selection):
         if target is not None and type(self.predictor).success_rate is Predictor.success_rate:
             raise ConfigError(f"{predictor!r} predicts no success rate: leave `target` out")
         self.has_belief = self.predictor.has_belief
+        self.needs_policy = self.predictor.needs_policy
+        self.reads_weights = self.predictor.reads_weights
+        self.trains_policy = self.predictor.trains_policy
         self.needs_second_visits = self.predictor.needs_second_visits
         self.quality = PredictionQuality()
         self._attached = False
@@ -83,10 +86,6 @@ class Predicted(Selection):
         column = "predicted_variance" if self.target is None else "predicted_rate"
         self.expected_N = table.add(column, np.float32, np.nan)
         self.predictor.bind(table, self._stream)
-
-    @property
-    def needs_policy(self) -> bool:
-        return self.predictor.needs_policy
 
     def attach(self, policy: Policy) -> None:
         self._attached = True

@@ -118,7 +118,8 @@ class DeclaredSettings:
         "lab:spell_backward",
         "The training prompts: lab:NAME, a JSONL or Parquet file, a folder, or a data set's id on the "
         "Hugging Face Hub. levels:NAME generates problems at levels of difficulty; NAME is lab/FAMILY, a "
-        "data set of reasoning-gym that has a curriculum, or MODULE:CLASS. Commas separate several files or names.",
+        "data set of reasoning-gym that has a curriculum, or MODULE:CLASS. Commas separate several files or "
+        "names.",
         panel="Data",
     )
     limit: int | None = setting(

@@ -157,6 +157,7 @@ def test_what_cannot_be_is_refused_by_name(tmp_path, overrides):
 def test_only_methods_that_train_on_judgments_refuse_a_second_epoch(tmp_path):
     config = configuration(tmp_path / "out", "actor_rollout_ref.actor.ppo_epochs=2")
     refuse_conflicts(config, VerlSettings(selection="pcl"))
+    refuse_conflicts(config, VerlSettings(selection="metis:weight=0"))
     with pytest.raises(curro.ConfigError, match="ppo_epochs=1"):
         refuse_conflicts(config, VerlSettings(selection="metis"))
 

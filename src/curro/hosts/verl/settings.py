@@ -15,8 +15,6 @@ from curro.admission.gate import refuse_top_up
 from curro.allocation.estimates import Estimates
 from curro.configuration import read_signal
 from curro.errors import ConfigError
-from curro.prediction.frontier import Frontier
-from curro.prediction.value_model import ValueModel
 from curro.reward.resolve import part_names
 from curro.runs.writer import KeepRollouts
 from curro.selection.base import refuse_weights
@@ -109,10 +107,11 @@ class VerlSettings:
         if self.advantage is None:
             remedy = f", or {KEY}.advantage=group:divide_by_std=true"
             refuse_weights(selection.has_weights, "verl", remedy)
-        if selection.needs_policy and isinstance(getattr(selection, "predictor", None), Frontier):
+        if selection.reads_weights:
             raise ConfigError(
-                "the features `hidden` and `entropy` are read from the policy's weights, which verl splits "
-                f"over its workers: leave `features` out of {KEY}.selection, or train with curro.hosts.trl"
+                "this selection reads the policy's weights (frontier's features `hidden` and `entropy` do), "
+                f"which verl splits over its workers: leave `features` out of {KEY}.selection, or train with "
+                "curro.hosts.trl"
             )
 
     def _check_admission(self) -> None:
@@ -136,10 +135,9 @@ class VerlSettings:
         return self._methods["selection"].needs_policy
 
     @property
-    def may_train_policy(self) -> bool:
-        """Whether the selection may train the policy on auxiliary samples; PCL trains a model of its own."""
-        selection = self._methods["selection"]
-        return selection.needs_policy and not isinstance(getattr(selection, "predictor", None), ValueModel)
+    def trains_policy(self) -> bool:
+        """Whether the selection trains the policy on auxiliary samples."""
+        return self._methods["selection"].trains_policy
 
     @property
     def may_repeat(self) -> bool:
@@ -293,7 +291,7 @@ def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
                 "actor_rollout_ref.actor.use_kl_loss=True where a KL term is wanted",
             ),
         ]
-    if settings.may_train_policy:
+    if settings.trains_policy:
         conflicts += _auxiliary_conflicts(config)
     if levels_source(data.train_files) is not None:
         conflicts += _level_conflicts(config)

@@ -86,6 +86,7 @@ class Metis(Predictor):
         if max_tokens < 1:
             raise ConfigError(f"max_tokens is a number from 1, not {max_tokens}")
         self.exemplars, self.weight, self.baseline_rate = exemplars, float(weight), baseline_rate
+        self.trains_policy = weight > 0
         self.failed, self.max_tokens = failed, max_tokens
         self.template = read_template(template or DEFAULT, exemplars=exemplars > 0)
         self.statements = Statements(strip, cut)
