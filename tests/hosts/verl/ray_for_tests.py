@@ -12,6 +12,8 @@ from pathlib import Path
 import ray
 
 FORKED = "CURRO_TEST_PYTHON"
+STARTS = 20
+"""How often to start Ray, which gives its processes 30 seconds to come up, however busy the machine is."""
 
 
 def forked() -> dict[str, str]:
@@ -33,7 +35,15 @@ def start_ray() -> None:
         ray.init(log_to_driver=False, runtime_env=forked())
     else:  # its own, whatever else runs on the machine
         own = {"include_dashboard": False, "object_store_memory": 200 * 2**20}
-        ray.init("local", num_cpus=4, log_to_driver=False, runtime_env=forked(), **own)
+        for _ in range(STARTS):
+            try:
+                ray.init("local", num_cpus=4, log_to_driver=False, runtime_env=forked(), **own)
+                return
+            except Exception as error:
+                if "timed out during startup" not in str(error):
+                    raise
+                ray.shutdown()
+        raise RuntimeError(f"Ray did not start in {STARTS} attempts")
 
 
 def ray_address() -> str:
