@@ -49,8 +49,8 @@ POOLS = {
     "many_sums_75": "three problems in four",
 }
 """Of each pool, how many are hopeless."""
-HOPELESS = tuple(pool for pool in POOLS if pool.endswith(("_75", "_90")))
-"""The pools by which methods are judged: where most problems are hopeless."""
+HOPELESS = ("sums_75", "sums_90", "arithmetic_75")
+"""The pools by which methods are judged, where most problems are hopeless, all of one size."""
 COMMAND = "python -m benchmarks.learning.pretrained_mixed --report"
 HALF = {"prompts_per_step": 4, "eval_every": 40}
 """Steps of half the size, evaluated after equally many rollouts."""
