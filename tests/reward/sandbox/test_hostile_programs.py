@@ -6,6 +6,7 @@ them does not work fails here, and runs none.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -606,6 +607,7 @@ def test_a_program_that_cannot_be_started_leaves_no_file_open(monkeypatch):
         raise BlockingIOError("no more processes")
 
     LentUser().give_back()  # what is opened once
+    gc.collect()  # which would close what earlier tests have left
     before = len(os.listdir("/proc/self/fd"))
     monkeypatch.setattr(run_module.subprocess, "Popen", refuse)
     with pytest.raises(ProgramNotBegun, match=r"^a program could not be started \(no more processes\)$"):
