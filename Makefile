@@ -86,6 +86,8 @@ verl: verl-runs verl-workers
 .PHONY: verl-runs verl-workers
 verl-runs verl-workers: export HF_DATASETS_CACHE = $(CURDIR)/.venv-verl/datasets
 verl-runs verl-workers: export RAY_worker_niceness = 0
+# else Ray kills workers where the machine's memory is nearly full, whoever fills it
+verl-runs verl-workers: export RAY_memory_monitor_refresh_ms = 0
 
 verl-runs: .venv-verl/verl
 	.venv-verl/bin/python -m pytest -c tests/hosts/verl/pytest.ini -n $(WORKERS) --dist worksteal tests/hosts/verl \

@@ -123,6 +123,31 @@ def interrupting(tmp_path_factory) -> Callable[[str, int], dict[str, str]]:
 
 
 @pytest.fixture
+def hangs_end_by_themselves(tmp_path, monkeypatch):
+    """What a worker has a limit for takes too long as soon as it hangs, whatever the clock says.
+
+    What hangs first makes a file named as its process in the folder `HANGS`; a start has no limit.
+    """
+    from curro.workers.pool import _Worker
+
+    plain, folder = _Worker._reply, tmp_path / "hangs"
+    folder.mkdir()
+    monkeypatch.setenv("HANGS", str(folder))
+
+    def reply(worker, seconds):
+        hangs = folder / str(worker._process.pid)
+        if seconds is None:
+            line = plain(worker, None)
+            hangs.unlink(missing_ok=True)
+            return line
+        while (line := plain(worker, 0.01)) is None and not hangs.exists():
+            pass
+        return line
+
+    monkeypatch.setattr(_Worker, "_reply", reply)
+
+
+@pytest.fixture
 def user_module(tmp_path, monkeypatch):
     """Writes a module with a name of its own into a working directory of its own; returns the name."""
     monkeypatch.chdir(tmp_path)

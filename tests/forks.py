@@ -166,6 +166,8 @@ def serve(listener: socket.socket, run: int) -> Program:
         selector.register(listener, selectors.EVENT_READ)
         while True:
             for key, _ in selector.select():
+                if selector.get_map().get(key.fd) is not key:
+                    continue  # its program ended by an event before this one
                 if key.fileobj == ended:
                     for _, process in running.values():
                         os.kill(process, signal.SIGKILL)

@@ -12,6 +12,7 @@ ARGUMENTS = (
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-dev-shm-usage",
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
@@ -19,6 +20,10 @@ ARGUMENTS = (
     "--disable-sync",
     "--hide-scrollbars",
 )
+
+
+SECONDS = 600
+"""How long a page or a script may take on a machine that is busy; the driver itself gives a script 30."""
 
 
 class Browser:
@@ -42,7 +47,11 @@ class Browser:
             )
             self.url = f"http://127.0.0.1:{port}/session"
             options = {"binary": chromium, "args": [*ARGUMENTS, f"--user-data-dir={profile}"]}
-            capabilities = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+            capabilities = {
+                "goog:chromeOptions": options,
+                "goog:loggingPrefs": {"browser": "ALL"},
+                "timeouts": {"script": 1000 * SECONDS, "pageLoad": 1000 * SECONDS},
+            }
             session = self._call("POST", "", {"capabilities": {"alwaysMatch": capabilities}})
             self.url += f"/{session['sessionId']}"
         except BaseException:
@@ -94,5 +103,5 @@ class Browser:
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(request, timeout=600) as answer:
+        with opener.open(request, timeout=2 * SECONDS) as answer:
             return json.load(answer)["value"]

@@ -26,7 +26,9 @@ def reward(completion, row, add=0.0):
     if completion == "raise": raise ValueError("no")
     if completion == "die": os._exit(0)
     if completion == "kill": os.kill(os.getpid(), 9)
-    if completion == "hang": time.sleep(600)
+    if completion == "hang":
+        open(f"{os.environ['HANGS']}/{os.getpid()}", "w").close()
+        time.sleep(3600)
     if completion == "fork": os.fork()
     if completion == "leave": (os.fork() or time.sleep(60))
     if completion == "big": return float(len(bytearray(8 << 30)))
@@ -66,17 +68,18 @@ def test_one_process_keeps_its_state_and_several_share_the_work(score):
     assert one("pid") != [os.getpid()]
 
 
+@pytest.mark.usefixtures("hangs_end_by_themselves")
 @pytest.mark.parametrize(
     ("completion", "why"),
     [
         ("die", "its process ended with exit status 0"),
         ("kill", "its process ended with SIGKILL"),
-        ("hang", "it took longer than 3 s"),
+        ("hang", "it took longer than 600 s"),
         ("big", "it needed more than 4 GB of memory"),
     ],
 )
 def test_a_completion_that_ends_the_process_is_not_scored(score, completion, why):
-    scores = score(**({"seconds": 3.0} if completion == "hang" else {}))
+    scores = score(seconds=600.0)
     with pytest.warns(RuntimeWarning, match=f"reward 'mine:reward' was ended for the prompt 'first': {why}"):
         assert scores("a", completion, "b") == [0.5, None, 0.5]
     assert scores("a", completion) == [0.5, None]  # it is said once

@@ -102,6 +102,7 @@ class FakeServer:
             only where no stream is asked for.
         requests: the bodies that came, in order.
         most: the most requests that were answered at one time.
+        together: how many have to be answered at one time before the first is.
         hung_up: set when a client closed the connection before the end.
     """
 
@@ -114,8 +115,8 @@ class FakeServer:
         self.first: list[int | bytes] = []
         self.models, self.streaming = ["tiny"], "yes"
         self.requests: list[dict[str, Any]] = []
-        self.most, self._open = 0, 0
-        self._lock = threading.Lock()
+        self.most = self.together = self._open = 0
+        self._change = threading.Condition()
         self.hung_up = threading.Event()
 
     def without_end(self, *, pause: float) -> None:
@@ -171,13 +172,15 @@ class FakeServer:
     @contextmanager
     def answering(self) -> Iterator[None]:
         """Count an answer as under way."""
-        with self._lock:
+        with self._change:
             self._open += 1
             self.most = max(self.most, self._open)
+            self._change.notify_all()
+            self._change.wait_for(lambda: self.most >= self.together, 600)
         try:
             yield
         finally:
-            with self._lock:
+            with self._change:
                 self._open -= 1
 
 

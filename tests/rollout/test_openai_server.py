@@ -424,7 +424,7 @@ def test_a_cancelled_call_hangs_up_and_no_more_connections_than_allowed():
 
         async def use(engine):
             await engine.capabilities()
-            fake.pause = 0.05
+            fake.pause, fake.together = 0.05, 2
             await asyncio.gather(*(engine.generate("3afc=", 2) for _ in range(6)))
             fake.without_end(pause=0.01)
             late = asyncio.create_task(engine.generate("3afc=", 2))

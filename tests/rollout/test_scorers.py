@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -169,11 +170,16 @@ def test_what_a_scorer_raises_in_a_thread_ends_no_more_than_its_group(how):
     asyncio.run(main())
 
 
+def hang(seconds=3600.0):
+    Path(os.environ["HANGS"], str(os.getpid())).touch()
+    time.sleep(seconds)
+
+
 def hostile(prompt, completions):
     if prompt == 1:
         os._exit(3)
     if prompt == 2:
-        time.sleep(600)
+        hang()
     if prompt == 3:
         raise ErrorThatCannotTravel(1, 2)
     return [float(rollout.text == "1") for rollout in completions]
@@ -184,13 +190,14 @@ class ErrorThatCannotTravel(Exception):
         super().__init__(f"{one} and {two}")
 
 
+@pytest.mark.usefixtures("hangs_end_by_themselves")
 def test_crashed_and_hung_scorers_are_replaced_and_cost_their_own_groups_alone():
     async def main():
         filler, _, curriculum = make(
             lambda i, n: (0.0, GOOD),
             score=hostile,
             workers=2,
-            score_timeout=8.0,
+            score_timeout=600.0,
             prompts=7,
             max_in_flight=7,
             when_short="finish",
@@ -205,7 +212,7 @@ def test_crashed_and_hung_scorers_are_replaced_and_cost_their_own_groups_alone()
 
 class SlowToStart:
     def __setstate__(self, state):
-        time.sleep(5.5)
+        hang(1.0)
 
     def __getstate__(self):
         return {"some": "state"}
@@ -219,10 +226,11 @@ class NeverStarts(SlowToStart):
         raise ImportError("no module named 'verifier'")
 
 
+@pytest.mark.usefixtures("hangs_end_by_themselves")
 def test_the_start_of_processes_takes_none_of_the_scorer_s_time():
     async def main():
         filler, _, curriculum = make(
-            lambda i, n: (0.0, GOOD), score=SlowToStart(), workers=2, score_timeout=5.0
+            lambda i, n: (0.0, GOOD), score=SlowToStart(), workers=2, score_timeout=600.0
         )
         async with filler:
             await filler.fill(4, step=0)
@@ -260,23 +268,32 @@ def test_texts_and_cut_rollouts_reach_the_scorer():
     assert seen == [Rollout(text, finish="length") for text in ("1", "", "0")]
 
 
-def slow_on_some(prompt, completions):
-    time.sleep({0: 6.0, 1: 5.0}.get(prompt, 0.0))
-    return [float(rollout.text == "1") for rollout in completions]
+def held_on_some(prompt, completions):
+    folder = Path(os.environ["HELD"])
+    if prompt == 0:
+        (folder / "begun").touch()
+        while not (folder / "go").exists():
+            time.sleep(0.01)
+        (folder / "ended").touch()
+    return [float((folder / "ended").exists()) for _ in completions]
 
 
-def test_a_cancelled_call_keeps_its_process_until_it_ends():
+def test_a_cancelled_call_keeps_its_process_until_it_ends(tmp_path, monkeypatch):
+    monkeypatch.setenv("HELD", str(tmp_path))
+
     async def main():
-        scorer = Scorer(slow_on_some, workers=1, timeout=10.0)
+        scorer = Scorer(held_on_some, workers=1, timeout=600.0)
         try:
-            await scorer(2, rollouts(GOOD))
-            hanging = asyncio.ensure_future(scorer(0, rollouts(GOOD)))
-            await asyncio.sleep(0.3)
-            hanging.cancel()
+            held = asyncio.ensure_future(scorer(0, rollouts(GOOD)))
+            while not (tmp_path / "begun").exists():
+                await asyncio.sleep(0.01)
+            held.cancel()
             with pytest.raises(asyncio.CancelledError):
-                await hanging
-            # 5.7 s of waiting and 5 s of work would be more than 10
-            assert await scorer(1, rollouts(GOOD)) == await scorer(2, rollouts(GOOD))
+                await held
+            following = asyncio.ensure_future(scorer(1, rollouts(GOOD)))
+            await asyncio.sleep(0.1)
+            (tmp_path / "go").touch()
+            assert await following == [1.0] * 4
         finally:
             scorer.close()
 
@@ -293,7 +310,7 @@ def score(prompt, rollouts):
     return [float(len(rollout.text) + prompt) for rollout in rollouts]
 
 async def main():
-    scorer = Scorer(score, workers=2, timeout=30.0)
+    scorer = Scorer(score, workers=2, timeout=600.0)
     print(await scorer(1, [Rollout("ab"), Rollout("")]), flush=True)
     scorer.close()
 
@@ -321,7 +338,7 @@ def test_a_script_without_a_guard_starts_no_processes_of_processes(tmp_path):
 
 def test_a_scorer_in_processes_names_the_line_that_raised():
     async def main():
-        scorer = Scorer(hostile, workers=1, timeout=30.0)
+        scorer = Scorer(hostile, workers=1, timeout=600.0)
         try:
             with pytest.raises(
                 GroupFailed, match=r"the scorer raised ErrorThatCannotTravel: .*test_scorers\.py:"

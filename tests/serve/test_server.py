@@ -89,7 +89,7 @@ def test_killed_under_load_no_draw_is_lost_and_none_counts_twice(tmp_path):
                 stop.set()
                 for thread in threads:
                     thread.join(600)
-                port = ServedCurriculum(address, token_of(tmp_path / "live"))
+                port = ServedCurriculum(address, token_of(tmp_path / "live"), patience=600)
                 metrics = port.metrics()
                 port.close()
     finally:
@@ -105,7 +105,7 @@ def test_a_served_curriculum_draws_what_one_here_draws(tmp_path):
     config = config_at(tmp_path)
     twin = Curriculum("prioritized-replay", 400, seed=3)
     with server(config, "--port", "0") as (process, address):
-        port = ServedCurriculum(address, token_of(tmp_path / "live"))
+        port = ServedCurriculum(address, token_of(tmp_path / "live"), patience=600)
         for step in range(4):
             draw, expected = port.select(8, step=step), twin.select(8, step=step)
             np.testing.assert_array_equal(draw.prompts, expected.prompts)

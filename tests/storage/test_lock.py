@@ -21,10 +21,10 @@ from curro.storage.lock import only_process
 with only_process(Path(sys.argv[1])):
     if sys.argv[2] == "fork" and os.fork() == 0:
         os.write(1, f"child {os.getpid()}\n".encode())
-        time.sleep(60)
+        time.sleep(3600)
         os._exit(0)
     os.write(1, b"held\n")
-    time.sleep(60)
+    time.sleep(3600)
 """
 
 

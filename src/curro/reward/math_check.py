@@ -11,8 +11,9 @@ from math_verify import verify as math_equal
 
 
 def warm() -> None:
-    """Load what the first check would wait for."""
+    """Load what the first check would wait for: SymPy needs a second of processor time for a first power."""
     check((r"\boxed{\frac{1}{2}}", r"\boxed{0.5}"))
+    check((r"\boxed{x^2+2x+1}", r"\boxed{(x+1)^2}"))
 
 
 def check(job: tuple[str, str]) -> float:

@@ -51,7 +51,7 @@ def address(tmp_path_factory):
             server.wait(600)
 
 
-def _announced(server, log, patience=900):
+def _announced(server, log, patience=3600):
     """The address that the server writes to its log once it listens."""
     until = time.monotonic() + patience
     while time.monotonic() < until and server.poll() is None:

@@ -18,7 +18,7 @@ def train(address, folder, batches):
         [sys.executable, EXAMPLE, f"base_url={address}", f"batches={batches}", f"log_path={folder}"],
         env=os.environ | {"TINKER_API_KEY": "tml-none"},
         check=True,
-        timeout=900,
+        timeout=3600,
     )
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 

@@ -104,6 +104,7 @@ def save_model(folder: Path) -> str:
 OPTIONS: dict[str, Any] = {
     "per_device_train_batch_size": 8, "num_generations": 4, "max_completion_length": 4,
     "max_inflight_tasks": 16, "max_staleness": 100, "learning_rate": 1e-3, "logging_steps": 1,
+    "heartbeat_stale_after_s": 3600.0,
     "save_steps": 2, "use_cpu": True, "bf16": False, "dtype": "float32", "disable_tqdm": True,
     "report_to": "none", "dataloader_pin_memory": False,
 }  # fmt: skip

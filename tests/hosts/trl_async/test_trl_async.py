@@ -34,6 +34,13 @@ def without_gpu(monkeypatch):
     monkeypatch.setattr(async_grpo_trainer, "get_peak_flops_per_device", lambda *_: None)
 
 
+@pytest.fixture(autouse=True)
+def an_hour_to_start(monkeypatch):
+    """TRL gives its process of rollouts, which imports all that this one does, five minutes."""
+    defaults = async_rollout_worker.AsyncRolloutWorker.__init__.__kwdefaults__
+    monkeypatch.setitem(defaults, "child_ready_timeout", 3600)
+
+
 @pytest.fixture
 def vllm():
     with vllm_server() as address:

@@ -47,7 +47,7 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(tmp_path, method):
         env=os.environ | {"CURRO_TEST_KILL": "3", "RAY_ADDRESS": ray_address()},
         capture_output=True,
         text=True,
-        timeout=1800,
+        timeout=3600,
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert (tmp_path / "cut" / "latest_checkpointed_iteration.txt").read_text() == "2"
@@ -68,7 +68,7 @@ def test_a_run_whose_node_dies_goes_on_on_another_node(tmp_path):
         env={name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"},
         capture_output=True,
         text=True,
-        timeout=1800,
+        timeout=3600,
     )
     assert ended.returncode == 0, ended.stderr
     resumed = json.loads((tmp_path / "cut" / "resumed.json").read_text())

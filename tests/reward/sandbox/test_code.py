@@ -7,13 +7,14 @@ import importlib
 import json
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from curro.data import PromptSet
 from curro.errors import ConfigError, RewardError
 from curro.reward import resolve_reward
-from curro.reward.code import Tests, program_of, read_tests, same_output
+from curro.reward.code import Code, Tests, program_of, read_tests, same_output
 from curro.reward.sandbox import Limits, ProgramNotBegun, landlock
 from curro.reward.sandbox.confinement import LANDLOCK, LIMITS
 
@@ -66,23 +67,19 @@ def test_asserts_and_functions_by_name(code):
     assert code.score([method], rows[3:4]) == [1.0]
 
 
-def test_many_at_once_while_the_event_loop_goes_on(code):
-    ticks = 0
-
-    async def tick():
-        nonlocal ticks
-        while True:
-            ticks += 1
-            await asyncio.sleep(0.01)
+def test_many_at_once_while_the_event_loop_goes_on(code, monkeypatch):
+    """Scores wait for what the loop does meanwhile: held up, the loop would never do it."""
+    went_on, score = threading.Event(), Code._score
+    monkeypatch.setattr(Code, "_score", lambda *job: score(*job) if went_on.wait(600) else None)
 
     async def both():
-        ticking = asyncio.ensure_future(tick())
-        named = await code.named_async([PROGRAM, "x", PROGRAM], [DOUBLE] * 3)
-        ticking.cancel()
-        return named
+        scoring = asyncio.ensure_future(code.named_async([PROGRAM, "x", PROGRAM], [DOUBLE] * 3))
+        for _ in range(3):
+            await asyncio.sleep(0.01)
+        went_on.set()
+        return await scoring
 
     assert asyncio.run(both()) == {"code:sandbox=required,seconds=60": [1.0, 0.0, 1.0]}
-    assert ticks > 3
 
 
 @pytest.mark.parametrize(
