@@ -297,7 +297,7 @@ def checked_samples(
     if auxiliary_samples is not None and not selection.trains_policy:
         raise ConfigError(
             f"{type(selection).__qualname__}.observe returned samples to train the policy on, but its "
-            "trains_policy is False: set it to True, in the predictor where that returned them; by it hosts know "
-            "what their loss has to have room for"
+            "trains_policy is False: set it to True, in the predictor where that returned them; by it hosts "
+            "know what their loss has to have room for"
         )
     return auxiliary_samples
