@@ -55,11 +55,11 @@ PARTS = {
     "bytes": "bytes",
 }
 """Each part, and what stands in its place."""
-WHOLE = "`frontier`"
+WHOLE, REDUCED = "`frontier`", "without all of these: lengths and words"
 OURS = "benchmarks.learning.frontier_parts:without"
 VARIANTS = {
     WHOLE: Variant("frontier"),
-    "without all of these: lengths and words": Variant(f"{OURS}:parts={'+'.join(PARTS)}", name="without all"),
+    REDUCED: Variant(f"{OURS}:parts={'+'.join(PARTS)}", name="without all"),
     **{
         f"without {words}": Variant(f"{OURS}:parts={part}", name=f"without {part}")
         for part, words in PARTS.items()
@@ -74,7 +74,7 @@ TAKEN_OUT = {
 """Parts that `frontier` had until November 2026, by the variant that had all others."""
 BEFORE = {
     WHOLE: "frontier",
-    "without all of these: lengths and words": "without all",
+    REDUCED: "without all",
     **{f"without {words}": key for words, key in TAKEN_OUT.items()},
     "without these two: `frontier` now": "now",
     **{f"without {words}": f"without {part}" for part, words in PARTS.items()},
@@ -89,9 +89,7 @@ the first two, later ones."""
 RATE = {"learning_rate": 3e-6}
 PRETRAINED_VARIANTS = {
     WHOLE: Variant("frontier", RATE),
-    "without all of these: lengths and words": Variant(
-        f"{OURS}:parts={'+'.join(PARTS)}", RATE, name="without all"
-    ),
+    REDUCED: Variant(f"{OURS}:parts={'+'.join(PARTS)}", RATE, name="without all"),
     "uniform sampling": Variant("uniform", RATE),
 }
 STEPS, STEP_SIZE = 60, 0.06
@@ -177,15 +175,31 @@ def simulate(path: Path, seeds: int) -> None:
                 append_rows(path, [{"variant": variant.key, "seed": seed, "pool": pool, "series": series}])
 
 
+def train_lab(path: Path, seeds: int) -> None:
+    """Add the rows of the lab's runs that have none."""
+    for seed in range(seeds):
+        for pool in POOLS:
+            task = asdict(TASKS[pool].settings())
+            common = {name: value for name, value in task.items() if name != "curriculum"}
+            common |= {"eval_every": 10**6, "eval_prompts": 250}
+            rows = Results(path, Path("runs/frontier-parts"), pool=pool)
+            rows.run(VARIANTS.values(), 1, common, series=("signal_share",), first_seed=seed)
+
+
 def train_pretrained(path: Path, folder: Path, seeds: int, pools: Sequence[str]) -> None:
     """Add the rows of the pretrained model's runs that have none; `folder` has the model and the pools."""
-    variant = PRETRAINED_VARIANTS["without all of these: lengths and words"]
+    precision = pretrained_mixed.fast_precision()
     for seed in range(seeds):
         for pool in pools:
-            shared = pretrained_mixed.common(folder, pool, pretrained_mixed.fast_precision())
             rows = Results(path, Path(f"runs/frontier-parts-{pool}"), pool=pool)
-            first = PRETRAINED[pool] + seed
-            rows.run([variant], 1, shared, series=("signal_share",), first_seed=first)
+            rows.run(
+                [PRETRAINED_VARIANTS[REDUCED]],
+                1,
+                pretrained_mixed.common(folder, pool, precision),
+                series=("signal_share",),
+                first_seed=PRETRAINED[pool] + seed,
+                more=lambda prepared, folder: {"precision": precision},
+            )
 
 
 def accuracy(row: Row) -> float:
@@ -246,29 +260,26 @@ def table(
 
 
 def main(
-    seeds: Annotated[int, typer.Option(help="How many seeds of the lab's pools.")] = 5,
+    seeds: Annotated[int, typer.Option(help="How many seeds of each pool but the simulated ones.")] = 5,
     simulated: Annotated[int, typer.Option(help="How many seeds of the simulated ones.")] = 20,
     pretrained: Annotated[
         Path | None, typer.Option(help="Train the pretrained model of this folder, and nothing else.")
     ] = None,
     pool: Annotated[
-        list[str] | None, typer.Option(help="A pool of its; several times for several. [default: all]")
+        list[str] | None,
+        typer.Option(
+            help="A pool of its; several times for several. [default: all]",
+            callback=pretrained_mixed.only_of(PRETRAINED),
+        ),
     ] = None,
     only_report: Annotated[bool, typer.Option("--report", help="Train nothing.")] = False,
 ) -> None:
     path = RESULTS / "frontier_parts.jsonl"
     if pretrained and not only_report:
         train_pretrained(path, pretrained, seeds, pool or list(PRETRAINED))
-        only_report = True
-    if not only_report:
+    elif not only_report:
         simulate(path, simulated)
-    for seed in range(0 if only_report else seeds):
-        for pool in POOLS:
-            task = asdict(TASKS[pool].settings())
-            common = {name: value for name, value in task.items() if name != "curriculum"}
-            common |= {"eval_every": 10**6, "eval_prompts": 250}
-            rows = Results(path, Path("runs/frontier-parts"), pool=pool)
-            rows.run(VARIANTS.values(), 1, common, series=("signal_share",), first_seed=seed)
+        train_lab(path, seeds)
     titles = {
         "on the lab's hard pools": {pool: pool.removesuffix("/hard") for pool in POOLS},
         f"on simulated pools, {STEPS} steps": {pool: pool.removeprefix("simulated, ") for pool in SIMULATED},

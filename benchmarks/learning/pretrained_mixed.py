@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -356,6 +356,18 @@ def draw(results: dict[str, Results], picture: Path) -> None:
         figure.savefig(picture, metadata={"Date": None})
 
 
+def only_of(names: Collection[str]) -> Callable[[list[str] | None], list[str] | None]:
+    """A check of an option whose values are some of these names."""
+
+    def check(chosen: list[str] | None) -> list[str] | None:
+        for name in chosen or ():
+            if name not in names:
+                raise typer.BadParameter(f"there is no {name!r}; there are: {'; '.join(names)}")
+        return chosen
+
+    return check
+
+
 def main(
     folder: Annotated[Path, typer.Option(help="What recipes/pretrained/prepare.py has written.")] = Path(
         "runs/pretrained"
@@ -366,10 +378,14 @@ def main(
     runs: Annotated[Path, typer.Option(help="Where the run in progress is.")] = Path("runs/pretrained-mixed"),
     seeds: Annotated[int, typer.Option(help="How many seeds.")] = 5,
     pool: Annotated[
-        list[str] | None, typer.Option(help="A pool to train on; several times for several. [default: all]")
+        list[str] | None,
+        typer.Option(
+            help="A pool to train on; several times for several. [default: all]", callback=only_of(POOLS)
+        ),
     ] = None,
     method: Annotated[
-        list[str] | None, typer.Option(help="A row of the page's tables. [default: all]")
+        list[str] | None,
+        typer.Option(help="A row of the page's tables. [default: all]", callback=only_of(VARIANTS)),
     ] = None,
     only_report: Annotated[bool, typer.Option("--report", help="Train nothing.")] = False,
     precision: Annotated[
