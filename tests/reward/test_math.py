@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -145,3 +147,19 @@ def test_threads_that_are_not_the_main_one_get_what_the_main_one_gets():
     assert MATH.score(completions, rows) == expected
     with ThreadPoolExecutor(6) as threads:
         assert list(threads.map(lambda _: MATH.score(completions, rows), range(12))) == [expected] * 12
+
+
+def test_no_check_has_to_load_what_a_worker_loads_at_its_start():
+    """Imports would count as the processor time of the first check."""
+    script = r"""
+import sys
+from curro.reward.math_check import check, warm
+warm()
+loaded = set(sys.modules)
+assert check((r"\boxed{(a-b)(a+b)}", r"\boxed{a^2-b^2}")) == 1
+assert check((r"\boxed{\sqrt{8}}", r"\boxed{2\sqrt{2}}")) == 1
+assert check((r"\boxed{\{1, 2\}}", r"\boxed{\{2, 1\}}")) == 1
+print(sorted(set(sys.modules) - loaded))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
