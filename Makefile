@@ -21,9 +21,9 @@ BFLOAT16 := $(if $(shell grep -s -m 1 -o -w -e avx512_bf16 -e amx_bf16 /proc/cpu
 
 # what the port, the methods and the indexes are tested by; the plugin refuses an import of torch, and the checkout's own
 # conftest.py, which is for the documentation, is left out: it needs more packages
-FAST := tests/admission tests/advantage tests/index tests/storage $(filter-out %/test_shares.py,$(wildcard tests/selection/test_*.py)) \
-	tests/test_curriculum.py tests/test_groups.py tests/test_port_order.py tests/test_prompts.py \
-	tests/test_registry.py tests/test_tickets.py
+FAST := tests/methods/admission tests/methods/advantage tests/methods/index tests/core/storage $(filter-out %/test_shares.py,$(wildcard tests/methods/selection/test_*.py)) \
+	tests/core/test_curriculum.py tests/core/test_groups.py tests/core/test_port_order.py tests/core/test_prompts.py \
+	tests/core/test_registry.py tests/core/test_tickets.py
 
 .PHONY: check demo fast pretrained test sandbox lint docs docs-blocks browser loggers trl-async verl tinker skyrl trinity bfcl verifiers examples wheel lock
 
@@ -52,7 +52,7 @@ test: .venv/dev
 
 # programs that a model wrote, in bubblewrap (Debian's package of that name) and under Landlock (Linux 6.2)
 sandbox: .venv/dev
-	$(BIN)/python -m pytest -n $(WORKERS) tests/reward/sandbox tests/evaluation/sandbox
+	$(BIN)/python -m pytest -n $(WORKERS) tests/reward/sandbox tests/training/evaluation/sandbox
 
 lint: .venv/dev
 	$(BIN)/ruff check .
@@ -77,7 +77,7 @@ loggers: .venv-loggers/loggers
 
 # TRL's asynchronous trainer, with servers of our own in place of vLLM, in an environment of its own: it brings eight packages
 trl-async: .venv-trl-async/aiohttp
-	.venv-trl-async/bin/python -m pytest -c tests/hosts/trl_async/pytest.ini tests/hosts/trl_async
+	.venv-trl-async/bin/python -m pytest -c tests/contrib/trl_async/pytest.ini tests/contrib/trl_async
 
 # verl wants other versions than the rest, so it has an environment of its own
 # verl's own workers run by themselves, in a Ray of their own; with --jobs 2 beside the others
@@ -98,23 +98,23 @@ verl-workers: .venv-verl/verl
 
 # the cookbook wants other versions of transformers than the rest
 tinker: .venv-tinker/tinker
-	.venv-tinker/bin/python -m pytest -c tests/hosts/tinker/pytest.ini tests/hosts/tinker
+	.venv-tinker/bin/python -m pytest -c tests/contrib/tinker/pytest.ini tests/contrib/tinker
 
 # SkyRL's server on the processor, and the latest cookbook whose client it can answer
 skyrl: .venv-skyrl/skyrl
-	.venv-skyrl/bin/python -m pytest -c tests/hosts/skyrl/pytest.ini tests/hosts/skyrl
+	.venv-skyrl/bin/python -m pytest -c tests/contrib/skyrl/pytest.ini tests/contrib/skyrl
 
 # Trinity-RFT's reader of tasksets, with the packages of verl, on which it is built
 trinity: .venv-trinity/trinity
-	.venv-trinity/bin/python -m pytest -c tests/hosts/trinity/pytest.ini tests/hosts/trinity
+	.venv-trinity/bin/python -m pytest -c tests/contrib/trinity/pytest.ini tests/contrib/trinity
 
 # bfcl-eval asks for old versions of packages that its data and simulated APIs do not need: it gets none of them
 bfcl: .venv-bfcl/bfcl
-	.venv-bfcl/bin/python -m pytest -c tests/environments/bfcl/pytest.ini tests/environments/bfcl
+	.venv-bfcl/bin/python -m pytest -c tests/reward/environments/bfcl/pytest.ini tests/reward/environments/bfcl
 
 # tasksets of verifiers, which wants an older openai
 verifiers: .venv-verifiers/verifiers
-	.venv-verifiers/bin/python -m pytest -c tests/environments/verifiers/pytest.ini tests/environments/verifiers
+	.venv-verifiers/bin/python -m pytest -c tests/reward/environments/verifiers/pytest.ini tests/reward/environments/verifiers
 
 # the examples that need packages of others
 examples: .venv-examples/examples

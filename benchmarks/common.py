@@ -16,7 +16,7 @@ import typer
 from scipy.stats import t as student
 
 from curro.runs.folder import RunFolder
-from curro.storage.json_lines import append_rows, read_rows
+from curro.runs.json_lines import append_rows, read_rows
 
 if TYPE_CHECKING:
     from curro.training.prepared import Prepared

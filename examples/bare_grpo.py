@@ -18,9 +18,9 @@ import torch
 
 from curro import Curriculum, lab
 from curro.data import load_prompts
-from curro.evaluation.sampling import evaluate
 from curro.reward import resolve_reward
 from curro.rollout.engines.engine import SamplingSettings
+from curro.rollout.sampling import evaluate
 
 
 def main(steps: int, selection: str, seed: int) -> None:

@@ -8,8 +8,8 @@ from tinker_cookbook.rl import problem_env, train
 from tinker_cookbook.rl.types import Env, RLDatasetBuilder, StepResult
 
 from curro import Curriculum, lab
+from curro.contrib.tinker import CurriculumDataset, FilledGroups
 from curro.data import load_prompts
-from curro.hosts.tinker import CurriculumDataset, FilledGroups
 
 prompts, (_, tokenizer) = load_prompts("lab:chains"), lab.load("chains")
 

@@ -16,7 +16,7 @@ from datasets import Dataset
 from transformers import HfArgumentParser
 from trl.experimental.async_grpo import AsyncGRPOConfig
 
-from curro.hosts.trl.asynchronous import AsyncCurriculumGRPOTrainer
+from curro.contrib.trl_async import AsyncCurriculumGRPOTrainer
 
 
 def correct(completions: list[list[dict[str, Any]]], answer: list[str], **_: Any) -> list[float]:

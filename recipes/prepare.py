@@ -34,8 +34,8 @@ import numpy as np
 
 from curro.data.prompt_set import stratified_subset
 from curro.data.raw import DataError
-from curro.evaluation.code_suites import STANDARD_INPUT
-from curro.evaluation.suites import BOXED, PROGRAM
+from curro.training.evaluation.code_suites import STANDARD_INPUT
+from curro.training.evaluation.suites import BOXED, PROGRAM
 
 POLICY_RATE, STRONG_RATE = "qwen2.5_7b_pass_rate", "qwen3_30b_pass_rate"
 VERL_COLUMNS = ("data_source", "prompt", "reward_model")
@@ -246,7 +246,7 @@ def split(rows: datasets.Dataset, held_out: int, seed: int) -> tuple[datasets.Da
 
 def bfcl(name: str, split: str) -> datasets.Dataset:
     """METIS, appendix A.2: multi-turn conversations, with the columns that the environment reads."""
-    from curro.environments.bfcl import tasks
+    from curro.reward.environments.bfcl import tasks
 
     return datasets.Dataset.from_list(
         [

@@ -128,7 +128,7 @@ def hangs_end_by_themselves(tmp_path, monkeypatch):
 
     What hangs first makes a file named as its process in the folder `HANGS`; a start has no limit.
     """
-    from curro.workers.pool import _Worker
+    from curro.reward.workers.pool import _Worker
 
     plain, folder = _Worker._reply, tmp_path / "hangs"
     folder.mkdir()

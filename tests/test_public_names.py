@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import curro
-from curro.registry import BUILTIN
+from curro.core.registry import BUILTIN
 
 
 def loaded(statement: str) -> set[str]:

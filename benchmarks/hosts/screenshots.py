@@ -21,8 +21,8 @@ from benchmarks.hosts.browser import Browser
 from benchmarks.hosts.simulated_runs import simulated_run
 from rich.console import Console
 
-from curro.report import inspect_run
-from curro.watch.server import WatchedRun, WatchServer
+from curro.runs.report import inspect_run
+from curro.runs.watch.server import WatchedRun, WatchServer
 
 SHOTS = (
     ("watch-light", 1280, 1180, False),

@@ -27,8 +27,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import typer
 
+from curro.contrib.serve import ServedCurriculum
 from curro.runs.folder import RunFolder
-from curro.serve import ServedCurriculum
 
 CLIENT = "client"
 

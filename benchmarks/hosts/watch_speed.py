@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from curro.runs.folder import RunFolder
-from curro.storage.json_lines import append_rows
+from curro.runs.json_lines import append_rows
 
 
 def make(folder: Path, steps: int, prompts: int, groups: int) -> None:

@@ -36,12 +36,12 @@ from benchmarks.papers.variants import Results, Row, Variant
 
 from curro import Curriculum
 from curro.bench.tasks import TASKS
-from curro.errors import ConfigError
-from curro.prediction.features import BYTES, LENGTHS, WORDS, TextFeatures
-from curro.prediction.frontier import PRIOR_ROLLOUTS, FeaturePosterior, Frontier
-from curro.report.compare import METRIC
-from curro.selection.predicted import Predicted
-from curro.storage.json_lines import append_rows, read_rows
+from curro.core.errors import ConfigError
+from curro.methods.prediction.features import BYTES, LENGTHS, WORDS, TextFeatures
+from curro.methods.prediction.frontier import PRIOR_ROLLOUTS, FeaturePosterior, Frontier
+from curro.methods.selection.predicted import Predicted
+from curro.runs.json_lines import append_rows, read_rows
+from curro.runs.report.compare import METRIC
 
 HALF_LIFE, SELDOM = 8.0, 32
 """In place of the learned half-life, and of a fit after every 4 groups."""

@@ -22,7 +22,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from curro.storage.json_lines import read_rows
+from curro.runs.json_lines import read_rows
 from curro.training.declared import flags_of
 
 METHODS = ("uniform", "frontier", "PPS", "replay")

@@ -35,12 +35,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from benchmarks.common import RESULTS, complete_rows, mean_with_interval, train_run, write_page
 
+from curro.core.prompts import PromptTable
+from curro.core.selection import Choice, Outcome, Reason, Selection
 from curro.data import load_levels
-from curro.evaluation.sampling import beside_training, sampled_rewards
 from curro.lab import family as lab_family
-from curro.prompts import PromptTable
 from curro.rollout.engines.engine import SamplingSettings
-from curro.selection.base import Choice, Outcome, Reason, Selection
+from curro.rollout.sampling import beside_training, sampled_rewards
 from curro.training.prepared import Prepared, prepare
 from curro.training.settings import TrainSettings
 

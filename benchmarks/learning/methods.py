@@ -26,7 +26,7 @@ from curro.bench.plan import BASELINE, plan
 from curro.bench.results import Results
 from curro.bench.search import Search, scores_of, searched_methods, searches
 from curro.bench.tables import chosen_by, searched_sheets, sheets
-from curro.evaluation.results import Sheet
+from curro.rollout.evaluation_results import Sheet
 
 COMMAND = "python -m benchmarks.learning.methods --summary"
 HARD, EASY = "All hard pools", "All easy pools"

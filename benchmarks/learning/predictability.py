@@ -17,8 +17,8 @@ import numpy as np
 
 from curro.bench.tasks import TASKS, Task
 from curro.data import PromptSet, load_prompts
-from curro.prediction.features import BLOCKS, text_features
-from curro.prediction.logistic_regression import LogisticRegression
+from curro.methods.prediction.features import BLOCKS, text_features
+from curro.methods.prediction.logistic_regression import LogisticRegression
 
 SAMPLES, SIZE = 16, 8
 CANDIDATES, CHOICES = 8, 4000
@@ -29,9 +29,9 @@ def measured(task: Task, prompts: PromptSet, model: str | None) -> np.ndarray:
     """The mean of 16 rollouts of each prompt (N,)."""
     import torch
 
-    from curro.evaluation.sampling import sampled_rewards
     from curro.rollout.engines.engine import SamplingSettings
     from curro.rollout.engines.models import load_model
+    from curro.rollout.sampling import sampled_rewards
     from curro.training.prepared import prepare
 
     torch.manual_seed(0)

@@ -35,9 +35,9 @@ from benchmarks.papers.variants import Results, Row, Tables, Variant, mean_inter
 from scipy.stats import ttest_1samp
 
 from curro.bench.statistics import bootstrap, geometric_mean, rollouts_to_level
-from curro.errors import ConfigError
-from curro.report.compare import METRIC
+from curro.core.errors import ConfigError
 from curro.rollout.engines.models import multiplies_bfloat16
+from curro.runs.report.compare import METRIC
 from curro.training.declared import flags_of
 
 POOLS = {

@@ -32,7 +32,7 @@ import numpy as np
 
 from curro import Curriculum, Predictor
 from curro.data import PromptSet
-from curro.selection.predicted import Predicted
+from curro.methods.selection.predicted import Predicted
 
 METHODS = ("uniform", "prioritized-replay", "pspo", "sec", "adcl", "posterior", "frontier", "oracle")
 HELD_OUT, LETTERS, LONGEST, GROUP = 1000, 16, 14, 8

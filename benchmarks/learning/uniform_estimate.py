@@ -32,8 +32,8 @@ from benchmarks.common import RESULTS, write_page
 from benchmarks.papers.variants import Results, Variant
 
 from curro.bench.tasks import TASKS
-from curro.evaluation.sampling import beside_training, sampled_rewards
 from curro.rollout.engines.engine import SamplingSettings
+from curro.rollout.sampling import beside_training, sampled_rewards
 from curro.runs.folder import RunFolder
 from curro.runs.reader import LEARNABLE, read_history
 from curro.training.prepared import Prepared

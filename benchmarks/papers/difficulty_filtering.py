@@ -30,12 +30,12 @@ import typer
 from benchmarks.common import PICTURES, RESULTS, write_page
 from benchmarks.papers.variants import Results, Row, Summary, Variant, not_run
 
-from curro.evaluation.sampling import attempts
 from curro.lab import family
-from curro.report.compare import METRIC
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.models import load_model
+from curro.rollout.sampling import attempts
 from curro.runs.folder import RunFolder
+from curro.runs.report.compare import METRIC
 from curro.training.prepared import Prepared
 
 DATA = "lab:chains"

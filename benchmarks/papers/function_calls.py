@@ -32,13 +32,13 @@ import typer
 from benchmarks.common import RESULTS
 from benchmarks.papers.variants import Results, Tables, Variant, report
 
-from curro.environments.bfcl.environment import MISSING
-from curro.errors import ConfigError
-from curro.evaluation.sampling import sampled_rewards
-from curro.report.compare import METRIC
+from curro.core.errors import ConfigError
 from curro.reward import resolve_reward
+from curro.reward.environments.bfcl.environment import MISSING
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.models import load_model
+from curro.rollout.sampling import sampled_rewards
+from curro.runs.report.compare import METRIC
 
 CATEGORIES = ("simple_python", "live_simple")
 EXAMPLES = {

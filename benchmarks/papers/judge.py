@@ -26,15 +26,15 @@ import torch
 import typer
 
 from curro.data import load_prompts
-from curro.evaluation.sampling import sample, sampled_rewards
 from curro.lab import family
 from curro.lab.judging import JudgingFamily
-from curro.prediction.metis.predictor import read_prediction
-from curro.prediction.metis.template import Template, read_template
-from curro.prediction.quality import rank_correlation
+from curro.methods.prediction.metis.predictor import read_prediction
+from curro.methods.prediction.metis.template import Template, read_template
+from curro.methods.prediction.quality import rank_correlation
 from curro.reward import resolve_reward
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.models import load_model
+from curro.rollout.sampling import sample, sampled_rewards
 
 SKILLS = {"weak": 2.0, "middling": 0.5, "strong": 0.25}
 GROUP = 8

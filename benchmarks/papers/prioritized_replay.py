@@ -27,7 +27,7 @@ from benchmarks.common import PICTURES, RESULTS, write_page
 from benchmarks.papers.metis import curve
 from benchmarks.papers.variants import Results, Tables, Variant, report
 
-from curro.report.compare import METRIC
+from curro.runs.report.compare import METRIC
 
 PUBLISHED = "prioritized-replay:variant=published"
 DEFAULT = "prioritized-replay"

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from curro.report.compare import METRIC, crossing, isotonic
 from curro.runs.folder import RunFolder
+from curro.runs.report.compare import METRIC, crossing, isotonic
 from curro.training.prepared import Prepared, prepare
 from curro.training.run import train
 from curro.training.settings import TrainSettings

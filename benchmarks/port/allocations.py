@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from curro import registry
+from curro.core import registry
 
 RULES = ("equal", "knapsack", "knapsack:least=0", "hit")
 SIZES = (64, 512, 4096)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from curro.index import ExponentialRace, MaxHeap, SumTree
+from curro.methods.index import ExponentialRace, MaxHeap, SumTree
 
 BETA = 0.4
 

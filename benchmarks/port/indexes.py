@@ -30,8 +30,8 @@ from benchmarks.common import PICTURES, write_page
 from benchmarks.port.index_peers import GROUPS, PRIORITIES, Candidate, Floor, missing
 
 from curro import PromptTable
-from curro.index import MaxHeap, SumTree
-from curro.storage import checkpoint
+from curro.core import checkpoint
+from curro.methods.index import MaxHeap, SumTree
 
 BATCHES = (64, 512, 4096)
 RUN = 5

@@ -31,7 +31,7 @@ from benchmarks.common import write_page
 from benchmarks.port.index_peers import importance
 
 from curro import Curriculum
-from curro.index import MaxHeap, SumTree
+from curro.methods.index import MaxHeap, SumTree
 
 BATCHES = (64, 512, 4096)
 Batch = Callable[[int], None]

@@ -20,10 +20,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from curro.evaluation.code_suites import with_heads
-from curro.evaluation.suites import SUITES, suite_prompts
 from curro.reward import Reward, resolve_reward
 from curro.reward.reward import Row
+from curro.training.evaluation.code_suites import with_heads
+from curro.training.evaluation.suites import SUITES, suite_prompts
 
 EQUIVALENT = {
     "HumanEval/25": "n > 2 for n > 1 after the loop, which has divided every 2 out of n",

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from curro import Curriculum, Reply
+from curro.core.errors import CheckpointError, CurroError
 from curro.data import PromptSet
-from curro.errors import CheckpointError, CurroError
 
 SIZE, BATCH, GROUP = 24, 4, 4
 TEXTS = PromptSet([{"prompt": f"{i} + {i * i} =", "answer": "", "key": str(i)} for i in range(SIZE)])

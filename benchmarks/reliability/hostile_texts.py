@@ -146,7 +146,7 @@ def page(texts: Sequence[str], folder: Path) -> dict[str, int]:
 
 def run_of(texts: Sequence[str], folder: Path) -> str:
     """The page of a small run."""
-    from curro.report import write_report
+    from curro.runs.report import write_report
 
     keys = keys_of(texts)
     settings = {f"{text[:50]}{i}": text[:5000] for i, text in enumerate(texts)}
@@ -170,7 +170,7 @@ def run_of(texts: Sequence[str], folder: Path) -> str:
 
 
 def shown(text: str) -> str:
-    from curro.text import printable
+    from curro.core.text import printable
 
     return printable(text)
 
@@ -178,7 +178,7 @@ def shown(text: str) -> str:
 def terminal(texts: Sequence[str], folder: Path) -> dict[str, int]:
     """`curro inspect`, and the sentence of an error: no control character but those of rich's own tables."""
     from curro import cli
-    from curro.report import inspect_run
+    from curro.runs.report import inspect_run
 
     run_of(texts, folder / "run")
     written = io.StringIO()
@@ -205,7 +205,7 @@ def rewards() -> list[Any]:
 
 def scores(texts: Sequence[str], folder: Path) -> dict[str, int]:
     """Completions, and answers of the data set: every reward that runs no program gives a finite number."""
-    from curro.prediction.metis.predictor import read_prediction
+    from curro.methods.prediction.metis.predictor import read_prediction
     from curro.reward.code import program_of, read_tests
 
     refused = 0

@@ -39,8 +39,8 @@ from benchmarks.common import RESULTS
 from benchmarks.common import run as in_virtual_time
 
 from curro import Curriculum
-from curro.storage import checkpoint
-from curro.storage.json_lines import append_rows, read_rows
+from curro.core import checkpoint
+from curro.runs.json_lines import append_rows, read_rows
 
 ROWS = RESULTS / "kills.jsonl"
 METHODS = ("prioritized-replay", "frontier", "pspo")

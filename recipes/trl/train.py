@@ -19,10 +19,10 @@ from typing import Any
 from datasets import Dataset
 from trl import GRPOConfig, ModelConfig, TrlParser, get_peft_config
 
-from curro.curriculum import Curriculum
+from curro.core.curriculum import Curriculum
+from curro.core.errors import ConfigError
 from curro.data import load_prompts
 from curro.data.prompt_set import PromptSet
-from curro.errors import ConfigError
 from curro.hosts.trl import CurriculumGRPOTrainer
 from curro.reward import resolve_reward
 from curro.rollout.engines.models import load_model

@@ -3,12 +3,14 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from curro.core import old_paths
+
 if TYPE_CHECKING:
-    from curro.admission.gate import Gate
-    from curro.advantage.base import Advantage
-    from curro.allocation.base import Allocation
-    from curro.curriculum import Curriculum
-    from curro.errors import (
+    from curro.core.admission import Gate
+    from curro.core.advantage import Advantage
+    from curro.core.allocation import Allocation
+    from curro.core.curriculum import Curriculum
+    from curro.core.errors import (
         CheckpointError,
         ConfigError,
         CurroError,
@@ -16,12 +18,12 @@ if TYPE_CHECKING:
         RewardError,
         TicketError,
     )
-    from curro.groups import Groups
-    from curro.policy import AuxiliarySamples, Policy, Reply
-    from curro.prediction.base import Predictor
-    from curro.prompts import PromptTable
-    from curro.selection.base import Choice, Outcome, Reason, Selection
-    from curro.verdicts import Draw, Verdict
+    from curro.core.groups import Groups
+    from curro.core.policy import AuxiliarySamples, Policy, Reply
+    from curro.core.prediction import Predictor
+    from curro.core.prompts import PromptTable
+    from curro.core.selection import Choice, Outcome, Reason, Selection
+    from curro.core.verdicts import Draw, Verdict
 
 __all__ = [
     "Advantage",
@@ -49,12 +51,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "curro.admission.gate": ("Gate",),
-    "curro.advantage.base": ("Advantage",),
-    "curro.allocation.base": ("Allocation",),
-    "curro.curriculum": ("Curriculum",),
-    "curro.verdicts": ("Draw", "Verdict"),
-    "curro.errors": (
+    "curro.core.admission": ("Gate",),
+    "curro.core.advantage": ("Advantage",),
+    "curro.core.allocation": ("Allocation",),
+    "curro.core.curriculum": ("Curriculum",),
+    "curro.core.verdicts": ("Draw", "Verdict"),
+    "curro.core.errors": (
         "CheckpointError",
         "ConfigError",
         "CurroError",
@@ -62,13 +64,15 @@ _HOMES = {
         "RewardError",
         "TicketError",
     ),
-    "curro.groups": ("Groups",),
-    "curro.policy": ("AuxiliarySamples", "Policy", "Reply"),
-    "curro.prediction.base": ("Predictor",),
-    "curro.prompts": ("PromptTable",),
-    "curro.selection.base": ("Choice", "Outcome", "Reason", "Selection"),
+    "curro.core.groups": ("Groups",),
+    "curro.core.policy": ("AuxiliarySamples", "Policy", "Reply"),
+    "curro.core.prediction": ("Predictor",),
+    "curro.core.prompts": ("PromptTable",),
+    "curro.core.selection": ("Choice", "Outcome", "Reason", "Selection"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+old_paths.install()
 
 
 def __getattr__(name: str) -> Any:

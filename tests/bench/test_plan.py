@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from curro import registry
 from curro.bench.plan import METHODS, plan
 from curro.bench.tasks import TASKS
+from curro.core import registry
+from curro.core.errors import ConfigError
 from curro.data import load_prompts
-from curro.errors import ConfigError
 
 
 def test_all_methods_are_curricula():

@@ -9,7 +9,7 @@ from curro.bench.results import Results, row_of
 from curro.bench.search import Search, searched_methods
 from curro.bench.statistics import task_scores, totals
 from curro.bench.tables import searched_sheets, sheets, write_benchmark
-from curro.errors import RunError
+from curro.core.errors import RunError
 from curro.runs.folder import RunFolder
 
 TASK = "spell_backward/hard"

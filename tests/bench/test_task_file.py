@@ -12,8 +12,8 @@ from tests.in_process import run_command
 from curro import lab
 from curro.bench.plan import plan
 from curro.bench.tasks import Task, read_tasks, warm_rates
+from curro.core.errors import ConfigError
 from curro.data import load_prompts
-from curro.errors import ConfigError
 
 TASK = """
 ["sums/hard"]

@@ -4,7 +4,7 @@ import pytest
 from benchmarks.hosts.browser import Browser
 from benchmarks.hosts.simulated_runs import HOSTILE, simulated_run
 
-from curro.report import write_comparison, write_report
+from curro.runs.report import write_comparison, write_report
 
 PUBLISHED = "prioritized-replay:variant=published"
 SCREENS = [(width, dark) for width in (360, 1280) for dark in (False, True)]

@@ -18,16 +18,16 @@ from tests.in_process import run_command
 from tests.rollout.server_setup import FakeServer
 
 from curro import lab
+from curro.core.errors import ConfigError, EngineError, RunError
 from curro.data import PromptSet, load_prompts
-from curro.errors import ConfigError, EngineError, RunError
-from curro.evaluation.curation import curate, write_prompts, write_solutions
-from curro.evaluation.estimate import estimate
-from curro.evaluation.estimate_folder import COLUMNS, EstimateError, EstimateFolder, bands, render, shares
 from curro.lab.model import build_model
 from curro.reward import Reward
 from curro.rollout.engines.engine import Rollout
+from curro.runs.estimate_folder import COLUMNS, EstimateError, EstimateFolder, bands, render, shares
 from curro.runs.folder import RunFolder
-from curro.storage.lock import only_process
+from curro.runs.lock import only_process
+from curro.training.evaluation.curation import curate, write_prompts, write_solutions
+from curro.training.evaluation.estimate import estimate
 from curro.training.settings import TrainSettings
 
 CHAINS = ["lab:chains", "--limit", "120", "-k", "8", "--batch", "16"]
@@ -94,7 +94,7 @@ def test_interrupted_and_gone_on_with_as_if_never_interrupted(estimated, curro, 
     done = subprocess.run(
         [python(), "-m", "curro", "estimate", *CHAINS, "-o", "est"],
         cwd=tmp_path,
-        env=interrupting("curro.evaluation.estimate_folder:EstimateFolder.append", 10),
+        env=interrupting("curro.runs.estimate_folder:EstimateFolder.append", 10),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

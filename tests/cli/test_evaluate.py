@@ -12,8 +12,8 @@ from tests.rollout.server_setup import FakeServer
 
 from curro import lab
 from curro.data import load_prompts
-from curro.evaluation.estimate_folder import EstimateFolder
-from curro.evaluation.results import pass_at_k
+from curro.rollout.evaluation_results import pass_at_k
+from curro.runs.estimate_folder import EstimateFolder
 
 CHAINS = ["--suite", "lab:chains", "--limit", "12", "-k", "4", "--out", "out"]
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from curro.prompts import PromptTable
+from curro.core.prompts import PromptTable
 from curro.runs.folder import RunFolder
 
 PROGRAM = """

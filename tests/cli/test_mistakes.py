@@ -15,7 +15,7 @@ import typer
 from tests.in_process import run_command
 
 from curro.cli import main, make_app
-from curro.prompts import PromptTable
+from curro.core.prompts import PromptTable
 from curro.runs.folder import RunFolder
 from curro.training.settings import TrainSettings
 
@@ -258,7 +258,7 @@ def test_an_old_comparison_is_no_answer_to_another_question(curro, compared, fla
 def test_all_runs_start_from_one_commit_of_the_known_rates(compared, monkeypatch, tmp_path):
     commits, flags = iter("ab"), []
     monkeypatch.setattr(
-        "curro.evaluation.estimate_hub.pull", lambda source: (None, f"{source}@{40 * next(commits)}")
+        "curro.training.evaluation.estimate_hub.pull", lambda source: (None, f"{source}@{40 * next(commits)}")
     )
     monkeypatch.setattr("curro.cli.compare.run_all", lambda runs, *_: flags.extend(run.flags for run in runs))
     asked = ["--data", "lab:chains", "--known", "hub:org/rates"]

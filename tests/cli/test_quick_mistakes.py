@@ -110,7 +110,7 @@ def test_options_are_named_as_they_are_typed():
 
 def test_a_failed_start_leaves_nothing_that_blocks_the_same_command(curro, monkeypatch):
     import curro.training.run as training
-    from curro.errors import CurroError
+    from curro.core.errors import CurroError
 
     def fails(*arguments, **options):
         raise CurroError("the logger cannot start")

@@ -20,7 +20,7 @@ SMALL = [
 
 def test_a_comparison_in_which_a_run_fails_and_one_that_goes_on(tmp_path, user_module):
     name = user_module(
-        "from curro.selection.uniform import Uniform\n"
+        "from curro.methods.selection.uniform import Uniform\n"
         "class Breaks(Uniform):\n"
         "    def select(self, n, step):\n"
         "        return 1 / 0 if step else super().select(n, step)\n"

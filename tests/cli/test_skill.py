@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from curro.cli.skill import SKILL, skill
-from curro.errors import ConfigError
+from curro.core.errors import ConfigError
 
 
 def test_prints_the_file(capsys):

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from curro.cli import make_app
 from curro.cli.side_by_side import TrainingRun
-from curro.errors import ConfigError, RunError
+from curro.core.errors import ConfigError, RunError
 from curro.runs.folder import RunFolder
 
 SMALL = ["--data", "lab:chains", "--limit", "40", "--prompts-per-step", "4", "--eval-prompts", "4"]

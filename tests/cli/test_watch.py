@@ -7,7 +7,7 @@ import pytest
 
 from curro import Curriculum
 from curro.runs.folder import RunFolder
-from curro.watch.server import WatchedRun, WatchServer, find_runs
+from curro.runs.watch.server import WatchedRun, WatchServer, find_runs
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from curro import Curriculum
+from curro.core.identity import DatasetRows, HashKeys, RowNumbers
 from curro.data import DataError, PromptSet, load_prompts
 from curro.data.arrow_rows import ArrowRows
-from curro.data.identity import DatasetRows, HashKeys, RowNumbers
 
 PLAIN = [
     {"prompt": f"What is {i} \u00e9?", "answer": str(i), "level": i % 3, "tags": ["a", "b"][: i % 3]}

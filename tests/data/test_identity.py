@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from curro import CheckpointError, ConfigError, Curriculum
+from curro.core.identity import DatasetRows, fingerprint
 from curro.data import DataError, load_prompts
-from curro.data.identity import DatasetRows, fingerprint
 
 
 def chat(text: str) -> list[dict[str, str]]:

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from curro import ConfigError, Curriculum, registry
+from curro.core.checkpoint import load_state, save_state
 from curro.data import DataError, load_levels, load_prompts
 from curro.data.levels import Levels, split_of
 from curro.reward import resolve_reward
-from curro.storage.checkpoint import load_state, save_state
 
 
 class Sums:

@@ -38,15 +38,15 @@ def test_every_command_has_an_example():
 @pytest.mark.parametrize(
     ("page", "method"),
     [
-        ("prioritized-replay", "curro.selection.prioritized_replay:FadedReplay"),
-        ("prioritized-replay", "curro.selection.published_replay:PublishedReplay"),
-        ("uniform", "curro.selection.uniform:Uniform"),
-        ("group-advantage", "curro.advantage.group:GroupRelative"),
-        ("pspo", "curro.advantage.smoothed:Smoothed"),
-        ("pspo", "curro.selection.prioritized_sampling:PrioritizedSampling"),
-        ("difficulty-filtering", "curro.admission.band:DifficultyBand"),
-        ("difficulty-filtering", "curro.admission.variance:VarianceBand"),
-        ("difficulty-filtering", "curro.admission.signal:Signal"),
+        ("prioritized-replay", "curro.methods.selection.prioritized_replay:FadedReplay"),
+        ("prioritized-replay", "curro.methods.selection.published_replay:PublishedReplay"),
+        ("uniform", "curro.methods.selection.uniform:Uniform"),
+        ("group-advantage", "curro.methods.advantage.group:GroupRelative"),
+        ("pspo", "curro.methods.advantage.smoothed:Smoothed"),
+        ("pspo", "curro.methods.selection.prioritized_sampling:PrioritizedSampling"),
+        ("difficulty-filtering", "curro.methods.admission.band:DifficultyBand"),
+        ("difficulty-filtering", "curro.methods.admission.variance:VarianceBand"),
+        ("difficulty-filtering", "curro.methods.admission.signal:Signal"),
     ],
 )
 def test_every_option_of_a_method_is_documented(page, method):

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from curro import Curriculum
+from curro.core.errors import CheckpointError, ConfigError, ExhaustedError, TicketError
+from curro.core.policy import Reply
 from curro.durable import DurableCurriculum, unpack
 from curro.durable.durable_curriculum import LatestReplies
-from curro.errors import CheckpointError, ConfigError, ExhaustedError, TicketError
-from curro.policy import Reply
-from curro.storage.frames import decode, encode
-from curro.storage.journal import Journal
-from curro.storage.lock import LockedError
+from curro.durable.frames import decode, encode
+from curro.durable.journal import Journal
+from curro.runs.lock import LockedError
 
 SIZE = 9
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from curro import Curriculum
+from curro.core.errors import TicketError
+from curro.core.policy import AuxiliarySamples
+from curro.durable.frames import decode, encode
 from curro.durable.replies import pack, unpack
-from curro.errors import TicketError
-from curro.policy import AuxiliarySamples
-from curro.storage.frames import decode, encode
 
 
 def test_replies_survive_being_written():

@@ -15,7 +15,7 @@ import torch
 from trl.generation import vllm_generation
 
 from curro.runs.folder import RunFolder
-from curro.storage.json_lines import read_rows
+from curro.runs.json_lines import read_rows
 
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLES = REPOSITORY / "examples"

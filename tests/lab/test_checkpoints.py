@@ -5,13 +5,13 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer import BadParameter
 
-from curro.errors import ConfigError
-from curro.evaluation.sampling import sample
+from curro.core.errors import ConfigError
 from curro.lab import families, family, load
 from curro.lab.model import CHECKPOINTS
 from curro.lab.sampling import pass_rates
 from curro.lab.warm import main
 from curro.rollout.engines.engine import SamplingSettings
+from curro.rollout.sampling import sample
 
 NAMES = [name for name in families() if not family(name).checkpoint]
 

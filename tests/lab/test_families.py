@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from curro.errors import ConfigError
+from curro.core.errors import ConfigError
 from curro.lab import families, family
 
 NAMES = families()

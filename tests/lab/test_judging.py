@@ -10,14 +10,14 @@ from tests.hosts.trl.setup import trainer
 from typer.testing import CliRunner
 
 from curro.cli import make_app
-from curro.evaluation.sampling import sample
+from curro.core.policy import conversation_ids
 from curro.lab import family, load, warm
 from curro.lab.judging import JudgingFamily
-from curro.policy import conversation_ids
-from curro.prediction.metis.predictor import read_prediction
-from curro.prediction.metis.template import read_template
-from curro.prediction.quality import rank_correlation
+from curro.methods.prediction.metis.predictor import read_prediction
+from curro.methods.prediction.metis.template import read_template
+from curro.methods.prediction.quality import rank_correlation
 from curro.rollout.engines.engine import SamplingSettings
+from curro.rollout.sampling import sample
 
 TRAIN = make_app(["train"])
 

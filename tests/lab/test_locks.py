@@ -12,14 +12,14 @@ import pytest
 import torch
 from tests.lab.test_families import HOSTILE
 
+from curro.core.errors import ConfigError
 from curro.data import load_prompts
-from curro.environments import resolve_environment
-from curro.errors import ConfigError
-from curro.evaluation.sampling import attempts, episodes
 from curro.lab import family, load, warm
 from curro.lab.families.locks import ERROR_RATES, LETTERS, MAPS, UNKNOWN, Lock, Locks
 from curro.reward import resolve_reward
+from curro.reward.environments import resolve_environment
 from curro.rollout.engines.engine import SamplingSettings
+from curro.rollout.sampling import attempts, episodes
 
 LOCKS = Locks()
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from curro.cli import main
-from curro.evaluation.estimate_folder import EstimateFolder
 from curro.rollout.engines.models import load_model
+from curro.runs.estimate_folder import EstimateFolder
 from curro.runs.folder import RunFolder
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "small" / "difficulty_filtering.sh"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from curro.core.errors import ConfigError
 from curro.data import load_prompts
-from curro.errors import ConfigError
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "pretrained" / "prepare.py"
 

@@ -13,9 +13,9 @@ from trl import ModelConfig, SFTConfig, TrlParser
 from trl.scripts.utils import DatasetMixtureConfig, ScriptArguments
 
 from curro import Curriculum
-from curro.evaluation.suites import SUITES
-from curro.registry import parse_curriculum
+from curro.core.registry import parse_curriculum
 from curro.reward import resolve_reward
+from curro.training.evaluation.suites import SUITES
 from curro.training.settings import TrainSettings, read_settings
 
 RECIPES = Path(__file__).parents[2] / "recipes"

@@ -13,12 +13,12 @@ from dataclasses import replace
 
 import pytest
 
-from curro.errors import RewardError
+from curro.core.errors import RewardError
 from curro.reward.checks import CHECK_LIMITS, Checks
 
 CHECK = """
     import os, sys, time
-    from curro.errors import RewardError
+    from curro.core.errors import RewardError
 
     def check(job):
         if job == "refuse":

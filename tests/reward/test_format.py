@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from curro.errors import RewardError
+from curro.core.errors import RewardError
 from curro.reward import resolve_reward
 
 FORMAT = resolve_reward("format")

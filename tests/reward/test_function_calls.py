@@ -1,4 +1,4 @@
-"""Calls as they are read, and against expected ones; tests/environments/bfcl compares with BFCL's checker."""
+"""Calls as they are read, and against expected ones; environments/bfcl compares with BFCL's checker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curro.errors import RewardError
+from curro.core.errors import RewardError
 from curro.reward import resolve_reward
 from curro.reward.function_calls import Call, parse_calls
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from curro.errors import ConfigError, RewardError
+from curro.core.errors import ConfigError, RewardError
 from curro.reward import resolve_reward
 
 

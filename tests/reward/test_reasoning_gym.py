@@ -7,8 +7,8 @@ import json
 import pytest
 import reasoning_gym
 
+from curro.core.errors import ConfigError, RewardError
 from curro.data import PromptSet, load_prompts
-from curro.errors import ConfigError, RewardError
 from curro.reward import resolve_reward
 
 GYM = resolve_reward("reasoning-gym")

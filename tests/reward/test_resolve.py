@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from curro.core.errors import ConfigError, RewardError
 from curro.data import PromptSet, load_prompts
-from curro.errors import ConfigError, RewardError
 from curro.reward import resolve_reward
 
 ROW = {"prompt": "1+1", "answer": "2", "key": "k0"}

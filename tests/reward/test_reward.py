@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from curro.errors import RewardError
+from curro.core.errors import RewardError
 from curro.reward import Reward, resolve_reward
 
 

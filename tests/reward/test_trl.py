@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from curro.core.errors import RewardError
 from curro.data import PromptSet
-from curro.errors import RewardError
 from curro.reward import Reward, resolve_reward, trl_reward
 
 EXTRAS = {"trainer_state": object(), "log_extra": print, "log_metric": print, "completion_ids": [[1], [2]]}

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from curro.errors import ConfigError, RewardError
+from curro.core.errors import ConfigError, RewardError
 from curro.reward import resolve_reward
-from curro.workers.pool import WorkerLimits
+from curro.reward.workers.pool import WorkerLimits
 
 SOURCE = """
 import os, sys, time

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from curro.core.errors import ConfigError
 from curro.data import PromptSet
-from curro.errors import ConfigError
 from curro.reward import group_scorer, resolve_reward
 from curro.reward.resolve import part_names
 from curro.rollout.engines.engine import Rollout

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import curro
-from curro.errors import FillError
+from curro.core.errors import FillError
 from curro.rollout.fill import Fill, InFlight, draw_fresh
 from curro.rollout.fill_settings import FillSettings
 

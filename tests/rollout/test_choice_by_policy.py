@@ -11,8 +11,8 @@ import pytest
 from tests.rollout.filler_setup import FakeEngine, by_text, rollouts
 
 from curro import Curriculum, Predictor
+from curro.methods.selection.predicted import Predicted
 from curro.rollout.filler import Filler
-from curro.selection.predicted import Predicted
 
 SECONDS = 600
 """A limit for what takes milliseconds, or hangs."""

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from curro import ConfigError, Curriculum, Gate
-from curro.intervals import wilson
+from curro.core.intervals import wilson
 from curro.rollout.cost import fill_cost
 
 

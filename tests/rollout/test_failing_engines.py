@@ -5,7 +5,7 @@ from benchmarks.common import run
 from tests.rollout.filler_setup import GOOD, FakeEngine, make, settled
 
 from curro import Curriculum
-from curro.errors import EngineError, FillError, PromptError, RewardError
+from curro.core.errors import EngineError, FillError, PromptError, RewardError
 
 
 def test_failed_rollouts_are_asked_for_again_where_too_few_are_left():

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from tests.rollout.fill_promises import drop_held
 
 import curro
-from curro.errors import ConfigError, FillError
+from curro.core.errors import ConfigError, FillError
+from curro.core.verdicts import Draw
 from curro.rollout.fill import Fill, InFlight, draw_fresh
 from curro.rollout.fill_settings import FillSettings
-from curro.verdicts import Draw
 
 
 def draw_of(prompts, first_ticket, step=0):

@@ -10,8 +10,8 @@ from tests.rollout.filler_setup import settled
 from tests.rollout.server_setup import transformers_serve
 
 from curro import Curriculum
+from curro.core.errors import EngineError
 from curro.data import load_prompts
-from curro.errors import EngineError
 from curro.reward import resolve_reward
 from curro.rollout.engines.openai_server import OpenAIEngine
 from curro.rollout.filler import Filler

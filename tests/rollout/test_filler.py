@@ -11,8 +11,8 @@ from benchmarks.common import run
 from tests.rollout.filler_setup import EASY, GOOD, HARD, InOrder, by_text, make, rollouts, settled
 
 from curro import Allocation, ConfigError, Curriculum
-from curro.errors import FillError
-from curro.policy import AuxiliarySamples
+from curro.core.errors import FillError
+from curro.core.policy import AuxiliarySamples
 from curro.rollout.filler import Filler
 
 

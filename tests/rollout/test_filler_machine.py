@@ -12,7 +12,7 @@ from tests.rollout.fill_promises import check
 from tests.rollout.filler_setup import FakeEngine
 
 from curro import Curriculum, RewardError
-from curro.errors import EngineError, FillError
+from curro.core.errors import EngineError, FillError
 from curro.rollout.engines.engine import Rollout
 from curro.rollout.fill_settings import WHEN_SHORT, FillSettings
 from curro.rollout.filler import Filler

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from curro import Curriculum
-from curro.errors import ConfigError, EngineError, PromptError
+from curro.core.errors import ConfigError, EngineError, PromptError
 from curro.lab import load
 from curro.lab.model import build_model
 from curro.rollout.engines.engine import SamplingSettings

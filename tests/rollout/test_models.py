@@ -16,7 +16,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from curro import lab
-from curro.errors import ConfigError
+from curro.core.errors import ConfigError
 from curro.rollout.engines.local import LocalEngine
 from curro.rollout.engines.models import load_model, multiplies_bfloat16, precision_warning
 

@@ -10,7 +10,7 @@ import pytest
 from tests.rollout.server_setup import FakeServer, transformers_serve
 
 from curro import Curriculum
-from curro.errors import ConfigError, EngineError, PromptError
+from curro.core.errors import ConfigError, EngineError, PromptError
 from curro.lab import load
 from curro.rollout.engines.local import LocalEngine
 from curro.rollout.engines.openai_requests import StreamedChoice, gather

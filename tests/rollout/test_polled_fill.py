@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.rollout.fill_promises import check
 
 import curro
-from curro.errors import FillError, RewardError
-from curro.groups import Feedback
+from curro.core.errors import FillError, RewardError
+from curro.core.groups import Feedback
 from curro.rollout.polled_fill import PolledFill
 
 SELECTIONS = ["uniform", "uniform:replacement=true", "prioritized-replay:variant=published", "pspo"]

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.rollout.server_setup import FakeServer
 
-from curro.errors import ConfigError
-from curro.evaluation.sampling import sample
+from curro.core.errors import ConfigError
 from curro.lab import load
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.local import LocalEngine, SeededSampling
 from curro.rollout.engines.openai_server import OpenAIEngine
 from curro.rollout.engines.plain_generation import drawn_tokens
+from curro.rollout.sampling import sample
 
 PROBABILITIES = [0.15, 0.5, 0.05, 0.3]
 """Of the tokens 0 to 3."""

@@ -15,7 +15,7 @@ from benchmarks.common import run
 from tests.rollout.filler_setup import GOOD, HARD, by_text, make, rollouts, settled
 
 from curro import ConfigError, RewardError
-from curro.errors import FillError
+from curro.core.errors import FillError
 from curro.rollout.engines.engine import Rollout
 from curro.rollout.group import GroupFailed
 from curro.rollout.scoring import Scorer

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.rollout.server_setup import on_loopback
 
-from curro.errors import EngineError, PromptError
+from curro.core.errors import EngineError, PromptError
 from curro.rollout.engines import openai_requests as server_limits
 from curro.rollout.engines.openai_server import OpenAIEngine
 

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from curro import Curriculum
-from curro.errors import RunError
+from curro.core.errors import RunError
 from curro.runs.folder import RunFolder
+from curro.runs.json_lines import read_rows
 from curro.runs.writer import Completion, KeepRollouts, RunWriter
-from curro.storage.json_lines import read_rows
 
 FIRST, SECOND, THIRD = [0, 1, 2, 3, 4], [9, 4, 3, 1], [3, 8, 9, 4, 0, 1]
 

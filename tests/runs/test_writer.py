@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from curro import Curriculum
+from curro.core.errors import ConfigError, RunError
 from curro.data import PromptSet
-from curro.errors import ConfigError, RunError
 from curro.runs.folder import RunFolder
 from curro.runs.writer import MOST_TEXT, Clock, Completion, KeepRollouts, RunWriter, spread
 
@@ -122,7 +122,7 @@ def test_metrics_by_source(tmp_path):
 
 def test_rollouts_are_kept_as_they_are(tmp_path):
     writer, _ = one_step(tmp_path / "run", KeepRollouts(2))
-    from curro.storage.json_lines import read_rows
+    from curro.runs.json_lines import read_rows
 
     a, b = sorted(read_rows(writer.folder.rollouts_file), key=lambda row: row["prompt"])
     assert (a["step"], a["text"], b["text"]) == (1, HOSTILE, "user: Hi")

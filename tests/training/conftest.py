@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from curro import report
+from curro.runs import report
 
 
 @pytest.fixture(autouse=True)

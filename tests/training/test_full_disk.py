@@ -15,7 +15,7 @@ import pytest
 from safetensors import SafetensorError
 
 from curro import Curriculum, CurroError
-from curro.errors import CheckpointError
+from curro.core.errors import CheckpointError
 from curro.runs.folder import RunFolder
 from curro.training.prepared import prepare
 from curro.training.run import train
@@ -72,7 +72,7 @@ def fails_from(monkeypatch, owner, name, call, error):
         ("pyarrow.parquet.write_table", 3, FULL),  # the first are the rows and a checkpoint's table
         ("transformers.modeling_utils.safe_save_file", 2, SafetensorError("No space left on device")),
         ("torch.save", 6, RuntimeError("PytorchStreamWriter failed writing file\n and more")),
-        ("curro.curriculum.Curriculum.save", 2, FULL),
+        ("curro.core.curriculum.Curriculum.save", 2, FULL),
     ],
     ids=lambda value: value.rpartition(".")[2] if isinstance(value, str) else "",
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from curro import ConfigError, Curriculum
+from curro.core.registry import parse_curriculum
 from curro.data import PromptSet, load_prompts
-from curro.evaluation.estimate_folder import COLUMNS, EstimateFolder
-from curro.registry import parse_curriculum
 from curro.reward import resolve_reward
+from curro.runs.estimate_folder import COLUMNS, EstimateFolder
 from curro.runs.folder import RunFolder
 from curro.training.inputs import COLUMN, with_known
 from curro.training.prepared import prepare, row_rewards

@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 
 from curro import ConfigError, Curriculum, CurroError, RewardError
-from curro.evaluation.sampling import evaluate
-from curro.evaluation.suites import SUITES
 from curro.hosts.trl.trainer import CurriculumGRPOTrainer
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.models import load_model
+from curro.rollout.sampling import evaluate
 from curro.runs.folder import RunFolder
-from curro.storage.lock import LockedError
+from curro.runs.lock import LockedError
 from curro.training import inputs
 from curro.training import run as training_run
+from curro.training.evaluation.suites import SUITES
 from curro.training.prepared import overlaps, prepare
 from curro.training.run import EVALUATION, put_back, train, write_model
 from curro.training.settings import TrainSettings

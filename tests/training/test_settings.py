@@ -8,7 +8,7 @@ import math
 import pytest
 
 from curro import ConfigError
-from curro.errors import RunError
+from curro.core.errors import RunError
 from curro.runs.folder import RunFolder
 from curro.training.declared import MAX_SEED, flags_of, known_settings
 from curro.training.settings import TrainSettings, read_settings

@@ -9,7 +9,7 @@ import sys
 import pytest
 from tests.in_process import run_command
 
-from curro.errors import ConfigError
+from curro.core.errors import ConfigError
 from curro.training import trust
 from curro.training.settings import TrainSettings
 

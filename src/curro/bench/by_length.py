@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from curro.prompts import PromptTable
-from curro.selection.target import Target
-from curro.text import prompt_text
+from curro.contrib.target import Target
+from curro.core.prompts import PromptTable
+from curro.core.text import prompt_text
 
 
 class ByLength(Target):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from curro.groups import moments
-from curro.prediction.base import Predictor
-from curro.selection.predicted import Predicted
+from curro.core.groups import moments
+from curro.core.prediction import Predictor
+from curro.methods.selection.predicted import Predicted
 
 
 class Oracle(Predictor):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from curro.bench.tasks import TASKS, Task
-from curro.errors import ConfigError
-from curro.text import did_you_mean
+from curro.core.errors import ConfigError
+from curro.core.text import did_you_mean
 from curro.training.declared import flags_of
 
 Named = TypeVar("Named")

@@ -14,11 +14,11 @@ import torch
 
 from curro.bench.plan import Cell
 from curro.bench.tasks import TASKS
-from curro.errors import RunError
-from curro.report.prediction import calibration_bins, predictions_of
+from curro.core.errors import RunError
+from curro.core.files import replacing
 from curro.runs.folder import RunFolder
 from curro.runs.reader import History, read_history
-from curro.storage.files import replacing
+from curro.runs.report.prediction import calibration_bins, predictions_of
 
 WINDOWS = 10
 """Parts of the budget over which choices are summed up."""

@@ -15,8 +15,8 @@ import numpy as np
 from scipy.stats import trim_mean
 
 from curro.bench.plan import BASELINE, CEILING
-from curro.intervals import bootstrap_interval
-from curro.report.compare import crossing, isotonic
+from curro.core.intervals import bootstrap_interval
+from curro.runs.report.compare import crossing, isotonic
 
 RESAMPLES = 2000
 

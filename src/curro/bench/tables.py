@@ -22,11 +22,11 @@ from curro.bench.statistics import (
     totals,
 )
 from curro.bench.tasks import TASKS, pool_of
-from curro.evaluation.results import Sheet
-from curro.report.charts import Chart, Series
-from curro.report.drawing import COLOURS, Picture, picture
-from curro.report.pages import write_page
-from curro.text import slug
+from curro.core.text import slug
+from curro.rollout.evaluation_results import Sheet
+from curro.runs.report.charts import Chart, Series
+from curro.runs.report.drawing import COLOURS, Picture, picture
+from curro.runs.report.pages import write_page
 
 
 def sheets(results: Results) -> list[Sheet]:

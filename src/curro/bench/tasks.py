@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from curro.errors import ConfigError
-from curro.storage.files import read_toml, replacing
-from curro.text import did_you_mean
+from curro.core.errors import ConfigError
+from curro.core.files import read_toml, replacing
+from curro.core.text import did_you_mean
 
 if TYPE_CHECKING:
     from curro.training.settings import TrainSettings
@@ -206,8 +206,8 @@ def warm_rates(task: Task, folder: Path) -> np.ndarray:
 def _measure(task: Task, count: int) -> np.ndarray:
     import torch
 
-    from curro.evaluation.sampling import sampled_rewards
     from curro.rollout.engines.engine import SamplingSettings
+    from curro.rollout.sampling import sampled_rewards
     from curro.training.prepared import prepare
 
     prepared = prepare(task.settings())

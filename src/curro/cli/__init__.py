@@ -15,8 +15,8 @@ import typer
 from rich.console import Console
 from typer.core import TyperCommand
 
-from curro.errors import CurroError
-from curro.text import printable
+from curro.core.errors import CurroError
+from curro.core.text import printable
 
 COMMANDS = {
     "demo": ("curro.cli.demo:demo", "Train a small model with and without a curriculum, and compare."),

@@ -18,9 +18,9 @@ from curro.bench.tasks import TASKS, read_tasks
 from curro.cli.options import Jobs
 from curro.cli.side_by_side import TrainingRun, jobs_or_cores, run_all
 from curro.cli.terminal import folder_name, progress_bar, quiet
-from curro.errors import ConfigError
+from curro.core.errors import ConfigError
+from curro.core.text import printable
 from curro.runs.folder import RunFolder
-from curro.text import printable
 
 if TYPE_CHECKING:
     from curro.bench.results import Results

@@ -10,13 +10,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from curro import registry
+from curro.core import registry
+from curro.core.errors import ConfigError
+from curro.core.loading import PROVIDERS
+from curro.core.text import did_you_mean
 from curro.data.load import READERS, source_files
-from curro.errors import ConfigError
-from curro.evaluation.suites import SUITES
-from curro.loading import PROVIDERS
-from curro.text import did_you_mean
 from curro.training.declared import known_settings
+from curro.training.evaluation.suites import SUITES
 from curro.training.settings import TrainSettings
 
 

@@ -8,15 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from curro import registry
 from curro.cli.checks import check_start
 from curro.cli.options import Config, Jobs, Trust, all_but, option_values, values_of_file, with_settings
 from curro.cli.side_by_side import RunFailed, TrainingRun, jobs_or_cores, run_all
 from curro.cli.terminal import folder_name, plain_console, progress_bar, quiet
-from curro.errors import ConfigError
+from curro.core import registry
+from curro.core.errors import ConfigError
+from curro.core.files import check_writable
+from curro.core.text import printable
 from curro.runs.folder import RunFolder
-from curro.storage.files import check_writable
-from curro.text import printable
 from curro.training.declared import flags_of
 from curro.training.settings import TrainSettings
 
@@ -81,7 +81,7 @@ def compare(
     flags = _with_one_commit(flags, paths.values())
     side_by_side = jobs_or_cores(jobs)
     quiet()
-    from curro.report import comparison_table, render_comparison, write_comparison
+    from curro.runs.report import comparison_table, render_comparison, write_comparison
 
     runs = {
         (name, seed): TrainingRun(
@@ -127,7 +127,7 @@ def _with_one_commit(flags: list[str], folders: Iterable[Path]) -> list[str]:
     commands = [flag for run in begun for flag in run.config.get("command", []) if isinstance(flag, str)]
     pinned = next((flag for flag in commands if flag == named or flag.startswith(f"{named}@")), None)
     if pinned is None:
-        from curro.evaluation.estimate_hub import pull
+        from curro.training.evaluation.estimate_hub import pull
 
         pinned = f"--known={pull(named.removeprefix('--known='))[1]}"
     return [pinned if flag == named else flag for flag in flags]

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from curro.core.errors import ConfigError
 from curro.data.raw import lab_family
-from curro.errors import ConfigError
 from curro.training.declared import flags_of
 
 
@@ -59,12 +59,12 @@ def curate(
 
     Then print the command that trains on it.
     """
-    from curro.evaluation.curation import curate as choose
-    from curro.evaluation.curation import hardest as choose_hardest
-    from curro.evaluation.curation import in_order, source_of, write_prompts, write_solutions
-    from curro.evaluation.curation import like_mean_curve as choose_like_mean_curve
-    from curro.evaluation.estimate_folder import EstimateFolder
+    from curro.runs.estimate_folder import EstimateFolder
     from curro.runs.folder import RunFolder
+    from curro.training.evaluation.curation import curate as choose
+    from curro.training.evaluation.curation import hardest as choose_hardest
+    from curro.training.evaluation.curation import in_order, source_of, write_prompts, write_solutions
+    from curro.training.evaluation.curation import like_mean_curve as choose_like_mean_curve
 
     try:
         low, high = (float(end) for end in keep.split(","))

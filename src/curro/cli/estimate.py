@@ -22,15 +22,15 @@ from curro.cli.sampling import (
     sample_all,
 )
 from curro.cli.terminal import folder_name, plain_console, progress_bar, quiet
-from curro.errors import ConfigError
-from curro.storage.files import check_writable
+from curro.core.errors import ConfigError
+from curro.core.files import check_writable
 from curro.training.settings import TrainSettings
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from curro.evaluation.confidence import Confidence
-    from curro.evaluation.estimate_folder import EstimateFolder
+    from curro.runs.estimate_folder import EstimateFolder
+    from curro.training.evaluation.confidence import Confidence
     from curro.training.sft import SFTSettings
 
 SHARED = (
@@ -124,13 +124,13 @@ def estimate(
         raise ConfigError(f"name the model to ask for at {server}: --server-model")
     check_start(asked)
     from curro.data import load_prompts
-    from curro.environments import resolve_environment
-    from curro.evaluation.estimate_hub import check_push
-    from curro.evaluation.estimate_hub import push as push_estimate
-    from curro.evaluation.expectations import describe_visits
+    from curro.reward.environments import resolve_environment
     from curro.reward.resolve import outcome_reward
     from curro.rollout.engines.engine import SamplingSettings
     from curro.rollout.engines.models import weights_digest
+    from curro.training.evaluation.estimate_hub import check_push
+    from curro.training.evaluation.estimate_hub import push as push_estimate
+    from curro.training.evaluation.expectations import describe_visits
     from curro.training.inputs import run_reward
 
     if push is not None:
@@ -222,8 +222,8 @@ def _measure_room(
     console: Console,
 ) -> None:
     """Measure the room, say it, and write it into the folder."""
+    from curro.core.files import replacing
     from curro.rollout.engines.models import precision_warning
-    from curro.storage.files import replacing
     from curro.training.room import measure_room
 
     warning = precision_warning(training.precision)
@@ -250,7 +250,7 @@ def _measure_room(
 
 def _check_confidence(job: SamplingJob) -> None:
     """Raises ConfigError where the model's confidence cannot be measured."""
-    from curro.evaluation.confidence import Confidence
+    from curro.training.evaluation.confidence import Confidence
 
     if not job.is_answered_here:
         raise ConfigError("--confidence reads answers with a --model here, and no environment: leave it out")
@@ -259,8 +259,8 @@ def _check_confidence(job: SamplingJob) -> None:
 
 def _confidence(job: SamplingJob) -> Confidence:
     """How sure the model is of the answers."""
-    from curro.evaluation.confidence import Confidence
     from curro.rollout.engines.models import local_model
+    from curro.training.evaluation.confidence import Confidence
 
     return Confidence.measure(*local_model(job.model, threads=job.threads), job.prompts, batch=job.batch)
 
@@ -269,8 +269,8 @@ def _findings(job: SamplingJob, table: pa.Table, sure: Confidence | None) -> Ite
     """What the table of pass rates shows, for the terminal."""
     import numpy as np
 
-    from curro.evaluation.estimate_folder import are_pass_rates, render
-    from curro.evaluation.expectations import Guesser
+    from curro.runs.estimate_folder import are_pass_rates, render
+    from curro.training.evaluation.expectations import Guesser
 
     means, variances = (table[name].to_numpy() for name in ("mean", "variance"))
     yield render(means, variances, job.k)

@@ -13,16 +13,16 @@ from curro.cli.checks import check_model
 from curro.cli.options import option_values, with_settings
 from curro.cli.sampling import BatchSize, Connections, SamplingJob, ServerAddress, Timeout, sample_all
 from curro.cli.terminal import folder_name, plain_console, quiet
+from curro.core.errors import ConfigError
+from curro.core.text import did_you_mean
 from curro.data import PromptSet, load_prompts
-from curro.errors import ConfigError
-from curro.evaluation.estimate_folder import EstimateFolder
-from curro.evaluation.suites import SUITES, Suite
 from curro.reward import Reward
-from curro.text import did_you_mean
+from curro.runs.estimate_folder import EstimateFolder
+from curro.training.evaluation.suites import SUITES, Suite
 from curro.training.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from curro.evaluation.results import Result
+    from curro.rollout.evaluation_results import Result
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ def task_of(
     own: dict[str, Any],
 ) -> EvaluationTask:
     """The suite of that name, or the data set, with what was asked for in place of its defaults."""
-    from curro.evaluation.code_suites import askable
-    from curro.evaluation.suites import suite_prompts
+    from curro.training.evaluation.code_suites import askable
+    from curro.training.evaluation.suites import suite_prompts
 
     suite = SUITES.get(name)
     if suite is not None:
@@ -196,11 +196,11 @@ def evaluate(
     quiet()
     for model in models if server is None else []:
         check_model(model)
-    from curro.environments import resolve_environment
-    from curro.evaluation.results import sheets
-    from curro.report.pages import write_evaluation
+    from curro.reward.environments import resolve_environment
     from curro.rollout.engines.engine import SamplingSettings
     from curro.rollout.engines.models import weights_digest
+    from curro.rollout.evaluation_results import sheets
+    from curro.runs.report.pages import write_evaluation
 
     if data is not None and len(suite) != 1:
         raise ConfigError("--data stands for the data of one suite: name one --suite with it")
@@ -247,8 +247,8 @@ def evaluate(
 
 def _outcome_reward(task: EvaluationTask, asked: TrainSettings, console: Console) -> Reward:
     """The part of the task's reward that verifies the answer, which is told where there are other parts."""
-    from curro.evaluation.code_suites import with_heads
     from curro.reward.resolve import outcome_reward
+    from curro.training.evaluation.code_suites import with_heads
     from curro.training.inputs import run_reward
 
     whole = run_reward(task.reward, asked, task.prompts)
@@ -269,7 +269,7 @@ def _result(task: EvaluationTask, model: str, folder: EstimateFolder) -> Result:
     """
     import numpy as np
 
-    from curro.evaluation.results import Result
+    from curro.rollout.evaluation_results import Result
 
     table = folder.write_table()
     short = sum(rollouts < task.samples for rollouts in table["rollouts"].to_pylist())

@@ -40,7 +40,7 @@ def inspect(
     Lists the hardest prompts, the most informative ones, and those that were solved once and now fail. Also
     says how many rollouts the usual difficulty bands would cost.
     """
-    from curro.report import inspect_prompt, inspect_run
+    from curro.runs.report import inspect_prompt, inspect_run
 
     if prompt is not None:
         inspect_prompt(RunFolder.open(run), prompt, rows, plain_console())
@@ -56,6 +56,6 @@ def report(
 
     The page needs no network and no scripts. `curro train` writes it at its end.
     """
-    from curro.report import write_report
+    from curro.runs.report import write_report
 
     plain_console().print(str(write_report(RunFolder.open(run), out)))

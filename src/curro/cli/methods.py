@@ -14,11 +14,11 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from curro import registry
 from curro.cli.terminal import plain_console
-from curro.errors import ConfigError
-from curro.loading import load_object
-from curro.text import did_you_mean
+from curro.core import registry
+from curro.core.errors import ConfigError
+from curro.core.loading import load_object
+from curro.core.text import did_you_mean
 
 _PACKAGE = Path(__file__).parents[1]
 

@@ -13,14 +13,14 @@ import typer
 from rich.console import Console
 
 from curro.cli.terminal import progress_bar
+from curro.core.errors import ConfigError
 from curro.data import PromptSet
-from curro.environments import Environment
-from curro.errors import ConfigError
-from curro.evaluation.estimate_folder import EstimateFolder
 from curro.reward import Reward
+from curro.reward.environments import Environment
 from curro.rollout.engines.engine import Engine, SamplingSettings
 from curro.rollout.engines.models import local_engine, local_model, server_engine
-from curro.storage.lock import only_process
+from curro.runs.estimate_folder import EstimateFolder
+from curro.runs.lock import only_process
 
 ServerAddress = Annotated[
     str | None,
@@ -111,7 +111,7 @@ class SamplingJob:
             raise ConfigError(
                 "a server answers in one turn, and these prompts have several: name a model here"
             )
-        from curro.evaluation.estimate import estimate_episodes
+        from curro.training.evaluation.estimate import estimate_episodes
 
         loaded = local_model(self.model, threads=self.threads)
 
@@ -123,7 +123,7 @@ class SamplingJob:
         return work
 
     def _rollouts(self, engine: Engine, in_flight: int) -> Work:
-        from curro.evaluation.estimate import estimate
+        from curro.training.evaluation.estimate import estimate
 
         def work(todo: Sequence[int], on_group: OnGroup) -> int:
             async def whole() -> int:

@@ -28,8 +28,8 @@ def serve(
     Every call is saved before it is answered, so after a kill the same command continues.
     Ctrl-C or SIGTERM ends it.
     """
-    from curro.serve.run import ServeSettings
-    from curro.serve.run import serve as run
+    from curro.contrib.serve.run import ServeSettings
+    from curro.contrib.serve.run import serve as run
 
     settings = ServeSettings.read(config)
     run(

@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.progress import Progress, TaskID
 
 from curro.cli.terminal import describe, room_beside
-from curro.errors import ConfigError, CurroError, RunError
+from curro.core.errors import ConfigError, CurroError, RunError
 from curro.runs.folder import RunFolder
 from curro.training.settings import TrainSettings
 

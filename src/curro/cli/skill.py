@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from curro.errors import ConfigError
-from curro.storage.files import check_writable
+from curro.core.errors import ConfigError
+from curro.core.files import check_writable
 
 SKILL = Path(__file__).parents[1] / "skill" / "SKILL.md"
 

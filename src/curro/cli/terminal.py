@@ -12,8 +12,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from curro.errors import ConfigError
-from curro.text import slug
+from curro.core.errors import ConfigError
+from curro.core.text import slug
 
 
 def plain_console() -> Console:

@@ -24,10 +24,10 @@ from curro.cli.terminal import (
     quiet,
     room_beside,
 )
-from curro.errors import ConfigError
+from curro.core.errors import ConfigError
+from curro.core.files import check_writable, refuse_links
+from curro.core.text import printable
 from curro.runs.folder import RunFolder
-from curro.storage.files import check_writable, refuse_links
-from curro.text import printable
 from curro.training.settings import TrainSettings
 
 if TYPE_CHECKING:
@@ -93,8 +93,8 @@ def train(
     check_start(settings)
     note(settings)
     quiet()
-    from curro.report.advice import advise
     from curro.runs.reader import read_history
+    from curro.runs.report.advice import advise
     from curro.training.inputs import read_inputs
 
     inputs = read_inputs(settings)  # before torch is imported, which takes seconds

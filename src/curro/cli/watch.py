@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from curro.cli.terminal import plain_console
-from curro.errors import ConfigError
-from curro.text import printable
+from curro.core.errors import ConfigError
+from curro.core.text import printable
 
 
 def watch(
@@ -36,7 +36,7 @@ def watch(
     reaches the page; to open it on another one, forward the port (ssh -L 7700:127.0.0.1:7700 SERVER).
     Ctrl-C ends it.
     """
-    from curro.watch.server import WatchedRun, WatchServer, find_runs, run_names
+    from curro.runs.watch.server import WatchedRun, WatchServer, find_runs, run_names
 
     os.nice(10)
     paths = find_runs(runs)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from curro.core.identity import ColumnKeys, HashKeys, UniqueKeys, fingerprint_line
 from curro.data.columns import ANSWER, PROMPT, answer_of, value_at
-from curro.data.identity import ColumnKeys, HashKeys, UniqueKeys, fingerprint_line
 from curro.data.raw import Row
 
 if TYPE_CHECKING:

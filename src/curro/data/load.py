@@ -11,14 +11,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from curro.core.errors import ConfigError
+from curro.core.loading import provider
 from curro.data import raw as provided
 from curro.data.arrow_rows import arrow_rows, dataset_table, parquet_table
 from curro.data.columns import normalise
 from curro.data.levels import Levels
 from curro.data.prompt_set import PromptSet
 from curro.data.raw import DataError, RawRow, Rows
-from curro.errors import ConfigError
-from curro.loading import provider
 
 if TYPE_CHECKING:
     import datasets

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from curro.core.identity import digest_rows
 from curro.data.arrow_rows import ArrowRows, has_cut_names
-from curro.data.identity import digest_rows
 from curro.data.raw import DataError, Row
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from curro.errors import ConfigError, CurroError
-from curro.loading import Provider
+from curro.core.errors import ConfigError, CurroError
+from curro.core.loading import Provider
 
 Row = dict[str, Any]
 """A row of a data set: its columns by name, among them `prompt`, `answer` and `key`."""

@@ -16,17 +16,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curro.curriculum import Curriculum
+from curro.core import checkpoint
+from curro.core.curriculum import Curriculum
+from curro.core.errors import CheckpointError, ConfigError, CurroError, ExhaustedError
+from curro.core.groups import mark_missing
+from curro.core.policy import Policy, Reply
+from curro.core.verdicts import Draw, Verdict
+from curro.durable.frames import decode, encode
+from curro.durable.journal import Journal
 from curro.durable.recorded_run import RecordedRun
 from curro.durable.replies import error_of, is_error, pack, unpack
-from curro.errors import CheckpointError, ConfigError, CurroError, ExhaustedError
-from curro.groups import mark_missing
-from curro.policy import Policy, Reply
-from curro.storage import checkpoint
-from curro.storage.frames import decode, encode
-from curro.storage.journal import Journal
-from curro.storage.lock import only_process
-from curro.verdicts import Draw, Verdict
+from curro.runs.lock import only_process
 
 
 def _observe(curriculum: Curriculum, arguments: dict[str, Any]) -> Verdict:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from curro.curriculum import Curriculum
+from curro.core.curriculum import Curriculum
+from curro.core.groups import mark_missing
+from curro.core.verdicts import Draw, Verdict
 from curro.durable.replies import CallReply
-from curro.groups import mark_missing
 from curro.runs.writer import RunWriter
-from curro.verdicts import Draw, Verdict
 
 
 class RecordedRun:

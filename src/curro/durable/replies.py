@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-import curro.errors
-from curro.policy import AuxiliarySamples
-from curro.verdicts import Draw, Verdict
+import curro.core.errors
+from curro.core.policy import AuxiliarySamples
+from curro.core.verdicts import Draw, Verdict
 
 CallReply = Draw | Verdict | tuple[Verdict, Draw | None] | None
 
@@ -74,7 +74,7 @@ def _verdict(packed: Mapping[str, Any]) -> Verdict:
 
 def error_of(described: Mapping[str, str]) -> Exception:
     """The error that `pack` described: one of curro's own, or an `OtherError`."""
-    kind = getattr(curro.errors, described["kind"], None)
-    if isinstance(kind, type) and issubclass(kind, curro.errors.CurroError):
+    kind = getattr(curro.core.errors, described["kind"], None)
+    if isinstance(kind, type) and issubclass(kind, curro.core.errors.CurroError):
         return kind(described["words"])
     return OtherError(described["kind"], described["words"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from curro.errors import ConfigError
+from curro.core.errors import ConfigError
 from curro.lab.families.chain_sum import ChainSum
 from curro.lab.families.chains import Chains, ChainsCalibrated, ChainsJudge, ChainsShare
 from curro.lab.families.leg_counting import LegCounting

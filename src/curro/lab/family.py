@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from curro.core.errors import ConfigError
 from curro.data.levels import Split, digest_of, split_of
-from curro.errors import ConfigError
 
 Difficulty = Literal["hard", "easy", "solvable"]
 Kind = Literal["hard", "easy", "solvable", "short"]

@@ -1,7 +1,7 @@
 """Demonstrations of judgments: how much the rewards of a problem would differ, as METIS asks a policy.
 
-The conversations are those of `curro.prediction.metis` with a template for the lab. A share of the answers is
-wrong on purpose: a model that judges as well as it can has nothing to learn.
+The conversations are those of `curro.methods.prediction.metis` with a template for the lab. A share of the
+answers is wrong on purpose: a model that judges as well as it can has nothing to learn.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from curro.lab.family import Family, Problem, Warm
-from curro.prediction.metis.template import Template, read_template
+from curro.methods.prediction.metis.template import Template, read_template
 
 Messages = list[dict[str, str]]
 

@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from curro import lab
+from curro.core.errors import ConfigError
+from curro.core.loading import load_callable
+from curro.core.text import did_you_mean
 from curro.data.levels import HELD_OUT, LevelFamily, Levels
-from curro.errors import ConfigError
 from curro.lab.family import Family
 from curro.lab.sampling import EpisodeFamily, VerifyProblems, verify_with
-from curro.loading import load_callable
 from curro.reward import reasoning_gym
 from curro.reward.reward import Row, Score
-from curro.text import did_you_mean
 
 ATTEMPTS = 20
 """Seeds that a data set of reasoning-gym may give up on, one after the other."""
@@ -124,7 +124,7 @@ def _verifier(family: LevelFamily) -> Callable[[Sequence[str], Sequence[Row]], S
 
 
 class LevelTasks:
-    """A `curro.loading.Provider` of generated tasks, their scores and environments.
+    """A `curro.core.loading.Provider` of generated tasks, their scores and environments.
 
     Raises:
         ConfigError: from every method, for a family that there is not.

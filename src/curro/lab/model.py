@@ -10,7 +10,7 @@ import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from curro.errors import ConfigError
+from curro.core.errors import ConfigError
 
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
 

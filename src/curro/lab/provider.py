@@ -11,7 +11,7 @@ DEFAULT_SIZE = 4000
 
 
 class Lab:
-    """A `curro.loading.Provider` of the lab's problems, scores, environments and models.
+    """A `curro.core.loading.Provider` of the lab's problems, scores, environments and models.
 
     Raises:
         ConfigError: from every method, for a family, difficulty or split that there is not.

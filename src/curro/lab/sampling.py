@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from curro.environments.environment import EPISODE_REWARD, Episode
-from curro.errors import ConfigError
-from curro.evaluation.sampling import sampled_rewards
+from curro.core.errors import ConfigError
 from curro.lab.family import Family, Problem
+from curro.reward.environments.environment import EPISODE_REWARD, Episode
 from curro.reward.reward import Reward
 from curro.rollout.engines.engine import SamplingSettings
+from curro.rollout.sampling import sampled_rewards
 
 VerifyProblems = Callable[[Sequence[str], Sequence[Problem]], list[float | None]]
 

@@ -21,7 +21,7 @@ import torch
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from curro.errors import ConfigError, CurroError
+from curro.core.errors import ConfigError, CurroError
 from curro.lab import family as family_of
 from curro.lab.family import Difficulty, Family
 from curro.lab.judging import JudgingFamily

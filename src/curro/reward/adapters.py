@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, Protocol
 
+from curro.core.errors import RewardError
 from curro.data.raw import Row
-from curro.errors import RewardError
 from curro.reward.completion import CUT, TOKENS, with_facts
 from curro.reward.reward import Reward, Score
 

@@ -15,10 +15,10 @@ from concurrent.futures import Future
 from functools import cache
 from typing import Any
 
-from curro.errors import RewardError
-from curro.workers import child
-from curro.workers.forks import in_forked_processes
-from curro.workers.pool import CallFailed, NotBegun, StartFailed, WorkerLimits, WorkerLost, WorkerPool
+from curro.core.errors import RewardError
+from curro.reward.workers import child
+from curro.reward.workers.forks import in_forked_processes
+from curro.reward.workers.pool import CallFailed, NotBegun, StartFailed, WorkerLimits, WorkerLost, WorkerPool
 
 CHECK_LIMITS = WorkerLimits(min(4, os.cpu_count() or 1), seconds=120.0, gigabytes=4.0, cpu_seconds=2.0)
 """Limits of every check. One that exhausts them is interrupted, or ends with its process.

@@ -11,12 +11,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from curro.core.errors import ConfigError, RewardError
 from curro.data.raw import Row
-from curro.errors import ConfigError, RewardError
 from curro.reward.reward import Score, key
 from curro.reward.sandbox import Limits, ProgramNotBegun, find_confinement, run
 from curro.reward.sandbox.program_tests import run_asserts, run_unittests
-from curro.workers.forks import in_forked_processes
+from curro.reward.workers.forks import in_forked_processes
 
 
 @dataclass(frozen=True)

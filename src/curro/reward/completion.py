@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from curro.core.errors import RewardError
 from curro.data.raw import Row
-from curro.errors import RewardError
 from curro.reward.reward import key
 
 TOKENS = "completion_tokens"

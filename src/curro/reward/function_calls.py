@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from curro.core.errors import RewardError
 from curro.data.raw import Row
-from curro.errors import RewardError
 from curro.reward.reward import Score, key
 
 _LONGEST = 20_000

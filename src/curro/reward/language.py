@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
+from curro.core.errors import ConfigError, RewardError
+from curro.core.text import prompt_text
 from curro.data.raw import Row
-from curro.errors import ConfigError, RewardError
 from curro.reward.reward import Score
-from curro.text import prompt_text
 
 SHORTEST = 20
 """Letters that a piece of text must have to be given to the detector."""

@@ -11,8 +11,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from curro.core.errors import RewardError
 from curro.data.raw import Row
-from curro.errors import RewardError
 from curro.reward.checks import checks
 from curro.reward.completion import final_answer, in_answer_tags
 from curro.reward.reward import Score, key

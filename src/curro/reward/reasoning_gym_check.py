@@ -8,7 +8,7 @@ import sys
 import reasoning_gym
 from reasoning_gym.factory import DATASETS
 
-from curro.errors import RewardError
+from curro.core.errors import RewardError
 from curro.reward.restricted_eval import restricted_eval
 
 for _name, _module in list(sys.modules.items()):

@@ -7,16 +7,16 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
+from curro.core.errors import ConfigError
+from curro.core.groups import outcome_parts
+from curro.core.loading import load_object, provider
+from curro.core.registry import REWARDS, construct, parse_options
+from curro.core.text import did_you_mean
 from curro.data.prompt_set import PromptSet
 from curro.data.raw import Row
-from curro.errors import ConfigError
-from curro.groups import outcome_parts
-from curro.loading import load_object, provider
-from curro.registry import REWARDS, construct, parse_options
 from curro.reward import reasoning_gym, user
 from curro.reward.reward import Reward, Score
-from curro.text import did_you_mean
-from curro.workers.pool import WorkerLimits
+from curro.reward.workers.pool import WorkerLimits
 
 NEEDS = {
     **dict.fromkeys(("math", "exact", "function-calls", "cosine"), "answer"),
@@ -90,7 +90,7 @@ class WeightedReward(Reward):
 def outcome_reward(reward: Reward) -> Reward:
     """Of a sum the parts that verify the answer, whose rate is the pass rate; else the reward itself.
 
-    They are added without their weights, as in the signal of a run (`curro.groups.outcome_parts`).
+    They are added without their weights, as in the signal of a run (`curro.core.groups.outcome_parts`).
     """
     if not isinstance(reward, WeightedReward):
         return reward

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from curro.core.errors import RewardError
+from curro.core.groups import one_reward
 from curro.data.raw import Row
-from curro.errors import RewardError
-from curro.groups import one_reward
 
 Score = float | None
 

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from curro.core.errors import ConfigError
+from curro.core.text import did_you_mean
 from curro.data.raw import Row
-from curro.errors import ConfigError
 from curro.reward.completion import final_answer, is_cut, token_count
 from curro.reward.math import Math
 from curro.reward.reward import SUCCESS, Score
-from curro.text import did_you_mean
 
 
 def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from curro.core.errors import ConfigError, RewardError
+from curro.core.loading import load_callable
 from curro.data.raw import Row
-from curro.errors import ConfigError, RewardError
-from curro.loading import load_callable
 from curro.reward.reward import Score, key
-from curro.workers.child import describe, location_of
-from curro.workers.pool import CallFailed, StartFailed, WorkerLimits, WorkerLost, WorkerPool
+from curro.reward.workers.child import describe, location_of
+from curro.reward.workers.pool import CallFailed, StartFailed, WorkerLimits, WorkerLost, WorkerPool
 
 _MOST_TEXT = 80
 """Characters of a prompt's text that an error shows."""

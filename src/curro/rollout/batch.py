@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from curro.policy import AuxiliarySamples
+from curro.core.policy import AuxiliarySamples
+from curro.core.verdicts import Verdict
 from curro.rollout.engines.engine import Rollout
 from curro.rollout.group import Counts, Group
-from curro.verdicts import Verdict
 
 
 @dataclass(frozen=True)

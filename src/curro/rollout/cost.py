@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from curro import registry
-from curro.admission.gate import Gate
-from curro.errors import ConfigError, RewardError
-from curro.groups import Groups
-from curro.intervals import wilson
-from curro.prompts import PromptTable
+from curro.core import registry
+from curro.core.admission import Gate
+from curro.core.errors import ConfigError, RewardError
+from curro.core.groups import Groups
+from curro.core.intervals import wilson
+from curro.core.prompts import PromptTable
 
 _CHUNK = 1 << 16
 

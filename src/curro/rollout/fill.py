@@ -14,11 +14,11 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from curro.errors import ExhaustedError, FillError
-from curro.groups import Feedback
+from curro.core.errors import ExhaustedError, FillError
+from curro.core.groups import Feedback
+from curro.core.selection import Reason
+from curro.core.verdicts import Draw, Verdict, joined
 from curro.rollout.fill_settings import FillSettings
-from curro.selection.base import Reason
-from curro.verdicts import Draw, Verdict, joined
 
 
 @dataclass

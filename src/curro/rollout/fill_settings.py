@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from curro.errors import ConfigError
+from curro.core.errors import ConfigError
 
 WHEN_SHORT = ("error", "finish", "top-up")
 

@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from typing import Self, cast
 
-from curro.curriculum import Curriculum
-from curro.errors import ConfigError, EngineError, ExhaustedError, FillError
+from curro.core.curriculum import Curriculum
+from curro.core.errors import ConfigError, EngineError, ExhaustedError, FillError
+from curro.core.verdicts import Draw
 from curro.rollout.batch import Batch
 from curro.rollout.engines.engine import Engine, Prompt
 from curro.rollout.fill import Fill, FillSettings, draw_fresh
 from curro.rollout.group import Counts, Group
 from curro.rollout.group_tasks import GroupTasks, Settler, release, wait_for_all
 from curro.rollout.scoring import ScoreFunction, Scorer
-from curro.verdicts import Draw
 
 
 class DrawnGroups:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from curro.core.verdicts import Verdict
 from curro.rollout.engines.engine import Rollout
 from curro.rollout.fill import FillCounts
-from curro.verdicts import Verdict
 
 
 class GroupFailed(Exception):

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from curro.curriculum import Curriculum
-from curro.errors import ConfigError, CurroError, EngineError, FillError, PromptError, RewardError
-from curro.groups import Feedback, MissingRewards
-from curro.policy import AuxiliarySamples
+from curro.core.curriculum import Curriculum
+from curro.core.errors import ConfigError, CurroError, EngineError, FillError, PromptError, RewardError
+from curro.core.groups import Feedback, MissingRewards
+from curro.core.policy import AuxiliarySamples
 from curro.rollout.engines.engine import Engine, Prompt, Rollout
 from curro.rollout.fill import Fill
 from curro.rollout.group import Counts, Group, GroupFailed, GroupUnscored

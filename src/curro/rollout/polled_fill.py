@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from curro.errors import ExhaustedError, FillError
-from curro.groups import Feedback, MissingRewards
+from curro.core.errors import ExhaustedError, FillError
+from curro.core.groups import Feedback, MissingRewards
+from curro.core.verdicts import Draw, Verdict
 from curro.rollout.fill import Fill, InFlight, Port, draw_fresh
 from curro.rollout.fill_settings import FillSettings
-from curro.verdicts import Draw, Verdict
 
 
 class PolledFill:

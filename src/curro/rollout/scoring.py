@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from curro.errors import ConfigError, EngineError, RewardError
-from curro.groups import one_reward
+from curro.core.errors import ConfigError, EngineError, RewardError
+from curro.core.groups import one_reward
+from curro.reward.workers import child
+from curro.reward.workers.pool import CallFailed, StartFailed, WorkerLimits, WorkerLost, WorkerPool
 from curro.rollout.engines.engine import Rollout
 from curro.rollout.group import GroupFailed
-from curro.workers import child
-from curro.workers.pool import CallFailed, StartFailed, WorkerLimits, WorkerLost, WorkerPool
 
 Scores = Sequence[float | None] | Mapping[str, Sequence[float | None]]
 ScoreFunction = Callable[[int, Sequence[Rollout]], Scores | Awaitable[Scores]]
@@ -29,7 +29,7 @@ class Scorer:
         score: called with a prompt's number and its completions. An `async` function runs in the event
             loop, any other in one thread, one call at a time.
         executor: where to run it instead; it stays the caller's to shut down.
-        workers: run it in so many worker processes (`curro.workers.pool`).
+        workers: run it in so many worker processes (`curro.reward.workers.pool`).
         timeout: seconds that a call may take; in a thread and in `executor` the wait for a free one counts.
     """
 

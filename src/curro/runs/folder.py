@@ -19,7 +19,7 @@
     .lock             which process writes to the folder, while one does
 
 Steps are counted from 1 in all of them, and step 0 of the metrics is before training. This module writes
-them all; `curro.report` reads those that grow.
+them all; `curro.runs.report` reads those that grow.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from curro.errors import RunError
-from curro.renumbering import match_rows
-from curro.storage.files import open_regular, open_unlinked, read_parquet, replacing
-from curro.storage.json_lines import (
+from curro.core.errors import RunError
+from curro.core.files import open_regular, open_unlinked, read_parquet, replacing
+from curro.core.renumbering import match_rows
+from curro.runs.json_lines import (
     LONGEST,
     append_rows,
     as_object,
@@ -46,13 +46,13 @@ from curro.storage.json_lines import (
     encode_row,
     read_rows,
 )
-from curro.storage.lock import NAME as LOCK
-from curro.storage.lock import only_process
+from curro.runs.lock import NAME as LOCK
+from curro.runs.lock import only_process
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from curro.prompts import PromptTable
+    from curro.core.prompts import PromptTable
 
 
 PREDICTED = ("predicted_variance", "predicted_rate")

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from curro.errors import ConfigError, RunError
-from curro.groups import largest_reward
-from curro.prompts import PromptTable
+from curro.core.errors import ConfigError, RunError
+from curro.core.files import is_number
+from curro.core.groups import largest_reward
+from curro.core.prompts import PromptTable
 from curro.runs.folder import PREDICTED, RunFolder
-from curro.storage.files import is_number
-from curro.storage.json_lines import (
+from curro.runs.json_lines import (
     BLOCK,
     Block,
     GrowingFile,

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from curro.errors import ConfigError, RunError
-from curro.prompts import PromptTable
+from curro.core.errors import ConfigError, RunError
+from curro.core.prompts import PromptTable
+from curro.core.selection import Reason
+from curro.core.text import content_text, preview
+from curro.core.verdicts import Draw, Verdict
 from curro.runs.folder import HOSTED, PREDICTED, RunFolder
-from curro.selection.base import Reason
-from curro.storage.lock import KeptFolder, keep_out_others
-from curro.text import content_text, preview
-from curro.verdicts import Draw, Verdict
+from curro.runs.lock import KeptFolder, keep_out_others
 
 if TYPE_CHECKING:
-    from curro.curriculum import Curriculum
+    from curro.core.curriculum import Curriculum
 
 MOST_TEXT = 200_000
 """Characters of a prompt or a completion that are kept."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curro.errors import ConfigError
-from curro.groups import moments
+from curro.core.errors import ConfigError
+from curro.core.groups import moments
 from curro.theory.learnability import check_beta, log_mean_exp, variance_approximation
 
 

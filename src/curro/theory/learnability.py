@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curro.errors import ConfigError
-from curro.prompts import PromptTable
+from curro.core.errors import ConfigError
+from curro.core.prompts import PromptTable
 
 BINS = 20
 """Bins of success rate in a summary, each 1/20 wide and with its lower end."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, Field, dataclass, field, fields
 from typing import Any, get_args, get_type_hints
 
-from curro.errors import ConfigError
+from curro.core.errors import ConfigError
 from curro.reward.sandbox.confinement import SANDBOX
 
 _WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}

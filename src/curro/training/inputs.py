@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from curro import registry
-from curro.curriculum import Curriculum
+from curro.core import registry
+from curro.core.curriculum import Curriculum
+from curro.core.errors import ConfigError
+from curro.core.text import did_you_mean
 from curro.data import load_levels, load_prompts
 from curro.data.prompt_set import PromptSet
 from curro.data.raw import is_levels
-from curro.environments import Environment, resolve_environment
-from curro.environments.environment import EPISODE_REWARD, episode_reward
-from curro.errors import ConfigError
-from curro.evaluation.estimate_folder import EstimateFolder, are_pass_rates
-from curro.evaluation.estimate_hub import PREFIX, pull
 from curro.reward import Reward, resolve_reward
+from curro.reward.environments import Environment, resolve_environment
+from curro.reward.environments.environment import EPISODE_REWARD, episode_reward
 from curro.rollout.fill_settings import FillSettings
+from curro.runs.estimate_folder import EstimateFolder, are_pass_rates
 from curro.runs.folder import RunFolder
 from curro.runs.reader import scale
-from curro.text import did_you_mean
+from curro.training.evaluation.estimate_hub import PREFIX, pull
 from curro.training.settings import TrainSettings
 
 if TYPE_CHECKING:

@@ -9,20 +9,20 @@ from typing import Any, cast
 import numpy as np
 from datasets import Dataset
 
-from curro.curriculum import Curriculum
+from curro.core.curriculum import Curriculum
+from curro.core.registry import REWARDS
 from curro.data import load_prompts
 from curro.data.levels import Levels
 from curro.data.prompt_set import PromptSet
-from curro.environments import Environment
-from curro.evaluation.code_suites import askable, with_heads
-from curro.evaluation.suites import SUITES, suite_prompts
-from curro.registry import REWARDS
 from curro.reward import Reward, resolve_reward, trl_reward
 from curro.reward.adapters import completion_text, facts
+from curro.reward.environments import Environment
 from curro.reward.resolve import check_columns
 from curro.reward.reward import Row, Score
 from curro.rollout.engines.models import load_model
 from curro.rollout.fill_settings import FillSettings
+from curro.training.evaluation.code_suites import askable, with_heads
+from curro.training.evaluation.suites import SUITES, suite_prompts
 from curro.training.inputs import Inputs, read_inputs, source_name
 from curro.training.settings import TrainSettings
 

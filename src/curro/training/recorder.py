@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from curro.curriculum import Curriculum
+from curro.core.curriculum import Curriculum
 from curro.hosts.trl.observe import GroupRecord
 from curro.runs.folder import RunFolder
 from curro.runs.writer import Clock, KeepRollouts, RunWriter

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
+from curro.core.errors import ConfigError
 from curro.data.prompt_set import PromptSet
-from curro.errors import ConfigError
-from curro.evaluation.sampling import beside_training, sampled_rewards
 from curro.reward import Reward
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.models import load_model
+from curro.rollout.sampling import beside_training, sampled_rewards
 from curro.training.sft import SFTSettings, train_in_memory
 
 HELD_OUT, HELD_OUT_DIVISOR, SAMPLES = 100, 4, 4

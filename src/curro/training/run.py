@@ -30,22 +30,22 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import CallbackHandler
 from trl import GRPOConfig
 
-from curro import report
-from curro.configuration import describe_signal
-from curro.errors import CurroError
-from curro.evaluation.expectations import visits_warning
-from curro.evaluation.sampling import evaluate
+from curro.core.configuration import describe_signal
+from curro.core.errors import CurroError
 from curro.hosts.trl import checkpoint as checkpoints
 from curro.hosts.trl.trainer import CurriculumGRPOTrainer
-from curro.report.charts import Chart
-from curro.report.drawing import pixels
-from curro.report.sections import sections
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.models import compute_with, precision_warning
 from curro.rollout.engines.plain_generation import end_ids
+from curro.rollout.sampling import evaluate
+from curro.runs import report
 from curro.runs.folder import RunFolder
+from curro.runs.json_lines import GrowingFile, as_object
 from curro.runs.reader import RunReader
-from curro.storage.json_lines import GrowingFile, as_object
+from curro.runs.report.charts import Chart
+from curro.runs.report.drawing import pixels
+from curro.runs.report.sections import sections
+from curro.training.evaluation.expectations import visits_warning
 from curro.training.lora import lora_config, save_model
 from curro.training.prepared import HeldOut, Prepared, overlaps, row_rewards, training_set
 from curro.training.recorder import Recorder

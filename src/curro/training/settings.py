@@ -7,16 +7,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from curro import registry
+from curro.core import registry
+from curro.core.errors import ConfigError
+from curro.core.files import read_toml
+from curro.core.loading import PROVIDERS
+from curro.core.text import did_you_mean
 from curro.data.raw import is_levels, lab_family
-from curro.errors import ConfigError
-from curro.evaluation.suites import SUITES
-from curro.loading import PROVIDERS
+from curro.reward.workers.pool import WorkerLimits
 from curro.runs.folder import RunFolder
-from curro.storage.files import read_toml
-from curro.text import did_you_mean
 from curro.training.declared import DeclaredSettings, known_settings
-from curro.workers.pool import WorkerLimits
+from curro.training.evaluation.suites import SUITES
 
 DEFAULTS: dict[str, Any] = {
     "prompts_per_step": 16,

@@ -16,8 +16,8 @@ import torch
 from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
+from curro.core.errors import ConfigError
 from curro.data import DataError, PromptSet, load_prompts
-from curro.errors import ConfigError
 from curro.rollout.engines.models import compute_with, load_model
 from curro.rollout.engines.plain_generation import end_ids
 from curro.training.lora import lora_config, save_model

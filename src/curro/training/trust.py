@@ -19,10 +19,10 @@ from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from curro import registry
-from curro.environments.environment import BUILTIN as ENVIRONMENTS
-from curro.environments.verifiers_tasks import module_of
-from curro.errors import ConfigError
+from curro.contrib.verifiers_tasks import module_of
+from curro.core import registry
+from curro.core.errors import ConfigError
+from curro.reward.environments.environment import BUILTIN as ENVIRONMENTS
 from curro.reward.resolve import named_code
 from curro.training.settings import TrainSettings
 

@@ -11,7 +11,7 @@ import torch
 from tests.hosts.trl.setup import PROMPTS, trainer
 
 import curro
-from curro.policy import AuxiliarySamples
+from curro.core.policy import AuxiliarySamples
 
 TEMPERATURE = 0.7
 

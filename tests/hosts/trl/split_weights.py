@@ -9,7 +9,7 @@ from tests.hosts.trl.judging import copy_of, judge_gradient, trained_with_and_wi
 from tests.hosts.trl.setup import Diary
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 
-from curro.prediction.metis import predictor
+from curro.methods.prediction.metis import predictor
 
 predictor.read_prediction = value_of
 folder = Path(sys.argv[1])

@@ -11,11 +11,11 @@ from peft import LoraConfig
 from tests.hosts.trl.setup import PROMPTS, Diary, config, dataset, first_token_is_even, trainer
 
 import curro
-from curro.errors import FillError
+from curro.core.checkpoint import load_state
+from curro.core.errors import FillError
 from curro.hosts.trl import CurriculumGRPOTrainer, FillSettings
 from curro.hosts.trl.batches import cut, describe_completions, merge_rows, rows_of
 from curro.lab.model import build_model, build_tokenizer
-from curro.storage.checkpoint import load_state
 
 
 class Scripted:

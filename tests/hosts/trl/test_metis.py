@@ -25,9 +25,9 @@ from tests.hosts.trl.setup import Diary, dataset, trainer
 from trl import GRPOTrainer
 
 import curro
+from curro.core.policy import AuxiliarySamples
 from curro.hosts.trl.auxiliary import loss_divisor, share_out, slots_of
-from curro.policy import AuxiliarySamples
-from curro.prediction.metis import predictor
+from curro.methods.prediction.metis import predictor
 
 
 @pytest.fixture(autouse=True)

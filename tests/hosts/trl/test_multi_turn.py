@@ -20,14 +20,14 @@ from typer.testing import CliRunner
 import curro
 from curro.cli import make_app
 from curro.data.prompt_set import PromptSet
-from curro.environments.environment import episode_reward
-from curro.evaluation.sampling import evaluate
 from curro.hosts.trl import CurriculumGRPOTrainer
 from curro.hosts.trl.episodes import EpisodeRollouts
 from curro.lab import family
 from curro.lab.model import build_model, build_tokenizer
 from curro.reward import trl_reward
+from curro.reward.environments.environment import episode_reward
 from curro.rollout.engines.engine import SamplingSettings
+from curro.rollout.sampling import evaluate
 
 TRAIN = make_app(["train"])
 

@@ -85,10 +85,10 @@ def test_a_resumed_run_generates_the_same_problems(tmp_path):
     resumed, after = play("cut", curriculum[2], 4, resume_from_checkpoint=str(tmp_path / "cut/checkpoint-2"))
     assert before + after == keys
     assert len({key for batch in keys for key in batch}) == 4 * 4
-    assert (tmp_path / "whole/curro/groups.jsonl").read_bytes() == (
-        tmp_path / "cut/curro/groups.jsonl"
+    assert (tmp_path / "whole/curro/core/groups.jsonl").read_bytes() == (
+        tmp_path / "cut/curro/core/groups.jsonl"
     ).read_bytes()
-    line = json.loads((tmp_path / "whole/curro/groups.jsonl").read_text().splitlines()[0])
+    line = json.loads((tmp_path / "whole/curro/core/groups.jsonl").read_text().splitlines()[0])
     assert line["ticket"] == 0
     assert line["text"] == curriculum[0].row(line["prompt"], 0)["prompt"]
     for ours, theirs in zip(resumed.model.parameters(), whole.model.parameters(), strict=True):

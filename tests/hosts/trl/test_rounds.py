@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.rollout.fill_promises import check
 
 import curro
-from curro.errors import FillError
+from curro.core.errors import FillError
 from curro.hosts.trl.batches import GeneratedRollouts
 from curro.hosts.trl.observe import GroupObserver
 from curro.hosts.trl.owner import Owner

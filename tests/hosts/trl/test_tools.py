@@ -16,7 +16,7 @@ from tests.hosts.trl.setup import Diary, config
 import curro
 from curro.hosts.trl import CurriculumGRPOTrainer
 from curro.lab.model import build_model
-from curro.prediction.metis import predictor
+from curro.methods.prediction.metis import predictor
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 from higher_lower import HigherLower

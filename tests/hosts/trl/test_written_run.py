@@ -11,11 +11,11 @@ from tests.hosts.trl.setup import PROMPTS, Diary, trainer
 from typer.testing import CliRunner
 
 from curro.cli import make_app
-from curro.report import inspect_run
 from curro.runs.folder import RunFolder
+from curro.runs.json_lines import read_rows
 from curro.runs.reader import read_history
+from curro.runs.report import inspect_run
 from curro.runs.writer import KeepRollouts
-from curro.storage.json_lines import read_rows
 
 
 @pytest.mark.parametrize("admission", [None, "band:0.1,0.9"])

@@ -8,7 +8,7 @@ import torch
 from tests.hosts.trl.judging import judge_gradient, trained_with_and_without, value_of, weights
 from tests.hosts.trl.setup import Diary
 
-from curro.prediction.metis import predictor
+from curro.methods.prediction.metis import predictor
 
 torch.set_num_threads(1)
 predictor.read_prediction = value_of

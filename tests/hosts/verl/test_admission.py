@@ -9,7 +9,7 @@ from simulation import Engine
 from twin import Twin
 
 import curro
-from curro.errors import FillError
+from curro.core.errors import FillError
 from curro.hosts.verl.settings import VerlSettings
 
 GATES = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from setup_run import BATCH, Run, configuration, run
 
-from curro.errors import ConfigError, FillError
+from curro.core.errors import ConfigError, FillError
 
 ASYNC = ["trainer.v1.trainer_mode=curro_colocate_async"]
 

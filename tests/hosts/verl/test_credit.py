@@ -14,7 +14,7 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.tensordict_utils import assign_non_tensor_data
 from verl.workers.utils.losses import ppo_loss
 
-from curro.errors import ConfigError
+from curro.core.errors import ConfigError
 from curro.hosts.verl.credit import AUXILIARY, credit_of_rows, ppo_loss_with_auxiliary
 from curro.hosts.verl.replay import ADVANTAGE, WEIGHT
 

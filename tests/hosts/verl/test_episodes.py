@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap
 from verl.workers.rollout.replica import TokenOutput
 
-from curro.errors import EnvironmentFailure
+from curro.core.errors import EnvironmentFailure
 from curro.lab.model import build_tokenizer
 
 TOKENIZER = build_tokenizer()

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curro.errors import RewardError
+from curro.core.errors import RewardError
 from curro.hosts.verl.auxiliary import _dealt
 from curro.hosts.verl.replay import (
     KnownNumbers,

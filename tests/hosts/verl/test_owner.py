@@ -11,7 +11,7 @@ import ray
 from ray_for_tests import start_ray
 
 import curro
-from curro.groups import Feedback
+from curro.core.groups import Feedback
 from curro.hosts.verl.owner import CurriculumClient, start_owner
 from curro.runs.folder import RunFolder
 

@@ -20,11 +20,11 @@ from verl.utils.config import omega_conf_to_dataclass, validate_config
 
 import curro
 from curro.data.raw import DataError
-from curro.evaluation.suites import SUITES
 from curro.hosts.verl.auxiliary import auxiliary_rows, rows_divisor
 from curro.hosts.verl.episodes import EpisodeLoop
 from curro.hosts.verl.policy import VerlRows
 from curro.hosts.verl.trainer import CurriculumTrainerSync
+from curro.training.evaluation.suites import SUITES
 
 RECIPES = Path(__file__).parents[3] / "recipes" / "verl"
 sys.path.insert(0, str(RECIPES.parent))  # for strip=statements:prose

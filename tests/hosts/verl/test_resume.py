@@ -15,8 +15,8 @@ from setup_run import clear_queue, configuration, run, write_model
 from simulation import Workers
 
 import curro
+from curro.core.checkpoint import load_state
 from curro.hosts.verl.policy import VerlRows
-from curro.storage.checkpoint import load_state
 
 METHODS = {
     "filled and credited": [

@@ -11,7 +11,7 @@ from setup_run import configuration
 from verl import DataProto
 from verl.trainer.ppo.reward import load_reward_manager
 
-from curro.errors import RewardError
+from curro.core.errors import RewardError
 from curro.hosts.verl.reward import compute_score
 from curro.lab import load
 

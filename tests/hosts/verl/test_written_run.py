@@ -7,15 +7,15 @@ import pytest
 from setup_run import BATCH, PROMPTS, SIZE, configuration, run
 from simulation import RIGHT, WIDTH, WRONG, Engine, Policy, number_of
 
-from curro.errors import ConfigError
-from curro.groups import largest_reward
+from curro.core.errors import ConfigError
+from curro.core.groups import largest_reward
 from curro.hosts.verl.owner import held_out_rewards, recorded_groups
 from curro.hosts.verl.replay import NamedReward, held_out_signal
 from curro.hosts.verl.settings import SCORED, VerlSettings, reward_parts
 from curro.runs.folder import RunFolder
+from curro.runs.json_lines import read_rows
 from curro.runs.reader import read_history
 from curro.runs.writer import Completion
-from curro.storage.json_lines import read_rows
 
 
 @pytest.mark.parametrize("mode", ["curro_sync", "curro_colocate_async"])

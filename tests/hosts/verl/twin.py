@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 import curro
+from curro.core.verdicts import Verdict
 from curro.hosts.verl.policy import VerlRows
 from curro.hosts.verl.settings import VerlSettings
 from curro.rollout.fill import Fill, draw_fresh
 from curro.rollout.fill_settings import FillSettings
-from curro.verdicts import Verdict
 
 
 def padded(rewards: list[list[float]]) -> np.ndarray:

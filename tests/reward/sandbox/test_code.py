@@ -11,8 +11,8 @@ import threading
 
 import pytest
 
+from curro.core.errors import ConfigError, RewardError
 from curro.data import PromptSet
-from curro.errors import ConfigError, RewardError
 from curro.reward import resolve_reward
 from curro.reward.code import Code, Tests, program_of, read_tests, same_output
 from curro.reward.sandbox import Limits, ProgramNotBegun, landlock

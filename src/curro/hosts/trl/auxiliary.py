@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from trl.trainer.utils import pad
 
-from curro.policy import AuxiliarySamples, join_auxiliary, tokens_divisor
+from curro.core.policy import AuxiliarySamples, join_auxiliary, tokens_divisor
 
 
 def slots_of(auxiliary_samples: int, slots: int) -> np.ndarray:
@@ -22,7 +22,7 @@ def slots_of(auxiliary_samples: int, slots: int) -> np.ndarray:
 
 
 def loss_divisor(loss_type: str, *, longest: int, tokens: int, rollouts: int) -> float:
-    """By what TRL's loss divides a rollout's sum over tokens, as `curro.policy.tokens_divisor`.
+    """By what TRL's loss divides a rollout's sum over tokens, as `curro.core.policy.tokens_divisor`.
 
     "luspo" divides by nothing, "dr_grpo" by the longest length that there may be, the others by lengths.
     """

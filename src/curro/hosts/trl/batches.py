@@ -13,9 +13,9 @@ import torch
 from accelerate import Accelerator
 from trl.trainer.utils import pad
 
-from curro.errors import ConfigError
+from curro.core.errors import ConfigError
+from curro.core.verdicts import Verdict
 from curro.runs.writer import Completion
-from curro.verdicts import Verdict
 
 OutputRows = dict[str, torch.Tensor]
 GroupLogs = dict[tuple[str, str | None], list[Any]]

@@ -16,8 +16,8 @@ from safetensors.torch import save_file
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
-from curro.curriculum import Curriculum
-from curro.errors import CheckpointError
+from curro.core.curriculum import Curriculum
+from curro.core.errors import CheckpointError
 
 FOLDER, CURRICULUM = "curro", "curriculum.npz"
 

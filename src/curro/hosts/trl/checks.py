@@ -9,15 +9,15 @@ from typing import Any, cast
 from datasets import Dataset, concatenate_datasets
 from trl import GRPOConfig
 
-from curro import registry
-from curro.curriculum import Curriculum
+from curro.core import registry
+from curro.core.curriculum import Curriculum
+from curro.core.errors import ConfigError
+from curro.core.files import check_writable
+from curro.core.selection import Selection
+from curro.core.text import did_you_mean
 from curro.data.levels import Levels
-from curro.errors import ConfigError
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import KeepRollouts
-from curro.selection.base import Selection
-from curro.storage.files import check_writable
-from curro.text import did_you_mean
 
 
 def build_curriculum(

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from curro.environments.environment import EPISODE_REWARD, Environment, ObservationTokens, episode_seed
-from curro.environments.play import play
+from curro.reward.environments.environment import EPISODE_REWARD, Environment, ObservationTokens, episode_seed
+from curro.reward.environments.play import play
 
 
 class EpisodeRollouts:

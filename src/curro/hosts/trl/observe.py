@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from curro.curriculum import Curriculum
-from curro.evaluation.results import held_out_scores
-from curro.groups import Feedback, MissingRewards, sum_of_parts
+from curro.core.curriculum import Curriculum
+from curro.core.groups import Feedback, MissingRewards, sum_of_parts
+from curro.core.policy import AuxiliarySamples
+from curro.core.verdicts import Draw, Verdict
 from curro.hosts.trl.owner import Owner
-from curro.policy import AuxiliarySamples
+from curro.rollout.evaluation_results import held_out_scores
 from curro.runs.writer import Completion, RunWriter
-from curro.verdicts import Draw, Verdict
 
 
 def read_feedback(

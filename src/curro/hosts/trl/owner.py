@@ -11,7 +11,7 @@ from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list
 from torch.distributed.tensor import DTensor
 
-from curro.errors import ConfigError
+from curro.core.errors import ConfigError
 
 T = TypeVar("T")
 

@@ -15,11 +15,11 @@ from transformers import GenerationConfig
 from trl.models import unwrap_model_for_generation
 from trl.trainer.utils import pad
 
-from curro.environments.environment import Environment
-from curro.errors import ConfigError
-from curro.evaluation.sampling import attempts, beside_training
+from curro.core.errors import ConfigError
+from curro.core.policy import Reply, conversation_ids
+from curro.core.text import prompt_text
 from curro.hosts.trl.owner import Owner
-from curro.policy import Reply, conversation_ids
+from curro.reward.environments.environment import Environment
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.plain_generation import (
     backbone_of,
@@ -28,7 +28,7 @@ from curro.rollout.engines.plain_generation import (
     padded,
     up_to_end,
 )
-from curro.text import prompt_text
+from curro.rollout.sampling import attempts, beside_training
 
 
 def uncounted_rewards(

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from accelerate.utils import gather_object
 
-from curro.errors import ExhaustedError
+from curro.core.errors import ExhaustedError
+from curro.core.verdicts import Draw, Verdict, joined
 from curro.hosts.trl.batches import (
     GeneratedRollouts,
     GroupLogs,
@@ -27,7 +28,6 @@ from curro.hosts.trl.observe import GroupObserver
 from curro.rollout.fill import Fill, draw_fresh, sized
 from curro.rollout.group_tasks import release
 from curro.runs.writer import Completion
-from curro.verdicts import Draw, Verdict, joined
 
 
 def fill_in_rounds(rounds: Rounds, rows: int) -> list[KeptGroup]:

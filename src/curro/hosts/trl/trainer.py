@@ -18,16 +18,18 @@ from datasets import Dataset
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOConfig, GRPOTrainer
 
-from curro.admission.gate import Gate
-from curro.advantage.base import Advantage
-from curro.allocation.base import Allocation
-from curro.configuration import describe_signal
-from curro.curriculum import Curriculum
-from curro.data.identity import DatasetRows
+from curro.core.admission import Gate
+from curro.core.advantage import Advantage
+from curro.core.allocation import Allocation
+from curro.core.configuration import describe_signal
+from curro.core.curriculum import Curriculum
+from curro.core.errors import ConfigError
+from curro.core.groups import Feedback
+from curro.core.identity import DatasetRows
+from curro.core.policy import AuxiliarySamples
+from curro.core.selection import Selection
+from curro.core.verdicts import Draw, Verdict
 from curro.data.levels import Levels
-from curro.environments.environment import Environment, episode_reward
-from curro.errors import ConfigError
-from curro.groups import Feedback
 from curro.hosts.trl import checkpoint as checkpoints
 from curro.hosts.trl.auxiliary import auxiliary_loss, loss_divisor, share_out
 from curro.hosts.trl.batches import (
@@ -69,14 +71,12 @@ from curro.hosts.trl.owner import Owner, own_share
 from curro.hosts.trl.policy import ModelAccess, TrainedPolicy
 from curro.hosts.trl.rounds import Rounds, fill_in_rounds
 from curro.hosts.trl.shared_prompts import SharedPrompts, may_regroup, whole_groups
-from curro.policy import AuxiliarySamples
 from curro.reward.adapters import completion_text, trl_reward
+from curro.reward.environments.environment import Environment, episode_reward
 from curro.rollout.engines.plain_generation import SampledLogProbs, backbone_of, shared_prefixes
 from curro.rollout.fill import Fill, sized
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import Completion, KeepRollouts, RunWriter
-from curro.selection.base import Selection
-from curro.verdicts import Draw, Verdict
 
 
 class CurriculumGRPOTrainer(GRPOTrainer):

@@ -18,8 +18,8 @@ from verl.trainer.ppo.padding_utils import (
 )
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
+from curro.core.policy import AuxiliarySamples, join_auxiliary
 from curro.hosts.verl.credit import AUXILIARY
-from curro.policy import AuxiliarySamples, join_auxiliary
 
 
 def add_auxiliary(

@@ -14,8 +14,8 @@ from verl.utils.metric import AggregationType, Metric
 from verl.workers.utils.losses import ppo_loss
 from verl.workers.utils.padding import no_padding_2_padding, response_to_nested
 
+from curro.core.policy import tokens_divisor
 from curro.hosts.verl.replay import ADVANTAGE, UNCREDITED, WEIGHT, parts_of
-from curro.policy import tokens_divisor
 
 
 @dataclass(frozen=True)

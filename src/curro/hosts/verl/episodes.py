@@ -19,12 +19,12 @@ from uuid import uuid4
 
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
+from curro.core.errors import ConfigError
 from curro.data import PromptSet
 from curro.data.raw import Row
-from curro.environments import resolve_environment
-from curro.environments.environment import ObservationTokens, episode_seed
-from curro.environments.play import Playing
-from curro.errors import ConfigError
+from curro.reward.environments import resolve_environment
+from curro.reward.environments.environment import ObservationTokens, episode_seed
+from curro.reward.environments.play import Playing
 
 
 class EpisodeLoop(AgentLoopBase):

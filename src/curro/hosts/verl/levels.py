@@ -14,9 +14,9 @@ from typing import Any
 
 from verl.utils.dataset.rl_dataset import RLHFDataset
 
+from curro.core.errors import ConfigError
 from curro.data import load_levels
 from curro.data.levels import HELD_OUT, Levels
-from curro.errors import ConfigError
 from curro.hosts.verl.settings import PROBLEM, levels_source
 
 Item = tuple[int, int, int]

@@ -19,15 +19,15 @@ import ray
 from ray.exceptions import RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from curro.curriculum import Curriculum
+from curro.core.curriculum import Curriculum
+from curro.core.groups import Feedback
+from curro.core.verdicts import Credited, Draw, Verdict
 from curro.data import load_levels
 from curro.data.levels import Levels
 from curro.durable import CallReply, DurableCurriculum, unpack
-from curro.groups import Feedback
+from curro.durable.frames import decode
 from curro.hosts.verl.policy import ServedPolicy, VerlRows, load_backbone
 from curro.runs.writer import Completion, KeepRollouts, RunWriter
-from curro.storage.frames import decode
-from curro.verdicts import Credited, Draw, Verdict
 
 
 @dataclass(frozen=True)

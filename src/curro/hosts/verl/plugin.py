@@ -10,7 +10,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any
 
-from curro.errors import ConfigError
+from curro.core.errors import ConfigError
 
 MODES = ("curro_sync", "curro_colocate_async", "curro_separate_async")
 

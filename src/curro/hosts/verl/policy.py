@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from curro.data.identity import DatasetRows
-from curro.errors import ConfigError
-from curro.policy import Reply, conversation_ids
+from curro.core.errors import ConfigError
+from curro.core.identity import DatasetRows
+from curro.core.policy import Reply, conversation_ids
+from curro.core.text import prompt_text
 from curro.rollout.engines.models import load_model
-from curro.text import prompt_text
 
 
 class VerlRows(DatasetRows):

@@ -21,14 +21,14 @@ import transfer_queue as tq
 from tensordict import TensorDict
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
-from curro.errors import RewardError
-from curro.groups import Feedback, sum_of_parts
+from curro.core.errors import RewardError
+from curro.core.groups import Feedback, sum_of_parts
+from curro.core.policy import AuxiliarySamples
+from curro.core.verdicts import Verdict
 from curro.hosts.verl.owner import CurriculumClient
 from curro.hosts.verl.settings import SCORED
-from curro.policy import AuxiliarySamples
 from curro.rollout.polled_fill import PolledFill
 from curro.runs.writer import Completion
-from curro.verdicts import Verdict
 
 if TYPE_CHECKING:
     from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer as Host

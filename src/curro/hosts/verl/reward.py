@@ -9,7 +9,7 @@ import numpy as np
 from verl.experimental.reward_loop.reward_manager.naive import NaiveRewardManager
 from verl.experimental.reward_loop.reward_manager.registry import register
 
-from curro.errors import RewardError
+from curro.core.errors import RewardError
 from curro.hosts.verl.settings import PROBLEM, SCORED
 from curro.reward import Reward, resolve_reward
 from curro.reward.completion import CUT, TOKENS

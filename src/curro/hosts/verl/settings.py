@@ -10,15 +10,15 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from curro import registry
-from curro.admission.gate import refuse_top_up
-from curro.allocation.estimates import Estimates
-from curro.configuration import read_signal
-from curro.errors import ConfigError
+from curro.core import registry
+from curro.core.admission import refuse_top_up
+from curro.core.configuration import read_signal
+from curro.core.errors import ConfigError
+from curro.core.selection import refuse_weights
+from curro.core.text import did_you_mean
+from curro.methods.allocation.estimates import Estimates
 from curro.reward.resolve import part_names
 from curro.runs.writer import KeepRollouts
-from curro.selection.base import refuse_weights
-from curro.text import did_you_mean
 
 KEY = "curro"
 LEVELS = "levels:"

@@ -24,10 +24,11 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 
-from curro.configuration import describe_signal
-from curro.errors import ConfigError
-from curro.evaluation.results import held_out_scores
-from curro.groups import largest_reward
+from curro.core.configuration import describe_signal
+from curro.core.errors import ConfigError
+from curro.core.files import replacing
+from curro.core.groups import largest_reward
+from curro.core.verdicts import Draw
 from curro.hosts.verl.auxiliary import AuxiliaryWorkers, add_auxiliary, ranks_of, rows_divisor
 from curro.hosts.verl.credit import ppo_loss_with_auxiliary, withhold_credit, write_credit
 from curro.hosts.verl.levels import Item, choose_data_set
@@ -51,9 +52,8 @@ from curro.hosts.verl.settings import (
     refuse_large_batch,
     reward_parts,
 )
+from curro.rollout.evaluation_results import held_out_scores
 from curro.rollout.polled_fill import PolledFill
-from curro.storage.files import replacing
-from curro.verdicts import Draw
 
 if TYPE_CHECKING:
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer as Host

@@ -15,7 +15,7 @@ from curro.reward.sandbox import landlock
 from curro.reward.sandbox.bubblewrap import arguments
 from curro.reward.sandbox.limits import Limits
 from curro.reward.sandbox.system_calls import filter_program
-from curro.workers.forks import in_forked_processes
+from curro.reward.workers.forks import in_forked_processes
 
 SANDBOX = ("auto", "required", "none")
 """What can be asked for: the best there is; an error where files or network would stay open; limits alone."""

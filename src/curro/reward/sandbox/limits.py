@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 
-from curro.errors import ConfigError
+from curro.core.errors import ConfigError
 
 MIB = 1 << 20
 

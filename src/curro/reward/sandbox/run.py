@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from curro.errors import ConfigError
+from curro.core.errors import ConfigError
 from curro.reward.sandbox import bubblewrap, landlock
 from curro.reward.sandbox.confinement import (
     BUBBLEWRAP,

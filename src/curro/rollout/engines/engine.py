@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from curro.errors import ConfigError
+from curro.core.errors import ConfigError
 
 Prompt = str | Sequence[dict[str, str]]
 """Plain text, or the messages of a conversation: dicts of `role` and `content`."""

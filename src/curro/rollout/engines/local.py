@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from transformers import LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 
-from curro.errors import ConfigError, CurroError, EngineError, PromptError
+from curro.core.errors import ConfigError, CurroError, EngineError, PromptError
 from curro.rollout.engines.engine import Prompt, Rollout, SamplingSettings
 from curro.rollout.engines.plain_generation import (
     drawn_tokens,

@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from curro.errors import ConfigError
-from curro.loading import provider
+from curro.core.errors import ConfigError
+from curro.core.loading import provider
 from curro.rollout.engines.engine import Engine, SamplingSettings
 
 

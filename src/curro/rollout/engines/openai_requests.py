@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from curro.errors import EngineError
+from curro.core.errors import EngineError
 from curro.rollout.engines.engine import Rollout
 
 try:

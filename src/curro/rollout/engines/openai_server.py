@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from curro.errors import ConfigError, EngineError, PromptError
+from curro.core.errors import ConfigError, EngineError, PromptError
 from curro.rollout.engines.engine import Prompt, Rollout, SamplingSettings
 from curro.rollout.engines.openai_requests import Server, StreamedChoice
 

@@ -1,0 +1,12 @@
+"""slime and miles: a curriculum by five strings of their configuration."""
+
+from curro.contrib.slime.data_source import CurriculumDataSource
+from curro.contrib.slime.hooks import all_samples_process, dynamic_filter, log_rollout, reward_post_process
+
+__all__ = [
+    "CurriculumDataSource",
+    "all_samples_process",
+    "dynamic_filter",
+    "log_rollout",
+    "reward_post_process",
+]

@@ -1,0 +1,365 @@
+"""slime's data source, whose prompts a curriculum chooses."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from curro.core import registry
+from curro.core.admission import refuse_top_up
+from curro.core.curriculum import Curriculum
+from curro.core.errors import CheckpointError, ConfigError
+from curro.core.groups import Feedback
+from curro.core.identity import DatasetRows
+from curro.core.policy import refuse_policy
+from curro.core.selection import refuse_weights
+from curro.core.verdicts import Verdict
+from curro.data.raw import is_levels
+from curro.rollout.polled_fill import PolledFill
+from curro.runs.writer import Completion, KeepRollouts, RunWriter
+
+TICKET, ROLLOUT = "curro_ticket", "curro_rollout"
+"""The keys of a sample's metadata for the ticket of its group and for its number in the group."""
+
+SlimeGroup = Sequence[Any]
+"""G rollouts of a prompt; a rollout is one sample, or a list of the samples that it was divided into."""
+
+
+def mark(group: SlimeGroup, ticket: int) -> None:
+    """Write the ticket and the number of the rollout into the metadata of samples, which copies keep."""
+    for rollout, part in enumerate(group):
+        for sample in samples_of([part]):
+            sample.metadata = {**(sample.metadata or {}), TICKET: ticket, ROLLOUT: rollout}
+
+
+def samples_of(group: SlimeGroup) -> list[Any]:
+    """All samples of a group's rollouts."""
+    return [sample for part in group for sample in (part if isinstance(part, list) else [part])]
+
+
+def ticket_of(group: SlimeGroup) -> int | None:
+    """The ticket of a group; None where the curriculum did not give the group out."""
+    tickets = list(dict.fromkeys((sample.metadata or {}).get(TICKET) for sample in samples_of(group)))
+    if len(tickets) > 1:
+        raise ConfigError(
+            f"a group has samples of different prompts (their tickets are {', '.join(map(str, tickets))}): "
+            "keep the groups that the data source gives out together, and `metadata` in every sample"
+        )
+    return tickets[0]
+
+
+def rewards_of(args: Any, group: SlimeGroup) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """The rewards (G,) and their parts, (G,) each; NaN where a rollout failed or has none.
+
+    The reward of a rollout that was divided is the mean of its samples' rewards.
+    """
+    divided = [rollout if isinstance(rollout, list) else [rollout] for rollout in group]
+    rewards_G = np.array([_mean([_reward(args, sample) for sample in rollout]) for rollout in divided])
+    names = {
+        name: None
+        for rollout in divided
+        for sample in rollout
+        if isinstance(sample.reward, dict)
+        for name, part in sample.reward.items()
+        if isinstance(part, int | float)
+    }
+    parts = {
+        name: np.array([_mean([_part(sample, name) for sample in rollout]) for rollout in divided])
+        for name in names
+    }
+    return rewards_G, parts
+
+
+def replace_missing_rewards(args: Any, group: SlimeGroup) -> None:
+    """Give samples without a reward the mean of their rollout's, or of their group's.
+
+    slime's own advantages and metrics know no missing rewards: a NaN would make all advantages of a group
+    NaN, and None ends the run. With the mean of its group a rollout's own advantage is 0, and the mean is
+    what it was. In a group without any reward all become 0.
+    """
+    rewards_G, _ = rewards_of(args, group)
+    mean = _mean(rewards_G.tolist())
+    for part, reward in zip(group, rewards_G.tolist(), strict=True):
+        known = next(number for number in (reward, mean, 0.0) if not np.isnan(number))
+        for sample in samples_of([part]):
+            if not np.isnan(_reward(args, sample)):
+                continue
+            key = getattr(args, "reward_key", None)
+            parts = sample.reward if isinstance(sample.reward, dict) else {}
+            sample.reward = {**parts, key: known} if key else known
+
+
+def completions_of(group: SlimeGroup) -> list[Completion]:
+    """What was generated in each rollout; of one that was divided, the samples' texts one after the other."""
+    divided = [rollout if isinstance(rollout, list) else [rollout] for rollout in group]
+    return [
+        Completion(
+            "".join(sample.response for sample in rollout),
+            sum(sample.response_length for sample in rollout),
+            rollout[-1].status.value == "truncated",
+        )
+        for rollout in divided
+    ]
+
+
+def _reward(args: Any, sample: Any) -> float:
+    if sample.reward is None or sample.status.value in ("aborted", "failed"):
+        return np.nan
+    reward = sample.get_reward_value(args)
+    return np.nan if reward is None else float(reward)
+
+
+def _part(sample: Any, name: str) -> float:
+    part = sample.reward.get(name) if isinstance(sample.reward, dict) else None
+    return float(part) if isinstance(part, int | float) else np.nan
+
+
+def _mean(numbers: list[float]) -> float:
+    """The mean of the numbers that are not NaN; NaN where all are."""
+    known = [number for number in numbers if not np.isnan(number)]
+    return float(np.mean(known)) if known else np.nan
+
+
+NAMES = ("slime", "miles")
+"""The frameworks that have these hooks, in the order in which they are tried."""
+
+
+def load(name: str) -> Any:
+    """An object of the framework by its module and name, as "rollout.data_source:RolloutDataSource"."""
+    running = [framework for framework in NAMES if framework in sys.modules]
+    installed = running or [framework for framework in NAMES if find_spec(framework)]
+    if not installed:
+        raise ConfigError("curro.contrib.slime needs slime or miles: install one of them from its source")
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(f"{installed[0]}.{module}"), attribute)
+
+
+HOOKS = "curro.contrib.slime"
+LIMIT = "fill_limit"
+FOLDER, KEEP, MEGABYTES = "run_folder", "keep_rollouts", "keep_megabytes"
+
+
+@dataclass(frozen=True)
+class SlimeSettings:
+    """The settings under the key `curro` of slime's configuration.
+
+    Attributes:
+        curriculum: what `Curriculum.from_config` takes.
+        fill_limit: how many groups may end for one batch, in batches, before the run ends with an error.
+        run_folder: where the run is written to, for `curro watch`; None for nowhere.
+        keep: how many rollouts of each group are kept there.
+    """
+
+    curriculum: dict[str, Any]
+    fill_limit: float
+    run_folder: Path | None
+    keep: KeepRollouts
+
+
+def read(args: Any) -> SlimeSettings:
+    """The settings of slime's `args`.
+
+    Raises:
+        ConfigError: a setting is missing, or one that cannot go with a curriculum is there.
+    """
+    section = getattr(args, "curro", None)
+    if not isinstance(section, Mapping) or not {"selection", "curriculum"} & section.keys():
+        raise ConfigError(
+            "the configuration names no method: write `curro: {selection: prioritized-replay}`, say, into "
+            "the file of --custom-config-path"
+        )
+    section = registry.expand_curriculum(section)
+    if "allocation" in section:
+        raise ConfigError(
+            "--n-samples-per-prompt is the same for all prompts, so curro.allocation has no effect: "
+            "leave it out"
+        )
+    if getattr(args, "rollout_shuffle", False):
+        raise ConfigError("the curriculum chooses the order: leave --rollout-shuffle out")
+    if is_levels(str(getattr(args, "prompt_data", ""))):
+        raise ConfigError(
+            "slime makes groups of the rows of a file, so it cannot draw levels: give --prompt-data a file, "
+            "or train levels with `curro train`, TRL's GRPO trainer or verl"
+        )
+    config = {name: value for name, value in section.items() if name not in (LIMIT, FOLDER, KEEP, MEGABYTES)}
+    _need(args, "rollout_all_samples_process_path", "all_samples_process")
+    selection = registry.build("selection", config["selection"])
+    refuse_policy(selection.needs_policy, "slime")
+    if config.get("admission") is not None:
+        refuse_top_up(registry.build("admission", config["admission"]).needs_top_up, "slime")
+    if config.get("admission") is not None or selection.replaces_uncredited:
+        _need(args, "dynamic_sampling_filter_path", "dynamic_filter")
+    if config.get("advantage") is None:
+        refuse_weights(selection.has_weights, "slime", ", or give curro.advantage: group:divide_by_std=true")
+    else:
+        _need(args, "custom_reward_post_process_path", "reward_post_process")
+    limit = section.get(LIMIT, 10.0)
+    if not isinstance(limit, int | float) or not limit >= 1:
+        raise ConfigError(f"curro.{LIMIT} is a number of batches from 1, not {limit!r}")
+    folder = section.get(FOLDER)
+    if folder is not None and not isinstance(folder, str):
+        raise ConfigError(f"curro.{FOLDER} is a path, not {folder!r}")
+    keep = KeepRollouts(section.get(KEEP, 0), section.get(MEGABYTES, 1000.0))
+    return SlimeSettings(config, float(limit), None if folder is None else Path(folder), keep)
+
+
+def _need(args: Any, setting: str, hook: str) -> None:
+    if getattr(args, setting, None) != f"{HOOKS}.{hook}":
+        option = setting.replace("_", "-")
+        raise ConfigError(f"the curriculum needs the hook {hook}: add --{option} {HOOKS}.{hook}")
+
+
+SOURCES: dict[int, CurriculumDataSource] = {}
+"""The data sources by `id(args)`, because `args` is all that slime's hooks get to find theirs by."""
+
+ADVICE = {
+    "rejected": "widen curro.admission",
+    "failed": "look for their errors in the log",
+    "stale": "",
+    "filtered": "",
+    "expired": "",
+    "limit": f"raise curro.{LIMIT}",
+    "short": "",
+}
+
+
+class CurriculumDataSource(load("rollout.data_source:RolloutDataSource")):  # type: ignore[misc]
+    """The data source for `--data-source-path`: it gives out the prompts that a curriculum draws.
+
+    The configuration's other strings name the functions of `curro.contrib.slime.hooks`.
+
+    Args:
+        args: slime's; `args.curro`, from the file of `--custom-config-path`, has the settings of
+            `Curriculum.from_config`, and those of `SlimeSettings`.
+
+    Attributes:
+        step: how many batches have ended; slime calls a whole batch a rollout.
+        writer: of the run folder, where the settings name one.
+        verdicts: on the groups of this batch, by ticket.
+
+    Raises:
+        ConfigError: a setting is missing or cannot go with a curriculum; there is no global data set.
+    """
+
+    def __init__(self, args: Any) -> None:
+        self.settings = read(args)
+        super().__init__(args)
+        if self.dataset is None:
+            raise ConfigError("a curriculum chooses among the rows of --prompt-data: give slime its data set")
+        self.samples = list(self.dataset.samples)
+        rows = DatasetRows([{"prompt": sample.prompt, "answer": sample.label} for sample in self.samples])
+        self.curriculum = Curriculum.from_config(self.settings.curriculum, rows)
+        repeats = self.curriculum.selection.repeats
+        self.fill = PolledFill(
+            self.curriculum, self.settings.fill_limit, size=len(self.samples), may_repeat=repeats,
+            advice=ADVICE,
+        )  # fmt: skip
+        self.step = 0
+        self.buffer: list[SlimeGroup] = []
+        self.verdicts: dict[int, Verdict] = {}
+        self.is_filling = False
+        self.writer: RunWriter | None = None
+        if self.settings.run_folder is not None:
+            self.writer = RunWriter.of_host(self.settings.run_folder, self.curriculum, self.settings.keep)
+        SOURCES[id(args)] = self
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def get_samples(self, num_samples: int) -> list[SlimeGroup]:
+        """`num_samples` groups: first those that slime cut off and put back, then newly drawn ones."""
+        if not self.is_filling:
+            self.fill.begin(self.args.rollout_batch_size, self.step, waiting=())
+            self.verdicts, self.is_filling = {}, True
+        groups, self.buffer = self.buffer[:num_samples], self.buffer[num_samples:]
+        if missing := num_samples - len(groups):
+            self.fill.check()
+            draw = self.fill.draw(missing, step=self.step)
+            if self.writer is not None:
+                self.writer.drawn(draw)
+            # the base class makes groups of the next rows of its data set, so these become its data set
+            self.dataset.samples, self.sample_offset = [self.samples[prompt] for prompt in draw.prompts], 0
+            new = super().get_samples(missing)
+            for group, ticket in zip(new, draw.tickets.tolist(), strict=True):
+                mark(group, ticket)
+            groups = [*groups, *new]
+        return groups
+
+    def add_samples(self, samples: list[SlimeGroup]) -> None:
+        """Take back groups that were cut off, to be continued; their tickets stay in flight."""
+        self.buffer += samples
+
+    def get_buffer_length(self) -> int:
+        return len(self.buffer)
+
+    def observe(self, group: SlimeGroup) -> Verdict | None:
+        """The verdict on a finished group, which is reported once; None if the curriculum did not draw it."""
+        ticket = ticket_of(group)
+        if ticket is None or ticket in self.verdicts:
+            return None if ticket is None else self.verdicts[ticket]
+        mark(group, ticket)  # its credit is by the places that the rollouts have now
+        rewards_G, parts = rewards_of(self.args, group)
+        feedback = Feedback.of_group(ticket, rewards_G, parts)
+        verdict = self.curriculum.observe(**feedback.arguments())
+        self.verdicts[ticket] = verdict
+        if self.writer is not None:
+            sizes, texts = np.array([len(rewards_G)]), [completions_of(group)]
+            self.writer.groups(self.step + 1, [ticket], feedback.rewards, verdict, sizes, texts)
+        self.fill.observed(feedback, verdict)
+        return verdict
+
+    def end_rollout(self, finished: list[SlimeGroup]) -> None:
+        """End a batch: observe the groups that no filter was asked about, drop those that were cut off."""
+        for group in finished:
+            verdict = self.observe(group)
+            if verdict is None:
+                continue
+            replace_missing_rewards(self.args, group)
+            if self.curriculum.has_advantage:
+                continue
+            for rollout, part in enumerate(group):
+                if not verdict.credited[0, rollout]:
+                    for sample in samples_of([part]):
+                        sample.remove_sample = True  # slime's mask of its loss is then 0
+        if not getattr(self.args, "partial_rollout", False):
+            self.fill.cancel()
+        self.fill.end()
+        self.step += 1
+        if self.writer is not None:
+            self.writer.step(self.step, self.curriculum.metrics() | self.fill.metrics())
+        self.is_filling = False
+
+    def save(self, rollout_id: int) -> None:
+        """Write the curriculum beside the base class's own state."""
+        super().save(rollout_id)
+        self.curriculum.save(_file(self.args.save, rollout_id))
+
+    def load(self, rollout_id: int | None = None) -> None:
+        """Continue after this rollout; the groups that were in flight are lost, and their tickets dropped.
+
+        Raises:
+            CheckpointError: the folder has a checkpoint, and no curriculum in it.
+        """
+        if self.args.load is None or rollout_id is None or rollout_id < 0:
+            return
+        file = _file(self.args.load, rollout_id)
+        if not file.exists():
+            if not list(file.parent.glob("*.pt")):
+                return
+            raise CheckpointError(f"{file.parent} is of a run without a curriculum: start a new one")
+        super().load(rollout_id)
+        self.curriculum.load(file)
+        self.fill.has_reward = self.curriculum.ledger.observed > 0
+        self.curriculum.drop(self.curriculum.ledger.tickets)
+        self.step, self.buffer = rollout_id + 1, []
+
+
+def _file(folder: str, rollout_id: int) -> Path:
+    return Path(folder) / "rollout" / f"curro_{rollout_id}.npz"

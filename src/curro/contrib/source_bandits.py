@@ -1,0 +1,169 @@
+"""Bandits over sources: upper confidence bounds of the advantage, and learning progress."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from curro.core.checkpoint import check_state
+from curro.core.errors import ConfigError
+from curro.core.prompts import PromptTable
+from curro.core.renumbering import Columns, Renumbering, State, by_name
+from curro.core.selection import Outcome
+from curro.methods.selection.sec import SelfEvolvingCurriculum
+
+
+class UpperConfidence(SelfEvolvingCurriculum):
+    """Draws sources by their mean absolute advantage and a bonus for those that were seldom drawn.
+
+    Source: DUMP (arXiv 2504.09710).
+
+    A source is drawn from softmax of (mean |A| over its last `window` groups + sqrt(2 ln(n + 1) / (n_c + 1)))
+    over the temperature, where n_c of n groups were its own; then a free prompt of it, uniformly. The paper
+    counts rollouts; here each group counts once, by its mean |A|.
+
+    Args:
+        column, categories, standardize: as of `sec`.
+        window: groups that are remembered of a source.
+        temperature: of the softmax.
+
+    Raises:
+        ConfigError: as of `sec`; window < 1.
+    """
+
+    prefix = "ucb"
+
+    def __init__(
+        self,
+        *,
+        column: str | None = None,
+        categories: int = 10,
+        window: int = 300,
+        temperature: float = 0.1,
+        standardize: bool = False,
+    ) -> None:
+        super().__init__(
+            column=column, categories=categories, temperature=temperature, standardize=standardize
+        )
+        if window < 1:
+            raise ConfigError(f"window is a number of groups from 1, not {window}")
+        self.window = window
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        super().bind(table, rng)
+        self.latest_CW = np.zeros((len(self.names), self.window))
+        self.count_C = np.zeros(len(self.names), np.int64)
+
+    def _learn(self) -> None:
+        _, category, size = self.unlearned.take()
+        for c, size_of_group in zip(category.astype(np.int64), size, strict=True):
+            self.latest_CW[c, self.count_C[c] % self.window] = size_of_group
+            self.count_C[c] += 1
+        mean_C = self.latest_CW.sum(axis=1) / np.clip(self.count_C, 1, self.window)
+        self.value_C = mean_C + np.sqrt(2 * np.log(self.count_C.sum() + 1) / (self.count_C + 1))
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | {"latest": self.latest_CW.copy(), "count": self.count_C.copy()}
+
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
+        latest_CW = by_name(state["latest"].T, state["names"], self.names, 0.0).T
+        count_C = by_name(state["count"], state["names"], self.names, 0)
+        return {**super().renumbered(state, columns, rows), "latest": latest_CW, "count": count_C}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
+        latest_CW, count_C = state["latest"], state["count"]
+        is_finite = latest_CW.shape == (len(self.names), self.window) and np.isfinite(latest_CW).all()
+        check_state(is_finite, "ucb/latest", "are not of its sources")
+        counts = count_C.shape == (len(self.names),) and (count_C >= 0).all()
+        check_state(counts, "ucb/count", "are not of its sources")
+        self.latest_CW, self.count_C = latest_CW.copy(), count_C.copy()
+
+
+class LearningProgress(SelfEvolvingCurriculum):
+    """Draws sources whose success rate changes fastest, up or down, and any source now and then.
+
+    Source: "Multi-task curriculum learning in a complex, visual, hard-exploration domain" (arXiv 2106.14876).
+
+    Of every source a fast and a slow moving average of its success rate are kept; after a step with outcomes
+    fast moves towards their mean, and slow towards fast. Progress is |f(fast) - f(slow)| with
+    f(p) = p (1 - focus) / (p + focus (1 - 2 p)), which stretches low rates. Sources with progress are drawn
+    in proportion to the sigmoid of their standardized progress.
+
+    Args:
+        column, categories: as of `sec`.
+        rate: of both moving averages.
+        focus: on low success rates, in (0, 1).
+        explore: the share of draws in which every source is equally likely.
+
+    Raises:
+        ConfigError: as of `sec`; focus outside (0, 1), or explore outside [0, 1].
+    """
+
+    prefix = "progress"
+
+    def __init__(
+        self,
+        *,
+        column: str | None = None,
+        categories: int = 10,
+        rate: float = 0.1,
+        focus: float = 0.1,
+        explore: float = 0.25,
+    ) -> None:
+        super().__init__(column=column, categories=categories, rate=rate)
+        if not 0 < focus < 1 or not 0 <= explore <= 1:
+            raise ConfigError(f"focus is in (0, 1) and explore in [0, 1], not {focus} and {explore}")
+        self.focus, self.explore = focus, explore
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        super().bind(table, rng)
+        self.average_2C = np.zeros((2, len(self.names)))
+        self.seen_C = np.zeros(len(self.names), np.bool_)
+
+    def observe(self, outcome: Outcome) -> None:
+        rate_P = self.table.success_rate(outcome.mean)
+        self.unlearned.add(outcome.prompts, self.category_N[outcome.prompts], rate_P)
+
+    def _learn(self) -> None:
+        _, category, rate = self.unlearned.take()
+        number = category.astype(np.int64)
+        count_C, sum_C = (np.bincount(number, weights, len(self.names)) for weights in (None, rate))
+        now_C = count_C > 0
+        mean_C = sum_C / np.maximum(count_C, 1)
+        self.average_2C[:, now_C & ~self.seen_C] = mean_C[now_C & ~self.seen_C]
+        fast_C, slow_C = self.average_2C
+        fast_C[now_C] += self.rate * (mean_C - fast_C)[now_C]
+        slow_C[now_C] += self.rate * (fast_C - slow_C)[now_C]
+        self.seen_C |= now_C
+        stretched_2C = self.average_2C * (1 - self.focus)
+        stretched_2C /= self.average_2C + self.focus * (1 - 2 * self.average_2C)
+        self.value_C = np.abs(stretched_2C[0] - stretched_2C[1])
+
+    def _weights(self) -> np.ndarray:
+        moving_C = self.value_C > 1e-12
+        weight_C = np.zeros(len(self.value_C))
+        if moving_C.any():
+            scale = self.value_C.std() or 1.0
+            weight_C = moving_C / (1 + np.exp(-(self.value_C - self.value_C.mean()) / scale))
+            weight_C /= weight_C.sum()
+        explore = self.explore if moving_C.any() else 1.0
+        return np.maximum((1 - explore) * weight_C + explore / len(weight_C), 1e-300)
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | {"average": self.average_2C.copy(), "seen": self.seen_C.copy()}
+
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
+        average_2C = by_name(state["average"], state["names"], self.names, 0.0)
+        seen_C = by_name(state["seen"], state["names"], self.names, False)
+        return {**super().renumbered(state, columns, rows), "average": average_2C, "seen": seen_C}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
+        average_2C, seen_C = state["average"], state["seen"]
+        is_finite = average_2C.shape == (2, len(self.names)) and np.isfinite(average_2C).all()
+        check_state(is_finite, "progress/average", "are not of its sources")
+        check_state(seen_C.shape == (len(self.names),), "progress/seen", "is not of its sources")
+        self.average_2C, self.seen_C = average_2C.copy(), seen_C.copy()

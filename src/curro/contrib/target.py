@@ -1,0 +1,202 @@
+"""Prompts near a target difficulty that moves: by the rewards, or by a schedule."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from math import cos, isfinite, pi
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from curro.core.checkpoint import check_state
+from curro.core.errors import ConfigError
+from curro.core.prompts import OTHER, PromptTable
+from curro.core.renumbering import Columns, Renumbering, State, by_name
+from curro.core.selection import Choice, Outcome, Reason, Selection
+
+MOVES = ("reward", "linear", "cosine")
+
+
+class Target(Selection):
+    """Prompts whose difficulty is nearest a target, which follows the rewards or a schedule.
+
+    Source: AdaRFT (arXiv 2504.05520); with a schedule "E2H Reasoner" (arXiv 2506.06632).
+
+    Difficulties are scaled to 0 for the easiest prompt and 1 for the hardest. The target moves
+
+        reward     T <- clip(T + rate tanh(sensitivity (R - goal)), 0, 1) after each step with mean success R
+        linear     from `start` to `end` over `steps` training steps
+        cosine     likewise, along half a period of a cosine
+
+    Args:
+        column: of the data set: a number that is larger for harder prompts.
+        move: how the target moves.
+        start, end: the target at first, and at the end of a schedule.
+        steps: of a schedule.
+        rate, sensitivity, goal: AdaRFT's eta, alpha and beta, with eta on the scale of 0 to 1.
+        width: with a width prompts are drawn in proportion to exp(-(d - T)^2 / (2 width^2)); with 0 the
+            nearest are taken, of levels again and again.
+        by_source: a target for each source, which follows its own rewards.
+
+    Raises:
+        ConfigError: an option that is none of these; no such column, or one that is not of numbers.
+    """
+
+    takes_levels = True
+
+    def __init__(
+        self,
+        column: str,
+        *,
+        move: str = "reward",
+        start: float = 0.0,
+        end: float = 1.0,
+        steps: int = 100,
+        rate: float = 0.5,
+        sensitivity: float = 2.0,
+        goal: float = 0.5,
+        width: float = 0.0,
+        by_source: bool = False,
+    ) -> None:
+        if move not in MOVES:
+            raise ConfigError(f"move is one of {', '.join(MOVES)}, not {move!r}")
+        if not (0 <= start <= 1 and 0 <= end <= 1 and 0 <= goal <= 1):
+            raise ConfigError(f"start, end and goal are in [0, 1], not {start}, {end} and {goal}")
+        if steps < 1 or not rate >= 0 or not sensitivity > 0 or not width >= 0:
+            raise ConfigError(
+                "steps is from 1, rate and width from 0 and sensitivity above 0, "
+                f"not {steps}, {rate}, {width} and {sensitivity}"
+            )
+        self.column, self.move, self.start, self.end, self.steps = column, move, start, end, steps
+        self.rate, self.sensitivity, self.goal = rate, sensitivity, goal
+        self.width, self.by_source = width, by_source
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        super().bind(table, rng)
+        self.repeats = table.levels is not None
+        value_N = self.difficulties(table)
+        self.difficulty_N = (value_N - value_N.min()) / (np.ptp(value_N) or 1.0)
+        self.source_N, self.sources = np.zeros(table.size, np.int64), [""]
+        if self.by_source:
+            self.sources, self.source_N = table.sources()
+        self.target_S = np.full(len(self.sources), self.start)
+        self.success_2S = np.zeros((2, len(self.target_S)))
+        self.step = -1
+        self.seed = int(rng.integers(2**63))
+
+    def difficulties(self, table: PromptTable) -> np.ndarray:
+        """A number for each prompt, float64 (N,), larger for harder ones; on any scale.
+
+        Raises:
+            ConfigError: the column has values that are no finite numbers.
+        """
+        values = table.values(self.column)
+        if not all(isinstance(value, Real) and isfinite(value) for value in values):
+            raise ConfigError(
+                f"the column {self.column!r} is no difficulty: it has values that are no numbers"
+            )
+        return np.array(values, np.float64)
+
+    def select(self, n: int, step: int) -> Choice:
+        if step > self.step:
+            self._move(step)
+            self.step = step
+        if self.repeats:
+            return Choice.of(self.rng.choice(self.table.size, n, p=self._shares()), Reason.PRIORITY)
+        free = np.flatnonzero(~self.table["in_flight"])
+        chosen = free[np.argsort(self._order()[free], kind="stable")[:n]]
+        return Choice.of(chosen, Reason.PRIORITY)
+
+    def _shares(self) -> np.ndarray:
+        """How likely each level is drawn (N,): every target's own open levels equally often."""
+        away_N = np.abs(self.difficulty_N - self.target_S[self.source_N])
+        open_N = np.ones(len(away_N), np.bool_) if self.open_N is None else self.open_N
+        weight_N = np.zeros(len(away_N))
+        for source in range(len(self.target_S)):
+            own_N = (self.source_N == source) & open_N
+            if not own_N.any():
+                continue
+            away = away_N[own_N]
+            if self.width:
+                # less the nearest one's exponent, so that a narrow width leaves that one a weight of 1
+                weight_N[own_N] = np.exp((away.min() ** 2 - away**2) / self._scale)
+            else:
+                weight_N[own_N] = away <= away.min() + 1e-12
+            weight_N[own_N] /= weight_N[own_N].sum()
+        return weight_N / weight_N.sum()
+
+    @property
+    def _scale(self) -> float:
+        """2 width^2; above 0 also where the square of a width is not."""
+        return max(2 * self.width**2, sys.float_info.min)
+
+    def _order(self) -> np.ndarray:
+        """Numbers (N,), the smallest to be chosen first: the same all through a step."""
+        rng = np.random.default_rng([self.seed, self.step])
+        away_N = np.abs(self.difficulty_N - self.target_S[self.source_N])
+        if self.width:
+            # the smallest of exponential variables over their weights are draws without replacement
+            random_N = np.log(rng.exponential(size=len(away_N)))
+            away_N = random_N + away_N**2 / self._scale
+        else:
+            random_N = rng.random(len(away_N))
+        ranks_N = np.empty(len(away_N))
+        ranks_N[np.lexsort([random_N, away_N])] = np.arange(len(away_N))
+        return ranks_N
+
+    def _move(self, step: int) -> None:
+        if self.move == "reward":
+            total_S, count_S = self.success_2S
+            mean_S = np.divide(total_S, count_S, out=np.full(len(count_S), self.goal), where=count_S > 0)
+            moved_S = self.target_S + self.rate * np.tanh(self.sensitivity * (mean_S - self.goal))
+            self.target_S = np.clip(moved_S, 0.0, 1.0)
+            self.success_2S[:] = 0.0
+            return
+        done = min(step / self.steps, 1.0)
+        done = done if self.move == "linear" else (1 - cos(pi * done)) / 2
+        self.target_S[:] = self.start + (self.end - self.start) * done
+
+    def observe(self, outcome: Outcome) -> None:
+        # in order of prompt, so that sums do not depend on the order in which groups came in
+        order = np.argsort(outcome.prompts)
+        source_P = self.source_N[outcome.prompts[order]]
+        np.add.at(self.success_2S[0], source_P, self.table.success_rate(outcome.mean[order]))
+        np.add.at(self.success_2S[1], source_P, 1.0)
+
+    def metrics(self) -> dict[str, float]:
+        return {"target/difficulty": float(self.target_S.mean())}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "target": self.target_S.copy(),
+            "success": self.success_2S.copy(),
+            "step": self.step,
+            "seed": self.seed,
+            "sources": self.sources,
+        }
+
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
+        """Sources keep their targets by their names; new ones begin at `start`."""
+        saved = _present_names(state["sources"], self.sources)
+        target_S = by_name(state["target"], saved, self.sources, self.start)
+        success_2S = by_name(state["success"], saved, self.sources, 0.0)
+        return {**state, "target": target_S, "success": success_2S, "sources": self.sources}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        target_S, success_2S = state["target"], state["success"]
+        saved = _present_names(state["sources"], self.sources)
+        check_state(set(saved) == set(self.sources), "target/sources", "are not those of the data")
+        inside = target_S.shape == (len(saved),) and ((target_S >= 0) & (target_S <= 1)).all()
+        check_state(inside, "target/target", "is not in [0, 1] for each source")
+        is_finite = success_2S.shape == (2, len(saved)) and np.isfinite(success_2S).all()
+        check_state(is_finite, "target/success", "are not sums for each source")
+        self.target_S = by_name(target_S, saved, self.sources, self.start)
+        self.success_2S = by_name(success_2S, saved, self.sources, 0.0)
+        self.step, self.seed = state["step"], state["seed"]
+
+
+def _present_names(saved: Sequence[str], present: Sequence[str]) -> list[str]:
+    """Saved names of sources; up to version 0.2 prompts without a source were of "None" or of ""."""
+    return [OTHER if name in ("", "None") and name not in present else name for name in saved]

@@ -1,0 +1,190 @@
+"""TRL's asynchronous trainer with a curriculum, which `curro serve` keeps."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import traceback
+from collections.abc import Iterator
+from itertools import count, repeat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer
+from trl.experimental.async_grpo.async_rollout_worker import (
+    AsyncRolloutWorker,
+    RolloutGroup,
+    RolloutSample,
+    _AsyncRolloutLoop,
+)
+
+from curro.contrib.serve import ServedCurriculum
+from curro.core.admission import refuse_top_up
+from curro.core.errors import ConfigError
+from curro.core.groups import Feedback, MissingRewards
+from curro.core.identity import DatasetRows
+from curro.core.selection import refuse_weights
+from curro.durable.replies import OtherError, error_of
+
+
+class ServedRolloutLoop(_AsyncRolloutLoop):
+    """TRL's loop of generation and scoring, which asks `curro serve` for every group's prompt.
+
+    A group is observed once its rollouts are scored, and dropped where the process ends before that. Those
+    that the gate rejects never reach the trainer.
+
+    Args:
+        served: the address and the token of the service.
+        replaces_advantages: whether the samples get the curriculum's advantages in place of TRL's.
+        batch: how many groups a batch has: a run ends if that many have no reward before any has one.
+        loop: the arguments of TRL's loop.
+    """
+
+    def __init__(
+        self, *, served: tuple[str, str], replaces_advantages: bool, batch: int, **loop: Any
+    ) -> None:
+        super().__init__(**loop)
+        self.curriculum, self.replaces_advantages = ServedCurriculum(*served), replaces_advantages
+        self.tickets: dict[int, int] = {}
+        self._batch, self._missing_rewards = batch, MissingRewards()
+
+    async def _run_loops(self, stop_event: asyncio.Event) -> None:
+        try:
+            await super()._run_loops(stop_event)
+        except Exception as error:
+            await self._report(error, stop_event)
+            raise
+        finally:
+            if self.tickets:
+                self.curriculum.drop(list(self.tickets.values()))
+            self.curriculum.close()
+
+    async def _report(self, error: Exception, stop_event: asyncio.Event) -> None:
+        """Tell the trainer's process what ends this one, and wait until it says stop.
+
+        TRL tells it too, and ends this process at once. Its trainer then waits for ever: it sets an event on
+        which a thread of this process was waiting, and a `multiprocessing.Event` waits for all that it wakes.
+        """
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        with contextlib.suppress(queue.Full):
+            self._exception_info_queue.put_nowait((type(error).__name__, str(error), traceback.format_exc()))
+        self._failed_event.set()
+        await stop_event.wait()
+
+    def _repeat_iterator(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        for group_id in count():
+            draw = self.curriculum.select(1, step=self.model_version)
+            self.tickets[group_id] = int(draw.tickets[0])
+            yield from repeat((group_id, self.dataset[int(draw.prompts[0])]), self.num_generations)
+
+    async def _score_group(self, group: RolloutGroup) -> list[RolloutSample]:
+        samples = await super()._score_group(group)
+        # a rollout has a sample for each part of its conversation, and none where nothing can be trained on
+        parts = [len(sequences) for sequences in group.completions_sequences]
+        rollout_of = np.repeat(np.arange(self.num_generations), parts)
+        rewards_G = self._by_rollout(samples, rollout_of, "reward")
+        named = {
+            name: self._by_rollout(samples, rollout_of, f"rewards/{name}") for name in self.reward_func_names
+        }
+        feedback = Feedback.of_group(self.tickets[group.group_id], rewards_G, named)
+        verdict = self.curriculum.observe(**feedback.arguments())
+        del self.tickets[group.group_id]
+        if verdict.dropped[0] and not self.curriculum.metrics()["observed"]:
+            self._missing_rewards.count(feedback, self._batch)
+        for sample, rollout in zip(samples, rollout_of, strict=True):
+            if self.replaces_advantages:
+                sample.advantage = float(verdict.advantages[0, rollout])
+            elif not verdict.credited[0, rollout]:
+                sample.advantage = 0.0
+        return samples if verdict.admitted[0] else []
+
+    def _by_rollout(self, samples: list[RolloutSample], rollout_of: np.ndarray, name: str) -> np.ndarray:
+        """A number of the samples, float64 (G,): NaN for rollouts without a sample."""
+        values_G = np.full(self.num_generations, np.nan)
+        values_G[rollout_of] = [sample.metrics[name] for sample in samples]
+        return values_G
+
+
+class AsyncCurriculumGRPOTrainer(AsyncGRPOTrainer):
+    """An `AsyncGRPOTrainer` whose prompts a curriculum chooses.
+
+    TRL rolls out and scores in a process of its own, so the curriculum is a service that this process and
+    that one ask. The training step that it is told is the version of the policy's weights.
+
+    An error of curro's own that ends the other process is raised by `train`.
+
+    Args:
+        arguments: of `AsyncGRPOTrainer`; `train_dataset` is the data of the service.
+        served: the address of `curro serve`, as `ServedCurriculum` takes it, and its token.
+        options: of `AsyncGRPOTrainer` too.
+
+    Raises:
+        ConfigError: the service has other data, an allocation, importance weights or a gate that tops batches
+            up; the rollout worker is not TRL's own.
+    """
+
+    args: AsyncGRPOConfig
+
+    def __init__(self, *arguments: Any, served: tuple[str, str], **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.served_curriculum: ServedCurriculum | None = None
+        if self.accelerator.is_main_process:
+            self.served_curriculum = ServedCurriculum(*served)
+            rows: Any = self.train_dataset
+            try:
+                self.served_curriculum.check_rows(DatasetRows(rows), "train_dataset")
+                about = self.served_curriculum.about()
+            finally:
+                self.served_curriculum.close()
+            self._check(about)
+            worker: Any = self.rollout_worker
+            worker._loop_cls = ServedRolloutLoop
+            rollouts = self.args.per_device_train_batch_size * self.accelerator.num_processes
+            worker._loop_kwargs |= {
+                "served": served,
+                "replaces_advantages": about["curriculum"]["advantage"] is not None,
+                "batch": rollouts * self.args.gradient_accumulation_steps // self.args.num_generations,
+            }
+
+    def _check(self, about: dict[str, Any]) -> None:
+        """Refuse a service that this trainer cannot use."""
+        if type(self.rollout_worker) is not AsyncRolloutWorker:
+            other = type(self.rollout_worker).__name__
+            raise ConfigError(f"a curriculum needs TRL's own rollout worker, not {other}")
+        refuse_top_up(about["needs_top_up"], "asynchronous GRPO")
+        refuse_weights(about["has_weights"], "asynchronous GRPO")
+        if about["curriculum"]["allocation"] is not None:
+            raise ConfigError("an allocation needs groups of several sizes, which asynchronous GRPO has not")
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """TRL's, with the metrics of the curriculum."""
+        if self.served_curriculum is not None:
+            logs |= {f"curriculum/{name}": value for name, value in self.served_curriculum.metrics().items()}
+        super().log(logs, start_time)
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        if self.served_curriculum is not None:
+            self.served_curriculum.save(f"checkpoint-{self.state.global_step}")
+        super()._save_checkpoint(model, trial)
+
+    def _inner_training_loop(self, *arguments: Any, **options: Any) -> Any:
+        checkpoint = options.get("resume_from_checkpoint")
+        if self.served_curriculum is not None and checkpoint is not None:
+            self.served_curriculum.load(Path(checkpoint).name)
+        try:
+            return super()._inner_training_loop(*arguments, **options)
+        except RuntimeError as error:
+            # TRL chains what ended the other process as a text: an error's name, its words and the traceback
+            kind, _, text = str(error.__cause__ or "").partition(": ")
+            cause = error_of({"kind": kind, "words": text.partition("\n")[0]})
+            if isinstance(cause, OtherError):
+                raise
+            raise cause from error
+        finally:
+            if self.served_curriculum is not None:
+                self.served_curriculum.close()

@@ -1,0 +1,58 @@
+"""What an advantage estimator is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from curro.core.groups import Groups
+from curro.core.prompts import PromptTable
+from curro.core.renumbering import Renumbering, refuse_other_rows
+
+
+class Advantage:
+    """Base of all estimators: override `__call__`, and `bind` where something is remembered of a prompt.
+
+    What is remembered of a prompt belongs in columns of the prompt table, so that it is saved and restored
+    with it; what is remembered of all of them belongs in `state_dict`.
+
+    Attributes:
+        takes_levels: whether the prompts may be levels (`curro.data.levels`). A method that compares a group
+            with earlier groups of its prompt cannot: every group of a level has a new problem.
+    """
+
+    takes_levels = True
+    table: PromptTable
+
+    def bind(self, table: PromptTable) -> None:
+        """Keep the prompt table; add columns. The port calls it once, before anything else."""
+        self.table = table
+
+    def __call__(self, groups: Groups) -> np.ndarray:
+        """Advantages (P, G) of finished groups, 0 where a rollout was not scored.
+
+        Groups without a scored rollout come too. The port settles the groups' tickets after this.
+        """
+        raise NotImplementedError
+
+    def signal(self, groups: Groups) -> Groups:
+        """These groups with the signal in place of the trained reward, where it is a part of that."""
+        parts = self.table.signal_parts
+        return groups.by_parts(parts)[1] if parts else groups
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the estimator remembers beside the columns; saved only where it is not empty."""
+        return {}
+
+    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> Mapping[str, Any]:
+        """What `load_state_dict` is to restore where the state was saved with other rows of the data set.
+
+        Raises:
+            CheckpointError: the estimator has a state and does not say what becomes of it.
+        """
+        return refuse_other_rows(self, state)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore `state_dict`."""

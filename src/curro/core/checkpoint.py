@@ -1,0 +1,143 @@
+"""A state (nested dicts of arrays and plain values) in one file, written atomically, read without pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from curro.core.errors import CheckpointError
+from curro.core.files import replacing
+
+StatePath = tuple[str, ...]
+"""The names on the way to an array, from the outermost dict inwards."""
+
+
+def split(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[StatePath, np.ndarray]]:
+    """The state without its arrays, and these by their paths."""
+    arrays: dict[StatePath, np.ndarray] = {}
+    return _split(state, (), arrays), arrays
+
+
+def _split(state: Mapping[str, Any], path: StatePath, arrays: dict[StatePath, np.ndarray]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, value in state.items():
+        if isinstance(value, dict):
+            values[name] = _split(value, (*path, name), arrays)
+        elif isinstance(value, np.ndarray):
+            arrays[*path, name] = value
+        else:
+            values[name] = value
+    return values
+
+
+def join(values: dict[str, Any], arrays: Mapping[StatePath, np.ndarray]) -> dict[str, Any]:
+    """Put the arrays back at their paths, in `values` itself; KeyError or TypeError where there is none."""
+    for (*path, leaf), array in arrays.items():
+        inside = values
+        for name in path:
+            inside = inside[name]
+        inside[leaf] = array
+    return values
+
+
+def plain(value: Any) -> Any:
+    """NumPy's scalars as Python's; nothing else than JSON can be saved."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a state holds arrays, numbers, text, lists and dicts, not {type(value).__qualname__}")
+
+
+_VALUES = "values.json"
+
+
+def save_state(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
+    """Write `state` to `path`: an interrupted save leaves the file that was there before.
+
+    The file is a NumPy `.npz`: an entry for each array, named by its path in the nested dict, and one entry
+    of JSON text for all other values.
+    """
+    target = Path(path)
+    values, arrays_by_path = split(state)
+    arrays = {_name(entry): array for entry, array in arrays_by_path.items()}
+    arrays[_VALUES] = np.frombuffer(json.dumps(values, default=plain).encode(), dtype=np.uint8)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(target) as part, part.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read what `save_state` wrote.
+
+    Raises:
+        CheckpointError: no such file, or a file that `save_state` did not write.
+    """
+    if not Path(path).is_file():
+        raise CheckpointError(f"no saved curriculum at {path}")
+    try:
+        # opened here, because NumPy leaves a file open that is no archive
+        with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            entries = file.zip.infolist()
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
+                raise ValueError("its entries are compressed, and a small file could fill the memory")
+            if sum(entry.file_size for entry in entries) > os.fstat(raw.fileno()).st_size:
+                raise ValueError("its entries share bytes, and a small file could fill the memory")
+            values = json.loads(file[_VALUES].tobytes())
+            return join(
+                values, {tuple(name.split("/")): file[name] for name in file.files if name != _VALUES}
+            )
+    except Exception as error:  # whatever damaged bytes make of NumPy, zipfile and json
+        # NumPy's advice for bytes that it does not know is to load them unsafely
+        reason = "it is no archive of arrays" if "pickle" in str(error) else error
+        raise CheckpointError(f"{path} is not a saved curriculum, or is damaged: {reason}") from error
+
+
+def _name(path: StatePath) -> str:
+    for name in path:
+        if "/" in name:
+            raise CheckpointError(f"{name!r} cannot be saved: the names in a state have no '/'")
+    return "/".join(path)
+
+
+def check_alike(saved: Any, here: Any, field: str = "state") -> None:
+    """Compare types and array dimensions where names are the same.
+
+    Names, lengths and values are checked by those who know them: some names are there only after a first
+    update.
+    """
+    if isinstance(here, Mapping):
+        if not isinstance(saved, Mapping):
+            raise _other(field, saved, "a dict")
+        for name, value in here.items():
+            if name in saved:
+                check_alike(saved[name], value, f"{field}/{name}")
+    elif isinstance(here, np.ndarray):
+        if not isinstance(saved, np.ndarray) or saved.dtype != here.dtype or saved.ndim != here.ndim:
+            raise _other(field, saved, f"an array of {here.dtype} with {here.ndim} dimensions")
+    elif isinstance(here, float):
+        if type(saved) not in (int, float):
+            raise _other(field, saved, "a number")
+    elif type(saved) is not type(here):
+        raise _other(field, saved, f"a value of type {type(here).__name__}")
+
+
+def check_state(condition: Any, field: str, problem: str) -> None:
+    """Raise a CheckpointError that names the field and its problem unless the condition holds."""
+    if not condition:
+        raise CheckpointError(f"the checkpoint is damaged: {field} {problem}")
+
+
+def check_prompt_numbers(prompts: np.ndarray, size: float, field: str) -> None:
+    """Raise a CheckpointError unless all are numbers of prompts: whole ones from 0 to size - 1."""
+    known = (prompts >= 0) & (prompts < size) & (prompts == np.floor(prompts))
+    check_state(known.all(), field, "are not of the table")
+
+
+def _other(field: str, saved: Any, expected: str) -> CheckpointError:
+    value = f"{saved.dtype}{saved.shape}" if isinstance(saved, np.ndarray) else f"{saved!r:.50}"
+    return CheckpointError(f"the checkpoint is damaged: {field} is {value}, not {expected}")

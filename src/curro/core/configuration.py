@@ -1,0 +1,167 @@
+"""What a curriculum is made of: how its parts are named, built, and compared with those of a checkpoint."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeGuard
+
+from curro.core import registry
+from curro.core.admission import Gate
+from curro.core.advantage import Advantage
+from curro.core.allocation import Allocation
+from curro.core.errors import CheckpointError, ConfigError
+from curro.core.selection import Selection
+
+BASES: dict[str, type] = {
+    "selection": Selection,
+    "advantage": Advantage,
+    "admission": Gate,
+    "allocation": Allocation,
+}
+"""The parts of a curriculum, by the argument that names them, and the class that each derives from."""
+
+
+def check_names(config: Mapping[str, Any]) -> None:
+    """Refuse settings of a curriculum that have a name which no curriculum knows, or no selection."""
+    known = (*BASES, "reward_range", "signal", "source_weights", "source_floors", "seed")
+    for name in config:
+        if name not in known:
+            raise ConfigError(f"a curriculum has no setting {name!r}; there are: {', '.join(known)}")
+    if "selection" not in config:
+        raise ConfigError("the curriculum's configuration lacks `selection`: name a method")
+
+
+def build_part(part: str, spec: Any) -> Any:
+    """The method that `spec` names, or is."""
+    base = BASES[part]
+    if isinstance(spec, type):
+        raise ConfigError(
+            f"{part} {spec.__qualname__} is a class: pass an object of it, {spec.__qualname__}()"
+        )
+    is_plain = spec is None or isinstance(spec, str | Mapping | float | int | Sequence)
+    method = registry.build(part, spec) if is_plain else spec
+    if not isinstance(method, base):
+        raise ConfigError(f"{part} {spec!r:.100} is not a curro.{base.__name__}: derive its class from that")
+    if isinstance(method, Selection) and type(method).select is Selection.select:
+        raise ConfigError(
+            f"{part} {type(method).__qualname__} has no method `select`: define select(self, n, step), which "
+            "returns a curro.Choice"
+        )
+    return method
+
+
+def check_levels(selection: Selection, advantage: Advantage, config: Mapping[str, Any]) -> None:
+    """Refuse methods that remember single prompts, where the prompts are levels (`curro.data.levels`)."""
+    if not selection.takes_levels:
+        raise ConfigError(
+            f"{config['selection']['name']} chooses prompts that come back, and levels have new problems in "
+            "every group: choose the selection frontier, posterior, target or uniform"
+        )
+    if not advantage.takes_levels:
+        raise ConfigError(
+            f"{config['advantage']['name']} compares a group with earlier groups of its prompt, and levels "
+            "have new problems in every group: choose the advantage group, history, leave-one-out, maxrl "
+            "or shrinkage"
+        )
+
+
+SUM = "sum"
+"""The signal that is the trained reward itself."""
+
+
+def read_signal(signal: Any) -> tuple[str, ...]:
+    """The names of the parts that are the signal; empty for None and "sum", the trained reward.
+
+    Args:
+        signal: one name, several with a plus between them, or a sequence of names.
+    """
+    names = signal.split("+") if isinstance(signal, str) else [] if signal is None else signal
+    if isinstance(names, Sequence) and all(isinstance(name, str) and name.strip() for name in names):
+        parts = tuple(name.strip() for name in names)
+        if parts == (SUM,) or signal is None:
+            return ()
+        if parts and len(set(parts)) == len(parts) and SUM not in parts:
+            return parts
+    raise ConfigError(
+        f"signal names parts of the reward, as math or math+code, or is {SUM}, the trained reward; "
+        f"not {signal!r}"
+    )
+
+
+def describe_signal(parts: Sequence[str]) -> str:
+    """The sentence in which a host says which signal `Curriculum.default_signal` has chosen."""
+    return (
+        f"prompts are ranked by {' + '.join(parts)}, the part of the reward that verifies the answer; "
+        f"signal={SUM} ranks them by the whole reward"
+    )
+
+
+def describe_part(part: str, spec: Any) -> Any:
+    """The spec of a part as JSON gives it back: a dict of `name` and options, for a checkpoint to compare."""
+    if isinstance(spec, str):
+        spec = registry.parse(part, spec)
+    elif isinstance(spec, tuple(BASES.values())):
+        options = {attribute: vars(spec)[attribute] for attribute in _option_attributes(spec).values()}
+        spec = {"name": f"{type(spec).__module__}:{type(spec).__qualname__}", **options}
+    return json.loads(json.dumps(spec, default=lambda value: type(value).__qualname__))
+
+
+def _option_attributes(method: Any) -> dict[str, str]:
+    """The options of a method that was passed as an object, with the attribute that holds each.
+
+    The options are the arguments of the class' constructor. A method keeps each in an attribute of the same
+    name, or in the one that its class names in `option_attributes`. What it keeps nowhere is not compared.
+    """
+    elsewhere: Mapping[str, str] = getattr(type(method), "option_attributes", {})
+    names = {name: elsewhere.get(name, name) for name in inspect.signature(type(method)).parameters}
+    return {name: attribute for name, attribute in names.items() if attribute in vars(method)}
+
+
+def check_configuration(saved: Any, here: Mapping[str, Any], parts: Mapping[str, Any]) -> None:
+    """Compare the configuration in a checkpoint with that of the curriculum which is to load it.
+
+    A part that was passed as an object is compared by its class' name and its options. The module of the
+    class may have moved, and what else version 0.2 saved of the object does not matter.
+
+    Raises:
+        CheckpointError: names the first setting or option that differs, with both values.
+    """
+    if not isinstance(saved, Mapping):
+        raise _other_configuration("configuration", saved, dict(here))
+    for setting in (*here, *(name for name in saved if name not in here)):
+        value: Any = here.get(setting)
+        earlier: Any = saved.get(setting)
+        if isinstance(parts.get(setting), tuple(BASES.values())) and isinstance(earlier, Mapping):
+            _check_object(setting, earlier, value, _option_attributes(parts[setting]))
+        elif earlier != value:
+            if _differ_in_options(earlier, value):
+                option = next(name for name in {**earlier, **value} if earlier.get(name) != value.get(name))
+                setting = f"{setting} option {option!r}"
+                earlier, value = earlier.get(option), value.get(option)
+            raise _other_configuration(setting, earlier, value)
+
+
+def _check_object(
+    part: str, saved: Mapping[str, Any], here: Mapping[str, Any], attributes: Mapping[str, str]
+) -> None:
+    if str(saved.get("name")).partition(":")[2] != here["name"].partition(":")[2]:
+        raise _other_configuration(part, saved.get("name"), here["name"])
+    for option, attribute in attributes.items():
+        if attribute in saved and saved[attribute] != here[attribute]:
+            raise _other_configuration(f"{part} option {option!r}", saved[attribute], here[attribute])
+
+
+def _differ_in_options(saved: Any, here: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Whether both specs are of the same method and all their options have names."""
+    if not (isinstance(saved, Mapping) and isinstance(here, Mapping)):
+        return False
+    return saved.get("name") == here.get("name") and "" not in {**saved, **here}
+
+
+def _other_configuration(setting: str, saved: Any, here: Any) -> CheckpointError:
+    return CheckpointError(
+        f"the checkpoint is of another configuration: its {setting} is {saved!r:.300}, this curriculum's is "
+        f"{here!r:.300}; resume with what saved it, or start a new run"
+    )

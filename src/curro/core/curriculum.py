@@ -1,0 +1,760 @@
+"""The port: everything a training framework asks of a curriculum, in NumPy."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import RLock
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from curro.core import checkpoint
+from curro.core.admission import Gate
+from curro.core.advantage import Advantage
+from curro.core.allocation import Allocation
+from curro.core.checkpoint import check_alike, check_state
+from curro.core.configuration import (
+    SUM,
+    build_part,
+    check_configuration,
+    check_levels,
+    check_names,
+    describe_part,
+    read_signal,
+)
+from curro.core.errors import CheckpointError, ConfigError, ExhaustedError
+from curro.core.groups import Feedback, Groups, outcome_parts, read_groups, without_scored
+from curro.core.meters import RangeMeter, ShapingMeter, SignalMeter, SourceMeter, UniformMeter
+from curro.core.policy import Policy
+from curro.core.prompts import PromptTable
+from curro.core.renumbering import match_rows
+from curro.core.selection import Choice, Outcome, Selection, checked, checked_samples
+from curro.core.sources import SourceMixture, read_shares
+from curro.core.text import abbreviated, html_table
+from curro.core.tickets import TicketLedger
+from curro.core.verdicts import Credited, Draw, Verdict, multiply_credit
+from curro.methods.allocation.budget_division import BudgetDivision
+
+FORMAT = 3
+"""Version of the checkpoint format; other versions are refused."""
+
+LAST_STEP = 2**31 - 2
+"""Largest training step: the prompt table stores steps as int32."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def one_at_a_time(method: Callable[Concatenate[Curriculum, P], R]) -> Callable[Concatenate[Curriculum, P], R]:
+    """Hold the curriculum's lock while the method runs, so that several threads may call it."""
+
+    @functools.wraps(method)
+    def locked(self: Curriculum, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return locked
+
+
+class Curriculum:
+    """Decides which prompts are rolled out next, and learns from their rewards.
+
+    Several threads may call it: every call waits for the one before.
+
+    Args:
+        selection: which prompts are rolled out next: a method's name ("prioritized-replay"), the name
+            with options as a dict or as text ("prioritized-replay:variant=published"),
+            "module:Class" of your own, or a `Selection`.
+        prompts: a `datasets.Dataset` or a list of rows, dicts with a `prompt`; a `curro.data.PromptSet`, or
+            anything else with `keys`, `fingerprint` and, for methods that look at them, `rows`; the sequence
+            of the prompts' keys; or their number. `Levels` are problems without end, whose levels are drawn.
+        advantage: how rollouts are credited; the same forms. None leaves the crediting to the host
+            framework, and verdicts carry A = r - mean(r).
+        admission: which finished groups are trained on ("band:0.3,0.7"); the same forms. None: all.
+        allocation: how many rollouts each prompt gets of a budget ("knapsack"); the same forms. None: as many
+            as any other.
+        reward_range: the rewards of complete failure and complete success: the scale of success rates, and
+            of variances that are compared with those of 0/1 rewards; other rewards are allowed.
+        signal: the part of the reward by which prompts are ranked, predicted, retested, gated and counted,
+            and rollouts are allocated: a name of `observe`'s `named`, or several whose sum it is
+            ("math+code", or a list); `reward_range` is then the signal's. The advantages stay those of the
+            trained reward. "sum" is the trained reward. None: the same, unless a host that knows the parts of
+            the reward takes those that verify the answer (`default_signal`).
+        source_weights: fixed shares of the data's sources: a weight for each of them, as a mapping or as text
+            ("math=2,code=1"). None: the selection decides.
+        source_floors: the least share of each source, likewise; they sum to at most 1.
+        seed: of all random choices. Same seed, same feedback: same draws.
+
+    Attributes:
+        config: the arguments, without the prompts, as plain values.
+        signal_parts: the parts of the reward that are the signal; empty: the trained reward.
+        table: what is remembered of every prompt.
+        ledger: the tickets in flight.
+        step: how many training steps had finished at the latest `select`.
+        admitted: how many groups were admitted.
+        allows_changed_rows: whether a state may be loaded whose rows have changed under their keys, which are
+            then taken for what they were. False, unless somebody sets it.
+
+    Raises:
+        ConfigError: a wrong name or option, an empty data set, duplicate keys.
+    """
+
+    def __init__(
+        self,
+        selection: str | Mapping[str, Any] | Selection,
+        prompts: int | Sequence[str] | Any,
+        *,
+        advantage: str | Mapping[str, Any] | Advantage | None = None,
+        admission: str | Mapping[str, Any] | Gate | None = None,
+        allocation: str | Mapping[str, Any] | Allocation | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        signal: str | Sequence[str] | None = None,
+        source_weights: str | Mapping[str, float] | None = None,
+        source_floors: str | Mapping[str, float] | None = None,
+        seed: int = 0,
+    ) -> None:
+        if _are_rows(prompts):
+            from curro.core.identity import DatasetRows
+
+            prompts = DatasetRows(cast(Sequence[Mapping[str, Any]], prompts))
+        keys = getattr(prompts, "keys", None)
+        self.table = PromptTable(
+            prompts if keys is None or callable(keys) else keys,
+            fingerprint=getattr(prompts, "fingerprint", None),
+            rows=getattr(prompts, "rows", None),
+            reward_range=reward_range,
+            row_digests=getattr(prompts, "row_digests", None),
+            levels=getattr(prompts, "levels", None),
+            seed=_read_seed(seed),
+        )
+        self._was_numbered = self.table.is_numbered
+        self._parts = {
+            "selection": selection, "advantage": advantage, "admission": admission, "allocation": allocation
+        }  # fmt: skip
+        self.config: dict[str, Any] = {
+            **{part: describe_part(part, spec) for part, spec in self._parts.items()},
+            "reward_range": list(self.table.reward_range),
+            "seed": _read_seed(seed),
+        }
+        self.table.signal_parts = read_signal(signal)
+        self._names_signal = signal is not None
+        if self._names_signal:
+            self.config["signal"] = list(self.signal_parts) or [SUM]
+        shares = {"source_weights": source_weights, "source_floors": source_floors}
+        weights, floors = (read_shares(setting, value) for setting, value in shares.items())
+        self.config |= {name: value for name, value in zip(shares, (weights, floors), strict=True) if value}
+        self.rng = np.random.default_rng(self.config["seed"])
+        self._lock = RLock()
+        self.ledger = TicketLedger(self.table)
+        self.step = self.admitted = 0
+        self.allows_changed_rows = False
+        self.signal_meter = SignalMeter(self.table)
+        self.source_meter = SourceMeter(self.table)
+        self.shaping_meter = ShapingMeter(self.table)
+        self.uniform_meter = UniformMeter(self.table)
+        self.range_meter = RangeMeter(self.table)
+        self.has_advantage = advantage is not None
+        self.advantage: Advantage = build_part("advantage", advantage or "group")
+        known_columns = set(self.table.columns)
+        self.advantage.bind(self.table)
+        self._advantage_columns = [
+            column for name, column in self.table.columns.items() if name not in known_columns
+        ]
+        self.admission: Gate = build_part("admission", admission or "everything")
+        self.admission.bind(self.table)
+        self.selection: Selection = build_part("selection", selection)
+        if self.table.levels is not None:
+            check_levels(self.selection, self.advantage, self.config)
+        self.selection.has_shares = bool(weights or floors)
+        self.selection.bind(self.table, self.rng)
+        for part in (self.advantage, self.admission, self.selection):
+            if getattr(part, "table", None) is not self.table:
+                raise ConfigError(f"{type(part).__name__}.bind has to call super().bind with its arguments")
+        self.mixture = (
+            SourceMixture(self.table, self.selection, self.config["selection"]["name"], weights, floors)
+            if weights or floors
+            else None
+        )
+        self.has_admission = admission is not None or self.selection.replaces_uncredited
+        self.has_allocation = allocation is not None
+        self.allocation: Allocation = build_part("allocation", allocation or "equal")
+        self.division = BudgetDivision(self.allocation, self.selection, self.table)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], prompts: int | Sequence[str] | Any) -> Curriculum:
+        """Build from a dict of the arguments' names, as TOML or YAML give it."""
+        check_names(config)
+        return cls(prompts=prompts, **config)
+
+    @one_at_a_time
+    def default_signal(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Take the parts of the reward that verify the answer as the signal, where the user named none.
+
+        Hosts that know the reward's parts call this before the first outcome. The choice is saved, and a run
+        that began with another signal goes on with that one.
+
+        Args:
+            names: of all parts.
+
+        Returns:
+            The signal, where this call has chosen one. None is chosen where the user named a signal, or a
+            reward range other than (0, 1), which is that of verifiers; nor where no part verifies the answer
+            (`curro.core.groups.outcome_parts`), or all do.
+        """
+        is_settled = self._names_signal or self.signal_parts or self.ledger.observed
+        if is_settled or self.table.reward_range != (0.0, 1.0):
+            return ()
+        self.table.signal_parts = outcome_parts(names)
+        return self.signal_parts
+
+    @property
+    def signal_parts(self) -> tuple[str, ...]:
+        return self.table.signal_parts
+
+    def _split_signal(self, groups: Groups) -> tuple[Groups, Groups]:
+        """The groups with the rewards that are trained on, and with those of the signal."""
+        return groups.by_parts(self.signal_parts) if self.signal_parts else (groups, groups)
+
+    @one_at_a_time
+    def check_rows(self, rows: Any, name: str = "the data set") -> None:
+        """Refuse rows that are not this curriculum's prompts in this order; hosts call this before training.
+
+        A curriculum that was built from a bare number takes over their keys, their fingerprint and their
+        columns. Its method does not look at them any more, because it was built without them.
+
+        Args:
+            rows: what the host trains on, with `keys`, `fingerprint` and `rows`, as `DatasetRows` has them.
+            name: of the rows, for the message.
+
+        Raises:
+            ConfigError: another number of rows, or another fingerprint; the message has the first eight
+                characters of both.
+        """
+        from curro.core.identity import check_same_rows
+
+        if getattr(rows, "levels", None) is None:
+            self.refuse_levels(name)
+        check_same_rows(self.table.size, self.table.fingerprint, rows, name)
+        if self.table.is_numbered:
+            self.table.adopt(rows)
+
+    @one_at_a_time
+    def attach(self, policy: Policy) -> None:
+        """Lend the policy to a method that asks it something (METIS); hosts call this before training."""
+        self.selection.attach(policy)
+
+    def refuse_levels(self, name: str) -> None:
+        """Refuse a curriculum of generated problems, for a host that trains on a fixed data set.
+
+        Args:
+            name: of the data set or of the host, for the message.
+
+        Raises:
+            ConfigError: the curriculum's prompts are levels.
+        """
+        if self.table.levels is not None:
+            raise ConfigError(
+                f"the curriculum draws levels, whose problems are generated, and {name} is fixed: train "
+                "levels with `curro train`, TRL's GRPO trainer (train_dataset=levels) or verl "
+                "(data.train_files=levels:NAME)"
+            )
+
+    def row(self, prompt: int, ticket: int) -> Mapping[str, Any]:
+        """What is rolled out for a ticket of a draw: the prompt's row; of levels, the problem made for it.
+
+        The same prompt and ticket give the same row in every process, and after a resume.
+
+        Raises:
+            ConfigError: the curriculum was built without rows.
+        """
+        return self.table.row(prompt, ticket)
+
+    @property
+    @one_at_a_time
+    def free(self) -> int:
+        """How many prompts are not in flight, without those of sources of weight 0."""
+        if self.mixture is not None:
+            return int(self.mixture.free(self.ledger.prompts).sum())
+        open_prompts = np.unique(self.ledger.prompts) if self.selection.repeats else self.ledger.prompts
+        return self.table.size - len(open_prompts)
+
+    @one_at_a_time
+    def select(self, n: int, *, step: int, rollouts: int | None = None) -> Draw:
+        """Choose n prompts to roll out.
+
+        Args:
+            n: how many. Several small calls in a step draw what one large call would, except with methods
+                that compare candidates (`frontier`, `posterior`, `pcl`, `metis`), where each call compares
+                its own, with shares of sources, and with published replay's `retest_order=random`.
+            step: how many training steps have finished, 0 at first; never smaller than in an earlier call.
+            rollouts: the budget that the allocation divides between the n prompts. A prompt that gets nothing
+                of it is not drawn, so that the draw may have fewer than n. None: the host decides how many
+                rollouts a prompt gets.
+
+        Raises:
+            ExhaustedError: fewer than n prompts are free; nothing was selected.
+            ConfigError: n < 1, a step that goes back or is beyond 2,147,483,646, a method that did not choose
+                n free prompts, no budget for the curriculum's allocation, or one that it cannot spend.
+        """
+        n, step, rollouts = self._read_request(n, step, rollouts)
+        if not self.selection.repeats and n > self.free:
+            raise ExhaustedError(
+                f"{n} prompts were asked for and {self.free} of {self.table.size} are free, "
+                f"{len(self.ledger)} are in flight: observe or drop some, or ask for fewer"
+            )
+        self._check_budget(n, rollouts)
+        self.step = step
+        choice = self._choose(n, step)
+        # the shares of sources are not those of uniform sampling
+        is_mixed = self.mixture is not None
+        uniform_P = np.full(n, np.nan) if is_mixed else self.selection.uniform_weights(choice)
+        choice, rollouts_P = self.division.divide(choice, step, rollouts)
+        tickets = self.ledger.open(
+            choice.prompts, step, choice.weights, rollouts_P, repeats=self.selection.repeats
+        )
+        if self.mixture is not None:
+            self.mixture.count(choice.prompts)
+        if len(tickets) == n:
+            self.uniform_meter.draw(tickets, uniform_P)
+        return Draw(**vars(choice), tickets=tickets, rollouts=rollouts_P, step=step)
+
+    def _choose(self, n: int, step: int) -> Choice:
+        def ask(count: int) -> Choice:
+            return checked(self.selection.select(count, step), count, self.selection)
+
+        return ask(n) if self.mixture is None else self.mixture.choose(n, ask)
+
+    def _read_request(self, n: Any, step: Any, rollouts: Any) -> tuple[int, int, int | None]:
+        """The arguments of `select` as whole numbers; `rollouts` may be None."""
+        n, step = _whole_number("n", n), _whole_number("step", step)
+        rollouts = None if rollouts is None else _whole_number("rollouts", rollouts)
+        if n < 1:
+            raise ConfigError(f"select needs n >= 1, not {n}")
+        if step < self.step:
+            raise ConfigError(
+                f"step {step} is before step {self.step}: report the training step, which only grows"
+            )
+        if step > LAST_STEP:
+            raise ConfigError(f"step {step} is beyond {LAST_STEP}, the last step that can be counted")
+        return n, step, rollouts
+
+    def _check_budget(self, n: int, rollouts: int | None) -> None:
+        """Refuse a budget of rollouts that the allocation does not divide, and a missing one."""
+        if rollouts is None:
+            if self.has_allocation and self.allocation.needs_budget:
+                raise ConfigError(
+                    "the curriculum has an allocation and was asked for no rollouts: pass the budget of "
+                    "these prompts as `rollouts`, or leave the allocation out with a host that does not"
+                )
+            return
+        if not self.allocation.needs_budget:
+            name = self.config["allocation"]["name"] if self.has_allocation else "equal"
+            raise ConfigError(f"the allocation {name} divides no budget: leave `rollouts` out")
+        self.allocation.check(n, rollouts)
+
+    @one_at_a_time
+    def observe(
+        self,
+        tickets: ArrayLike,
+        rewards: ArrayLike,
+        *,
+        named: Mapping[str, ArrayLike] | None = None,
+        scored: ArrayLike | None = None,
+    ) -> Verdict:
+        """Settle tickets with the rewards of their groups. On an error nothing is settled or learnt.
+
+        What is observed changes the next `select`: predictors take it in at the start of that call.
+
+        Args:
+            tickets: (P,), of one or several draws, in any order.
+            rewards: (P, G), any real numbers; NaN for a rollout that was not scored, and beyond the end of
+                groups that are smaller than the largest. A group of NaN alone is dropped: its advantages are
+                0 and it is not admitted.
+            named: what the rewards were made of (accuracy, format, ...), (P, G) each, NaN where a
+                rollout has no such part; the signal, and a gate, may be among them. A group in which no
+                rollout has the signal is dropped too.
+            scored: deprecated; bool (P, G), which rollouts have a reward. Pass NaN for the others instead.
+
+        Raises:
+            TicketError: an unknown, settled or repeated ticket.
+            RewardError: rewards of another shape, infinite, or beyond 1e15 in size (times the reward range
+                where that is below 1); a named reward that the signal or the gate needs is missing.
+        """
+        feedback = Feedback.read(tickets, without_scored(rewards, scored, stacklevel=3), named)
+        rows = self.ledger.find(feedback.tickets)
+        prompts = self.ledger.prompts[rows]
+        groups, signal_groups = self._split_signal(
+            read_groups(self.table, prompts, self.ledger.steps[rows], feedback)
+        )
+        # before anything is settled: a user may have made warnings errors
+        self.range_meter.observe(signal_groups.rewards, signal_groups.scored, self.signal_parts)
+        weights_P = self.ledger.weights[rows]
+        lost = np.flatnonzero(signal_groups.count == 0)
+        with self._undone_on_error(prompts):
+            outcome, kept_PG, credited_PG = self._judge(groups, signal_groups)
+            admitted_P, advantages_PG = outcome.admitted, outcome.advantages
+            if len(lost):
+                admitted_P[lost] = False
+                seen = np.flatnonzero(signal_groups.count)
+                rows, outcome = rows[seen], outcome.take(seen)
+            settled = self.ledger.tickets[rows]
+            self.ledger.settle(rows, observed=True)
+            auxiliary_samples = checked_samples(self.selection.observe(outcome), self.selection)
+        self.division.observe(outcome)
+        self.table.visit(outcome.prompts, outcome.steps, outcome.mean, outcome.variance)
+        self.signal_meter.observe(outcome.variance)
+        self.uniform_meter.observe(settled, outcome.variance)
+        self.source_meter.observe(outcome.prompts, outcome.mean, outcome.variance)
+        if len(lost):
+            self.drop(feedback.tickets[lost])
+        if self.signal_parts:
+            trained_P, signal_P = groups.variance[admitted_P], signal_groups.variance[admitted_P]
+            self.shaping_meter.observe(trained_P, signal_P, self.signal_parts)
+        self.admitted += int(np.count_nonzero(admitted_P))
+        mean_P = np.where(signal_groups.count > 0, signal_groups.mean, np.nan)
+        return Verdict(
+            prompts, admitted_P, advantages_PG, weights_P, signal_groups.variance, mean_P, kept_PG,
+            credited_PG, auxiliary_samples,
+        )  # fmt: skip
+
+    @contextmanager
+    def _undone_on_error(self, prompts: np.ndarray) -> Iterator[None]:
+        """Where a method raises, reopen the tickets and take back what the advantage noted of prompts (P,).
+
+        A class of the user's may raise after its tickets were settled, and a host may report them again.
+        """
+        open_tickets = self.ledger.open_tickets
+        noted = [(column, column[prompts]) for column in self._advantage_columns]
+        remembered = self.advantage.state_dict()
+        try:
+            yield
+        except BaseException:
+            for column, values_P in noted:
+                column[prompts] = values_P
+            self.advantage.load_state_dict(remembered)
+            self.ledger.reopen(open_tickets)
+            raise
+
+    def _judge(self, groups: Groups, signal_groups: Groups) -> tuple[Outcome, np.ndarray, np.ndarray]:
+        """Ask the parts of the curriculum about finished groups.
+
+        Rollouts have an advantage of 0 where the selection does not credit their group, and where the
+        allocation keeps others of it.
+
+        Args:
+            groups: with the rewards that are trained on, from which the advantages follow.
+            signal_groups: the same groups with the signal's rewards, by which everything else decides.
+
+        Returns:
+            The outcome, and which rollouts the allocation keeps and which are credited, bool (P, G) each.
+        """
+        admitted_P = np.ones(len(groups.prompts), np.bool_) & self.admission(signal_groups)
+        kept_PG = self.allocation.kept(signal_groups, self.table)
+        is_alone = self.allocation.credits_kept_alone
+        advantages_PG = self.advantage(groups.of_rollouts(kept_PG) if is_alone else groups)
+        credited_PG = signal_groups.scored
+        if (uncredited_P := self.selection.uncredited(signal_groups)) is not None:
+            advantages_PG = np.where(uncredited_P[:, None], 0.0, advantages_PG)
+            credited_PG = credited_PG & ~uncredited_P[:, None]
+            if self.selection.replaces_uncredited:
+                admitted_P &= ~uncredited_P
+        if self.allocation.keep is not None:
+            advantages_PG = np.where(kept_PG, advantages_PG, 0.0)
+        return Outcome.of(signal_groups, advantages_PG, admitted_P), kept_PG, credited_PG
+
+    @one_at_a_time
+    def more(
+        self,
+        tickets: ArrayLike,
+        rewards: ArrayLike,
+        *,
+        named: Mapping[str, ArrayLike] | None = None,
+        scored: ArrayLike | None = None,
+    ) -> np.ndarray:
+        """How many further rollouts each of these open tickets is to get, int64 (P,); 0: observe it now.
+
+        Nothing is settled, learnt or kept: the host keeps the rewards, asks the engine for that many more
+        rollouts, and passes all of them again, here or to `observe`. It may observe at any time instead.
+        Allocations that let groups go on are `screen` and `until`; with others the answer is 0.
+
+        Args:
+            tickets, rewards, named, scored: as `observe` takes them, all rollouts of each group so far. Every
+                column is a rollout that the group has had, with a reward or without: groups of other sizes
+                are asked about in calls of their own.
+
+        Raises:
+            TicketError, RewardError: as `observe` does.
+        """
+        feedback = Feedback.read(tickets, without_scored(rewards, scored, stacklevel=3), named)
+        rows = self.ledger.find(feedback.tickets)
+        groups = read_groups(self.table, self.ledger.prompts[rows], self.ledger.steps[rows], feedback)
+        return self.allocation.more(self._split_signal(groups)[1], self.table).astype(np.int64)
+
+    def credit(self, verdicts: Credited | Sequence[Credited]) -> np.ndarray:
+        """What multiplies each rollout's log-probabilities in the loss of the batch that is trained on.
+
+        It is the advantages times the importance weights. Some methods relate these weights to the largest of
+        the batch (PSPO, equation 11), so this is asked once, when the batch is complete, and for all of it.
+
+        Args:
+            verdicts: of the groups of the batch; where they come from several, in any order: `Verdict.take`
+                picks rows.
+
+        Returns:
+            float64 (P, G), a row a group in the order given. G is the size of the largest group; the rows of
+            smaller ones end in zeros.
+        """
+        return multiply_credit(verdicts, self.selection.batch_weights)
+
+    @one_at_a_time
+    def drop(self, tickets: ArrayLike) -> None:
+        """Settle tickets whose rollouts were cancelled, failed or are stale: nothing is learned.
+
+        Raises:
+            TicketError: an unknown, settled or repeated ticket.
+        """
+        rows = self.ledger.find(tickets)
+        prompts = self.ledger.prompts[rows]
+        dropped = self.ledger.tickets[rows]
+        with self._undone_on_error(prompts):
+            self.ledger.settle(rows, observed=False)
+            self.selection.release(prompts)
+        self.uniform_meter.drop(dropped)
+
+    @one_at_a_time
+    def metrics(self) -> dict[str, float]:
+        """Counts of the port and the method's own numbers, a flat dict."""
+        return {
+            "selected": float(self.ledger.selected),
+            "observed": float(self.ledger.observed),
+            "dropped": float(self.ledger.dropped),
+            "admitted": float(self.admitted),
+            "in_flight": float(len(self.ledger)),
+            **self.table.metrics(),
+            **self.signal_meter.metrics(),
+            **self.uniform_meter.metrics(self.signal_meter.metrics()["signal/mean_square_advantage"]),
+            **self.source_meter.metrics(),
+            **self.selection.metrics(),
+        }
+
+    @one_at_a_time
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the next draws depend on: nested dicts of arrays and plain values."""
+        return {
+            "format": FORMAT,
+            "config": self.config,
+            "fingerprint": self.table.fingerprint,
+            "step": self.step,
+            "signal": self.signal_meter.state_dict(),
+            "uniform": self.uniform_meter.state_dict(),
+            "admitted": self.admitted,
+            "signal_parts": list(self.signal_parts),
+            "rng": self.rng.bit_generator.state,
+            "ledger": self.ledger.state_dict(),
+            "table": self.table.state_dict(),
+            "selection": self.selection.state_dict(),
+            "beliefs": self.division.state_dict(),
+            **({} if self.table.identities is None else {"rows": self.table.identities}),
+            **({} if self.mixture is None else {"mixture": self.mixture.state_dict()}),
+            **({"advantage": remembered} if (remembered := self.advantage.state_dict()) else {}),
+        }
+
+    @one_at_a_time
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue where `state` was taken: the next draws are the draws that would have come.
+
+        Prompts that were in flight still are; `drop(curriculum.ledger.tickets)` frees them where their
+        rollouts are lost.
+
+        Rows may have been added, removed or moved since then. They are matched by their keys, or by prompt
+        and answer where the data has no keys. What is known of a row stays with it, new rows are unseen, and
+        tickets of removed ones count as dropped; a warning says how many there are. The draws are then
+        others. The curriculum has to be one that has selected nothing yet.
+
+        Raises:
+            CheckpointError: the state of another data set, configuration or version, or of rows that have
+                changed since (but see `allows_changed_rows`); or it is damaged, and this curriculum, of which
+                a part may be loaded, is of no more use.
+        """
+        try:
+            here = self.state_dict()
+            if state.get("format") != FORMAT:
+                raise CheckpointError(
+                    f"the checkpoint is of another format: it has {state.get('format')!r}, this version of "
+                    f"curro {FORMAT}; resume with the version that saved it, or start a new run"
+                )
+            check_configuration(state.get("config"), self.config, self._parts)
+            check_alike(state, here)
+            self._load(state if self.has_rows_of(state) else self._renumbered(state))
+        except CheckpointError:
+            raise
+        except Exception as error:  # whatever a damaged state makes of the code that reads it
+            problem = f"{type(error).__name__}: {error}"
+            raise CheckpointError(f"the checkpoint lacks what this curriculum needs: {problem}") from error
+
+    def check_origin(self, state: Mapping[str, Any]) -> None:
+        """Compare the data set and the configuration that a state was saved with to those of this curriculum.
+
+        Raises:
+            CheckpointError: they differ; the message has both.
+        """
+        if not self.has_rows_of(state):
+            raise self._other_data(state)
+        check_configuration(state.get("config"), self.config, self._parts)
+
+    def has_rows_of(self, state: Mapping[str, Any]) -> bool:
+        """Whether a state was saved with the same rows in the same order."""
+        saved = state.get("fingerprint")
+        # a curriculum that was built from a bare number may have been saved before it met its rows
+        is_numbered = self._was_numbered and saved == f"{self.table.size} prompts"
+        return is_numbered or saved == self.table.fingerprint
+
+    def _other_data(self, state: Mapping[str, Any]) -> CheckpointError:
+        saved, own = abbreviated(state.get("fingerprint")), abbreviated(self.table.fingerprint)
+        return CheckpointError(
+            f"the checkpoint is of another data set: it has {saved!r}, this curriculum {own!r}; resume with "
+            "the data that it was saved with, or start a new run"
+        )
+
+    def _renumbered(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """A state that was saved with other rows, as it would have been saved with these.
+
+        Raises:
+            CheckpointError: nothing says which row is which, no row is left, or one has changed.
+        """
+        if "rows" not in state or self.table.identities is None:
+            raise self._other_data(state)
+        rows, changed = match_rows(state["rows"], self.table.identities)
+        kept, added = np.count_nonzero(rows.saved_N >= 0), np.count_nonzero(rows.saved_N < 0)
+        if not kept:
+            raise self._other_data(state)
+        if len(changed) and not self.allows_changed_rows:
+            raise CheckpointError(
+                f"{len(changed)} rows have another prompt or answer than when the checkpoint was saved, the "
+                f"first of them {self.table.key(int(changed[0]))!r}: give changed rows new keys, or set "
+                "allows_changed_rows (--changed-rows) where what is known of them still holds"
+            )
+        if self.ledger.selected:
+            raise CheckpointError(
+                "the checkpoint is of other rows, and this curriculum has selected some of its own: load it "
+                "into a new one, before its first select"
+            )
+        warnings.warn(
+            f"the data set is not the one of the checkpoint: {kept} rows are known, {len(changed)} of them "
+            f"changed, {added} are new and {np.count_nonzero(rows.now_M < 0)} are gone",
+            UserWarning,
+            stacklevel=4,
+        )
+        self.table.renumbering = rows
+        columns = self.table.renumbered(state["table"], rows)
+        return {
+            **state,
+            "ledger": self.ledger.renumbered(state["ledger"], rows),
+            "selection": self.selection.renumbered(state["selection"], columns, rows),
+            "beliefs": self.division.renumbered(state["beliefs"], rows),
+            **({} if self.mixture is None else {"mixture": self.mixture.renumbered(state["mixture"], rows)}),
+            **(
+                {"advantage": self.advantage.renumbered(state["advantage"], rows)}
+                if "advantage" in state
+                else {}
+            ),
+            "table": columns,
+        }
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        self.table.load_state_dict(state["table"])
+        check_state(
+            self.table["last_step"].max() <= state["step"], "table/last_step", "is after the last step"
+        )
+        self.ledger.load_state_dict(state["ledger"], repeats=self.selection.repeats)
+        check_state(
+            self.ledger.steps.max(initial=0) <= state["step"], "ledger/steps", "is after the last step"
+        )
+        check_state(0 <= state["step"] <= LAST_STEP, "step", "is no training step")
+        check_state(
+            0 <= state["admitted"] <= self.ledger.observed, "admitted", "is not from 0 to the observed"
+        )
+        parts = state.get("signal_parts", [])
+        check_state(all(isinstance(name, str) for name in parts), "signal_parts", "are not names")
+        if not self._names_signal:
+            self.table.signal_parts = tuple(parts)
+        self.step, self.admitted = state["step"], state["admitted"]
+        self.signal_meter.load_state_dict(state["signal"])
+        if "uniform" in state:  # not in checkpoints of version 0.2
+            self.uniform_meter.load_state_dict(state["uniform"])
+            self.uniform_meter.forget_all_but(self.ledger.tickets)
+        if self.mixture is not None:
+            self.mixture.load_state_dict(state["mixture"])
+        if "advantage" in state:
+            self.advantage.load_state_dict(state["advantage"])
+        self.rng.bit_generator.state = state["rng"]
+        self.selection.load_state_dict(state["selection"])
+        self.division.load_state_dict(state["beliefs"])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write `state_dict` to one file, atomically.
+
+        Raises:
+            CheckpointError: nothing can be written there; what was saved before is still there.
+        """
+        try:
+            checkpoint.save_state(path, self.state_dict())
+        except OSError as error:
+            raise CheckpointError(
+                f"the curriculum cannot be saved as {os.fspath(path)!r}: {error.strerror or error}"
+            ) from error
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Read what `save` wrote; raises CheckpointError as `load_state_dict` does."""
+        self.load_state_dict(checkpoint.load_state(path))
+
+    def __repr__(self) -> str:
+        parts = [
+            f"{part}={self.config[part]['name']}" for part in self._parts if self.config[part] is not None
+        ]
+        seen = self.table.census()[0]
+        return (
+            f"Curriculum({', '.join(parts)}: {self.table.size} prompts, {seen} seen, "
+            f"{len(self.ledger)} in flight, step {self.step})"
+        )
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what it is made of, and what it knows so far."""
+        parts = [(name, value) for name, value in self.config.items() if value is not None]
+        counts = [(name, value) for name, value in self.metrics().items() if value == value]
+        return html_table("Curriculum", ("part", "is"), parts) + html_table("So far", ("", ""), counts)
+
+
+def _are_rows(prompts: Any) -> bool:
+    """Whether these are a data set's rows themselves: a `datasets.Dataset`, or a list of dicts."""
+    if hasattr(prompts, "keys"):
+        return False
+    is_list = isinstance(prompts, Sequence) and len(prompts) > 0 and isinstance(prompts[0], Mapping)
+    return is_list or hasattr(prompts, "column_names")
+
+
+def _read_seed(seed: Any) -> int:
+    """The seed as a plain number."""
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise ConfigError(f"seed must be a whole number of 0 or more, not {seed!r:.50}")
+    return number
+
+
+def _whole_number(name: str, value: Any) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or not abs(number) < 2**62:
+        raise ConfigError(f"select needs a whole number as {name}, not {value!r:.50}")
+    return number

@@ -1,0 +1,159 @@
+"""Files that are whole or not there, and files of folders that somebody else may have prepared."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from curro.core.errors import ConfigError, RunError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def open_unlinked(path: str, flags: int) -> int:
+    """An opener for `open` that writes through no symbolic link: it may point to a file of the user's."""
+    try:
+        return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise RunError(f"{path} is a link, and nothing is written through one: remove it") from error
+        raise
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file for reading, if it is one: a device never ends, and a pipe may never begin.
+
+    Raises:
+        RunError: it is neither a file nor missing.
+        FileNotFoundError: there is none.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise RunError(f"{path} is no file but a folder, a device or a pipe: remove it")
+    return os.fdopen(descriptor, "rb")
+
+
+def refuse_links(folder: Path) -> None:
+    """Refuse a folder with links or devices anywhere in it: what is saved there would land elsewhere.
+
+    The folder itself may be a link.
+    """
+    for inside, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = os.path.join(inside, name)
+            mode = os.lstat(path).st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                what = "a link" if stat.S_ISLNK(mode) else "no file but a device, a pipe or a socket"
+                raise RunError(f"{path} is {what}, and nothing is written through one: remove it")
+
+
+def read_parquet(path: Path) -> pa.Table:
+    """Read a table that curro wrote; a file of a megabyte by somebody else may stand for many gigabytes.
+
+    curro's tables have more than four bytes a row, and Snappy packs a page to a twentieth at best.
+
+    Raises:
+        RunError: the file is damaged, or is no table that curro would write.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    with open_regular(path) as source:
+        size = os.fstat(source.fileno()).st_size
+        try:
+            head = pq.ParquetFile(source, pre_buffer=False)
+            groups = [head.metadata.row_group(i) for i in range(head.num_row_groups)]
+            chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
+            packed = {chunk.compression for chunk in chunks} - _PACKED
+            encoded = {encoding for chunk in chunks for encoding in chunk.encodings} - _ENCODED
+            if head.metadata.num_rows > size or packed or encoded:
+                raise RunError(f"{path} is damaged: it is packed more than a table of curro")
+            for column in head.schema_arrow:  # one value of another type may unpack to any size
+                if not (is_number(column.type) or str(column.type) in ("bool", *_TEXTS)):
+                    raise RunError(
+                        f"{path} is damaged: its column {column.name!r:.50} is of {column.type!s:.50}, "
+                        "neither of numbers nor of texts"
+                    )
+            texts = [column.name for column in head.schema_arrow if str(column.type) in _TEXTS]
+            # in this thread alone: Arrow's threads free what they read of a Python file late, and abort a
+            # process that ends meanwhile
+            file = pq.ParquetFile(source, read_dictionary=texts, pre_buffer=False)
+            table = file.read(use_threads=False)
+            for name in texts:
+                lengths = [
+                    pc.sum(pc.take(pc.binary_length(part.dictionary), part.indices)).as_py() or 0
+                    for part in table[name].chunks
+                ]
+                if sum(lengths) > 64 * size:
+                    raise RunError(f"{path} is damaged: the texts of {name!r} are too long for its size")
+            return table.cast(head.schema_arrow)
+        except pa.ArrowException as error:
+            raise RunError(f"{path} is damaged: {error}") from error
+
+
+_PACKED = {"SNAPPY", "UNCOMPRESSED"}
+_ENCODED = {"PLAIN", "PLAIN_DICTIONARY", "RLE", "RLE_DICTIONARY", "BIT_PACKED"}
+_TEXTS = ("string", "large_string")
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column holds numbers, or only values that are missing."""
+    import pyarrow as pa
+
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)
+
+
+class replacing:
+    """Hand out a temporary path whose file takes the target's place when all went well.
+
+    Where the target is a link, the link is replaced, not what it points to.
+    """
+
+    def __init__(self, target: Path) -> None:
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+        self.target = target
+        self.part = target.with_name(f".{target.name}.{os.getpid()}.part")
+
+    def __enter__(self) -> Path:
+        self.part.unlink(missing_ok=True)
+        return self.part
+
+    def __exit__(self, failed: object, *_: object) -> None:
+        try:
+            if failed is None:
+                with self.part.open("rb") as file:
+                    os.fsync(file.fileno())
+                os.replace(self.part, self.target)
+        finally:
+            self.part.unlink(missing_ok=True)
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a folder in which nothing can be written, or that cannot be made; nothing is left behind."""
+    nearest = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
+    try:
+        with tempfile.TemporaryDirectory(dir=nearest):
+            pass
+    except OSError as error:
+        raise ConfigError(
+            f"{folder} cannot be used ({error.strerror or error}): choose a folder in which you may write"
+        ) from error
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables and values of a file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path} is no TOML: {error}") from error

@@ -1,0 +1,412 @@
+"""Finished groups of rollouts: their rewards, checked, and what follows from rewards alone."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from curro.core.checkpoint import check_prompt_numbers, check_state
+from curro.core.errors import RewardError
+from curro.core.prompts import PromptTable
+from curro.core.registry import VERIFIERS
+
+_LARGEST = 1e15
+"""Rewards up to here, in reward ranges, keep squares finite in float32 and steps of 1 in float64."""
+
+
+def largest_reward(reward_range: tuple[float, float]) -> float:
+    """The size from which on a reward, or a part of one, is refused."""
+    low, high = reward_range
+    return _LARGEST * min(1.0, high - low)
+
+
+OUTCOMES = (
+    *VERIFIERS,
+    *("lab", "levels", "bfcl", "verifiers"),
+    *("accuracy", "accuracy_reward", "reasoning_accuracy_reward"),
+)
+"""Parts of a reward that verify the answer, by the names that curro and TRL give them."""
+
+
+def outcome_parts(names: Iterable[str]) -> tuple[str, ...]:
+    """The parts of a reward that verify the answer, where it has others too; else none.
+
+    A part is known by what stands before the first colon of its name, so that `code:timeout=5` is `code`.
+    Parts that reward a length, a format or the absence of repetition are none of `OUTCOMES`, nor are rewards
+    of a user's own, which `signal` names.
+    """
+    parts = list(names)
+    outcomes = tuple(name for name in parts if name.partition(":")[0] in OUTCOMES)
+    return outcomes if len(outcomes) < len(parts) else ()
+
+
+def sum_of_parts(parts_RPG: Sequence[np.ndarray]) -> np.ndarray:
+    """The sum (P, G) of R parts of a reward, of which a rollout needs one; NaN where it has none."""
+    parts = np.stack(parts_RPG)
+    return np.where(np.isnan(parts).all(axis=0), np.nan, np.nansum(parts, axis=0))
+
+
+@dataclass(frozen=True)
+class Groups:
+    """P groups of G rollouts.
+
+    Attributes:
+        prompts: int64 (P,); distinct, unless the selection repeats prompts.
+        steps: int64 (P,), the training step at which each was selected.
+        rewards: float64 (P, G), what is trained on; 0 where a rollout was not scored.
+        scored: bool (P, G), which rollouts have a reward.
+        mean: float64 (P,), mean reward of the scored rollouts, the success rate of 0/1 rewards; 0
+            where none was scored.
+        variance: float64 (P,), mean((r - mean)^2) of them, p(1-p) of 0/1 rewards: the informativeness.
+        named: the parts that the reward was made of, by name; float64 (P, G), NaN where a rollout has
+            no such part.
+    """
+
+    prompts: np.ndarray
+    steps: np.ndarray
+    rewards: np.ndarray
+    scored: np.ndarray
+    mean: np.ndarray
+    variance: np.ndarray
+    named: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @cached_property
+    def count(self) -> np.ndarray:
+        """int64 (P,), how many rollouts of each group were scored."""
+        size = self.scored.shape[1]
+        return np.full(len(self.scored), size) if self.scored.all() else self.scored.sum(axis=1)
+
+    def centred(self) -> np.ndarray:
+        """float64 (P, G), rewards less the mean of their group; 0 where a rollout was not scored."""
+        import curro.core.table_kernels as kernels
+
+        centred_PG = np.empty(self.rewards.shape)
+        kernels.centre(self.rewards, self.scored, self.mean, centred_PG)
+        return centred_PG
+
+    def part(self, name: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Mean, variance and number of scored rollouts, (P,) each, of a named reward; None: of the reward.
+
+        Raises:
+            RewardError: the groups carry no reward of that name.
+        """
+        if name is None:
+            return self.mean, self.variance, self.count
+        part_PG = self.named_part(name)
+        scored_PG = ~np.isnan(part_PG)
+        return *moments(part_PG, scored_PG), scored_PG.sum(axis=1)
+
+    def named_part(self, name: str) -> np.ndarray:
+        """The named reward of every rollout, float64 (P, G), NaN where a rollout has none.
+
+        Raises:
+            RewardError: the groups carry no reward of that name.
+        """
+        if name not in self.named:
+            has = ", ".join(sorted(self.named)) or "none"
+            raise RewardError(f"the groups carry no reward named {name!r}; they carry: {has}")
+        return self.named[name]
+
+    def by_parts(self, names: Sequence[str]) -> tuple[Groups, Groups]:
+        """These groups as they are trained on, and with the signal in place of the trained reward.
+
+        The signal is the sum of these parts. A rollout has it where it is scored and has one of the parts. A
+        rollout without it counts as not scored in both.
+
+        Raises:
+            RewardError: the groups carry no part of a name.
+        """
+        signal_PG = sum_of_parts([self.named_part(name) for name in names])
+        scored_PG = self.scored & ~np.isnan(signal_PG)
+        rewards_PG = np.where(scored_PG, signal_PG, 0.0)
+        signal_groups = Groups(
+            self.prompts, self.steps, rewards_PG, scored_PG, *moments(rewards_PG, scored_PG), self.named
+        )
+        if np.array_equal(scored_PG, self.scored):
+            return self, signal_groups
+        return self.of_rollouts(scored_PG), signal_groups
+
+    def of_rollouts(self, rollouts_PG: np.ndarray) -> Groups:
+        """The groups of which only these rollouts, bool (P, G), count as scored."""
+        scored_PG = self.scored & rollouts_PG
+        rewards_PG = np.where(scored_PG, self.rewards, 0.0)
+        return Groups(
+            self.prompts, self.steps, rewards_PG, scored_PG, *moments(rewards_PG, scored_PG), self.named
+        )
+
+    def take(self, rows: np.ndarray) -> Self:
+        """The groups at `rows`."""
+        arrays = {
+            column.name: getattr(self, column.name) for column in fields(self) if column.name != "named"
+        }
+        named = {name: part[rows] for name, part in self.named.items()}
+        return type(self)(**{name: array[rows] for name, array in arrays.items()}, named=named)
+
+
+def moments(rewards_PG: np.ndarray, scored_PG: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and population variance (P,) of the scored rollouts of each group; 0 where there are none.
+
+    Counted from the lowest reward, so that a group of equal rewards has a variance of exactly 0.
+    """
+    return _moments(np.ascontiguousarray(rewards_PG), np.ascontiguousarray(scored_PG), np.inf)[:2]
+
+
+def _moments(
+    rewards_PG: np.ndarray, scored_PG: np.ndarray, limit: float
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """As `moments`, and the number of the first scored reward beyond +-limit, -1 where there is none."""
+    import curro.core.table_kernels as kernels
+
+    mean_P, variance_P = np.empty((2, len(rewards_PG)))
+    return mean_P, variance_P, kernels.moments(rewards_PG, scored_PG, limit, mean_P, variance_P)
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """The rewards of P groups as a host reports them: the arguments of `Curriculum.observe` and `more`.
+
+    Attributes:
+        tickets: whole numbers (P,).
+        rewards: float64 (P, G), NaN where a rollout was not scored.
+        named: the parts that the rewards were made of, by name; float64 (P, G), NaN where a rollout has no
+            such part.
+    """
+
+    tickets: np.ndarray
+    rewards: np.ndarray
+    named: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def read(
+        cls, tickets: ArrayLike, rewards: ArrayLike, named: Mapping[str, ArrayLike] | None = None
+    ) -> Self:
+        """Copies of what a host passes, because hosts reuse their arrays.
+
+        Raises:
+            RewardError: rewards that are no numbers, or groups of several lengths; a part of another shape.
+        """
+        rewards_PG, parts = _numbers(rewards), {}
+        for name, part in (named or {}).items():
+            try:
+                parts[name] = np.array(part, np.float64)
+            except (TypeError, ValueError, OverflowError) as error:
+                raise RewardError(f"the named reward {name!r} is not a number a rollout: {error}") from error
+            if parts[name].shape != rewards_PG.shape:
+                raise RewardError(
+                    f"the named reward {name!r} has shape {parts[name].shape}, "
+                    f"rewards have {rewards_PG.shape}"
+                )
+        return cls(np.array(tickets, ndmin=1), rewards_PG, parts)
+
+    @classmethod
+    def of_group(cls, ticket: int, rewards: np.ndarray, named: Mapping[str, np.ndarray]) -> Self:
+        """The feedback on one group: its rewards (G,), and their parts, (G,) each."""
+        return cls.read([ticket], rewards[None], {name: part[None] for name, part in named.items()})
+
+    @property
+    def means(self) -> np.ndarray:
+        """float64 (P,), the mean reward of each group's scored rollouts; NaN where none was scored."""
+        scored_PG = ~np.isnan(self.rewards)
+        count_P = scored_PG.sum(axis=1)
+        means_P = np.full(len(count_P), np.nan)
+        return np.divide(np.nansum(self.rewards, axis=1), count_P, out=means_P, where=count_P > 0)
+
+    @property
+    def variances(self) -> np.ndarray:
+        """float64 (P,), the variance of each group's scored rollouts; NaN where none was scored."""
+        scored_PG = ~np.isnan(self.rewards)
+        variances_P = moments(np.where(scored_PG, self.rewards, 0.0), scored_PG)[1]
+        return np.where(scored_PG.any(axis=1), variances_P, np.nan)
+
+    def arguments(self) -> dict[str, Any]:
+        """The keyword arguments of `Curriculum.observe` and `Curriculum.more`."""
+        return {"tickets": self.tickets, "rewards": self.rewards, "named": dict(self.named)}
+
+
+class MissingRewards:
+    """Ends a run that never has a reward, from which nothing could be learned however long it went on.
+
+    It counts the groups that the curriculum drops before it has observed any.
+    """
+
+    def __init__(self) -> None:
+        self._groups, self._has_rewards = 0, False
+        self._parts: dict[str, bool] = {}  # by name, whether a rollout had it
+
+    def count(self, feedback: Feedback, batch: int) -> None:
+        """Count P groups without the signal, of a run in which no group has had it.
+
+        Args:
+            feedback: on the groups.
+            batch: how many groups a batch has; 0 before the first has begun.
+
+        Raises:
+            RewardError: that many were counted, and a batch has begun.
+        """
+        self._groups += len(feedback.tickets)
+        self._has_rewards |= not np.isnan(feedback.rewards).all()
+        for name, part in feedback.named.items():
+            self._parts[name] = self._parts.get(name, False) or not np.isnan(part).all()
+        if not batch or self._groups < batch:
+            return
+        missing = "the part of the reward that is the signal" if self._has_rewards else "a reward"
+        parts = ", ".join(name for name, is_there in self._parts.items() if not is_there)
+        raise RewardError(
+            f"none of the first {self._groups} groups has {missing}{f' ({parts})' if parts else ''}, so that "
+            "nothing can be learned: check that the reward function returns numbers, and what it reads of "
+            "the completions and the data's columns"
+        )
+
+
+def _numbers(rewards: ArrayLike) -> np.ndarray:
+    try:
+        return np.array(rewards, np.float64, order="C")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise RewardError(f"rewards are a number a rollout, groups of one length: {error}") from error
+
+
+def mark_missing(rewards: ArrayLike, scored: ArrayLike) -> np.ndarray:
+    """The rewards, float64 (P, G), with NaN where `scored`, bool (P, G), says that there is none.
+
+    Up to version 0.2 this was how hosts reported missing rewards; clients and journals of that time still do.
+    """
+    rewards_PG = _numbers(rewards)
+    try:
+        scored_PG = np.asarray(scored, np.bool_)
+    except ValueError:
+        raise RewardError(
+            "`scored` says of each rollout whether it has a reward, in groups of one length"
+        ) from None
+    if scored_PG.shape != rewards_PG.shape:
+        raise RewardError(f"`scored` has shape {scored_PG.shape}, rewards have {rewards_PG.shape}")
+    if np.isnan(rewards_PG[scored_PG]).any():
+        raise RewardError("a reward is NaN although `scored` is True there: leave `scored` out")
+    return np.where(scored_PG, rewards_PG, np.nan)
+
+
+def without_scored(rewards: ArrayLike, scored: ArrayLike | None, *, stacklevel: int) -> ArrayLike:
+    """The rewards as `mark_missing` gives them, with a warning, for a caller that still passes `scored`."""
+    if scored is None:
+        return rewards
+    warnings.warn(
+        "`scored` will be removed in the next release: pass NaN as the reward of a rollout that was not "
+        "scored, as in np.where(scored, rewards, np.nan)",
+        DeprecationWarning,
+        stacklevel=stacklevel + 1,
+    )
+    return mark_missing(rewards, scored)
+
+
+def read_groups(table: PromptTable, prompts: np.ndarray, steps: np.ndarray, feedback: Feedback) -> Groups:
+    """The groups of these prompts, drawn at these steps, with the rewards that a host reports of them."""
+    shape = feedback.rewards.shape
+    if len(shape) != 2 or shape[0] != len(prompts) or not shape[1]:
+        raise RewardError(
+            f"rewards have shape {shape}; {len(prompts)} tickets need ({len(prompts)}, G), "
+            "a row a ticket and a column a rollout"
+        )
+    scored_PG = ~np.isnan(feedback.rewards)
+    rewards_PG = np.where(scored_PG, feedback.rewards, 0.0)
+    limit = largest_reward(table.reward_range)
+    mean_P, variance_P, beyond = _moments(rewards_PG, scored_PG, limit)
+    if beyond >= 0:
+        raise _too_large(table, prompts, rewards_PG, beyond, "reward", limit)
+    parts = {}
+    for name, part_PG in feedback.named.items():
+        parts[name] = np.where(scored_PG, part_PG, np.nan)
+        beyond_Q = np.flatnonzero(np.abs(parts[name]) > limit)
+        if len(beyond_Q):
+            raise _too_large(table, prompts, parts[name], int(beyond_Q[0]), name, limit)
+    return Groups(prompts, steps, rewards_PG, scored_PG, mean_P, variance_P, parts)
+
+
+def one_reward(score: Any, subject: str) -> float | None:
+    """What a scorer gave one rollout, None if it is not scored; `subject` begins the error's sentence."""
+    if score is None:
+        return None
+    try:
+        number = math.nan if isinstance(score, str | bytes) else float(score)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        several = ", of one rollout" if isinstance(score, list | tuple) else ""
+        raise RewardError(
+            f"{subject}: a reward is a finite number{several}, or None for a rollout that is not scored"
+        )
+    return number
+
+
+def _too_large(
+    table: PromptTable, prompts: np.ndarray, rewards_PG: np.ndarray, number: int, name: str, limit: float
+) -> RewardError:
+    row, rollout = divmod(number, rewards_PG.shape[1])
+    return RewardError(
+        f"rollout {rollout} of prompt {table.key(int(prompts[row]))!r} has the {name} "
+        f"{rewards_PG[row, rollout]}: rewards are finite and at most {limit:g} in size; "
+        "pass NaN for a rollout that could not be scored"
+    )
+
+
+class UnlearnedGroups:
+    """What is kept of K groups until it is learnt: R numbers of each, the first of which is the prompt.
+
+    Groups come in any order, a few or many at a time, as their rollouts happen to end. What a method learns
+    of several prompts together, as an average, a fit or a random draw, would depend on that order, and a
+    run that is repeated would draw other prompts. So methods only keep groups as they come in, and learn all
+    of them together before the next choice, in order of prompt.
+
+    Attributes:
+        groups: float64 (R, K), in the order in which they came in.
+
+    Args:
+        rows: R.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self.groups = np.empty((rows, 0))
+
+    def __len__(self) -> int:
+        return self.groups.shape[1]
+
+    def add(self, *rows_P: np.ndarray) -> None:
+        """Keep P groups: R arrays (P,)."""
+        self.groups = np.concatenate([self.groups, np.array(rows_P, np.float64)], axis=1)
+
+    def in_order(self) -> np.ndarray:
+        """The groups, float64 (R, K), in ascending order of the first row, which is the prompt.
+
+        Where a prompt stands more than once, the rows after it decide, in their order.
+        """
+        prompt_K = self.groups[0]
+        order_K = prompt_K.argsort()
+        # a sort by all rows takes several times as long, and it is rare that a batch has a prompt twice
+        if (np.diff(prompt_K[order_K]) == 0).any():
+            order_K = np.lexsort(self.groups[::-1])
+        return self.groups.take(order_K, axis=1)
+
+    def take(self) -> np.ndarray:
+        """The groups `in_order`, to be learnt now; none are left."""
+        groups_RK, self.groups = self.in_order(), self.groups[:, :0]
+        return groups_RK
+
+    def load(self, groups_RK: np.ndarray, field: str, size: float = np.inf) -> None:
+        """Restore saved `groups`.
+
+        Args:
+            field: of the state, named in messages.
+            size: the number of prompts N.
+
+        Raises:
+            CheckpointError: they have other rows, or a number that no group has.
+        """
+        check_state(groups_RK.ndim == 2 and len(groups_RK) == len(self.groups), field, "has other rows")
+        check_state(np.isfinite(groups_RK).all(), field, "is not finite")
+        check_prompt_numbers(groups_RK[0], size, field)
+        self.groups = groups_RK.copy()

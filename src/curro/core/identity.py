@@ -1,0 +1,236 @@
+"""Which data set this is: one fingerprint, the same by whatever route the data came."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from curro.core.errors import ConfigError
+from curro.core.text import abbreviated
+from curro.data.columns import ANSWER, answer_of, first_column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def fingerprint(prompts: Iterable[Any], answers: Iterable[Any] | None = None) -> str:
+    """SHA-256, as 64 hex digits, over the prompts and their answers in their order.
+
+    Keys take no part, because each route has its own where the data has none: a prompt is the number of its
+    row. In messages, fields that are None take no part, because Arrow adds them.
+
+    Args:
+        prompts: text or messages, one a row.
+        answers: text or None, one a row; None where there are none at all.
+    """
+    pairs = ((prompt, None) for prompt in prompts) if answers is None else zip(prompts, answers, strict=True)
+    return digest_rows(pairs)[0]
+
+
+def digest_rows(pairs: Iterable[tuple[Any, Any]]) -> tuple[str, np.ndarray]:
+    """The fingerprint of N pairs of a prompt and its answer, and a digest of each pair, uint64 (N,)."""
+    total, digests = hashlib.sha256(), bytearray()
+    for prompt, answer in pairs:
+        line = fingerprint_line(prompt, answer)
+        total.update(line)
+        digests += hashlib.sha256(line[:-1]).digest()[:8]
+    return total.hexdigest(), np.frombuffer(bytes(digests), "<u8")
+
+
+def digest_keys(keys: Sequence[str]) -> np.ndarray:
+    """A digest of each of N keys, uint64 (N,); zeros where the keys only number the rows, or hash them."""
+    if isinstance(keys, RowNumbers | HashKeys):
+        return np.zeros(len(keys), np.uint64)
+    digests = b"".join(hashlib.sha256(str(key).encode()).digest()[:8] for key in keys)
+    return np.frombuffer(digests, "<u8")
+
+
+def digest_dataset(
+    rows: Iterable[Mapping[str, Any]], prompt_column: str = "prompt"
+) -> tuple[str, np.ndarray]:
+    """`digest_rows` of rows as a framework has them; the answer's column is found as `load_prompts` does.
+
+    Args:
+        rows: N rows; of a `datasets.Dataset` the columns of prompts and answers alone are read, a batch at a
+            time.
+        prompt_column: text or messages. Rows that lack it may have `raw_prompt` instead, as verl's do.
+    """
+    answers: tuple[str, ...] = ANSWER
+    columns = getattr(rows, "column_names", None)
+    if columns is not None:
+        answers = tuple(name for name in ANSWER if name.partition(".")[0] in columns)
+        needed = {prompt_column, "raw_prompt", *(name.partition(".")[0] for name in answers)}
+        rows = _InBatches(rows.select_columns([name for name in columns if name in needed]))  # type: ignore[attr-defined]
+    answer = first_column(rows, answers)
+    prompts = (row.get(prompt_column, row.get("raw_prompt")) for row in rows)
+    return digest_rows(zip(prompts, (answer_of(row, answer) for row in rows), strict=True))
+
+
+class DatasetRows:
+    """A host's rows, with their keys and fingerprint, as `Curriculum(prompts=...)` takes them.
+
+    Attributes:
+        rows: the rows as they were passed, for methods that look at texts or columns.
+        keys: the column `key`; the number of the row where there is none.
+        fingerprint: of prompts and answers, equal to that of the same rows by any other route.
+        row_digests: uint64 (N,), of each row's prompt and answer.
+
+    Args:
+        rows: a `datasets.Dataset`, or a sequence of dicts.
+        prompt_column: text or messages. Rows that lack it may have `raw_prompt` instead, as verl's do.
+
+    Raises:
+        ConfigError: the rows are no dicts, or have no such column.
+    """
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]], prompt_column: str = "prompt") -> None:
+        _check_prompts(rows, prompt_column)
+        self.rows = rows
+        self.fingerprint, self.row_digests = digest_dataset(rows, prompt_column)
+        self.keys: Sequence[str] = RowNumbers(len(rows))
+        columns = getattr(rows, "column_names", None)
+        if columns is None or "key" in columns:
+            keys = [row.get("key") for row in rows] if columns is None else rows["key"]  # type: ignore[call-overload]
+            if any(key is not None for key in keys):
+                self.keys = [str(number if key is None else key) for number, key in enumerate(keys)]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+def _check_prompts(rows: Sequence[Any], column: str) -> None:
+    columns = getattr(rows, "column_names", None)
+    if columns is None:
+        other = next((i for i, row in enumerate(rows) if not isinstance(row, Mapping)), None)
+        if other is not None:
+            raise ConfigError(f"row {other} is {rows[other]!r:.50}: every row is a dict of columns")
+        columns = list(rows[0]) if len(rows) else [column]
+    if column not in columns and "raw_prompt" not in columns:
+        raise ConfigError(
+            f"the rows have no column {column!r} with the prompts; they have {', '.join(map(str, columns))}: "
+            "rename the column that holds the prompts"
+        )
+
+
+def check_same_rows(size: int, identity: str, rows: Any, name: str) -> None:
+    """Refuse a curriculum whose prompts are not the rows that a host trains on, in the same order.
+
+    Args:
+        size, identity: how many prompts the curriculum has, and their fingerprint.
+        rows: the host's, with `keys` and `fingerprint`.
+        name: of the rows, for the message: "train_dataset".
+    """
+    if size != len(rows.keys):
+        raise ConfigError(f"the curriculum is over {size} prompts, {name} has {len(rows.keys)}")
+    # a curriculum that was built from a bare number says so in place of a fingerprint
+    if identity not in (f"{size} prompts", rows.fingerprint, fingerprint(rows.keys)):
+        raise ConfigError(
+            f"the curriculum has the prompts of another data set than {name}, or in another order: their "
+            f"fingerprints begin with {abbreviated(identity)} and {abbreviated(rows.fingerprint)}; build "
+            f"the curriculum from {name} itself, as prompts={name}"
+        )
+
+
+class _InBatches:
+    """The rows of a `datasets.Dataset`, which takes ten times as long to give them one by one."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for batch in self.dataset.iter(8192):
+            for values in zip(*batch.values(), strict=True):
+                yield dict(zip(batch, values, strict=True))
+
+
+def fingerprint_line(prompt: Any, answer: Any) -> bytes:
+    """What a row adds to the fingerprint."""
+    if isinstance(prompt, list):
+        prompt = [
+            {name: value for name, value in message.items() if value is not None}
+            if isinstance(message, dict)
+            else message
+            for message in prompt
+        ]
+    return json.dumps([prompt, answer], sort_keys=True, default=str).encode() + b"\n"
+
+
+class UniqueKeys(Sequence[str]):
+    """N distinct keys; a key is made when it is asked for."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        numbers = range(self._count)[index]
+        return [self._key(number) for number in numbers] if isinstance(numbers, range) else self._key(numbers)
+
+    def _key(self, number: int) -> str:
+        raise NotImplementedError
+
+    def to_arrow(self) -> pa.Array | pa.ChunkedArray:
+        """All of them as texts."""
+        raise NotImplementedError
+
+
+class RowNumbers(UniqueKeys):
+    """The numbers of the rows, of a data set without keys."""
+
+    def _key(self, number: int) -> str:
+        return str(number)
+
+    def to_arrow(self) -> pa.Array:
+        import pyarrow as pa
+
+        return pa.array(np.arange(len(self))).cast(pa.string())
+
+
+class HashKeys(UniqueKeys):
+    """128 bits of each row, uint8 (N, 16), as 32 hex digits."""
+
+    def __init__(self, hashes: np.ndarray) -> None:
+        super().__init__(len(hashes))
+        self._hashes = hashes
+
+    def _key(self, number: int) -> str:
+        return self._hashes[number].tobytes().hex()
+
+    def to_arrow(self) -> pa.Array:
+        import pyarrow as pa
+
+        digits, offsets = self._hashes.tobytes().hex().encode(), np.arange(0, 32 * len(self) + 1, 32)
+        return pa.LargeStringArray.from_buffers(len(self), pa.py_buffer(offsets), pa.py_buffer(digits))
+
+    def are_distinct(self) -> bool:
+        """Whether no two rows have the same hash."""
+        halves = np.sort(self._hashes.view(np.uint64)[:, 0])
+        repeated = halves[1:][halves[1:] == halves[:-1]]
+        if not len(repeated):
+            return True
+        rows = np.flatnonzero(np.isin(self._hashes.view(np.uint64)[:, 0], repeated))
+        return len({self._key(row) for row in rows.tolist()}) == len(rows)
+
+
+class ColumnKeys(UniqueKeys):
+    """A column of distinct texts."""
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        super().__init__(len(column))
+        self._column = column
+
+    def _key(self, number: int) -> str:
+        return self._column[number].as_py()
+
+    def to_arrow(self) -> pa.ChunkedArray:
+        return self._column

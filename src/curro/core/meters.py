@@ -1,0 +1,246 @@
+"""What a curriculum measures of itself: its signal, its sources, and what shapes its updates."""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from curro.core.checkpoint import check_state
+from curro.core.intervals import agresti_coull
+from curro.core.prompts import OTHER, PromptTable
+from curro.core.text import printable
+
+_RATE = 1 / 256
+
+
+class SignalMeter:
+    """The advantages' mean square, A = r - mean r, of recent groups.
+
+    "Prioritized Replay for RL Post-training", section 4.3: gradients grow with it, so a learning rate tuned
+    for uniform sampling may have to come down. `UniformMeter` has what uniform sampling would see.
+    """
+
+    def __init__(self, table: PromptTable) -> None:
+        self.table = table
+        self.average, self.groups = 0.0, 0
+        self._kept: np.ndarray = np.ones(1)
+
+    def observe(self, variance_P: np.ndarray) -> None:
+        """Take in the variances of finished groups."""
+        if len(variance_P) >= len(self._kept):
+            self._kept = (1 - _RATE) ** np.arange(2 * len(variance_P), -1, -1)
+        kept = self._kept[-1 - len(variance_P) :]
+        self.average = float(kept[0]) * self.average + _RATE * float(kept[1:].dot(variance_P))
+        self.groups += len(variance_P)
+
+    def metrics(self) -> dict[str, float]:
+        recent = self.average / (1 - (1 - _RATE) ** self.groups) if self.groups else np.nan
+        return {"signal/mean_square_advantage": recent}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"average": self.average, "groups": self.groups}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        is_mean_square = 0 <= state["average"] < np.inf and state["groups"] >= 0
+        check_state(is_mean_square, "signal", "is not a mean square of a number of groups")
+        self.average, self.groups = state["average"], state["groups"]
+
+
+UNIFORM_WINDOW = 1024
+"""Groups that the estimate for uniform sampling looks at: the latest."""
+
+UNIFORM_LEAST = 32
+"""The effective number of groups from which on there is an estimate."""
+
+
+class UniformMeter:
+    """What uniform sampling would find, estimated from groups whose chance of being drawn is known.
+
+    Prompts that the method chose for their promise say nothing of the others. So a group counts by the weight
+    that `Selection.uniform_weights` gave it when it was drawn, which is in proportion to one over its
+    probability, and a group without a weight does not count. With weights w of the latest groups and their
+    variances v, the estimate is sum(w v) / sum(w), and that of the share of groups with a signal likewise.
+    The effective number of groups is n = sum(w)^2 / sum(w^2). With n below 32 there is no estimate, and none
+    where the mean weight is below 1 - 2 / sqrt(n), two of its standard deviations below what it has to be:
+    then prompts that are drawn too rarely for the window are missing. The interval of the share is that of
+    Agresti and Coull (1998) at 95%, of n groups.
+    """
+
+    def __init__(self, table: PromptTable) -> None:
+        self.table = table
+        self._weights: dict[int, float] = {}
+        self._latest = np.empty((2, 0))
+
+    def draw(self, tickets_P: np.ndarray, weights_P: np.ndarray) -> None:
+        """Note the weights with which groups will count; NaN for none."""
+        pairs = zip(tickets_P.tolist(), weights_P.tolist(), strict=True)
+        self._weights.update((ticket, weight) for ticket, weight in pairs if weight > 0)
+
+    def observe(self, tickets_P: np.ndarray, variance_P: np.ndarray) -> None:
+        """Take in finished groups."""
+        weights_P = [self._weights.pop(ticket, np.nan) for ticket in tickets_P.tolist()]
+        self._latest = np.concatenate([self._latest, [weights_P, variance_P]], axis=1)[:, -UNIFORM_WINDOW:]
+
+    def drop(self, tickets_P: np.ndarray) -> None:
+        """Forget groups that were dropped."""
+        for ticket in tickets_P.tolist():
+            self._weights.pop(ticket, None)
+
+    def metrics(self, recent: float) -> dict[str, float]:
+        """The estimates; NaN where too little is known.
+
+        Args:
+            recent: the mean square advantage of recent groups, of whatever prompts.
+        """
+        weight_K, variance_K = self._latest[:, ~np.isnan(self._latest[0])]
+        total, squares = weight_K.sum(), np.square(weight_K).sum()
+        count = total**2 / squares if squares else 0.0
+        variance = share = low = high = np.nan
+        if count >= UNIFORM_LEAST and total >= len(weight_K) * (1 - 2 / np.sqrt(count)):
+            variance = float(weight_K @ variance_K / total)
+            share = float(weight_K @ ~self.table.is_flat(variance_K) / total)
+            low, high = agresti_coull(share, count)
+        return {
+            "signal/uniform": variance,
+            "signal/ratio": recent / variance if variance > 0 else np.nan,
+            "signal/uniform_share": share,
+            "signal/uniform_share_low": low,
+            "signal/uniform_share_high": high,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        tickets = np.array(sorted(self._weights), np.int64)
+        return {
+            "tickets": tickets,
+            "weights": np.array([self._weights[ticket] for ticket in tickets.tolist()], np.float64),
+            "latest": self._latest.copy(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        tickets, weights, latest = state["tickets"], state["weights"], state["latest"]
+        check_state(
+            weights.shape == tickets.shape and (weights > 0).all(), "uniform/weights", "are not weights"
+        )
+        is_window = len(latest) == 2 and latest.shape[1] <= UNIFORM_WINDOW
+        check_state(is_window and not (latest <= -1).any(), "uniform/latest", "is not of groups")
+        self._weights = dict(zip(tickets.tolist(), weights.tolist(), strict=True))
+        self._latest = latest.copy()
+
+    def forget_all_but(self, tickets_P: np.ndarray) -> None:
+        """Forget groups that are not in flight any more, as those of removed prompts."""
+        in_flight = set(tickets_P.tolist())
+        self._weights = {ticket: weight for ticket, weight in self._weights.items() if ticket in in_flight}
+
+
+WINDOW = 512
+"""Groups that are counted: the latest."""
+
+MAX_SOURCES = 32
+"""With more sources there are no metrics by source."""
+
+SHAPING_WINDOW = 64
+"""Groups that `ShapingMeter` looks at: the latest."""
+
+
+class SourceMeter:
+    """The share drawn, the pass rate and the share of groups with a signal of every source, recently.
+
+    The window is not saved: a resumed run fills it anew.
+    """
+
+    def __init__(self, table: PromptTable) -> None:
+        self.table = table
+        self._latest: deque[tuple[str, float, bool]] = deque(maxlen=WINDOW)
+
+    def observe(self, prompts_P: np.ndarray, mean_P: np.ndarray, variance_P: np.ndarray) -> None:
+        """Take in finished groups."""
+        if self.table.source_column is None:
+            return
+        rates, flat = self.table.success_rate(mean_P).tolist(), self.table.is_flat(variance_P).tolist()
+        for prompt, rate, is_flat in zip(prompts_P.tolist(), rates, flat, strict=True):
+            name = printable(self.table.source(prompt) or OTHER).replace("/", "-")
+            self._latest.append((name, rate, not is_flat))
+
+    def metrics(self) -> dict[str, float]:
+        """`<source>/share`, `<source>/pass_rate` and `<source>/signal_share` over the window."""
+        groups_of: dict[str, list[tuple[float, bool]]] = {}
+        for name, rate, has_signal in self._latest:
+            groups_of.setdefault(name, []).append((rate, has_signal))
+        if len(groups_of) > MAX_SOURCES:
+            return {}
+        metrics = {}
+        for name, groups in sorted(groups_of.items()):
+            metrics[f"{name}/share"] = len(groups) / len(self._latest)
+            metrics[f"{name}/pass_rate"] = float(np.mean([rate for rate, _ in groups]))
+            metrics[f"{name}/signal_share"] = float(np.mean([has_signal for _, has_signal in groups]))
+        return metrics
+
+
+class ShapingMeter:
+    """Warns once where the trained reward varies in most groups and its outcome in few.
+
+    Then most of the update follows the other parts of the reward, as a format or a length. It looks at the
+    latest 64 groups that were admitted; they are not saved.
+    """
+
+    def __init__(self, table: PromptTable) -> None:
+        self.table = table
+        self._latest: deque[tuple[bool, bool]] = deque(maxlen=SHAPING_WINDOW)
+        self._has_warned = False
+
+    def observe(self, trained_P: np.ndarray, outcome_P: np.ndarray, parts: Sequence[str]) -> None:
+        """Take in the variances of admitted groups: of the trained reward, and of these parts of it."""
+        varies = (~self.table.is_flat(trained_P)).tolist(), (~self.table.is_flat(outcome_P)).tolist()
+        self._latest.extend(zip(*varies, strict=True))
+        trained, outcome = np.sum(self._latest, axis=0).tolist() if self._latest else (0, 0)
+        is_shaped = len(self._latest) == SHAPING_WINDOW and 2 * trained > SHAPING_WINDOW > 4 * outcome
+        if is_shaped and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"the trained reward varies in {trained} of the latest {SHAPING_WINDOW} groups, and "
+                f"{' + '.join(parts)} in {outcome}: most of the update follows other parts of the reward. "
+                "Set admission=signal, which trains on groups whose outcome varies, or lower their weights",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+
+class RangeMeter:
+    """Warns once of rewards outside of the reward range.
+
+    Success rates are (r - low) / (high - low), and predictions, bands and pass rates follow from them: with
+    rewards of -1 and +1 and a range of (0, 1), a band around 1/2 admits groups that succeed in three quarters
+    of their rollouts. Rewards outside are allowed, because a shaped reward may have them on purpose.
+    """
+
+    def __init__(self, table: PromptTable) -> None:
+        self.table = table
+        self._lowest, self._highest = np.inf, -np.inf
+        self._has_warned = False
+
+    def observe(self, rewards_PG: np.ndarray, scored_PG: np.ndarray, parts: Sequence[str]) -> None:
+        """Take in the rewards by which groups are judged."""
+        if self._has_warned or not scored_PG.any():
+            return
+        rewards = rewards_PG[scored_PG]
+        self._lowest = min(self._lowest, float(rewards.min()))
+        self._highest = max(self._highest, float(rewards.max()))
+        low, high = self.table.reward_range
+        rounding = 1e-6 * (high - low)
+        if low - rounding <= self._lowest and self._highest <= high + rounding:
+            return
+        self._has_warned = True
+        ends = f"{min(low, self._lowest):g}", f"{max(high, self._highest):g}"
+        name = f"values of the signal {' + '.join(parts)}" if parts else "rewards"
+        warnings.warn(
+            f"{name} from {self._lowest:g} to {self._highest:g} were seen, and the reward range is "
+            f"{low:g} to {high:g}: success rates, bands and predictions misread what lies outside of it. Set "
+            f"reward_range=({', '.join(ends)}), the rewards of complete failure and of complete success "
+            f"(curro train: --reward-range={','.join(ends)}; verl and slime: curro.reward_range)",
+            RuntimeWarning,
+            stacklevel=4,
+        )

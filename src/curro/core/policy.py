@@ -1,0 +1,142 @@
+"""What a method asks of the policy, and what it wants the policy to be trained on besides the rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from curro.core.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the policy answered to a conversation.
+
+    Attributes:
+        text: the answer; hostile, never executed.
+        prompt_ids, completion_ids: the tokens of the conversation as rendered, and of the answer, with the
+            end of sequence where the policy wrote one.
+    """
+
+    text: str
+    prompt_ids: tuple[int, ...]
+    completion_ids: tuple[int, ...]
+
+
+class Policy(Protocol):
+    """The policy as it is now, lent by the host."""
+
+    def answer(self, conversations: Sequence[Sequence[dict[str, str]]], max_tokens: int) -> list[Reply]:
+        """One sampled answer of at most `max_tokens` to each conversation (messages of `role`, `content`)."""
+        ...
+
+    def prompt(self, number: int) -> str:
+        """The text of a prompt of the data set."""
+        ...
+
+    def hidden_states(self, prompts: Sequence[int]) -> np.ndarray:
+        """The last hidden states, float32 (P, D), of the last tokens of prompts of the data set, by number.
+
+        A prompt is what rollouts start from: the chat template is applied.
+        """
+        ...
+
+    def entropies(self, prompts: Sequence[int]) -> np.ndarray:
+        """Entropies in nats, float32 (P, 2), of the two tokens after prompts of the data set, by number.
+
+        The first is that of the distribution of a completion's first token at the rollouts' temperature, the
+        second that of the token after the likeliest first one.
+        """
+        ...
+
+    def uncounted_rewards(self, prompts: Sequence[int], samples: int, seed: int) -> np.ndarray:
+        """Rewards (P, samples) of rollouts that are not trained on, sampled with random numbers of this seed.
+
+        NaN for a rollout that was not scored.
+        """
+        ...
+
+    def backbone(self) -> tuple[Any, Any]:
+        """A copy of the policy's transformers model without its head, to keep, and the tokenizer."""
+        ...
+
+
+@dataclass(frozen=True)
+class AuxiliarySamples:
+    """J further sequences to train on in the same optimizer step, by REINFORCE on their completions alone.
+
+    The host adds `weight` times -1/J sum_j advantage_j sum_t log pi(token_t) to the policy's loss.
+
+    Attributes:
+        prompt_ids, completion_ids: J sequences of token ids.
+        advantages: float64 (J,), rewards less their baseline.
+        weight: of this loss beside the policy's.
+    """
+
+    prompt_ids: tuple[tuple[int, ...], ...]
+    completion_ids: tuple[tuple[int, ...], ...]
+    advantages: np.ndarray
+    weight: float
+
+
+def join_auxiliary(
+    batches: Sequence[AuxiliarySamples],
+) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]], np.ndarray, np.ndarray]:
+    """The J auxiliary samples of several verdicts as one list.
+
+    Returns:
+        Prompts and completions, J sequences of token ids each; advantages and weights, float64 (J,).
+    """
+    prompts_J = [ids for batch in batches for ids in batch.prompt_ids]
+    completions_J = [ids for batch in batches for ids in batch.completion_ids]
+    advantages_J = np.array([advantage for batch in batches for advantage in batch.advantages], np.float64)
+    weights_J = np.array([batch.weight for batch in batches for _ in batch.prompt_ids], np.float64)
+    return prompts_J, completions_J, advantages_J, weights_J
+
+
+def conversation_ids(tokenizer: Any, messages: Sequence[dict[str, str]], **options: Any) -> list[int]:
+    """The tokens of a conversation that the policy is to answer; without a chat template, of its texts.
+
+    Args:
+        options: of the chat template; `chat_template` is another than the tokenizer's.
+    """
+    if options.get("chat_template") or tokenizer.chat_template:
+        return tokenizer.apply_chat_template(
+            list(messages), add_generation_prompt=True, tokenize=True, return_dict=True, **options
+        )["input_ids"]
+    return tokenizer("\n\n".join(message["content"] for message in messages) + "\n\n")["input_ids"]
+
+
+def refuse_policy(needs_policy: bool, host: str) -> None:
+    """For a host without a policy to lend: called first of all, with the selection's `needs_policy`."""
+    if needs_policy:
+        raise ConfigError(
+            f"this selection asks the policy, and {host} does not lend it: choose another one, or train with "
+            "TRL or verl"
+        )
+
+
+def tokens_divisor(aggregation: str, *, tokens: float, rollouts: int, norm: float) -> float:
+    """The number by which the policy loss divides each rollout's sum over tokens.
+
+    METIS' (2) and (9) are means over sequences of sums over tokens, "seq-mean-token-sum". Other losses divide
+    these sums further, by a number or by lengths, so that the weights of all R rollouts' T tokens sum to 1:
+    that is T / R times more for a token of (2). The auxiliary loss is divided by the same number, and lambda
+    means what it means in (10) with every loss.
+
+    Args:
+        aggregation: how the loss is put together from tokens, by verl's name (`loss_agg_mode`).
+        tokens, rollouts: T and R, how many are trained on, of all processes.
+        norm: what "seq-mean-token-sum-norm" divides by.
+    """
+    mean_length = max(tokens, 1) / rollouts
+    return {
+        "seq-mean-token-sum": 1.0,
+        "seq-mean-token-sum-norm": float(norm),
+        "token-mean": mean_length,
+        "seq-mean-token-mean": mean_length,
+        "token-sum": 1 / rollouts,
+    }[aggregation]

@@ -1,0 +1,95 @@
+"""What a predictor is: it says what a prompt's group will look like before it is rolled out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from curro.core.errors import ConfigError
+from curro.core.groups import Groups
+from curro.core.policy import AuxiliarySamples, Policy
+from curro.core.prompts import PromptTable
+from curro.core.renumbering import Renumbering, refuse_other_rows
+
+
+class Predictor:
+    """Base of all predictors: override `informativeness`, and of the rest what the predictor needs.
+
+    Attributes:
+        needs_policy: whether `informativeness` asks the policy; a host then lends it with `attach`.
+        reads_weights: whether it asks for numbers of the policy's weights, such as hidden states.
+        trains_policy: whether `observe` returns samples to train the policy on.
+        needs_second_visits: whether it predicts a prompt by that prompt's own earlier outcomes alone.
+        has_belief: whether `belief` says how sure the predictor is of a success rate.
+        takes_levels: whether the prompts may be levels (`curro.data.levels`).
+    """
+
+    needs_policy = False
+    reads_weights = False
+    trains_policy = False
+    needs_second_visits = False
+    has_belief = False
+    takes_levels = False
+    table: PromptTable
+    rng: np.random.Generator
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        """Keep the prompt table and a stream of random numbers of the predictor's own; add columns."""
+        self.table, self.rng = table, rng
+
+    def attach(self, policy: Policy) -> None:
+        """Keep the policy that the host lends."""
+        self.policy = policy
+
+    def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
+        """Predicted reward variance (P,) of candidates (P,), distinct, in squared reward ranges.
+
+        That is p(1-p) for 0/1 rewards. May be a random draw from what is believed.
+        """
+        raise NotImplementedError
+
+    def success_rate(self, prompts: np.ndarray, step: int) -> np.ndarray:
+        """Predicted success rate (P,) of candidates, on the scale of `PromptTable.success_rate`.
+
+        Raises:
+            ConfigError: the predictor knows of variances alone.
+        """
+        raise ConfigError(f"{type(self).__name__} predicts no success rate: select by informativeness")
+
+    def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
+        """Successes and failures (P,), above 0, of the Beta distribution of each prompt's success rate.
+
+        It is asked where `has_belief`, by rules that allocate rollouts.
+        """
+        raise NotImplementedError
+
+    def selected(self, prompts: np.ndarray) -> None:
+        """The candidates (P,) of the latest prediction that will be rolled out; the others will not."""
+
+    def observe(self, outcome: Groups) -> AuxiliarySamples | None:
+        """Learn from finished groups; returns what the policy is to be trained on for it."""
+        return None
+
+    def release(self, prompts: np.ndarray) -> None:
+        """Prompts (P,) that were selected came back without an outcome."""
+
+    def metrics(self) -> dict[str, float]:
+        """The predictor's own numbers, a flat dict."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the predictor remembers beside the prompt table; its random numbers are saved for it."""
+        return {}
+
+    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> Mapping[str, Any]:
+        """What `load_state_dict` is to restore where the state was saved with other rows of the data set.
+
+        Raises:
+            CheckpointError: the predictor has a state and does not say what becomes of it.
+        """
+        return refuse_other_rows(self, state)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore `state_dict`; the prompt table has been restored before."""

@@ -1,0 +1,435 @@
+"""The prompt table: a row a prompt, named columns, no Python object per prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from curro.core.checkpoint import check_state
+from curro.core.errors import CheckpointError, ConfigError
+from curro.core.renumbering import Renumbering
+from curro.core.text import html_table, preview
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from curro.data.levels import Levels
+
+
+SOURCES = ("source", "data_source")
+"""Columns of a data set that say where a prompt comes from."""
+
+OTHER = "other"
+"""The source of prompts that name none."""
+
+
+class PromptTable:
+    """What is remembered of every prompt: the columns of the port and those a method adds.
+
+    A prompt is a dense integer 0..N-1. The data set's own keys stay with the data set: the table
+    holds a reference to them for messages and for its data frame, and saves the fingerprint alone.
+
+    Attributes:
+        source_column: the column of the rows that names a prompt's source; None where no row has one.
+        prompts_in_flight: int64, the prompts whose `in_flight` is set, one for each ticket; the port keeps
+            it.
+        signal_parts: the parts of the reward that are the signal, which `reward_range` is then of; empty: the
+            trained reward. The port keeps them.
+        renumbering: from the rows of the state that was loaded; None where they were the same.
+
+    Args:
+        prompts: the number of prompts N, or a sequence of the data set's N keys.
+        fingerprint: identifies the data set; a saved table is refused for another one. By default a
+            hash of the keys, or the number of prompts.
+        rows: the data set's N rows, dicts of its columns, for methods that look at them; kept by reference.
+        reward_range: the rewards of complete failure and of complete success.
+        row_digests: a digest of each row's content, uint64 (N,), by which a checkpoint finds rows again.
+            None: made of the rows where it is wanted.
+        levels: where the rows are arms, levels of generated problems: these. They make the problems.
+        seed: of the problems that are generated.
+
+    Raises:
+        ConfigError: no prompts, prompts that are neither, two prompts with one key, or a reward range
+            that is not two numbers, the lower first.
+    """
+
+    def __init__(
+        self,
+        prompts: int | Sequence[str],
+        *,
+        fingerprint: str | None = None,
+        rows: Sequence[Mapping[str, Any]] | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        row_digests: np.ndarray | None = None,
+        levels: Levels | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.rows, self._row_digests = rows, row_digests
+        self.levels, self.seed = levels, seed
+        self._identities: np.ndarray | None = None
+        self.renumbering: Renumbering | None = None
+        self.keys: Sequence[str] | None = None
+        if isinstance(prompts, int | np.integer):
+            self.size = int(prompts)
+        elif isinstance(prompts, str | Mapping) or not hasattr(prompts, "__len__"):
+            raise ConfigError(f"prompts are a number, or the sequence of their keys, not {prompts!r:.100}")
+        else:
+            self.keys, self.size = prompts, len(prompts)
+        if self.size < 1:
+            raise ConfigError("the data set is empty: a curriculum needs at least one prompt")
+        if self.keys is None:
+            self.fingerprint = fingerprint or f"{self.size} prompts"
+        else:
+            _check_keys(self.keys)
+            self.fingerprint = fingerprint or _fingerprint(self.keys)
+        self.reward_range = _read_range(reward_range)
+        self.signal_parts: tuple[str, ...] = ()
+        self.prompts_in_flight = np.empty(0, np.int64)
+        self.columns: dict[str, np.ndarray] = {}
+        self._visited = self.add_together(
+            ("visits", np.int32, 0),
+            ("last_step", np.int32, -1),
+            ("reward_mean", np.float32, np.nan),
+            ("reward_variance", np.float32, np.nan),
+        )
+        self.add("in_flight", np.bool_, False)
+        self._texts: pa.Array | None = None
+        self.source_column = _source_column(rows)
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether nothing is known of the data set but how many prompts it has."""
+        return self.fingerprint == f"{self.size} prompts"
+
+    def adopt(self, prompts: Any) -> None:
+        """Take over the `keys`, the `fingerprint` and the `rows` of the data set that a host trains on."""
+        _check_keys(prompts.keys)
+        self.keys, self.fingerprint, self.rows = prompts.keys, prompts.fingerprint, prompts.rows
+        self._texts, self.source_column = None, _source_column(self.rows)
+        self._row_digests, self._identities = getattr(prompts, "row_digests", None), None
+
+    @property
+    def identities(self) -> np.ndarray | None:
+        """Digests of each prompt's key and of its row's content, uint64 (N, 2); None where nothing is known.
+
+        A column is 0 where keys only number the rows, or where there are no rows.
+        """
+        if self.keys is None:
+            return None
+        if self._identities is None:
+            from curro.core.identity import digest_dataset, digest_keys
+
+            contents = self._row_digests
+            if contents is None and self.rows is not None:
+                contents = digest_dataset(self.rows)[1]
+            known = np.zeros(self.size, np.uint64) if contents is None else contents
+            self._identities = np.stack([digest_keys(self.keys), known], axis=1)
+        return self._identities
+
+    def add(self, name: str, dtype: Any, initial: float) -> np.ndarray:
+        """Add a column of shape (N,) that starts at `initial` everywhere; returns it."""
+        self._refuse_known(name)
+        # np.zeros maps untouched pages lazily, so a column of zeros costs memory only once written
+        column = np.zeros(self.size, dtype) if initial == 0 else np.full(self.size, initial, dtype)
+        self.columns[name] = column
+        return column
+
+    def add_together(self, *columns: tuple[str, Any, float]) -> np.ndarray:
+        """Add columns (name, dtype, initial) whose values of one prompt lie side by side in memory.
+
+        Where they are wanted together, a random prompt costs one wait for memory, not one a column. Returns
+        the records, a structured array of shape (N,).
+        """
+        for name, _, _ in columns:
+            self._refuse_known(name)
+        records = np.zeros(self.size, [(name, dtype) for name, dtype, _ in columns])
+        for name, _, initial in columns:
+            self.columns[name] = records[name]
+            if initial != 0:
+                records[name] = initial
+        return records
+
+    def _refuse_known(self, name: str) -> None:
+        if name in self.columns or name in ("prompt", "key", "text"):
+            raise ConfigError(f"the prompt table has a column {name!r} already: choose another name")
+        if "/" in name:
+            raise ConfigError(f"a column's name has no '/', because checkpoints have: rename {name!r}")
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        try:
+            return self.columns[name]
+        except KeyError:
+            raise KeyError(
+                f"no column {name!r} in the prompt table; it has {', '.join(self.columns)}"
+            ) from None
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __repr__(self) -> str:
+        return f"PromptTable({self.size} prompts, {self.census()[0]} seen: {', '.join(self.columns)})"
+
+    def key(self, prompt: int) -> str:
+        """The data set's key of a prompt; its number where the data set has no keys."""
+        return str(prompt) if self.keys is None else self.keys[prompt]
+
+    def row(self, prompt: int, ticket: int) -> Mapping[str, Any]:
+        """What is rolled out for a ticket: the data set's row, or a problem that is generated for the ticket.
+
+        Raises:
+            ConfigError: the table holds no rows.
+        """
+        if self.levels is not None:
+            return self.levels.problem(prompt, ticket, self.seed)
+        if self.rows is None:
+            raise ConfigError(
+                "the curriculum was built without the rows of its prompts: look them up yourself"
+            )
+        return self.rows[prompt]
+
+    def text(self, prompt: int) -> str:
+        """The first 80 characters of a prompt, on one line; empty where the table has no rows."""
+        return "" if self.rows is None else preview(self.rows[prompt].get("prompt"))
+
+    def source(self, prompt: int) -> str | None:
+        """Where a prompt comes from, by the data set's own column; None where it has none."""
+        if self.source_column is None or self.rows is None:
+            return None
+        source = self.rows[prompt].get(self.source_column)
+        return None if source is None else str(source)
+
+    def sources(self) -> tuple[list[str], np.ndarray]:
+        """The names of the sources, and the number of each prompt's source, int64 (N,).
+
+        Prompts without a source are of `other`.
+        """
+        if self.source_column is None:
+            return [OTHER], np.zeros(self.size, np.int64)
+        values = self.column_of_rows(self.source_column)
+        names_N = [OTHER if value is None else str(value) or OTHER for value in values]
+        names, source_N = np.unique(names_N, return_inverse=True)
+        return names.tolist(), source_N
+
+    def values(self, column: str) -> list[Any]:
+        """The N values of a column of the data set's own.
+
+        Raises:
+            ConfigError: the data set came without its rows, or a row has no such column.
+        """
+        if self.rows is None:
+            raise ConfigError(
+                f"the column {column!r} is not known: give the curriculum a `PromptSet`, which has the rows"
+            )
+        values = self.column_of_rows(column)
+        if None in values:
+            raise ConfigError(f"prompt {self.key(values.index(None))!r} has no {column!r}: all rows need one")
+        return values
+
+    def column_of_rows(self, column: str) -> list[Any]:
+        """The N values of a column of the data set, None where a row has no such column."""
+        assert self.rows is not None
+        return list(_column_of(self.rows, column))
+
+    def success_rate(self, mean: np.ndarray) -> np.ndarray:
+        """Mean rewards on the scale where 0 is complete failure and 1 complete success."""
+        low, high = self.reward_range
+        return (mean - low) / (high - low)
+
+    def is_flat(self, variance: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
+        """Whether groups of this reward variance count as without signal.
+
+        A 0/1 group has p <= tolerance or p >= 1 - tolerance exactly when its variance is at most
+        tolerance (1 - tolerance), so this is the papers' rule and holds for any rewards. A tolerance
+        of 0 allows for rounding.
+        """
+        return variance <= self.flat_variance(tolerance)
+
+    def is_solved(self, mean: np.ndarray, variance: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
+        """Whether groups of these rewards count as solved: `is_flat`, and at least halfway to success."""
+        return self.is_flat(variance, tolerance) & (self.success_rate(mean) >= 0.5)
+
+    def flat_variance(self, tolerance: float = 0.0) -> float:
+        """The largest variance that `is_flat`."""
+        return flat_variance(tolerance, self.reward_range)
+
+    def visit(self, prompts: np.ndarray, steps: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> None:
+        """Note one more visit of each of P prompts: its step, and its group's mean reward and variance."""
+        import curro.core.table_kernels as kernels
+
+        kernels.visit(self._visited, prompts, steps, mean, variance)
+
+    def metrics(self) -> dict[str, float]:
+        """Counts by the latest visit: unseen, solved, unsolved (no variance), learnable; success rates."""
+        seen, solved, flat, mean, deviation, _ = self.census()
+        return {
+            "table/unseen": float(self.size - seen),
+            "table/solved": float(solved),
+            "table/unsolved": float(flat - solved),
+            "table/learnable": float(seen - flat),
+            "table/success_rate_mean": mean if seen else np.nan,
+            "table/success_rate_std": deviation if seen else np.nan,
+        }
+
+    def census(self) -> tuple[int, int, int, float, float, float]:
+        """Of the prompts seen, by their latest visit: how many, how many solved and how many without
+        variance; mean and standard deviation of their success rates, mean of their reward variances."""
+        import curro.core.table_kernels as kernels
+
+        return kernels.census(self._visited, *self.reward_range, self.flat_variance())
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """A copy of every column."""
+        return {name: column.copy() for name, column in self.columns.items()}
+
+    def renumbered(self, state: Mapping[str, np.ndarray], rows: Renumbering) -> dict[str, np.ndarray]:
+        """The saved columns for other rows; new prompts have what this table has, which is to be new."""
+        known = self.columns.keys() & state.keys()  # others are refused by `load_state_dict`
+        return {**state, **{name: rows.column(state[name], self.columns[name]) for name in known}}
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """Overwrite the columns in place.
+
+        Raises:
+            CheckpointError: columns of other names, types or lengths than this table's.
+        """
+        _check_columns(state, self.columns)
+        for name, column in self.columns.items():
+            column[:] = state[name]
+
+    def to_arrow(self) -> pa.Table:
+        """A copy of the table as a `pyarrow.Table`, with the prompts' numbers, keys and texts in front."""
+        import pyarrow as pa
+
+        from curro.core.identity import UniqueKeys
+
+        columns: dict[str, Any] = {"prompt": np.arange(self.size)}
+        if self.keys is not None:
+            keys = self.keys
+            columns["key"] = keys.to_arrow() if isinstance(keys, UniqueKeys) else list(keys)
+        if self.rows is not None:
+            if self._texts is None:
+                self._texts = pa.array((self.text(i) for i in range(self.size)), pa.string())
+            columns["text"] = self._texts
+        # Arrow would share the memory of a column, and change as training goes on
+        return pa.table(columns | self.state_dict(), metadata={"curro.fingerprint": self.fingerprint})
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the first rows."""
+        names = list(self.columns)
+        first = range(min(self.size, 10))
+        rows = ([self.key(i), *(self.columns[name][i].item() for name in names)] for i in first)
+        return html_table(f"{self.size} prompts", ["key", *names], rows)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The same as a `pandas.DataFrame`."""
+        return self.to_arrow().to_pandas()
+
+
+def flat_variance(tolerance: float, reward_range: tuple[float, float] = (0.0, 1.0)) -> float:
+    """The largest variance of a group that counts as without signal, for every gate, method and metric."""
+    low, high = reward_range
+    return max(tolerance * (1 - tolerance), 1e-12) * (high - low) ** 2 * (1 + 1e-9)
+
+
+def _fingerprint(keys: Sequence[str]) -> str:
+    from curro.core.identity import fingerprint
+
+    return fingerprint(keys)
+
+
+def _source_column(rows: Sequence[Mapping[str, Any]] | None) -> str | None:
+    if rows is None or not len(rows):
+        return None
+    for some in ([rows[0]], rows):
+        for name in SOURCES:
+            if any(value is not None for value in _column_of(some, name)):
+                return name
+    return None
+
+
+def _column_of(rows: Sequence[Mapping[str, Any]], column: str) -> Iterable[Any]:
+    """The values of a column of a data set's rows, None where a row has no such column."""
+    from curro.data.arrow_rows import ArrowRows
+
+    if isinstance(rows, ArrowRows):
+        return rows.values(column)
+    names = getattr(rows, "column_names", None)
+    if names is None:
+        return (row.get(column) for row in rows)
+    return rows[column] if column in names else [None] * len(rows)  # type: ignore[call-overload]
+
+
+def _check_keys(keys: Sequence[str]) -> None:
+    """Refuse keys that are not unique, or that no file can store."""
+    from curro.core.identity import UniqueKeys
+
+    if isinstance(keys, UniqueKeys):
+        return
+    seen: dict[str, int] = {}
+    for row, key in enumerate(keys):
+        if isinstance(key, str):
+            if not key.isascii():
+                _refuse_surrogates(key, row)
+        elif not isinstance(key, Integral):
+            raise ConfigError(
+                f"prompt {row} is {key!r:.50}: prompts are rows with a column `prompt`, their keys, or their "
+                "number"
+            )
+        first = seen.setdefault(key, row)
+        if first != row:
+            raise ConfigError(f"prompts {first} and {row} have the same key {key!r}: keys must be unique")
+
+
+def _refuse_surrogates(key: str, row: int) -> None:
+    try:
+        key.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(
+            f"the key of prompt {row} holds half a character ({key[error.start]!a}), which no file can "
+            "store: mend the key"
+        ) from None
+
+
+def _read_range(reward_range: tuple[float, float]) -> tuple[float, float]:
+    """The rewards of failure and of success as two floats."""
+    try:
+        low, high = (float(bound) for bound in reward_range)
+    except (TypeError, ValueError):
+        low = high = np.nan
+    if not (np.isfinite(high - low) and low < high):
+        raise ConfigError(
+            f"reward_range is (failure, success) with failure < success, not {reward_range!r:.80}"
+        )
+    if not 1e-100 <= high - low <= 1e100:
+        wrong = "small to be told from 0" if high - low < 1 else "large for floating-point numbers"
+        raise ConfigError(
+            f"reward_range is {reward_range!r:.50}: variances are too {wrong}, so scale the rewards"
+        )
+    return low, high
+
+
+def _check_columns(saved: Mapping[str, np.ndarray], columns: Mapping[str, np.ndarray]) -> None:
+    """Compare saved columns with those of a table that is to continue with them."""
+    if set(saved) != set(columns):
+        raise CheckpointError(
+            f"the saved prompt table has the columns {sorted(saved)}, this one {sorted(columns)}: "
+            "load it with the curriculum that saved it"
+        )
+    for name, column in columns.items():
+        earlier = saved[name]
+        if earlier.shape != column.shape or earlier.dtype != column.dtype:
+            raise CheckpointError(
+                f"saved column {name!r} is {earlier.dtype}{earlier.shape}, "
+                f"this table needs {column.dtype}{column.shape}"
+            )
+    visits, mean, variance = (saved[name] for name in ("visits", "reward_mean", "reward_variance"))
+    seen_N = visits > 0
+    check_state((visits >= 0).all(), "table/visits", "is below 0")
+    check_state((saved["last_step"] >= -1).all(), "table/last_step", "is below -1")
+    check_state(np.isfinite(mean[seen_N]).all(), "table/reward_mean", "is not finite")
+    is_variance = np.isfinite(variance[seen_N]).all() and (variance[seen_N] >= 0).all()
+    check_state(is_variance, "table/reward_variance", "is not finite and from 0")

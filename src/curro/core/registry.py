@@ -1,0 +1,256 @@
+"""Methods by name: a built-in is a short name for a `module:Class`, and a user's own class needs no more."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+from curro.core.errors import ConfigError
+from curro.core.loading import load_object
+from curro.core.text import did_you_mean
+
+BUILTIN: dict[str, dict[str, str]] = {
+    "selection": {
+        "uniform": "curro.methods.selection.uniform:Uniform",
+        "scheduled": "curro.methods.selection.scheduled:Scheduled",
+        "prioritized-replay": "curro.methods.selection.prioritized_replay:prioritized_replay",
+        "prioritized-replay-published": "curro.methods.selection.published_replay:PublishedReplay",
+        "pspo": "curro.methods.selection.prioritized_sampling:PrioritizedSampling",
+        "least-visited": "curro.methods.selection.least_visited:LeastVisited",
+        "metis": "curro.methods.selection.predicted:metis",
+        "pcl": "curro.methods.selection.predicted:pcl",
+        "posterior": "curro.methods.selection.predicted:posterior",
+        "frontier": "curro.methods.selection.predicted:frontier",
+        "sec": "curro.methods.selection.sec:SelfEvolvingCurriculum",
+        "adcl": "curro.methods.selection.adcl:ADCL",
+        "greso": "curro.contrib.greso:Greso",
+        "target": "curro.contrib.target:Target",
+        "ucb": "curro.contrib.source_bandits:UpperConfidence",
+        "progress": "curro.contrib.source_bandits:LearningProgress",
+    },
+    "predictor": {
+        "metis": "curro.methods.prediction.metis:Metis",
+        "pcl": "curro.methods.prediction.value_model:ValueModel",
+        "beta": "curro.methods.prediction.frontier:BetaPosterior",
+        "frontier": "curro.methods.prediction.frontier:Frontier",
+    },
+    "allocation": {
+        "equal": "curro.methods.allocation.equal:Equal",
+        "knapsack": "curro.methods.allocation.knapsack:Knapsack",
+        "hit": "curro.methods.allocation.hit:Hit",
+        "estimates": "curro.methods.allocation.estimates:Estimates",
+        "screen": "curro.methods.allocation.screen:Screen",
+        "until": "curro.methods.allocation.until:Until",
+        "pods": "curro.methods.allocation.pods:Pods",
+    },
+    "advantage": {
+        "group": "curro.methods.advantage.group:GroupRelative",
+        "leave-one-out": "curro.methods.advantage.leave_one_out:LeaveOneOut",
+        "maxrl": "curro.methods.advantage.maxrl:MaxRL",
+        "shrinkage": "curro.methods.advantage.shrinkage:Shrinkage",
+        "history": "curro.methods.advantage.history:HistoryAware",
+        "smoothed": "curro.methods.advantage.smoothed:Smoothed",
+    },
+    "admission": {
+        "everything": "curro.core.admission:Everything",
+        "band": "curro.methods.admission.band:DifficultyBand",
+        "variance": "curro.methods.admission.variance:VarianceBand",
+        "signal": "curro.methods.admission.signal:Signal",
+        "best": "curro.methods.admission.best:Best",
+    },
+}
+
+VERIFIERS = {
+    "math": "curro.reward.math:Math",
+    "exact": "curro.reward.text:verify",
+    "reasoning-gym": "curro.reward.reasoning_gym:verify",
+    "code": "curro.reward.code:Code",
+    "function-calls": "curro.reward.function_calls:verify",
+}
+"""Rewards that verify an answer, by name: a class, which makes a verifier of its options, or a verifier."""
+
+REWARDS = {
+    **VERIFIERS,
+    "format": "curro.reward.text:Format",
+    "closed-thought": "curro.reward.text:closed_thought",
+    "language": "curro.reward.language:Language",
+    "cosine": "curro.reward.text:Cosine",
+    "overlong": "curro.reward.text:Overlong",
+    "repetition": "curro.reward.text:Repetition",
+}
+"""All rewards by name; those that are no verifiers reward a length, a format or the like."""
+
+PLAIN = ("signal", "source_weights", "source_floors")
+"""Settings of a curriculum that are no methods; `Curriculum` reads their text."""
+
+_TYPES: dict[str, tuple[type, str]] = {
+    "bool": (bool, "true or false"),
+    "int": (Integral, "a whole number"),
+    "float": (Real, "a number"),
+    "str": (str, "text"),
+}
+"""By the annotation of an option as it is written: what its value must be, and in words."""
+
+
+def build(kind: str, spec: str | Mapping[str, Any]) -> Any:
+    """The method of this kind that `spec` names.
+
+    Args:
+        kind: "selection", "allocation", "advantage", "admission" or "predictor".
+        spec: a dict with `name` and the method's options, or text: `name`, `name:option=value,...`.
+            `name` is a built-in's or `module:Class`. A value without a name goes to the options in
+            the order of the signature (`band:0.3,0.7`).
+
+    Raises:
+        ConfigError: an unknown name or option, with the right ones; a class that cannot be imported.
+    """
+    if not isinstance(spec, str | Mapping):
+        raise ConfigError(f"{kind} is a name, or a dict of `name` and options, not {spec!r}")
+    options = dict(parse(kind, spec) if isinstance(spec, str) else spec)
+    positional = options.pop("", [])
+    name = options.pop("name", None)
+    if not isinstance(name, str):
+        raise ConfigError(f"{kind} needs a name: one of {', '.join(sorted(BUILTIN[kind]))}, or module:Class")
+    return construct(f"{kind} {name!r}", _factory(kind, name), options, positional)
+
+
+def construct(
+    label: str,
+    factory: Any,
+    options: dict[str, Any],
+    positional: Sequence[Any] = (),
+    also: Sequence[str] = (),
+) -> Any:
+    """Call `factory` with options.
+
+    Raises:
+        ConfigError: an option that it, or `also`, does not know; a value that is not of the type its
+            signature says (`int`, `float`, `bool`, `str`), or that it refuses with a TypeError.
+    """
+    try:
+        signature = inspect.signature(factory)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{label} cannot be built from options: {error}") from error
+    known = [p.name for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    if len(positional) > len(known):
+        raise ConfigError(f"{label} takes {len(known)} options, not {len(positional)}")
+    options = dict(zip(known, positional, strict=False)) | options
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+    for option in options:
+        if option not in known and not takes_any:
+            raise ConfigError(f"{label} has no option {option!r}{_hint(option, [*also, *known])}")
+        if option in known:
+            if options[option] is None and signature.parameters[option].annotation in (str, "str"):
+                options[option] = "none"  # which is a word like another, where an option is text
+            _check_type(f"{label}: {option}", options[option], signature.parameters[option].annotation)
+    parameters = signature.parameters.values()
+    needed = [
+        p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
+    missing = [name for name in needed if name not in options]
+    if missing:
+        raise ConfigError(f"{label} needs {' and '.join(needed)}; missing: {', '.join(missing)}")
+    try:
+        return factory(**options)
+    except TypeError as error:
+        raise ConfigError(f"{label}: {error}") from error
+
+
+def parse(kind: str, text: str) -> dict[str, Any]:
+    """`name:option=value,...` as a dict; values that stand without a name under the key "".
+
+    Raises:
+        ConfigError: a value after `=` without a name before it.
+    """
+    name, _, rest = text.partition(":")
+    attribute, _, more = rest.partition(":")
+    if name not in BUILTIN[kind] and attribute.isidentifier():
+        name, rest = f"{name}:{attribute}", more
+    return {"name": name, **parse_options(rest, text)}
+
+
+def parse_options(options_text: str, text: str) -> dict[str, Any]:
+    """`option=value,...` as a dict; values that stand without a name under the key ""."""
+    options: dict[str, Any] = {}
+    for item in options_text.split(",") if options_text else []:
+        name, equals, value = item.partition("=")
+        if equals and not name.strip():
+            raise ConfigError(f"{item!r} in {text!r} names no option: write option=value")
+        if equals:
+            options[name.strip()] = _value(value)
+        else:
+            options.setdefault("", []).append(_value(item))
+    return options
+
+
+def parse_curriculum(text: str) -> dict[str, Any]:
+    """`SELECTION allocation=... signal=...`, parted by spaces, as `Curriculum.from_config` takes it."""
+    first, *rest = text.split() or [""]
+    config: dict[str, Any] = {"selection": parse("selection", first)}
+    for part in rest:
+        kind, equals, spec = part.partition("=")
+        if not equals or kind not in (*BUILTIN, *PLAIN) or kind in config:
+            raise ConfigError(
+                f"{part!r} in {text!r} is not a part of a curriculum: write SELECTION allocation=... "
+                "advantage=... admission=... signal=... source_weights=..., each once, parted by spaces"
+            )
+        config[kind] = spec if kind in PLAIN else parse(kind, spec)
+    return config
+
+
+def expand_curriculum(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a curriculum, with the parts of the text `curriculum` under their own names.
+
+    `{"curriculum": "uniform admission=signal", "seed": 1}` becomes `{"selection": {"name": "uniform"},
+    "admission": {"name": "signal"}, "seed": 1}`. So a host's settings take what `--curriculum` takes.
+    """
+    parts = {name: value for name, value in settings.items() if name != "curriculum"}
+    if "curriculum" not in settings:
+        return parts
+    text = settings["curriculum"]
+    if not isinstance(text, str):
+        raise ConfigError(
+            f"curriculum is a text as 'frontier admission=signal', not {text!r}; dicts stand under "
+            "selection, admission and advantage"
+        )
+    config = parse_curriculum(text)
+    for kind in config:
+        if parts.get(kind) is not None:
+            raise ConfigError(
+                f"the {kind} is named twice, in curriculum ({text!r}) and as {kind} ({parts[kind]!r}): keep "
+                "one of them"
+            )
+    return parts | config
+
+
+def _check_type(option: str, value: Any, annotation: Any) -> None:
+    kind, description = _TYPES.get(getattr(annotation, "__name__", annotation), (object, ""))
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind in (Integral, Real)):
+        raise ConfigError(f"{option} is {description}, not {value!r}")
+
+
+def _value(text: str) -> Any:
+    text = text.strip()
+    if text.lower() in ("true", "false", "none"):
+        return {"true": True, "false": False, "none": None}[text.lower()]
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            pass
+    return text
+
+
+def _factory(kind: str, name: str) -> Any:
+    spec = BUILTIN[kind].get(name, name)
+    if ":" not in spec:
+        raise ConfigError(
+            f"no {kind} is called {name!r}{_hint(name, BUILTIN[kind])}; your own is module:Class"
+        )
+    return load_object(spec, kind)
+
+
+def _hint(wrong: str, right: Any) -> str:
+    return f"{did_you_mean(wrong, right)}; there are: {', '.join(sorted(right)) or 'none'}"

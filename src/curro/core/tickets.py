@@ -1,0 +1,176 @@
+"""The ledger of prompts in flight: every selected prompt carries a ticket that is settled exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from curro.core.checkpoint import check_state
+from curro.core.errors import ConfigError, TicketError
+from curro.core.prompts import PromptTable
+from curro.core.renumbering import Renumbering
+
+_COUNTS = ("selected", "observed", "dropped")
+_COLUMNS = ("tickets", "prompts", "steps", "rollouts")
+OpenTickets = tuple[np.ndarray, np.ndarray, int, int]
+"""The columns and the weights of open tickets; how many tickets were observed, and how many dropped."""
+
+
+class TicketLedger:
+    """Tickets count up from 0, so the open ones stay sorted and are found by bisection.
+
+    `selected == observed + dropped + len(ledger)` at all times, and the prompts of open tickets are those
+    that the table has in flight.
+    """
+
+    def __init__(self, table: PromptTable) -> None:
+        self.table = table
+        self.selected = self.observed = self.dropped = 0
+        self._keep(np.empty((len(_COLUMNS), 0), np.int64), np.empty(0))
+
+    def _keep(self, rows: np.ndarray, weights: np.ndarray) -> None:
+        """These tickets are open."""
+        self._rows, self.weights = rows, weights
+        self.tickets, self.prompts, self.steps, self.rollouts = rows
+        self.table.prompts_in_flight = self.prompts
+
+    def __len__(self) -> int:
+        return len(self.tickets)
+
+    def open(
+        self,
+        prompts: np.ndarray,
+        step: int,
+        weights: np.ndarray,
+        rollouts: np.ndarray | int = 0,
+        *,
+        repeats: bool,
+    ) -> np.ndarray:
+        """Give out a ticket for each prompt, drawn with these importance weights; returns the tickets.
+
+        `rollouts` is how many each prompt gets, 0 where the host decides.
+
+        Raises:
+            ConfigError: a number that is no prompt's; unless prompts may repeat, one twice or in flight.
+        """
+        import curro.core.table_kernels as kernels
+
+        wrong = kernels.claim(self.table["in_flight"], prompts, repeats)
+        if wrong >= 0:
+            number, known = int(prompts[wrong]), f"0..{self.table.size - 1}"
+            what = f"{number}, which is in flight"
+            if number in prompts[:wrong]:
+                what = f"{number} twice"
+            elif not 0 <= number < self.table.size:
+                what = f"{number}, which is no prompt of {known}"
+            raise ConfigError(
+                f"the selection chose {what}: choose distinct prompts of {known} that are not in flight; a "
+                "selection whose attribute `repeats` is True may choose one again"
+            )
+        before, after = len(self), len(self) + len(prompts)
+        rows = np.empty((len(_COLUMNS), after), np.int64)
+        rows[:, :before] = self._rows
+        rows[0, before:] = tickets = np.arange(self.selected, self.selected + len(prompts))
+        rows[1, before:], rows[2, before:], rows[3, before:] = prompts, step, rollouts
+        self._keep(rows, np.concatenate([self.weights, weights]))
+        self.selected += len(prompts)
+        return tickets
+
+    def find(self, tickets: ArrayLike) -> np.ndarray:
+        """The rows of open tickets.
+
+        Raises:
+            TicketError: a ticket that is not open, or stands twice in `tickets`.
+        """
+        import curro.core.table_kernels as kernels
+
+        wanted = np.array(tickets, ndmin=1)
+        if wanted.dtype.kind not in "iu" and wanted.size:
+            raise TicketError(f"tickets are whole numbers, not {wanted.dtype}: pass draw.tickets")
+        if wanted.ndim != 1:
+            raise TicketError(f"tickets have shape (P,), not {wanted.shape}")
+        rows, met = np.empty(len(wanted), np.int64), np.zeros(len(self), np.bool_)
+        wrong = kernels.find(self.tickets, wanted.astype(np.int64, copy=False), rows, met)
+        if 0 <= wrong < len(wanted):
+            ticket = int(wanted[wrong])
+            why = "settled before" if 0 <= ticket < self.selected else "never given out"
+            raise TicketError(
+                f"ticket {ticket} was {why}: settle each ticket of a draw once, by observe or drop"
+            )
+        if wrong >= 0:
+            raise TicketError("a ticket stands twice in one call: settle each ticket once")
+        return rows
+
+    def settle(self, rows: np.ndarray, *, observed: bool) -> None:
+        """Close the tickets at `rows`."""
+        in_flight = self.table["in_flight"]
+        in_flight[self.prompts[rows]] = False
+        if len(rows) == len(self):
+            self._keep(self._rows[:, :0], self.weights[:0])
+        else:
+            left = np.delete(np.arange(len(self)), rows)
+            self._keep(self._rows[:, left], self.weights[left])
+            # where prompts repeat, one may have another ticket
+            in_flight[self.prompts] = True
+        if observed:
+            self.observed += len(rows)
+        else:
+            self.dropped += len(rows)
+
+    @property
+    def open_tickets(self) -> OpenTickets:
+        """What `reopen` restores."""
+        return self._rows, self.weights, self.observed, self.dropped
+
+    def reopen(self, before: OpenTickets) -> None:
+        """Undo what was settled since `open_tickets` gave `before`; no ticket was opened since then."""
+        rows, weights, self.observed, self.dropped = before
+        self._keep(rows, weights)
+        self.table["in_flight"][self.prompts] = True
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in (*_COUNTS, *_COLUMNS, "weights")}
+
+    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
+        """A saved state for other rows: open tickets of removed prompts count as dropped."""
+        prompts = rows.numbers(state["prompts"], "ledger/prompts")
+        kept = prompts >= 0
+        columns = {name: state[name][kept] for name in (*_COLUMNS, "weights")}
+        dropped = state["dropped"] + int(np.count_nonzero(~kept))
+        return {**state, **columns, "prompts": prompts[kept], "dropped": dropped}
+
+    def load_state_dict(self, state: Mapping[str, Any], *, repeats: bool) -> None:
+        """Restore `state_dict`, whose prompts in flight have to be those of the table, restored before.
+
+        Raises:
+            CheckpointError: the counts do not add up, or the columns do not fit them or the table.
+        """
+        rows = np.array([state[name] for name in _COLUMNS], np.int64)
+        weights, selected = state["weights"], state["selected"]
+        tickets, prompts, steps, rollouts = rows
+        settled = state["observed"] + state["dropped"]
+        check_state(min(state["observed"], state["dropped"]) >= 0, "ledger", "has counts below 0")
+        check_state(selected < 2**62, "ledger/selected", "is too large")
+        check_state(selected == settled + len(tickets), "ledger", "has counts that do not add up")
+        check_state(
+            weights.shape == tickets.shape and (weights >= 0).all(), "ledger/weights", "are not weights"
+        )
+        check_state(np.isfinite(weights).all(), "ledger/weights", "are not finite")
+        in_order = (np.diff(tickets) > 0).all() and tickets.min(initial=0) >= 0
+        check_state(
+            in_order and tickets.max(initial=-1) < selected, "ledger/tickets", "were not given out so"
+        )
+        check_state((steps >= 0).all() and (rollouts >= 0).all(), "ledger", "has numbers below 0")
+        inside = prompts.min(initial=0) >= 0 and prompts.max(initial=0) < self.table.size
+        check_state(inside, "ledger/prompts", "are not of the table")
+        check_state(repeats or len(np.unique(prompts)) == len(prompts), "ledger/prompts", "stand twice")
+        in_flight = np.zeros(self.table.size, np.bool_)
+        in_flight[prompts] = True
+        same = np.array_equal(in_flight, self.table["in_flight"])
+        check_state(same, "table/in_flight", "is not of the prompts of the open tickets")
+        for name in _COUNTS:
+            setattr(self, name, state[name])
+        self._keep(rows, weights.copy())

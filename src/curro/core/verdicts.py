@@ -1,0 +1,137 @@
+"""What the port says of finished groups, and the credit that their rollouts get in the loss."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from curro.core.policy import AuxiliarySamples
+from curro.core.selection import Reason
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the update needs to know of finished groups.
+
+    Attributes:
+        prompts: int64 (P,).
+        admitted: bool (P,), whether the group is trained on.
+        advantages: float64 (P, G); 0 for rollouts that were not scored.
+        weights: float64 (P,), importance weights at draw time; `Curriculum.credit` takes them into account.
+        informativeness: float64 (P,), the within-group variance mean((r - mean r)^2), in squared
+            units of the reward; p(1-p) for 0/1 rewards. It is of the signal, where that is a part of the
+            reward.
+        mean: float64 (P,), the group's mean reward, the success rate of 0/1 rewards; of the signal likewise,
+            and NaN where nothing was scored.
+        kept: bool (P, G), which rollouts are trained on: all, unless the allocation keeps a part of a group,
+            and then the others' advantages are 0.
+        credited: bool (P, G), whether the policy may be updated by the rollout. Where it is False the
+            advantage is 0, and a host that computes its own has to set it to 0: the rollout lacks the signal,
+            or the selection withholds its group's credit (`Selection.uncredited`).
+        auxiliary_samples: further sequences to train on, of methods that ask the policy something.
+    """
+
+    prompts: np.ndarray
+    admitted: np.ndarray
+    advantages: np.ndarray
+    weights: np.ndarray
+    informativeness: np.ndarray
+    mean: np.ndarray
+    kept: np.ndarray
+    credited: np.ndarray
+    auxiliary_samples: AuxiliarySamples | None = None
+
+    @property
+    def dropped(self) -> np.ndarray:
+        """bool (P,), which groups the curriculum dropped, because no rollout of theirs has the signal."""
+        return np.isnan(self.mean)
+
+    def take(self, rows: ArrayLike) -> Verdict:
+        """The groups at `rows`, without the auxiliary samples: those belong to no single group."""
+        arrays = {
+            column.name: getattr(self, column.name)
+            for column in fields(self)
+            if column.name != "auxiliary_samples"
+        }
+        return Verdict(**{name: array[np.atleast_1d(rows)] for name, array in arrays.items()})
+
+
+class Credited(Protocol):
+    """Groups that can be given credit: a `Verdict`, or what a host kept of one."""
+
+    @property
+    def advantages(self) -> np.ndarray:
+        """float64 (P, G)."""
+        ...
+
+    @property
+    def weights(self) -> np.ndarray:
+        """float64 (P,)."""
+        ...
+
+
+def multiply_credit(
+    verdicts: Credited | Sequence[Credited], batch_weights: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """The advantages of all groups of a batch times their weights, float64 (P, G).
+
+    Args:
+        verdicts: as `Curriculum.credit` takes them.
+        batch_weights: turns the importance weights (P,) at draw time into those of the batch (P,).
+    """
+    parts = list(verdicts) if isinstance(verdicts, Iterable) else [verdicts]
+    size = max((part.advantages.shape[1] for part in parts), default=0)
+    padded = [np.pad(part.advantages, ((0, 0), (0, size - part.advantages.shape[1]))) for part in parts]
+    advantages_PG = np.concatenate([np.empty((0, size)), *padded])
+    weights_P = np.concatenate([np.empty(0), *(part.weights for part in parts)])
+    return advantages_PG * batch_weights(weights_P)[:, None]
+
+
+@dataclass(frozen=True, repr=False)
+class Draw:
+    """Prompts to roll out; arrays of shape (P,).
+
+    Attributes:
+        prompts: int64, the prompts' numbers in the data set, distinct.
+        tickets: int64, to be settled by `observe` or `drop`.
+        probabilities: float64, of drawing this prompt when it was drawn; NaN where nothing was random,
+            or it is not known.
+        weights: float64, importance weights, which `Curriculum.credit` relates to those of the batch.
+        reasons: uint8, why each was chosen (`curro.Reason`).
+        rollouts: int64, how many rollouts each prompt gets; 0 where the host decides.
+        step: how many training steps had finished.
+    """
+
+    prompts: np.ndarray
+    tickets: np.ndarray
+    probabilities: np.ndarray
+    weights: np.ndarray
+    reasons: np.ndarray
+    rollouts: np.ndarray
+    step: int
+
+    def __len__(self) -> int:
+        return len(self.prompts)
+
+    def __repr__(self) -> str:
+        counts = Counter(Reason(reason).name.lower() for reason in self.reasons.tolist())
+        reasons = ", ".join(f"{count} {name}" for name, count in counts.most_common())
+        return f"Draw({len(self)} prompts at step {self.step}{': ' if reasons else ''}{reasons})"
+
+    def take(self, rows: ArrayLike) -> Draw:
+        """The prompts at `rows`."""
+        columns = [column.name for column in fields(self) if column.name != "step"]
+        arrays = {name: getattr(self, name)[rows] for name in columns}
+        return Draw(**arrays, step=self.step)
+
+
+def joined(draws: Sequence[Draw]) -> Draw:
+    """Draws of one step as one."""
+    names = [column.name for column in fields(Draw) if column.name != "step"]
+    columns = {name: np.concatenate([getattr(draw, name) for draw in draws]) for name in names}
+    return Draw(**columns, step=draws[0].step)

@@ -1,5 +1,0 @@
-"""Held-out accuracy: several samples a prompt, pass@k without bias."""
-
-from curro.evaluation.results import pass_at_k
-
-__all__ = ["pass_at_k"]

@@ -1,0 +1,54 @@
+"""Difficulty bands: groups whose pass rate lies between two thresholds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from curro.core.admission import Gate
+from curro.core.errors import ConfigError
+from curro.core.groups import Groups
+
+ENDS = ("neither", "low", "high", "both")
+_ROUNDING = 1e-7
+"""Tolerance of comparisons with a threshold: hosts give rewards in float32, where 3/10 is 0.30000001."""
+
+
+class DifficultyBand(Gate):
+    """Groups whose pass rate p lies between two thresholds.
+
+    Source: "Online Difficulty Filtering for Reasoning Oriented RL", algorithm 1 and section 3.4.
+
+    A band is balanced when it is symmetric about 1/2, and skewed otherwise. The ends are open as table 1
+    writes its balanced bands (0.3 < p < 0.7); algorithm 1 writes them closed. `band:0,1` is the zero-variance
+    filter of 0/1 rewards; `band:0,1,high` is table 1's 0 < p <= 1.
+
+    Args:
+        low, high: thresholds on the pass rate, 0 <= low < high <= 1 (low = high with both ends closed).
+        closed: which ends belong to the band: "neither", "low", "high" or "both".
+        reward: the named reward whose mean is the pass rate, from 0 (wrong) to 1 (right), where the
+            training reward is a sum of several; by default the training reward, on the curriculum's
+            reward range.
+
+    Raises:
+        ConfigError: thresholds that are not such numbers, or that nothing lies between.
+        RewardError: when called, groups that carry no reward of that name.
+    """
+
+    def __init__(self, low: float, high: float, closed: str = "neither", reward: str | None = None) -> None:
+        if closed not in ENDS:
+            raise ConfigError(f"closed is one of {', '.join(ENDS)}, not {closed!r}")
+        if not 0 <= low <= high <= 1 or (low == high and closed != "both"):
+            raise ConfigError(f"a band needs 0 <= low < high <= 1, not {low} and {high}")
+        self.low, self.high, self.closed, self.reward = low, high, closed, reward
+
+    def __call__(self, groups: Groups) -> np.ndarray:
+        mean_P, _, count_P = groups.part(self.reward)
+        rate_P = mean_P if self.reward is not None else self.table.success_rate(mean_P)
+        return (count_P > 0) & between(rate_P, self.low, self.high, self.closed)
+
+
+def between(value: np.ndarray, low: float, high: float, closed: str) -> np.ndarray:
+    """Whether values lie between thresholds whose `closed` ends belong; rounding apart."""
+    above = value >= low - _ROUNDING if closed in ("low", "both") else value > low + _ROUNDING
+    below = value <= high + _ROUNDING if closed in ("high", "both") else value < high - _ROUNDING
+    return above & below

@@ -1,0 +1,37 @@
+"""Groups without signal stay out: the zero-variance filter."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from curro.core.admission import Gate
+from curro.core.errors import ConfigError
+from curro.core.groups import Groups
+from curro.core.prompts import flat_variance
+
+
+class Signal(Gate):
+    """Groups whose rewards are not all equal, which is dynamic sampling.
+
+    Source: DAPO (Yu et al. 2025), section 3.2.
+
+    Args:
+        tolerance: 0/1 groups with p <= tolerance or p >= 1 - tolerance count as equal, and other groups
+            of no more variance (`PromptTable.is_flat`).
+        reward: as of `DifficultyBand`.
+
+    Raises:
+        ConfigError: a tolerance outside [0, 0.5).
+        RewardError: when called, groups that carry no reward of that name.
+    """
+
+    def __init__(self, tolerance: float = 0.0, reward: str | None = None) -> None:
+        if not 0 <= tolerance < 0.5:
+            raise ConfigError(f"tolerance is in [0, 0.5), not {tolerance}")
+        self.tolerance, self.reward = tolerance, reward
+
+    def __call__(self, groups: Groups) -> np.ndarray:
+        _, variance_P, count_P = groups.part(self.reward)
+        if self.reward is None:
+            return (count_P > 0) & ~self.table.is_flat(variance_P, self.tolerance)
+        return (count_P > 0) & (variance_P > flat_variance(self.tolerance))

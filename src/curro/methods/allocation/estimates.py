@@ -1,0 +1,37 @@
+"""Fewer rollouts for the groups that only estimate a difficulty."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from curro.core.allocation import Allocation
+from curro.core.errors import ConfigError
+from curro.core.selection import Reason
+
+
+class Estimates(Allocation):
+    """Prompts whose difficulty is estimated (`Reason.ESTIMATE`) get a few rollouts, the others all of theirs.
+
+    Source: ADCL (arXiv 2505.08364) as METIS, table 5, runs it: 4 rollouts for an estimate, which are not
+    trained on.
+
+    Args:
+        estimate: rollouts of a prompt that is estimated.
+        train: rollouts of a prompt that is trained on.
+
+    Raises:
+        ConfigError: not 1 <= estimate <= train.
+    """
+
+    needs_budget = needs_belief = False
+    option_attributes: ClassVar = {"train": "first"}
+
+    def __init__(self, *, estimate: int = 4, train: int = 8) -> None:
+        if not 1 <= estimate <= train:
+            raise ConfigError(f"estimate and train are 1 <= estimate <= train, not {estimate} and {train}")
+        self.estimate, self.first = estimate, train
+
+    def initial(self, reasons: np.ndarray) -> np.ndarray:
+        return np.where(reasons == Reason.ESTIMATE, self.estimate, self.first)

@@ -1,0 +1,223 @@
+"""Success rates from features: a logistic regression that learns its own penalties.
+
+The class comes first. Its kernels follow: prediction, the mean of the features, one step of Newton's method,
+and the products of matrices and vectors that they share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from curro.core.checkpoint import check_state
+from curro.core.compiled import kernel, part, sum_part
+from curro.core.errors import CheckpointError
+
+FLAT_BIAS = 1e-6
+"""Penalty of the bias, so small that the bias is free."""
+ROUNDS = 3
+"""Steps of conjugate gradients in a step of Newton's method."""
+_LOOSEST, _TIGHTEST = 1e-2, 1e4
+_FARTHEST = 4.0
+
+
+class LogisticRegression:
+    """Success rate p = 1 / (1 + exp(-(b + x w))) with w_d ~ Normal(mean_d, 1 / penalty of d's block).
+
+    The features x are centred at their weighted mean. A fit starts from the last one and takes one step of
+    Newton's method, solved by three steps of conjugate gradients, that moves no logit by more than 4; it is
+    meant to be called after every few groups. Then the penalty of each block of features takes one step of
+    MacKay's evidence rule (Neural Computation 1992),
+
+        known = sum over the block of 1 - penalty / H_dd,    at most the number of points
+        penalty = known / |w - mean|^2,
+
+    clipped to [0.01, 10,000], with the diagonal of the Hessian H in place of the diagonal of its inverse. So
+    blocks that do not help lose their weight, and nothing has to be tuned. A fit costs a few passes over the
+    features.
+
+    Args:
+        blocks: the number of features of each block.
+        mean_D: prior means of the weights, which they have before the first fit; None: 0.
+    """
+
+    def __init__(self, blocks: Sequence[int], mean_D: np.ndarray | None = None) -> None:
+        self.block_D = np.repeat(np.arange(len(blocks)), blocks)
+        self.centre_D = np.zeros(len(self.block_D))
+        self.mean_D = np.zeros(len(self.block_D)) if mean_D is None else mean_D
+        self.weight_D = self.mean_D.copy()
+        self.bias = 0.0
+        self.penalty_B = np.ones(len(blocks))
+
+    def fit(self, features_KD: np.ndarray, rate_K: np.ndarray, trials_K: np.ndarray) -> None:
+        """Fit to K rows with success rates in [0, 1], measured by `trials_K` trials, not all of them 0."""
+        live_D = np.empty(len(self.block_D), np.bool_)
+        centre_and_live(features_KD, trials_K, self.centre_D, live_D)
+        self.weight_D[~live_D] = self.mean_D[~live_D]
+        penalty_D, diagonal_D = self.penalty_B[self.block_D], np.empty(len(self.block_D))
+        self.bias = newton_step(
+            features_KD, rate_K, trials_K, self.centre_D, live_D, penalty_D, self.mean_D, ROUNDS, _FARTHEST,
+            self.bias, self.weight_D, diagonal_D,
+        )  # fmt: skip
+        blocks = len(self.penalty_B)
+        known_B = np.bincount(self.block_D, live_D * (1 - penalty_D / diagonal_D), blocks)
+        square_B = np.bincount(self.block_D, (self.weight_D - self.mean_D) ** 2, blocks)
+        evidence_B = np.clip(known_B, 1e-3, len(rate_K)) / np.maximum(square_B, 1e-9)
+        varies_B = np.bincount(self.block_D, live_D, blocks) > 0
+        self.penalty_B[varies_B] = np.clip(evidence_B, _LOOSEST, _TIGHTEST)[varies_B]
+
+    def predict(self, features_PD: np.ndarray) -> np.ndarray:
+        """Success rates (P,) of rows (P, D).
+
+        Raises:
+            CheckpointError: the rows have another number of features than the regression, whose state was
+                saved with other features.
+        """
+        size, (rows, width) = len(self.weight_D), features_PD.shape
+        if width != size:
+            raise CheckpointError(f"the saved regression is of {size} features, the prompts have {width}")
+        rate_P = np.empty(rows)
+        predict(features_PD, self.centre_D, self.bias, self.weight_D, rate_P)
+        return rate_P
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "centre": self.centre_D.copy(),
+            "weight": self.weight_D.copy(),
+            "bias": self.bias,
+            "penalty": self.penalty_B.copy(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        shapes = [state[name].shape for name in ("centre", "weight", "penalty")]
+        has_shapes = shapes == [self.block_D.shape, self.block_D.shape, self.penalty_B.shape]
+        check_state(has_shapes, "regression", "is of another number of features")
+        numbers = np.concatenate([state["centre"], state["weight"], [state["bias"]]])
+        is_valid = np.isfinite(numbers).all() and (state["penalty"] > 0).all()
+        check_state(
+            is_valid, "regression", "has numbers that are not finite, or penalties that are not above 0"
+        )
+        self.centre_D, self.weight_D = state["centre"].copy(), state["weight"].copy()
+        self.bias, self.penalty_B = float(state["bias"]), state["penalty"].copy()
+
+
+@kernel
+def predict(features, centre, bias, weight, out):  # type: ignore[no-untyped-def]
+    """Write the success rate of each row."""
+    _times(features, centre, bias, weight, out)
+    for k in range(out.size):
+        out[k] = _logistic(out[k])
+
+
+@kernel
+def centre_and_live(features, trials, centre, live):  # type: ignore[no-untyped-def]
+    """Write the mean of each feature, weighted by trials, and whether the feature varies at all."""
+    centre[:], live[:] = 0, False
+    for k in range(trials.size):
+        for d in range(centre.size):
+            centre[d] += trials[k] * features[k, d]
+            live[d] |= features[k, d] != features[0, d]
+    total = trials.sum()
+    for d in range(centre.size):
+        centre[d] /= total
+
+
+@kernel
+def newton_step(  # type: ignore[no-untyped-def]
+    features, rate, trials, centre, live, penalty, mean, rounds, farthest, bias, weight, diagonal
+):
+    """One step of Newton's method, by conjugate gradients with the Hessian's diagonal in front.
+
+    Moves `weight` and fills `diagonal`, the Hessian's; returns the bias.
+    """
+    count, width = rate.size, centre.size
+    logit, curve, rest = np.empty(count), np.empty(count), np.empty(count)
+    _times(features, centre, bias, weight, logit)
+    for k in range(count):
+        p = _logistic(logit[k])
+        curve[k] = trials[k] * max(p * (1 - p), 1e-4)
+        rest[k] = trials[k] * (rate[k] - p)
+    residual = np.empty(width)
+    residual_0 = _back(features, centre, rest, residual) - FLAT_BIAS * bias
+    once = np.zeros(width)
+    diagonal[:] = 0
+    whole = curve.sum()
+    for k in range(count):
+        for d in range(width):
+            bent = curve[k] * features[k, d]
+            once[d] += bent
+            diagonal[d] += bent * features[k, d]
+    for d in range(width):
+        spread = diagonal[d] + centre[d] * (centre[d] * whole - 2 * once[d])
+        diagonal[d] = max(spread, 0.0) + penalty[d]
+        residual[d] = residual[d] - penalty[d] * (weight[d] - mean[d]) if live[d] else 0.0
+    step, search, image = np.zeros(width), residual / diagonal, np.empty(width)
+    step_0, search_0 = 0.0, residual_0 / (whole + FLAT_BIAS)
+    length = residual_0 * search_0 + (residual * search).sum()
+    enough = 1e-16 * length
+    for _ in range(rounds):
+        if not length > enough:
+            break
+        _times(features, centre, search_0, search, logit)
+        for k in range(count):
+            logit[k] *= curve[k]
+        image_0 = _back(features, centre, logit, image) + FLAT_BIAS * search_0
+        along = search_0 * image_0
+        for d in range(width):
+            image[d] += penalty[d] * search[d]
+            along += search[d] * image[d]
+        far = length / along
+        step_0 += far * search_0
+        residual_0 -= far * image_0
+        before, length = length, residual_0 * residual_0 / (whole + FLAT_BIAS)
+        for d in range(width):
+            step[d] += far * search[d]
+            residual[d] = residual[d] - far * image[d] if live[d] else 0.0
+            length += residual[d] * residual[d] / diagonal[d]
+        search_0 = residual_0 / (whole + FLAT_BIAS) + length / before * search_0
+        for d in range(width):
+            search[d] = residual[d] / diagonal[d] + length / before * search[d]
+    _times(features, centre, step_0, step, logit)
+    short = min(1.0, farthest / max(np.abs(logit).max(), 1e-9))
+    for d in range(width):
+        weight[d] += short * step[d]
+    return bias + short * step_0
+
+
+@part
+def _times(features, centre, bias, weight, out):  # type: ignore[no-untyped-def]
+    """bias + (x - centre) weight of each row x."""
+    shift = bias
+    for d in range(centre.size):
+        shift -= centre[d] * weight[d]
+    for k in range(out.size):
+        out[k] = shift + _row_times(features, k, weight)
+
+
+@part
+def _back(features, centre, rows, out):  # type: ignore[no-untyped-def]
+    """Sums over the rows of rows[k] (x - centre), into `out`; returns the sum of `rows`."""
+    out[:] = 0
+    whole = 0.0
+    for k in range(rows.size):
+        whole += rows[k]
+        for d in range(out.size):
+            out[d] += rows[k] * features[k, d]
+    for d in range(out.size):
+        out[d] -= centre[d] * whole
+    return whole
+
+
+@sum_part
+def _row_times(features, k, weight):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for d in range(weight.size):
+        total += features[k, d] * weight[d]
+    return total
+
+
+@part
+def _logistic(x):  # type: ignore[no-untyped-def]
+    return 1 / (1 + np.exp(-min(max(x, -30.0), 30.0)))

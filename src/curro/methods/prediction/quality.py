@@ -1,0 +1,158 @@
+"""What was predicted beside what came of it.
+
+`PredictionQuality` measures how well a predictor predicts, by rank correlation and errors over the latest
+groups. `Calibration` corrects predictions by a line that is learnt from the same pairs as groups come in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from curro.core.checkpoint import check_state
+from curro.core.groups import UnlearnedGroups
+from curro.core.renumbering import Renumbering
+
+WINDOW = 512
+"""The number of latest groups over which quality is measured."""
+CALIBRATION_WINDOW = 64
+"""Groups that the line remembers: while the policy learns, groups of long ago would mislead it."""
+CALIBRATION_PRIOR = 32
+"""Imaginary groups before the first real one that came out as predicted: half at 0, half at the variance 1/4.
+"""
+
+LEAST_SLOPE = 1e-3
+"""Smallest slope of the calibration line. A flat line would make all predictions equal, and the choice
+random."""
+
+
+class PredictionQuality:
+    """The latest pairs of predicted and realised values, and what they say.
+
+    `observe` only keeps pairs, and `learn` takes in those that came since its last call (`UnlearnedGroups`).
+    """
+
+    def __init__(self) -> None:
+        self.pairs = np.empty((2, 0))
+        self.unlearned = UnlearnedGroups(3)
+        self.chosen: tuple[np.ndarray, np.ndarray] | None = None
+        self._spread_kept = float("nan")
+
+    def choose(self, predicted_P: np.ndarray, best: np.ndarray) -> None:
+        """Keep what was predicted of all candidates (P,), and of the best of them, for `spread_kept`."""
+        self.chosen = predicted_P, best
+
+    @property
+    def spread_kept(self) -> float:
+        """How much narrower the predictions of the best are than those of all candidates."""
+        if self.chosen is not None:
+            (predicted_P, best), self.chosen = self.chosen, None
+            spread = predicted_P.std()
+            self._spread_kept = float(best.std() / spread) if len(best) and spread > 0 else float("nan")
+        return self._spread_kept
+
+    def observe(self, prompts: np.ndarray, predicted_P: np.ndarray, realised_P: np.ndarray) -> None:
+        """Keep pairs of prompts (P,) for `learn`.
+
+        Those without a prediction (NaN) are passed over, as are infinite ones, by which a predictor puts
+        prompts first or last: they have no error.
+        """
+        known_P = np.isfinite(predicted_P)
+        self.unlearned.add(prompts[known_P], predicted_P[known_P], realised_P[known_P])
+
+    def learn(self) -> None:
+        """Take in what was observed."""
+        self.pairs = self._latest(self.unlearned.take())
+
+    def _latest(self, unlearned: np.ndarray) -> np.ndarray:
+        return np.concatenate([self.pairs, unlearned[1:]], axis=1)[:, -WINDOW:]
+
+    def metrics(self) -> dict[str, float]:
+        """Spearman's rank correlation (NaN where a side is constant), mean error and mean absolute error.
+
+        All three are of chosen prompts alone. `spread_kept` says how narrow that choice is: the standard
+        deviation of the predictions for the chosen prompts over that for all candidates, at the latest
+        choice.
+        """
+        predicted, realised = self._latest(self.unlearned.in_order())
+        if len(predicted) < 2:
+            return {}
+        error = predicted - realised
+        return {
+            "prediction/rank_correlation": rank_correlation(predicted, realised),
+            "prediction/mean_error": float(error.mean()),
+            "prediction/mean_absolute_error": float(np.abs(error).mean()),
+            "prediction/spread_kept": self.spread_kept,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        arrays = {"pairs": self.pairs.copy(), "unlearned": self.unlearned.groups.copy()}
+        return arrays | {"spread_kept": self.spread_kept}
+
+    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
+        """A saved state for other rows: pairs of removed prompts that were to be learnt are forgotten."""
+        return {**state, "unlearned": rows.groups(state["unlearned"], "quality/unlearned")}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        check_state(len(state["pairs"]) == 2, "quality", "is not of pairs")
+        self.unlearned.load(state["unlearned"], "quality/unlearned")
+        self.pairs = state["pairs"].copy()
+        self.chosen, self._spread_kept = None, state["spread_kept"]
+
+
+def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
+    """Spearman's rho of two arrays (K,), ties with their mean rank; NaN where one is constant."""
+    ranks = np.stack([_ranks(a), _ranks(b)])
+    ranks -= ranks.mean(axis=1, keepdims=True)
+    scale = np.sqrt(np.square(ranks).sum(axis=1).prod())
+    return float(ranks[0] @ ranks[1] / scale) if scale > 0 else float("nan")
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    _, rank, count = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(count) - (count - 1) / 2)[rank]
+
+
+class Calibration:
+    """A least-squares line from predicted to realised values, in which older groups count less.
+
+    Prompts that are chosen for their high predictions turn out lower on average (the winner's curse), and
+    prompts predicted near 0 turn out higher. Only groups that were chosen show this. The line always rises,
+    so it changes no choice among the predictions of one moment.
+    """
+
+    def __init__(self) -> None:
+        high = 0.25
+        # of 1, x, y, x^2 and x y
+        self.sums = CALIBRATION_PRIOR * np.array([1, high / 2, high / 2, high**2 / 2, high**2 / 2])
+
+    def learn(self, predicted_P: np.ndarray, realised_P: np.ndarray) -> None:
+        """Take in groups (P,)."""
+        x, y = predicted_P, realised_P
+        new = np.array([len(x), x.sum(), y.sum(), (x * x).sum(), (x * y).sum()])
+        self.sums = (1 - 1 / CALIBRATION_WINDOW) ** len(x) * self.sums + new
+
+    @property
+    def line(self) -> tuple[float, float]:
+        """The line's value at 0, which is not below 0, and its slope, which is above 0."""
+        x, y, xx, xy = (self.sums[1:] / self.sums[0]).tolist()
+        slope = max((xy - x * y) / max(xx - x * x, 1e-12), LEAST_SLOPE)
+        if slope * x > y:
+            slope = y / max(x, 1e-12)
+        return y - slope * x, slope
+
+    def __call__(self, predicted_P: np.ndarray) -> np.ndarray:
+        """The values (P,) to be expected of prompts with these predictions (P,)."""
+        start, slope = self.line
+        return start + slope * predicted_P
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"sums": self.sums.copy()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        sums = state["sums"]
+        are_sums = sums.shape == self.sums.shape and np.isfinite(sums).all() and sums[0] > 0
+        check_state(are_sums, "calibration/sums", "is not of groups")
+        self.sums = sums.copy()

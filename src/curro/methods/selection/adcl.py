@@ -1,0 +1,276 @@
+"""ADCL: from easy to hard in chunks, each measured again before it is trained on.
+
+`ADCL` is the method; `Turns`, below it, keeps the prompts that wait in an order that changes little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from heapq import heappop, heappush
+from typing import Any, ClassVar
+
+import numpy as np
+
+from curro.core.checkpoint import check_state
+from curro.core.errors import ConfigError
+from curro.core.groups import Groups
+from curro.core.prompts import PromptTable
+from curro.core.renumbering import Columns, Renumbering, State
+from curro.core.selection import Choice, Outcome, Reason, Selection
+
+DIFFICULTIES = ("failure", "variance")
+_IDLE, _ESTIMATE, _TRAIN = 0, 1, 2
+_ATTEMPTS = 3
+
+
+class ADCL(Selection):
+    """From easy to hard, in chunks whose difficulty is estimated again before each.
+
+    Source: adaptive difficulty curriculum learning (arXiv 2505.08364), as METIS, A.5, runs it.
+
+    1. Every prompt is rolled out once, in a random order, for its difficulty (`Reason.ESTIMATE`).
+    2. The data set is sorted from easy to hard, equals at random, and cut into chunks that stay.
+    3. The chunks are trained on one after the other, each from easy to hard (`Reason.PRIORITY`). Each but
+       the first is rolled out for estimation again before, and sorted anew by what that said.
+    4. After the last chunk comes the first, estimated again.
+
+    Difficulty is that of the latest group. Estimates are not trained on, as published: their advantages are 0
+    and they are rejected, so that a host fills its batch with others, and its limit of a fill has to allow
+    for an estimate of the whole data set. With the allocation `estimates` they have 4 rollouts, as in table
+    5, without it as many as any other group. `train_estimates` trains on them instead.
+
+    A batch is never short. Where the last estimates of a chunk do not fill it, it is completed from what is
+    known by then, and an estimate that is still out does not count: the latest difficulty does, and a
+    prompt without any is taken as the hardest. A dropped estimate is asked for again, three times in all; a
+    dropped prompt of step 3 misses its turn.
+
+    Args:
+        chunks: of table 5, from 1.
+        difficulty: "failure": 1 - success rate, and so 1 - mean reward, in reward ranges, where rewards are
+            not 0/1; "variance": the variance of the group's rewards, the paper's choice for those.
+        train_estimates: train on estimates as on other groups, so that no rollout is without use.
+        column: of the data set: pass rates of the base policy in [0, 1], as `curro curate` writes them in
+            `pass_rate`. They take the place of step 1. None: step 1.
+
+    Raises:
+        ConfigError: an option that is none of these; a column that is missing or not of pass rates.
+    """
+
+    orders_everything = True
+    option_attributes: ClassVar = {"train_estimates": "replaces_uncredited"}
+
+    def __init__(
+        self,
+        *,
+        chunks: int = 8,
+        difficulty: str = "failure",
+        train_estimates: bool = False,
+        column: str | None = None,
+    ) -> None:
+        if chunks < 1:
+            raise ConfigError(f"chunks is a number from 1, not {chunks}")
+        if difficulty not in DIFFICULTIES:
+            raise ConfigError(f"difficulty is one of {', '.join(DIFFICULTIES)}, not {difficulty!r}")
+        if column is not None and difficulty != "failure":
+            raise ConfigError("a column of pass rates says nothing of variances: leave out one of the two")
+        self.chunks, self.difficulty, self.column = chunks, difficulty, column
+        self.replaces_uncredited = not train_estimates
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        super().bind(table, rng)
+        self.seed, self.chunk, self.count = int(rng.integers(2**63)), -1, min(self.chunks, table.size)
+        self.chunk_N = table.add("adcl_chunk", np.int32, -1)
+        self.due_N = table.add("adcl_due", np.uint8, _ESTIMATE)
+        self.asked_N = table.add("adcl_asked", np.uint8, 0)
+        self.base_N = np.full(table.size, np.inf)
+        self._shuffle()
+        if self.column is not None:
+            self.base_N = 1 - _pass_rates(self.column, table.values(self.column))
+            self._cut()
+
+    def _shuffle(self) -> None:
+        self.tie_N = np.random.default_rng(self.seed).permutation(self.table.size)
+        # queues are made when they are asked for, and anew with every chunk
+        self.to_estimate: Turns | None = None
+        self.to_train: Turns | None = None
+        self.returned: list[np.ndarray] = []
+
+    def difficulty_of(self, prompts: np.ndarray) -> np.ndarray:
+        """Difficulty (P,) as last seen; that of the column, or infinite, where a prompt was never seen."""
+        if self.difficulty == "failure":
+            seen = 1 - self.table.success_rate(self.table["reward_mean"][prompts].astype(np.float64))
+        else:
+            seen = self.table["reward_variance"][prompts].astype(np.float64)
+        return np.where(self.table["visits"][prompts] > 0, seen, self.base_N[prompts])
+
+    def _cut(self) -> None:
+        """Sort all prompts into chunks, the first of which is due."""
+        everything = np.arange(self.table.size)
+        order = np.lexsort((self.tie_N, self.difficulty_of(everything)))
+        self.chunk_N[order] = everything * self.count // self.table.size
+        self.due_N[:] = np.where(self.chunk_N == 0, _TRAIN, _IDLE)
+        self.chunk = 0
+        self.to_train = None
+
+    def _open_next(self) -> None:
+        self.chunk = (self.chunk + 1) % self.count
+        opened = np.flatnonzero(self.chunk_N == self.chunk)
+        self.due_N[opened] = _ESTIMATE
+        self.asked_N[opened[~self.table["in_flight"][opened]]] = 0
+        self.to_estimate = self.to_train = None
+
+    def select(self, n: int, step: int) -> Choice:
+        self._queue_returned()
+        parts: list[Choice] = []
+        missing, in_flight = n, self.table["in_flight"]
+        try:
+            while missing:
+                parts.append(self._due(missing))
+                # what the rest of this call must not choose again; the port marks it anew
+                in_flight[parts[-1].prompts] = True
+                missing -= len(parts[-1].prompts)
+        finally:
+            for part in parts:
+                in_flight[part.prompts] = False
+        return Choice.join(parts)
+
+    def _due(self, most: int) -> Choice:
+        """What comes next of the free prompts, `most` at most; none where the next chunk had to be opened."""
+        if self.to_estimate is None:
+            self.to_estimate = self._waiting(_ESTIMATE)
+        if len(ask := self.to_estimate.take(most, self._is_to_estimate)):
+            self.asked_N[ask] += 1
+            return Choice.of(ask, Reason.ESTIMATE)
+        if self.chunk < 0:
+            self._cut()
+        if self.to_train is None:
+            self.to_train = self._waiting(_TRAIN)
+        train = self.to_train.take(most, self._is_to_train)
+        if not len(train):
+            self._open_next()
+        self.due_N[train], self.asked_N[train] = _IDLE, 0
+        return Choice.of(train, Reason.PRIORITY)
+
+    def _waiting(self, due: int) -> Turns:
+        """All free prompts that are due for this."""
+        prompts = np.flatnonzero((self.due_N == due) & ~self.table["in_flight"])
+        keys = self.asked_N[prompts] if due == _ESTIMATE else self.difficulty_of(prompts)
+        return Turns(prompts, keys, self.tie_N)
+
+    def _is_to_estimate(self, prompts: np.ndarray, asked: np.ndarray) -> np.ndarray:
+        return (self.due_N[prompts] == _ESTIMATE) & ~self.table["in_flight"][prompts]
+
+    def _is_to_train(self, prompts: np.ndarray, difficulty: np.ndarray) -> np.ndarray:
+        due = (self.due_N[prompts] == _TRAIN) & ~self.table["in_flight"][prompts]
+        return due & (self.difficulty_of(prompts) == difficulty)
+
+    def _queue_returned(self) -> None:
+        """Prompts that came back since the last choice wait again where they are due."""
+        returned = np.unique(np.concatenate([np.empty(0, np.int64), *self.returned]))
+        self.returned.clear()
+        if self.to_estimate is not None:
+            again = returned[self.due_N[returned] == _ESTIMATE]
+            self.to_estimate.add(again, self.asked_N[again])
+        if self.to_train is not None:
+            again = returned[self.due_N[returned] == _TRAIN]
+            self.to_train.add(again, self.difficulty_of(again))
+
+    def uncredited(self, groups: Groups) -> np.ndarray | None:
+        # what a group was drawn for: what its prompt is due for may have changed since
+        return self.asked_N[groups.prompts] > 0 if self.replaces_uncredited else None
+
+    def observe(self, outcome: Outcome) -> None:
+        self._measured(outcome.prompts)
+        self.returned.append(outcome.prompts)
+
+    def release(self, prompts: np.ndarray) -> None:
+        self._measured(prompts[self.asked_N[prompts] >= _ATTEMPTS])
+        self.returned.append(prompts)
+
+    def _measured(self, prompts: np.ndarray) -> None:
+        self.due_N[prompts[self.due_N[prompts] == _ESTIMATE]] = _TRAIN
+
+    def metrics(self) -> dict[str, float]:
+        return {
+            "adcl/chunk": float(self.chunk),
+            "adcl/to_estimate": float((self.due_N == _ESTIMATE).sum()),
+            "adcl/to_train": float((self.due_N == _TRAIN).sum()) if self.chunk >= 0 else np.nan,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"seed": self.seed, "chunk": self.chunk}
+
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
+        """New prompts join the chunk that comes next, and are estimated with it."""
+        chunk_N, new_N = columns["adcl_chunk"], rows.saved_N < 0
+        if state["chunk"] >= 0:
+            chunk_N[:] = np.minimum(chunk_N, self.count - 1)  # there may be fewer prompts now than chunks
+            chunk_N[new_N] = (state["chunk"] + 1) % self.count
+            columns["adcl_due"][new_N] = _IDLE
+        return {**state, "chunk": min(state["chunk"], self.count - 1)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        lowest = 0 if state["chunk"] >= 0 else -1
+        inside = self.chunk_N.min() >= lowest and self.chunk_N.max() < self.count
+        check_state(-1 <= state["chunk"] < self.count and inside, "adcl", "has chunks that there are not")
+        check_state(self.due_N.max() <= _TRAIN, "table/adcl_due", "is none of idle, estimate and train")
+        self.seed, self.chunk = state["seed"], state["chunk"]
+        self._shuffle()
+
+
+def _pass_rates(column: str, values: list[Any]) -> np.ndarray:
+    try:
+        rates_N = np.array(values, np.float64)
+    except (TypeError, ValueError):
+        rates_N = np.array([np.nan])
+    if not ((rates_N >= 0) & (rates_N <= 1)).all():
+        raise ConfigError(f"the column {column!r} is not of pass rates: they are in [0, 1]")
+    return rates_N
+
+
+class Turns:
+    """A queue of prompts by a key, the lowest first; equals by a second key that stays.
+
+    It is sorted once, so that a turn costs the same however many prompts wait. A prompt that is no longer due
+    when its turn comes is passed over and forgotten; whoever makes it due again adds it.
+
+    Args:
+        prompts: int64 (K,), those that wait.
+        keys: (K,), their keys.
+        tie_N: the second key of every prompt, distinct.
+    """
+
+    def __init__(self, prompts: np.ndarray, keys: np.ndarray, tie_N: np.ndarray) -> None:
+        order = np.argsort(tie_N[prompts])
+        order = order[np.argsort(keys[order], kind="stable")]
+        self._prompts, self._keys, self._tie_N = prompts[order], keys[order], tie_N
+        self._next = 0
+        self._late: list[tuple[float, int, int]] = []
+
+    def add(self, prompts: np.ndarray, keys: np.ndarray) -> None:
+        """Prompts (P,) that have become due, or whose key has changed."""
+        for late in zip(keys.tolist(), self._tie_N[prompts].tolist(), prompts.tolist(), strict=True):
+            heappush(self._late, late)
+
+    def take(self, most: int, is_due: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+        """The next of those that are due, at most so many; `is_due` is asked with prompts and their keys."""
+        taken: dict[int, None] = {}
+        while len(taken) < most and (self._late or self._next < len(self._prompts)):
+            prompts, keys = self._block(most - len(taken))
+            # one that was added again may stand twice
+            taken |= dict.fromkeys(prompts[is_due(prompts, keys)].tolist())
+        return np.fromiter(taken, np.int64, len(taken))
+
+    def _block(self, most: int) -> tuple[np.ndarray, np.ndarray]:
+        """Some of the next in order, at least one."""
+        rows = slice(self._next, self._next + most)
+        prompts, keys = self._prompts[rows], self._keys[rows]
+        if self._late:
+            key, tie, prompt = self._late[0]
+            before = int(((keys < key) | ((keys == key) & (self._tie_N[prompts] < tie))).sum())
+            if not before:
+                heappop(self._late)
+                return np.array([prompt]), np.array([key])
+            prompts, keys = prompts[:before], keys[:before]
+        self._next += len(prompts)
+        return prompts, keys

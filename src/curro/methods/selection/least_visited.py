@@ -1,0 +1,48 @@
+"""The least visited prompts first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from curro.core.prompts import PromptTable
+from curro.core.renumbering import Columns, Renumbering, State
+from curro.core.selection import Choice, Outcome, Reason, Selection
+from curro.methods.index import MaxHeap
+
+
+class LeastVisited(Selection):
+    """The prompts that were visited least often first.
+
+    Source: "Online Difficulty Filtering for Reasoning Oriented RL", algorithm 1.
+
+    Prompts of the same count come in a random order. Every finished group is a visit, admitted or not; a
+    cancelled one is none.
+    """
+
+    needs_second_visits = True
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        super().bind(table, rng)
+        self.heap = MaxHeap.from_array(np.zeros(table.size), seed=int(rng.integers(2**63)))
+
+    def select(self, n: int, step: int) -> Choice:
+        prompts, priorities = self.heap.pop_with_priorities(n)
+        return Choice.of(prompts, np.where(priorities == 0, Reason.UNSEEN, Reason.PRIORITY))
+
+    def observe(self, outcome: Outcome) -> None:
+        self.heap.push(outcome.prompts, -(self.table["visits"][outcome.prompts] + 1.0))
+
+    def release(self, prompts: np.ndarray) -> None:
+        self.heap.push(prompts, -self.table["visits"][prompts].astype(np.float64))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"heap": self.heap.state_dict()}
+
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
+        return {"heap": rows.heap(state["heap"], new_priority=0.0)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.heap.load_state_dict(state["heap"])

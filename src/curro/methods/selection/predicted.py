@@ -1,0 +1,322 @@
+"""Selection by prediction: of many random candidates, those that promise the most.
+
+`Predicted` is the one selection for every predictor: it draws m B random candidates for a batch of B prompts,
+asks the predictor about them, and takes the best B. The methods `frontier`, `posterior`, `pcl` and `metis`
+are functions below it, which give it their predictor and its options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from curro.core import registry
+from curro.core.compiled import kernel
+from curro.core.errors import ConfigError
+from curro.core.policy import AuxiliarySamples, Policy
+from curro.core.prediction import Predictor
+from curro.core.prompts import PromptTable
+from curro.core.renumbering import Columns, Renumbering, State
+from curro.core.selection import Choice, Outcome, Reason, Selection
+from curro.methods.prediction.quality import PredictionQuality
+
+
+class Predicted(Selection):
+    """The top B of m B candidates by predicted informativeness, or nearest to a target success rate.
+
+    "METIS", section 4 and equation 7: candidates are drawn uniformly from the prompts that are free; ties of
+    the prediction are broken at random. Where fewer than m B are free, all of them are candidates.
+    Several small calls of `select` have fewer candidates each, so they draw other prompts than one call for
+    the whole batch.
+
+    The prediction for a chosen prompt is kept in the table's column `predicted_variance`, in squared reward
+    ranges, or in `predicted_rate`, on the scale of `PromptTable.success_rate`.
+
+    Args:
+        predictor: a registered predictor, with its options as a dict or as text, or module:Class.
+        candidates: m, candidates for each prompt of the batch, from 1; 1 is uniform sampling.
+        target: a success rate in (0, 1): the B nearest to it are chosen. None: the highest informativeness.
+        exploration: the share of the batch that is taken from the candidates at random, in [0, 1].
+    """
+
+    takes_levels = True
+    option_attributes: ClassVar = {"predictor": "predicts_by"}
+
+    def __init__(
+        self,
+        *,
+        predictor: str | Mapping[str, Any],
+        candidates: int = 4,
+        target: float | None = None,
+        exploration: float = 0.0,
+    ) -> None:
+        if candidates < 1:
+            raise ConfigError(f"candidates is a number from 1, not {candidates}")
+        if target is not None and not 0 < target < 1:
+            raise ConfigError(f"target is in (0, 1), not {target}")
+        if not 0 <= exploration <= 1:
+            raise ConfigError(f"exploration is in [0, 1], not {exploration}")
+        self.candidates, self.target, self.exploration = candidates, target, exploration
+        # the options as the user wrote them, which a checkpoint compares
+        self.predicts_by = registry.parse("predictor", predictor) if isinstance(predictor, str) else predictor
+        self.predictor: Predictor = registry.build("predictor", predictor)
+        if not isinstance(self.predictor, Predictor):
+            raise ConfigError(f"predictor {predictor!r} is not a curro.Predictor: derive its class from that")
+        if target is not None and type(self.predictor).success_rate is Predictor.success_rate:
+            raise ConfigError(f"{predictor!r} predicts no success rate: leave `target` out")
+        self.has_belief = self.predictor.has_belief
+        self.needs_policy = self.predictor.needs_policy
+        self.reads_weights = self.predictor.reads_weights
+        self.trains_policy = self.predictor.trains_policy
+        self.needs_second_visits = self.predictor.needs_second_visits
+        self.quality = PredictionQuality()
+        self._attached = False
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        super().bind(table, rng)
+        self.repeats = table.levels is not None
+        if self.repeats and not self.predictor.takes_levels:
+            raise ConfigError(
+                f"{self.predicts_by['name']} predicts single prompts, and levels have new problems in "
+                "every group: choose frontier or posterior"
+            )
+        (self._stream,) = rng.spawn(1)
+        column = "predicted_variance" if self.target is None else "predicted_rate"
+        self.expected_N = table.add(column, np.float32, np.nan)
+        self.predictor.bind(table, self._stream)
+
+    def attach(self, policy: Policy) -> None:
+        self._attached = True
+        self.predictor.attach(policy)
+
+    def select(self, n: int, step: int) -> Choice:
+        if self.needs_policy and not self._attached:
+            raise ConfigError(
+                f"{self.predicts_by['name']} asks the policy, and no host has lent it: "
+                "train with a host that does, or call `curriculum.attach(policy)`"
+            )
+        self.quality.learn()
+        candidates = self._candidates(n)
+        if self.target is None:
+            value = self.predictor.informativeness(candidates, step)
+            score = value
+        else:
+            value = self.predictor.success_rate(candidates, step)
+            score = -np.abs(value - self.target)
+        explored = int(self.rng.binomial(n, self.exploration)) if self.exploration else 0
+        best = _highest(score, n - explored)
+        chosen = best
+        if explored:
+            # shuffled, because of equal scores the first candidates are among the best
+            others = self.rng.permutation(np.delete(np.arange(len(candidates)), best))[:explored]
+            chosen = np.concatenate([best, others])
+        prompts = candidates[chosen]
+        self.expected_N[prompts] = value[chosen]
+        self.quality.choose(value, value[best])
+        self.predictor.selected(prompts)
+        self._candidate_count = len(candidates)
+        reasons = np.repeat([Reason.PRIORITY, Reason.EXPLORATION], [n - explored, explored])
+        return Choice.of(prompts, reasons)
+
+    def _candidates(self, n: int) -> np.ndarray:
+        """Free prompts in random order, at most n times `candidates`; of open levels that many, repeated."""
+        if self.repeats:
+            if self.open_N is not None:
+                open_arms = np.flatnonzero(self.open_N)
+                return open_arms[self.rng.integers(len(open_arms), size=n * self.candidates)]
+            return self.rng.integers(self.table.size, size=n * self.candidates)
+        free_count = self.table.size - len(self.table.prompts_in_flight)
+        wanted = min(n * self.candidates, free_count)
+        if 2 * wanted > free_count or 2 * free_count < self.table.size:
+            free = np.flatnonzero(~self.table["in_flight"])
+            return self.rng.permutation(free)[:wanted]
+        kept, count, in_flight = np.empty(wanted, np.int64), 0, self.table["in_flight"]
+        try:
+            while count < wanted:
+                drawn = self.rng.integers(self.table.size, size=2 * (wanted - count))
+                count = keep_free(in_flight, drawn, kept, count)
+        finally:
+            unmark(in_flight, kept[:count])
+        return kept
+
+    def uniform_weights(self, choice: Choice) -> np.ndarray:
+        """The best and the other candidates are strata of a uniform sample, the candidates.
+
+        Each of the best stands for itself, and one of k others that were drawn at random for one k-th of all
+        others. Without any, nothing is known of the others, unless there are none.
+        """
+        n, is_explored_P = len(choice.prompts), choice.reasons == Reason.EXPLORATION
+        explored = int(np.count_nonzero(is_explored_P))
+        others = self._candidate_count - n + explored
+        if others and not explored:
+            return np.full(n, np.nan)
+        return np.where(is_explored_P, others / max(explored, 1), 1.0) * n / self._candidate_count
+
+    def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
+        return self.predictor.belief(prompts, step)
+
+    def observe(self, outcome: Outcome) -> AuxiliarySamples | None:
+        low, high = self.table.reward_range
+        realised = (
+            outcome.variance / (high - low) ** 2
+            if self.target is None
+            else self.table.success_rate(outcome.mean)
+        )
+        expected = self.expected_N[outcome.prompts].astype(np.float64)
+        self.quality.observe(outcome.prompts, expected, realised)
+        return self.predictor.observe(outcome)
+
+    def release(self, prompts: np.ndarray) -> None:
+        self.predictor.release(prompts)
+
+    def metrics(self) -> dict[str, float]:
+        return self.quality.metrics() | self.predictor.metrics()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "predictor": self.predictor.state_dict(),
+            "quality": self.quality.state_dict(),
+            "stream": self._stream.bit_generator.state,
+        }
+
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
+        return {
+            **state,
+            "predictor": self.predictor.renumbered(state["predictor"], rows),
+            "quality": self.quality.renumbered(state["quality"], rows),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.predictor.load_state_dict(state["predictor"])
+        self.quality.load_state_dict(state["quality"])
+        self._stream.bit_generator.state = state["stream"]
+
+
+def _highest(score: np.ndarray, k: int) -> np.ndarray:
+    """The positions of the k highest scores, descending; ties keep the random order of the candidates."""
+    loss = -score
+    rows = np.arange(len(loss))
+    if 0 < k < len(loss):
+        rows = np.flatnonzero(~(loss > np.partition(loss, k - 1)[k - 1]))
+    return rows[np.argsort(loss[rows], kind="stable")[:k]]
+
+
+def frontier(
+    *,
+    candidates: int = 8,
+    thompson: bool = False,
+    half_life: float | None = None,
+    rest: bool = False,
+    features: str = "text",
+    known: str | None = None,
+    exploration: float = 0.0,
+) -> Predicted:
+    """Of many random candidates, the prompts of highest p(1-p), predicted from outcomes and from their text.
+
+    Source: curro's own.
+
+    This is `Predicted` with the predictor "frontier", which takes B of 8 B candidates.
+
+    Args:
+        candidates, exploration: of `Predicted`.
+        thompson, half_life, rest, features, known: of the predictor `Frontier`.
+    """
+    predictor = {
+        "name": "frontier",
+        "thompson": thompson,
+        "half_life": half_life,
+        "rest": rest,
+        "features": features,
+        "known": known,
+    }
+    return Predicted(predictor=predictor, candidates=candidates, exploration=exploration)
+
+
+def posterior(
+    *,
+    candidates: int = 8,
+    target: float | None = 0.5,
+    thompson: bool = True,
+    half_life: float | None = None,
+    known: str | None = None,
+    exploration: float = 0.0,
+) -> Predicted:
+    """Of many random candidates, the prompts whose success rate, drawn from a posterior, is nearest to 1/2.
+
+    Source: "Model Predictive Prompt Selection" (arXiv 2507.04632).
+
+    This is `Predicted` with the predictor "beta". Of 8 B candidates it takes the B whose drawn success rate
+    is nearest to 1/2, as the paper does.
+
+    Args:
+        candidates, target, exploration: of `Predicted`; target=none takes the highest p(1-p) instead.
+        thompson, half_life, known: of `BetaPosterior`.
+    """
+    beta = {"name": "beta", "thompson": thompson, "half_life": half_life, "known": known}
+    return Predicted(predictor=beta, candidates=candidates, target=target, exploration=exploration)
+
+
+def pcl(*, candidates: int = 8, predicts: str = "success-rate", **options: Any) -> Predicted:
+    """Of many random candidates, the prompts whose success rate a value model predicts nearest to 1/2.
+
+    Source: "Prompt Curriculum Learning for Efficient LLM Post-Training", as METIS, A.5, describes it.
+
+    This is `Predicted` with the predictor "pcl", which takes B of m B candidates. With `predicts="variance"`,
+    METIS' extension to rewards that are not 0/1, the highest predictions are taken.
+
+    Args:
+        candidates: m, 8 in METIS' table 5.
+        predicts: what the value model learns, `ValueModel`'s.
+        options: `target` (0.5 with success rates, none with variances) and `exploration` of `Predicted`,
+            the others of `ValueModel`.
+
+    Raises:
+        ConfigError: a `target` beside `predicts="variance"`.
+    """
+    rule: dict[str, Any] = {"target": 0.5} if predicts == "success-rate" else {}
+    rule |= {name: options.pop(name) for name in ("target", "exploration") if name in options}
+    if predicts == "variance" and rule.get("target") is not None:
+        raise ConfigError("pcl with predicts=variance takes the highest predictions: leave `target` out")
+    return Predicted(
+        predictor={"name": "pcl", "predicts": predicts, **options}, candidates=candidates, **rule
+    )
+
+
+def metis(*, candidates: int = 8, exploration: float = 0.0, **options: Any) -> Predicted:
+    """Of many random candidates, the prompts whose rewards the policy itself expects to vary most.
+
+    Source: "Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning" (METIS), equation 6.
+
+    This is `Predicted` with the predictor "metis", which takes the top B of m B candidates.
+
+    Args:
+        candidates: m, 8 in table 5.
+        exploration: as in `Predicted`; 0 in the paper.
+        options: those of `curro.methods.prediction.metis.Metis`.
+    """
+    return Predicted(predictor={"name": "metis", **options}, candidates=candidates, exploration=exploration)
+
+
+@kernel
+def keep_free(in_flight, drawn, kept, count):  # type: ignore[no-untyped-def]
+    """Append to kept[:count], in order, the prompts of `drawn` that are free and not in `kept` yet.
+
+    The prompts of `kept` are marked as in flight until `unmark`. Returns the new count.
+    """
+    for a in range(drawn.size):
+        if count == kept.size:
+            break
+        if not in_flight[drawn[a]]:
+            in_flight[drawn[a]] = True
+            kept[count] = drawn[a]
+            count += 1
+    return count
+
+
+@kernel
+def unmark(in_flight, kept):  # type: ignore[no-untyped-def]
+    """Remove the marks of `keep_free`."""
+    for a in range(kept.size):
+        in_flight[kept[a]] = False

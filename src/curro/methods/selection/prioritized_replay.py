@@ -1,0 +1,171 @@
+"""Prioritized replay (Fatemi, "Prioritized Replay for RL Post-training"), in the variant that never runs dry.
+
+`prioritized_replay` builds one of two variants. The published one has a module of its own. The default,
+`FadedReplay` below, keeps the paper's priority and judges proposals by a posterior that fades, in place of
+the paper's pools.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from curro.core import registry
+from curro.core.compiled import kernel
+from curro.core.errors import ConfigError
+from curro.core.loading import load_object
+from curro.core.prompts import PromptTable
+from curro.core.renumbering import Columns, Renumbering, State
+from curro.core.selection import Choice, Outcome, Reason, Selection
+from curro.methods.index import SumTree
+from curro.methods.prediction.posterior import FadedPosterior
+
+VARIANTS = {
+    "default": "curro.methods.selection.prioritized_replay:FadedReplay",
+    "published": "curro.methods.selection.published_replay:PublishedReplay",
+}
+
+
+def prioritized_replay(*, variant: str = "default", **options: Any) -> Selection:
+    """Prompts of intermediate success rate first.
+
+    Source: "Prioritized Replay for RL Post-training", sections 2 to 5.
+
+    Args:
+        variant: "published" is the paper with the values of its section 5; "default" keeps its
+            priority and replaces its pools by a posterior that fades, so that it never runs dry.
+        options: those of `PublishedReplay` or `FadedReplay`.
+
+    Raises:
+        ConfigError: another variant.
+    """
+    if variant not in VARIANTS:
+        raise ConfigError(f"prioritized-replay has no variant {variant!r}; there are: {', '.join(VARIANTS)}")
+    label = f"prioritized-replay (variant {variant})"
+    return registry.construct(label, load_object(VARIANTS[variant], label), options, also=["variant"])
+
+
+class FadedReplay(Selection):
+    """The paper's priority p(1-p), with a posterior instead of solved and unsolved pools.
+
+    The paper moves a prompt without reward variance to a pool and looks at it again on a timetable.
+    With 8 rollouts a prompt of success rate 0.1 fails all of them in 43% of its visits, and the pools
+    fill faster than the timetable empties them. Here a prompt earns another look when it may have
+    become informative:
+
+    1. For every slot of the batch, `candidates` prompts are proposed: half in proportion to p(1-p) as
+       last known (section 4.2's sum tree), half uniformly from all prompts.
+    2. The informativeness of each is drawn from its posterior (`FadedPosterior`), whose evidence has
+       faded since its last visit, and multiplied by the share that has faded (1 for a prompt never
+       seen). The highest takes the slot. So a prompt is not repeated at once: a policy that repeats a
+       few prompts learns them by heart and little else.
+    3. One slot in eight, at random, goes to a uniform proposal instead (section 4.2's exploration at
+       section 5's rate), so that the curriculum notices what the policy has learnt elsewhere.
+
+    A prompt that never succeeded is passed over while its outcomes still count and comes back as they
+    fade; how fast they fade is learnt from repeated visits. Every free prompt can be chosen at any
+    time, so prompts run out only when fewer are free than asked for.
+
+    Draws one at a time and in batches are the same. If all candidates of a slot are in flight, the
+    first free prompt takes it that is met in long equal steps from the last candidate. Neighbours are often
+    of one source, and where others are left out (`source_weights`) the next one by number would always be
+    the same.
+
+    Args:
+        candidates: proposals for each slot, an even number from 2. With more of them, the highest draw is
+            more often of a prompt of which little is known; the cost grows in proportion.
+        exploration: the share of slots that go to a uniform proposal, from 0 to 1.
+    """
+
+    needs_second_visits = True
+    has_belief = True
+
+    def __init__(self, *, candidates: int = 4, exploration: float = 0.125) -> None:
+        if candidates < 2 or candidates % 2:
+            raise ConfigError(f"candidates is an even number from 2, not {candidates}")
+        if not 0 <= exploration <= 1:
+            raise ConfigError(f"exploration is in [0, 1], not {exploration}")
+        self.candidates, self.exploration = candidates, exploration
+        self.posterior = FadedPosterior()
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        super().bind(table, rng)
+        # separate streams, so that a batch consumes each of them as single draws would
+        (self.thompson,) = rng.spawn(1)
+        self.posterior.bind(table)
+        self.tree = SumTree(table.size)
+        self.stride = stride_of(table.size)
+
+    def select(self, n: int, step: int) -> Choice:
+        learnt = self.posterior.learn()
+        self.tree.update(learnt, self.posterior.variance[learnt].astype(np.float64))
+        half = self.candidates // 2
+        chance, uniforms = np.split(self.rng.random((n, 1 + self.candidates)), [1], axis=1)
+        proposed = (uniforms * self.table.size).astype(np.int64)
+        if self.tree.total > 0:
+            proposed[:, :half] = self.tree.sample(uniforms[:, :half].ravel())[0].reshape(n, half)
+        informativeness, kept = self.posterior.draw(proposed.ravel(), step, self.thompson)
+        drawn = (informativeness * (1 - kept)).reshape(proposed.shape)
+        explores = chance[:, 0] < self.exploration
+        drawn[explores, -1] = np.inf
+        chosen = np.empty(n, np.int64)
+        one_each(proposed, drawn, self.table["in_flight"], chosen, self.stride)
+        reasons = Reason.by_visits(self.table["visits"][chosen])
+        reasons[explores & (chosen == proposed[:, -1])] = Reason.EXPLORATION
+        return Choice.of(chosen, reasons)
+
+    def uniform_weights(self, choice: Choice) -> np.ndarray:
+        return np.where(choice.reasons == Reason.EXPLORATION, 1.0, np.nan)
+
+    def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
+        return self.posterior.belief(prompts, step)
+
+    def observe(self, outcome: Outcome) -> None:
+        self.posterior.observe(outcome)
+
+    def metrics(self) -> dict[str, float]:
+        return self.posterior.metrics()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"posterior": self.posterior.state_dict(), "thompson": self.thompson.bit_generator.state}
+
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
+        return {**state, "posterior": self.posterior.renumbered(state["posterior"], rows)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.posterior.load_state_dict(state["posterior"])
+        self.thompson.bit_generator.state = state["thompson"]
+        self.tree = SumTree.from_array(self.posterior.variance.astype(np.float64))
+
+
+def stride_of(size: int) -> int:
+    """How long steps are that meet every number below `size` once: near .618 of it, and coprime to it."""
+    stride = max(1, int(size * (math.sqrt(5) - 1) / 2))
+    while math.gcd(stride, size) > 1:
+        stride += 1
+    return stride
+
+
+@kernel
+def one_each(proposed, drawn, taken, chosen, stride):  # type: ignore[no-untyped-def]
+    """Choose for each row of `proposed` the prompt with the highest draw that is not taken; of ties the
+    first.
+
+    Where all of a row are taken, the first free prompt in steps of `stride` from the row's best proposal is
+    chosen. The flags `taken` are set for prompts of earlier rows and restored at the end.
+    """
+    for row in range(proposed.shape[0]):
+        best = -1
+        for c in range(proposed.shape[1]):
+            if not taken[proposed[row, c]] and (best < 0 or drawn[row, c] > drawn[row, best]):
+                best = c
+        pick = proposed[row, best]
+        while taken[pick]:
+            pick = (pick + stride) % taken.size
+        chosen[row] = pick
+        taken[pick] = True
+    for row in range(proposed.shape[0]):
+        taken[chosen[row]] = False

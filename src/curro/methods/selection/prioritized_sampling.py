@@ -1,0 +1,184 @@
+"""PSPO's prioritized prompt sampling: draws in proportion to the size of a prompt's last advantages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from curro.core.checkpoint import check_state
+from curro.core.compiled import kernel
+from curro.core.errors import ConfigError
+from curro.core.prompts import PromptTable
+from curro.core.renumbering import Columns, Renumbering, State
+from curro.core.selection import Choice, Outcome, Reason, Selection, sequential_weights
+from curro.methods.index import SumTree
+
+LAST, MEAN, MAX = 0, 1, 2
+_KINDS = {"last": LAST, "mean": MEAN, "max": MAX}
+PRIORITIES = (*_KINDS, "informativeness")
+STATISTICS = ("raw", "smoothed")
+NORMALIZERS = ("batch", "all")
+_STANDARD = 1e-4
+"""Added to the standard deviation of (1)."""
+
+
+class PrioritizedSampling(Selection):
+    """Prompts at random, those whose latest group had larger advantages more often (PPS).
+
+    Source: "PSPO: Prompt-Level Prioritization and Experience-Weighted Smoothing", equations 7 to 11.
+
+    A prompt's priority p comes from the advantages A of its latest group:
+
+        mean |A_i| + epsilon (7);  max |A_i| + epsilon (8);  |A_G| + epsilon (9), G the last scored rollout
+        P(q) = p_q^exponent / sum over all prompts                                               (10)
+        w_q = (1 / (N P(q)))^beta, over the largest such weight                                  (11)
+
+    The paper has epsilon in (9) alone; without it a prompt whose rewards were once equal never comes again.
+    A prompt that was never observed has priority 1, the root mean square of a standardised advantage, or
+    0.25 under "informativeness", the most that 0/1 rewards can have. All priorities are positive, so N is
+    the number of prompts. New priorities count from the very next draw.
+
+    Args:
+        priority: "last", "mean", "max", or "informativeness": the group's reward variance in squared
+            reward ranges, for comparison with prioritized replay.
+        statistics: "raw": A = (r - mean) / (std + 1e-4), equation 1, whatever the group is credited with;
+            "smoothed": the advantages of `advantage="smoothed"`.
+        exponent: lambda of (10), from 0; 0 is uniform. The paper gives no value for it and beta: its code
+            has 0.6 and 0.4.
+        beta: of (11), in [0, 1], at the first step.
+        anneal_steps: steps over which beta grows to 1 in a line; 0 leaves it as it is.
+        epsilon: above 0.
+        replacement: whether a prompt may come twice in a batch, and while it is in flight.
+        normalize: the largest weight of (11) is that of the "batch", by which `Curriculum.credit` divides,
+            or of "all" prompts, by which weights are divided as they are drawn.
+
+    Raises:
+        ConfigError: an option that is none of these; "smoothed" without the advantage.
+    """
+
+    needs_second_visits = True
+    option_attributes: ClassVar = {"replacement": "repeats"}
+
+    def __init__(
+        self,
+        *,
+        priority: str = "last",
+        statistics: str = "raw",
+        exponent: float = 0.6,
+        beta: float = 0.4,
+        anneal_steps: int = 0,
+        epsilon: float = 1e-6,
+        replacement: bool = False,
+        normalize: str = "batch",
+    ) -> None:
+        for name, value, known in (
+            ("priority", priority, PRIORITIES),
+            ("statistics", statistics, STATISTICS),
+            ("normalize", normalize, NORMALIZERS),
+        ):
+            if value not in known:
+                raise ConfigError(f"{name} is one of {', '.join(known)}, not {value!r}")
+        if not 0 <= exponent <= 10:
+            raise ConfigError(f"exponent is in [0, 10], not {exponent}")
+        if not 0 <= beta <= 1:
+            raise ConfigError(f"beta is in [0, 1], not {beta}")
+        if anneal_steps < 0:
+            raise ConfigError(f"anneal_steps is a number from 0, not {anneal_steps}")
+        if not 1e-12 <= epsilon <= 1:
+            raise ConfigError(f"epsilon is in [1e-12, 1], not {epsilon}")
+        self.priority, self.statistics, self.normalize = priority, statistics, normalize
+        self.exponent, self.beta, self.anneal_steps = exponent, beta, anneal_steps
+        self.epsilon, self.repeats = epsilon, replacement
+        self.has_weights = exponent > 0 and (beta > 0 or anneal_steps > 0)
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        super().bind(table, rng)
+        if self.statistics == "smoothed" and "ers_mean" not in table.columns:
+            raise ConfigError('statistics="smoothed" needs the curriculum\'s advantage to be "smoothed"')
+        new = 0.25 if self.priority == "informativeness" else 1.0
+        self.priority_N = table.add("pps_priority", np.float64, new)
+        self.tree = SumTree.from_array(self.priority_N**self.exponent)
+
+    def select(self, n: int, step: int) -> Choice:
+        first, again = self.rng.random((n, 2)).T
+        if self.repeats:
+            prompts, chance = self.tree.sample(first)
+        else:
+            table = self.table
+            prompts, chance = self.tree.sample_free(first, again, table["in_flight"], table.prompts_in_flight)
+        weights = self._weights(chance, step)
+        return Choice(prompts, Reason.by_visits(self.table["visits"][prompts]), chance, weights)
+
+    def uniform_weights(self, choice: Choice) -> np.ndarray:
+        chance_P = choice.probabilities
+        if self.repeats:
+            return 1 / (chance_P * self.table.size)
+        in_flight = self.table.prompts_in_flight
+        left_P = 1 - self.tree.weights(in_flight).sum() / self.tree.total - (np.cumsum(chance_P) - chance_P)
+        # the prompt itself was left, whatever rounding says
+        return sequential_weights(chance_P / np.maximum(left_P, chance_P), self.table.size - len(in_flight))
+
+    def _weights(self, chance: np.ndarray, step: int) -> np.ndarray:
+        beta = self.beta
+        if self.anneal_steps:
+            beta += (1 - beta) * min(step / self.anneal_steps, 1.0)
+        least = 1 / self.table.size
+        if self.normalize == "all":
+            least = self.priority_N.min() ** self.exponent / self.tree.total
+        return (least / chance) ** beta
+
+    def batch_weights(self, weights_P: np.ndarray) -> np.ndarray:
+        return weights_P / weights_P.max(initial=0.0) if self.normalize == "batch" else weights_P
+
+    def observe(self, outcome: Outcome) -> None:
+        priority_P = self._priorities(outcome)
+        self.priority_N[outcome.prompts] = priority_P
+        self.tree.update(outcome.prompts, priority_P**self.exponent)
+
+    def _priorities(self, outcome: Outcome) -> np.ndarray:
+        if self.priority == "informativeness":
+            low, high = self.table.reward_range
+            return outcome.variance / (high - low) ** 2 + self.epsilon
+        size_P, kind = np.empty(len(outcome.prompts)), _KINDS[self.priority]
+        if self.statistics == "smoothed":
+            sizes(outcome.advantages, outcome.scored, np.zeros(len(size_P)), kind, size_P)
+        else:
+            sizes(outcome.rewards, outcome.scored, outcome.mean, kind, size_P)
+            size_P /= np.sqrt(outcome.variance) + _STANDARD
+        return size_P + self.epsilon
+
+    def metrics(self) -> dict[str, float]:
+        weights_N = self.priority_N**self.exponent
+        return {
+            "pspo/priority_mean": float(self.priority_N.mean()),
+            "pspo/effective_prompts": float(weights_N.sum() ** 2 / np.square(weights_N).sum()),
+        }
+
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        is_positive = (self.priority_N > 0).all() and np.isfinite(self.priority_N**self.exponent).all()
+        check_state(is_positive, "table/pps_priority", "is not above 0 and finite")
+        self.tree = SumTree.from_array(self.priority_N**self.exponent)
+
+
+@kernel
+def sizes(values, scored, centre, kind, out):  # type: ignore[no-untyped-def]
+    """Write |value - centre| of each group's scored rollouts: the last, the mean, or the largest.
+
+    Every group has a scored rollout.
+    """
+    for p in range(values.shape[0]):
+        total, largest, count = 0.0, 0.0, 0
+        for g in range(values.shape[1] - 1, -1, -1):
+            if scored[p, g]:
+                size = np.abs(values[p, g] - centre[p])
+                total += size
+                largest = max(largest, size)
+                count += 1
+                if kind == LAST:
+                    break
+        out[p] = largest if kind == MAX else total / count

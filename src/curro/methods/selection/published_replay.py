@@ -1,0 +1,462 @@
+"""Prioritized replay as published: a max-heap, pools of solved and unsolved prompts, retests.
+
+`PublishedReplay` is the method. `ProportionalStore` takes the heap's place where draws are proportional to
+the priority. The kernels at the end update the records of a batch of groups in one pass.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from curro.core.checkpoint import check_state
+from curro.core.compiled import kernel, part, prefetch
+from curro.core.errors import ConfigError
+from curro.core.groups import Groups
+from curro.core.prompts import PromptTable
+from curro.core.renumbering import Columns, Renumbering, State
+from curro.core.selection import Choice, Outcome, Reason, Selection
+from curro.core.table_kernels import is_solved
+from curro.methods.index import AgeQueue, MaxHeap, SumTree
+
+HEAP, SOLVED, UNSOLVED = 0, 1, 2
+AHEAD = 16
+"""The record of a prompt is prefetched this many prompts ahead of its turn."""
+
+
+class PublishedReplay(Selection):
+    """Prompts of the highest reward variance first, from a heap, with pools of solved and unsolved prompts.
+
+    Source: Fatemi, "Prioritized Replay for RL Post-training", sections 2 to 5.
+
+    Priority omega = p(1-p) + bonus where p >= 1/2 (section 2 and 4.4); p is the moving average
+    p <- smoothing * observed + (1 - smoothing) * p, which starts at the first observation.
+    In general p(1-p) is the variance of that average's mixture of groups,
+    v <- a s + (1-a) v + a (1-a) (m - mean)^2 for a group of mean m and variance s, which for 0/1
+    rewards is p(1-p) and for any other rewards their variance in squared reward ranges (the column
+    `smoothed_variance` is in squared units of the reward). Groups of other sizes count by their rollouts:
+    with n of them after visits of n' on the same average, a is
+    smoothing n / (smoothing n + (1 - smoothing) n').
+
+    A group whose own rewards do not vary (its p <= tolerance or >= 1 - tolerance, section 4.1) sends
+    its prompt to the solved or the unsolved pool, by the side of the reward range's middle its mean
+    lies on. Every `retest_every` steps, on the first step asked for from each multiple on, the longest
+    unevaluated of the pools come before all others; what varies again re-enters the heap.
+
+    The paper does not say what happens when the heap has too few prompts: the batch is completed
+    from the unsolved pool, then from the solved pool, longest unevaluated first.
+
+    Args:
+        smoothing: weight of the new observation (section 5: 0.8).
+        initial_priority: of prompts not seen yet; infinity makes every prompt come once before any
+            comes twice, exploration and retests aside (section 2). Section 5: 0.2.
+        draw: "top" takes the highest priorities from a max-heap, ties at random; "proportional" draws
+            with probability proportional to the priority from a sum tree (section 4.2).
+        exploration: the share of batches, or of prompts, drawn uniformly from the main heap (4.2, 5).
+        explore_by: "batch" (section 5) or "prompt".
+        bonus: added where p >= 1/2, for concise reasoning (section 4.4, 5: 1e-4).
+        tolerance: of the success rate from 0 and 1, for the pools (section 4.1); section 5: 0.
+        retest_every: training steps between retests (section 5: 10); 0 for none.
+        retest_solved, retest_unsolved: how many of each pool (section 5: 1 and 3).
+        retest_order: "oldest", the longest unevaluated (section 4.1's min-heaps, and the authors' code), or
+            "random", a random subset of the pool (section 4.1 too).
+        exponent: with draw="proportional", the probability is that of omega to this power: above 1 nearer to
+            the top of the heap, 0 uniform. A parameter for the trade-off that section 4.2 leaves open.
+
+    Raises:
+        ConfigError: an option outside its range.
+    """
+
+    needs_second_visits = True
+
+    def __init__(
+        self,
+        *,
+        smoothing: float = 0.8,
+        initial_priority: float = 0.2,
+        draw: str = "top",
+        exploration: float = 0.125,
+        explore_by: str = "batch",
+        bonus: float = 1e-4,
+        tolerance: float = 0.0,
+        retest_every: int = 10,
+        retest_solved: int = 1,
+        retest_unsolved: int = 3,
+        retest_order: str = "oldest",
+        exponent: float = 1.0,
+    ) -> None:
+        for name, value, is_valid, rule in (
+            ("smoothing", smoothing, 0 < smoothing <= 1, "in (0, 1]"),
+            ("initial_priority", initial_priority, initial_priority > -np.inf, "a number or infinity"),
+            ("draw", draw, draw in ("top", "proportional"), '"top" or "proportional"'),
+            ("exploration", exploration, 0 <= exploration <= 1, "in [0, 1]"),
+            ("explore_by", explore_by, explore_by in ("batch", "prompt"), '"batch" or "prompt"'),
+            ("bonus", bonus, 0 <= bonus < np.inf, "a number from 0"),
+            ("tolerance", tolerance, 0 <= tolerance < 0.5, "in [0, 0.5)"),
+            ("retest_every", retest_every, retest_every >= 0, "a number of steps, or 0 for none"),
+            ("retest_solved", retest_solved, retest_solved >= 0, "from 0"),
+            ("retest_unsolved", retest_unsolved, retest_unsolved >= 0, "from 0"),
+            ("retest_order", retest_order, retest_order in ("oldest", "random"), '"oldest" or "random"'),
+            ("exponent", exponent, 0 <= exponent < np.inf, "a number from 0"),
+        ):
+            if not is_valid:
+                raise ConfigError(f"prioritized-replay: {name} is {rule}, not {value!r}")
+        if draw == "proportional" and not 0 <= initial_priority < np.inf:
+            raise ConfigError(
+                "prioritized-replay: draw='proportional' needs a finite initial_priority from 0, "
+                f"not {initial_priority}"
+            )
+        if draw == "top" and exponent != 1:
+            raise ConfigError("prioritized-replay: exponent is of draw='proportional', and draw is 'top'")
+        self.smoothing, self.initial_priority, self.draw = smoothing, initial_priority, draw
+        self.exploration, self.explore_by, self.bonus = exploration, explore_by, bonus
+        self.tolerance, self.retest_every = tolerance, retest_every
+        self.withholds_credit = tolerance > 0
+        self.retests = {SOLVED: retest_solved, UNSOLVED: retest_unsolved}
+        self.retest_order, self.exponent = retest_order, exponent
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        super().bind(table, rng)
+        self.records = table.add_together(
+            ("smoothed_mean", np.float32, np.nan),
+            ("smoothed_variance", np.float32, 0),
+            ("smoothed_size", np.float32, 0),
+            ("pool", np.int8, HEAP),
+        )
+        self.pool_N = self.records["pool"]
+        self.seed = int(rng.integers(2**62))
+        self.planned, self.exploring = -1, False
+        self.due = {SOLVED: 0, UNSOLVED: 0}
+        self.retested: dict[int, list[int]] = {SOLVED: [], UNSOLVED: []}
+        self.moves = {"to_solved": 0, "to_unsolved": 0, "from_solved": 0, "from_unsolved": 0}
+        self.flips = 0
+        everything = np.full(table.size, self.initial_priority)
+        self.heap: MaxHeap | ProportionalStore
+        if self.draw == "top":
+            self.heap = MaxHeap.from_array(everything, seed=self.seed)
+        else:
+            self.heap = ProportionalStore(everything**self.exponent)
+        self.pools = {pool: AgeQueue(table.size, seed=self.seed + pool) for pool in (SOLVED, UNSOLVED)}
+
+    def select(self, n: int, step: int) -> Choice:
+        self._plan(step)
+        parts = []
+        for pool, reason in ((SOLVED, Reason.RETEST_SOLVED), (UNSOLVED, Reason.RETEST_UNSOLVED)):
+            if self.due[pool] and n:
+                parts.append(Choice.of(self._retest(pool, min(n, self.due[pool])), reason))
+                self.retested[pool] += parts[-1].prompts.tolist()
+                self.due[pool] -= len(parts[-1].prompts)
+                n -= len(parts[-1].prompts)
+        parts.append(self._from_heap(min(n, len(self.heap))))
+        n -= len(parts[-1].prompts)
+        for pool, reason in ((UNSOLVED, Reason.RETEST_UNSOLVED), (SOLVED, Reason.RETEST_SOLVED)):
+            if n:
+                parts.append(Choice.of(self.pools[pool].pop(n), reason))
+                n -= len(parts[-1].prompts)
+        return Choice.join([part for part in parts if len(part.prompts)])
+
+    def _retest(self, pool: int, n: int) -> np.ndarray:
+        """Take n prompts out of a pool that has as many, or all of it."""
+        queue = self.pools[pool]
+        if self.retest_order == "oldest":
+            return queue.pop(n)
+        present = queue.ids()
+        prompts = self.rng.choice(present, min(n, len(present)), replace=False)
+        queue.discard(prompts)
+        return prompts
+
+    def uncredited(self, groups: Groups) -> np.ndarray | None:
+        """Section 4.1: where a problem of the solved pool "remains fully solved, no gradient update"."""
+        solved_P = self.pool_N[groups.prompts] == SOLVED
+        if not solved_P.any():
+            return None
+        return solved_P & self.table.is_solved(groups.mean, groups.variance, self.tolerance)
+
+    def _plan(self, step: int) -> None:
+        """Decide once a step whether it explores and retests, so that small calls make one batch."""
+        if step == self.planned:
+            return
+        every, before = self.retest_every, max(self.planned, 0)
+        self.planned = step
+        self.exploring = self.explore_by == "batch" and self.rng.random() < self.exploration
+        retest = every > 0 and step // every > before // every
+        self.due = {pool: min(n, len(self.pools[pool])) * retest for pool, n in self.retests.items()}
+        self.retested = {SOLVED: [], UNSOLVED: []}
+
+    def _from_heap(self, n: int) -> Choice:
+        if self.explore_by == "batch":
+            uniforms = self.rng.random(n)
+            return self._explore(uniforms) if self.exploring else self._exploit(uniforms)
+        parts = []
+        for explore, uniform in self.rng.random((n, 2)):
+            draw = self._explore if explore < self.exploration else self._exploit
+            parts.append(draw(uniform[None]))
+        return Choice.join(parts) if parts else self._exploit(np.empty(0))
+
+    def _explore(self, uniforms: np.ndarray) -> Choice:
+        chance = 1 / np.arange(len(self.heap), len(self.heap) - len(uniforms), -1)
+        return Choice.of(self.heap.pop_uniform(uniforms), Reason.EXPLORATION, chance)
+
+    def _exploit(self, uniforms: np.ndarray) -> Choice:
+        if isinstance(self.heap, ProportionalStore):
+            prompts, chance = self.heap.draw(uniforms)
+        else:
+            prompts, chance = self.heap.pop(len(uniforms)), np.full(len(uniforms), np.nan)
+        return Choice.of(prompts, Reason.by_visits(self.table["visits"][prompts]), chance)
+
+    def priority(self, prompts: np.ndarray) -> np.ndarray:
+        """omega of each prompt, float64 (P,)."""
+        omega_P = np.empty(len(prompts))
+        rule = float(self.initial_priority), float(self.bonus), *self.table.reward_range
+        priorities(self.records, np.ascontiguousarray(prompts), *rule, omega_P)
+        return omega_P
+
+    def observe(self, outcome: Outcome) -> None:
+        prompts, size = outcome.prompts, len(outcome.prompts)
+        pool_P, omega_P, moved = np.empty(size, np.int8), np.empty(size), np.zeros((3, 3), np.int64)
+        flat = self.table.flat_variance(self.tolerance)
+        rule = (float(self.smoothing), float(self.bonus), *self.table.reward_range, flat)
+        groups = outcome.mean, outcome.variance, outcome.count
+        learn(self.records, prompts, *groups, rule, pool_P, omega_P, moved)
+        self._count(moved)
+        self._put(prompts, pool_P, omega_P, outcome.steps)
+
+    def _count(self, moved: np.ndarray) -> None:
+        """Add how many prompts went from each pool (row) to each pool (column): heap, solved, unsolved."""
+        (_, solved, unsolved), (resumed, _, lost), (recovered, gained, _) = moved.tolist()
+        self.moves["to_solved"] += solved + gained
+        self.moves["to_unsolved"] += unsolved + lost
+        self.moves["from_solved"] += resumed + lost
+        self.moves["from_unsolved"] += recovered + gained
+        self.flips += lost + gained
+
+    def release(self, prompts: np.ndarray) -> None:
+        self._put(prompts, self.pool_N[prompts], self.priority(prompts), self.table["last_step"][prompts])
+
+    def take_back(self, choice: Choice) -> None:
+        """Retests that are taken back are due in the next calls of this step."""
+        for pool, retested in self.retested.items():
+            again = set(retested) & set(choice.prompts.tolist())
+            self.retested[pool] = [prompt for prompt in retested if prompt not in again]
+            self.due[pool] += len(again)
+        self.release(choice.prompts)
+
+    def _put(self, prompts: np.ndarray, pool_P: np.ndarray, omega_P: np.ndarray, steps: np.ndarray) -> None:
+        """Return prompts to where they belong, the pools by the step of their last evaluation."""
+        heaped = np.flatnonzero(pool_P == HEAP)
+        proportional = isinstance(self.heap, ProportionalStore)
+        self.heap.push(prompts[heaped], omega_P[heaped] ** self.exponent if proportional else omega_P[heaped])
+        for pool, queue in self.pools.items():
+            rows = np.flatnonzero(pool_P == pool)
+            if len(rows):
+                queue.push(prompts[rows], steps[rows])
+
+    def metrics(self) -> dict[str, float]:
+        """Sizes of heap and pools, mean finite priority in the heap, the deviation of the moving averages of
+        the prompts seen (figure 3); since the start: moves into and out of each pool, and flips, moves from
+        one pool straight to the other."""
+        rule = float(self.initial_priority), float(self.bonus), *self.table.reward_range
+        return {
+            "replay/heap_size": float(len(self.heap)),
+            "replay/solved_pool": float(len(self.pools[SOLVED])),
+            "replay/unsolved_pool": float(len(self.pools[UNSOLVED])),
+            "replay/mean_priority": mean_priority(self.records, self.table["in_flight"], *rule),
+            "replay/success_rate_std": rate_deviation(self.records, *self.table.reward_range),
+            **{f"replay/moved_{name}": float(count) for name, count in self.moves.items()},
+            "replay/flips": float(self.flips),
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "planned": self.planned,
+            "exploring": self.exploring,
+            "due": [self.due[SOLVED], self.due[UNSOLVED]],
+            "moves": dict(self.moves),
+            "flips": self.flips,
+            "heap": self.heap.state_dict(),
+            "solved": self.pools[SOLVED].state_dict(),
+            "unsolved": self.pools[UNSOLVED].state_dict(),
+        }
+
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
+        heap = {**state["heap"]}
+        if isinstance(self.heap, MaxHeap):
+            heap = rows.heap(heap, new_priority=self.initial_priority)
+        else:
+            heap = self.heap.renumbered(heap, rows)
+        pools = {name: {**state[name], "size": len(rows.saved_N)} for name in ("solved", "unsolved")}
+        for pool in pools.values():
+            pool["heap"] = rows.heap(pool["heap"])
+        return {**state, "heap": heap, **pools}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        check_state(
+            set(np.unique(self.pool_N)) <= {HEAP, SOLVED, UNSOLVED}, "table/pool", "is none of the pools"
+        )
+        mean, variance, size = (self.table[f"smoothed_{name}"] for name in ("mean", "variance", "size"))
+        valid_N = np.isfinite(variance) & (variance >= 0) & np.isfinite(size) & (np.isnan(mean) | (size >= 1))
+        check_state(valid_N.all() and not np.isinf(mean).any(), "table/smoothed", "is not of groups")
+        check_state(len(state["due"]) == 2 and min(state["due"]) >= 0, "replay/due", "is not of two pools")
+        check_state(set(state["moves"]) == set(self.moves), "replay/moves", "has other counts")
+        self.planned, self.exploring = state["planned"], state["exploring"]
+        self.due = dict(zip((SOLVED, UNSOLVED), state["due"], strict=True))
+        self.moves, self.flips = dict(state["moves"]), state["flips"]
+        self.heap.load_state_dict(state["heap"])
+        self.pools[SOLVED].load_state_dict(state["solved"])
+        self.pools[UNSOLVED].load_state_dict(state["unsolved"])
+
+
+class ProportionalStore:
+    """Prompts leave when they are drawn and come back with a new priority.
+
+    Section 4.2 of "Prioritized Replay for RL Post-training": the probability of drawing a prompt is
+    its priority over the sum of all; prompts of priority 0 come last, uniformly.
+
+    Args:
+        priorities: float64 (N,), finite, from 0; every prompt is in the store.
+    """
+
+    def __init__(self, priorities: np.ndarray) -> None:
+        self.tree = SumTree.from_array(priorities)
+        self.inside = np.ones(len(priorities), np.bool_)
+        self._size = len(priorities)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def draw(self, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Take out a prompt for each number in [0, 1); returns prompts and probabilities, (P,) each."""
+        prompts, chance = np.empty(len(uniforms), np.int64), np.empty(len(uniforms))
+        for i in range(len(uniforms)):
+            if not self.tree.total > 0:
+                left = len(self)
+                prompts[i:] = self.pop_uniform(uniforms[i:])
+                chance[i:] = 1 / np.arange(left, left - len(uniforms) + i, -1)
+                break
+            prompts[i : i + 1], chance[i : i + 1] = self.tree.sample(uniforms[i : i + 1])
+            self._remove(prompts[i : i + 1])
+        return prompts, chance
+
+    def pop_uniform(self, uniforms: np.ndarray) -> np.ndarray:
+        """Take out prompts uniformly at random, one for each number in [0, 1)."""
+        present = np.flatnonzero(self.inside)
+        gone: list[int] = []
+        ranks = np.empty(len(uniforms), np.int64)
+        for i, uniform in enumerate(uniforms):
+            left = int(uniform * (len(present) - i))
+            # each prompt taken before, at or below this rank, moves it up by one
+            before = bisect.bisect_right(range(i), left, key=lambda j: gone[j] - j)
+            ranks[i] = left + before
+            gone.insert(before, left + before)
+        self._remove(present[ranks])
+        return present[ranks]
+
+    def push(self, prompts: np.ndarray, priorities: np.ndarray) -> None:
+        """Put prompts back, with these priorities."""
+        self._size += len(prompts) - int(np.count_nonzero(self.inside[prompts]))
+        self.inside[prompts] = True
+        self.tree.update(prompts, priorities)
+
+    def _remove(self, prompts: np.ndarray) -> None:
+        self.inside[prompts] = False
+        self._size -= len(prompts)
+        self.tree.update(prompts, 0.0)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"inside": self.inside.copy(), "tree": self.tree.state_dict()}
+
+    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
+        """The state with other rows; new prompts have the priorities that they have in this store."""
+        everything = np.arange(len(self.inside))
+        weights_N = rows.column(state["tree"]["weights"], self.tree.weights(everything))
+        tree = {**state["tree"], "size": len(self.inside), "weights": weights_N}
+        return {"inside": rows.column(state["inside"], True), "tree": tree}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        check_state(state["inside"].shape == self.inside.shape, "store/inside", "is not of all prompts")
+        self.tree.load_state_dict(state["tree"])
+        outside = np.flatnonzero(~state["inside"])
+        check_state(not self.tree.weights(outside).any(), "store/tree", "draws prompts that are not in it")
+        self.inside = state["inside"].copy()
+        self._size = int(np.count_nonzero(self.inside))
+
+
+@part
+def omega(mean, variance, bonus, low, high):  # type: ignore[no-untyped-def]
+    """The priority p(1-p), and a bonus where p >= 1/2 (sections 2 and 4.4), in squared reward ranges."""
+    above = (mean - low) / (high - low) >= 0.5
+    return variance / (high - low) ** 2 + (bonus if above else 0.0)
+
+
+@kernel
+def priorities(records, prompts, initial, bonus, low, high, omega_P):  # type: ignore[no-untyped-def]
+    """omega of these prompts; `initial` where a prompt was never observed."""
+    for a in range(prompts.size):
+        prompt = records[prompts[a]]
+        omega_P[a] = initial
+        if not np.isnan(prompt.smoothed_mean):
+            omega_P[a] = omega(prompt.smoothed_mean, prompt.smoothed_variance, bonus, low, high)
+
+
+@kernel
+def learn(records, prompts, mean_P, variance_P, size_P, rule, pool_P, omega_P, moved):  # type: ignore[no-untyped-def]
+    """Update the records of distinct prompts from their groups; out come their pools and priorities.
+
+    `rule`: weight of the new group, bonus, the reward range, and the largest variance without signal.
+    `moved` counts the prompts by the pool they leave and the pool they enter.
+    """
+    smoothing, bonus, low, high, flat = rule
+    for a in range(prompts.size):
+        prefetch(records, prompts[min(a + AHEAD, prompts.size - 1)])
+        prompt, mean, variance = records[prompts[a]], mean_P[a], variance_P[a]
+        known = not np.isnan(prompt.smoothed_mean)
+        weight, size = smoothing if known else 1.0, size_P[a]
+        if known and size != prompt.smoothed_size:
+            # groups of other sizes count by their rollouts
+            average = smoothing * size + (1 - smoothing) * prompt.smoothed_size
+            weight, size = smoothing * size / average, average
+        prompt.smoothed_size = size
+        gap = mean - prompt.smoothed_mean if known else 0.0
+        prompt.smoothed_variance = (
+            weight * variance + (1 - weight) * prompt.smoothed_variance + weight * (1 - weight) * (gap * gap)
+        )
+        prompt.smoothed_mean = mean - (1 - weight) * gap
+        omega_P[a] = omega(prompt.smoothed_mean, prompt.smoothed_variance, bonus, low, high)
+        pool = HEAP
+        if variance <= flat:
+            pool = SOLVED if is_solved(mean, variance, low, high, flat) else UNSOLVED
+        moved[prompt.pool, pool] += 1
+        prompt.pool = pool_P[a] = pool
+
+
+@kernel
+def mean_priority(records, in_flight_N, initial, bonus, low, high):  # type: ignore[no-untyped-def]
+    """The mean of the finite priorities of the prompts in the heap; NaN where it has none."""
+    total, count = 0.0, 0
+    for p in range(records.size):
+        prompt = records[p]
+        if prompt.pool == HEAP and not in_flight_N[p]:
+            priority = initial
+            if not np.isnan(prompt.smoothed_mean):
+                priority = omega(prompt.smoothed_mean, prompt.smoothed_variance, bonus, low, high)
+            if priority < np.inf:
+                total += priority
+                count += 1
+    return total / count if count else np.nan
+
+
+@kernel
+def rate_deviation(records, low, high):  # type: ignore[no-untyped-def]
+    """The standard deviation of the moving averages of the prompts seen, in reward ranges; NaN for none."""
+    count, mean, squares = 0, 0.0, 0.0
+    for p in range(records.size):
+        rate = (records[p].smoothed_mean - low) / (high - low)
+        if not np.isnan(rate):
+            count += 1
+            gap = rate - mean
+            mean += gap / count
+            squares += gap * (rate - mean)
+    return np.sqrt(squares / count) if count else np.nan

@@ -1,0 +1,52 @@
+"""Scheduled: the data set in its own order, as offline scheduling trains on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from curro.core.checkpoint import check_state
+from curro.core.prompts import PromptTable
+from curro.core.renumbering import Columns, Renumbering, State
+from curro.core.selection import Choice, Reason, Selection
+
+
+class Scheduled(Selection):
+    """Passes over the data set from its first prompt to its last; one in flight misses its turn.
+
+    Source: "Online Difficulty Filtering for Reasoning Oriented RL", section 4.2.
+
+    "Online Difficulty Filtering for Reasoning Oriented RL", section 4.2: "offline scheduling additionally
+    orders the training batches" by difficulty. The order is the data file's: `curro curate --order
+    easy-first` writes one.
+    """
+
+    orders_everything = True
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        super().bind(table, rng)
+        self.position = 0
+
+    def select(self, n: int, step: int) -> Choice:
+        parts, missing = [], n
+        while missing:
+            window = np.arange(self.position, min(self.position + missing, self.table.size))
+            parts.append(window[~self.table["in_flight"][window]])
+            missing -= len(parts[-1])
+            self.position = (self.position + len(window)) % self.table.size
+        return Choice.of(np.concatenate(parts), Reason.PRIORITY)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"position": self.position}
+
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
+        """The pass goes on before the first prompt that is left of those to come."""
+        now = rows.now_M[state["position"] :]
+        left = now[now >= 0]
+        return {"position": int(left[0]) if len(left) else 0}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        check_state(0 <= state["position"] < self.table.size, "scheduled", "is at no prompt")
+        self.position = state["position"]

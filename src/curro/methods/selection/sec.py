@@ -1,0 +1,253 @@
+"""Self-evolving curriculum: a bandit over categories of prompts, paid in absolute advantage."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from math import isfinite
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from curro.core.checkpoint import check_state
+from curro.core.compiled import kernel
+from curro.core.errors import ConfigError
+from curro.core.groups import UnlearnedGroups
+from curro.core.prompts import PromptTable
+from curro.core.renumbering import Columns, Renumbering, State, by_name
+from curro.core.selection import Choice, Outcome, Reason, Selection, sequential_weights
+
+_STANDARD = 1e-4
+_MOST = 1000
+
+
+class SelfEvolvingCurriculum(Selection):
+    """A bandit chooses the category whose prompts had the largest advantages, then a random prompt of it.
+
+    Source: "Self-Evolving Curriculum for LLM Reasoning" (arXiv 2505.14970), as METIS, A.5, runs it.
+
+    For each prompt of the batch a category c is drawn from softmax(Q / temperature), then a free prompt of it
+    uniformly. After each training step every category that has outcomes moves towards their mean absolute
+    advantage:
+
+        Q_c <- (1 - rate) Q_c + rate mean over its groups of mean_i |A_i|,    Q_c = 0 at first
+
+    A_i = (r_i - mean r) / (high - low), in reward ranges: "METIS" divides by no standard deviation. Rewards
+    may be any numbers. The papers' mean is over tokens; this one is over rollouts, whatever their length.
+
+    Outcomes count from the next step on, whenever in a step they come.
+
+    Args:
+        column: of the data set: a category a value, or `categories` parts of about equal size where it has
+            more values than that and all are numbers (pass rates). None: the prompts' sources, where there
+            are several; else the data set is cut, in its own order, into `categories` parts of equal size.
+            A warning says so where the data set has rows.
+        categories: of table 5, in 1..1000.
+        temperature: of table 5, above 0; in units of A.
+        rate: table 5's moving average, in (0, 1].
+        standardize: A_i = (r_i - mean r) / (std r + 1e-4), GRPO's.
+
+    Raises:
+        ConfigError: an option that is none of these; no such column, or one of over 1,000 categories.
+    """
+
+    prefix = "sec"
+
+    def __init__(
+        self,
+        *,
+        column: str | None = None,
+        categories: int = 10,
+        temperature: float = 0.4,
+        rate: float = 0.5,
+        standardize: bool = False,
+    ) -> None:
+        if not 1 <= categories <= _MOST:
+            raise ConfigError(f"categories is in 1..{_MOST}, not {categories}")
+        if not temperature > 0:
+            raise ConfigError(f"temperature is above 0, not {temperature}")
+        if not 0 < rate <= 1:
+            raise ConfigError(f"rate is in (0, 1], not {rate}")
+        self.column, self.categories = column, categories
+        self.temperature, self.rate, self.standardize = temperature, rate, standardize
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        super().bind(table, rng)
+        self.names, category_N = self._categorize(table)
+        self.category_N = table.add("sec_category", np.int16, 0)
+        self.category_N[:] = category_N
+        self.value_C = np.zeros(len(self.names))
+        self.unlearned = UnlearnedGroups(3)  # of each group: prompt, category, mean |A|
+        self.step = -1
+        self._group()
+
+    def _categorize(self, table: PromptTable) -> tuple[list[str], np.ndarray]:
+        if self.column is None:
+            names, category_N = table.sources()
+            if len(names) == 1:
+                return self._cut(table)
+        else:
+            values = table.values(self.column)
+            numbers = all(isinstance(value, Real) and isfinite(value) for value in values)
+            value_N = np.array(values if numbers else [str(value) for value in values])
+            known, category_N = np.unique(value_N, return_inverse=True)
+            if len(known) > self.categories and numbers:
+                # inverted_cdf takes the edges from the values themselves: no rounding cuts equal values apart
+                shares = np.arange(1, self.categories) / self.categories
+                edges = np.unique(np.quantile(value_N, shares, method="inverted_cdf"))
+                parts, category_N = np.unique(np.searchsorted(edges, value_N), return_inverse=True)
+                return [f"part {c}" for c in range(len(parts))], category_N
+            names = [str(value) for value in known]
+        if len(names) > _MOST:
+            raise ConfigError(
+                f"the column {self.column or table.source_column!r} has {len(names)} values: a category "
+                "needs more prompts than that"
+            )
+        return names, category_N
+
+    def _cut(self, table: PromptTable) -> tuple[list[str], np.ndarray]:
+        """Parts of equal size in the order of the rows, with a warning where there are rows."""
+        count = min(self.categories, table.size)
+        if table.rows is not None:
+            warnings.warn(
+                f"{self.prefix} has no column and the data set has no two sources: it is cut into {count} "
+                "parts by the order of its rows, which helps only if they are sorted; name a column of "
+                f"categories ({self.prefix}:column=...)",
+                UserWarning,
+                stacklevel=2,
+            )
+        return [f"part {c}" for c in range(count)], np.arange(table.size) * count // table.size
+
+    def _group(self) -> None:
+        """Sort the prompts by category (`order`), and note the rank of each within its category."""
+        self.order = np.argsort(self.category_N, kind="stable")
+        size_C = np.bincount(self.category_N, minlength=len(self.names))
+        self.start_C = np.cumsum(size_C) - size_C
+        self.size_C = size_C
+        self.rank_N = np.empty(self.table.size, np.int64)
+        self.rank_N[self.order] = np.arange(self.table.size) - np.repeat(self.start_C, size_C)
+
+    def select(self, n: int, step: int) -> Choice:
+        if step > self.step:
+            self._learn()
+            self.step = step
+        length_C, held, start_C = self._held(n)
+        category_P, rank_P, probability_P = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n)
+        free_C, uniforms = self.size_C - length_C, self.rng.random((n, 2))
+        draw(
+            uniforms, self._weights(), free_C, held, start_C, length_C, category_P, rank_P, probability_P
+        )  # fmt: skip
+        prompts = self.order[self.start_C[category_P] + rank_P]
+        return Choice.of(prompts, Reason.PRIORITY, probability_P)
+
+    def uniform_weights(self, choice: Choice) -> np.ndarray:
+        return sequential_weights(choice.probabilities, self.table.size - len(self.table.prompts_in_flight))
+
+    def _held(self, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of prompts in flight: counts (C,); ranks by category, with room for n more; starts (C,)."""
+        busy = self.table.prompts_in_flight
+        category_B, rank_B = self.category_N[busy], self.rank_N[busy]
+        length_C = np.bincount(category_B, minlength=len(self.names))
+        room_C = length_C + np.minimum(n, self.size_C - length_C)
+        start_C = np.cumsum(room_C) - room_C
+        held = np.empty(room_C.sum(), np.int64)
+        order_B = np.lexsort((rank_B, category_B))
+        before_C = np.cumsum(length_C) - length_C
+        held[np.arange(len(busy)) + np.repeat(start_C - before_C, length_C)] = rank_B[order_B]
+        return length_C, held, start_C
+
+    def _weights(self) -> np.ndarray:
+        # not below 1e-300: where all other prompts are in flight, the last category is drawn from
+        return np.maximum(np.exp((self.value_C - self.value_C.max()) / self.temperature), 1e-300)
+
+    def observe(self, outcome: Outcome) -> None:
+        size_P = np.abs(np.where(outcome.scored, outcome.rewards - outcome.mean[:, None], 0.0)).sum(axis=1)
+        size_P /= outcome.scored.sum(axis=1)
+        low, high = self.table.reward_range
+        size_P /= np.sqrt(outcome.variance) + _STANDARD if self.standardize else high - low
+        self.unlearned.add(outcome.prompts, self.category_N[outcome.prompts], size_P)
+
+    def _learn(self) -> None:
+        _, category, size = self.unlearned.take()
+        count_C, sum_C = (np.bincount(category.astype(np.int64), w, len(self.names)) for w in (None, size))
+        seen = count_C > 0
+        self.value_C[seen] += self.rate * (sum_C[seen] / count_C[seen] - self.value_C[seen])
+
+    def metrics(self) -> dict[str, float]:
+        weight_C = self._weights()
+        chance_C = weight_C / weight_C.sum()
+        named = zip(self.names, self.value_C, chance_C, strict=True)
+        return {
+            f"{self.prefix}/{quantity} {name}": float(number)
+            for name, value, chance in named
+            for quantity, number in (("value", value), ("chance", chance))
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "value": self.value_C.copy(),
+            "unlearned": self.unlearned.groups.copy(),
+            "step": self.step,
+            "names": self.names,
+        }
+
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
+        """Categories keep what is known of them by their names; prompts have the categories of now."""
+        columns["sec_category"][:] = self.category_N
+        unlearned = rows.groups(state["unlearned"], f"{self.prefix}/unlearned")
+        unlearned[1] = self.category_N[unlearned[0].astype(np.int64)]
+        value_C = by_name(state["value"], state["names"], self.names, 0.0)
+        return {**state, "value": value_C, "unlearned": unlearned, "names": self.names}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        known = len(state["names"])
+        inside = self.category_N.min() >= 0 and self.category_N.max() < known
+        is_finite = state["value"].shape == (known,) and np.isfinite(state["value"]).all()
+        check_state(inside and is_finite, "sec", "is not of its categories")
+        self.unlearned.load(state["unlearned"], "sec/unlearned", self.table.size)
+        categories = self.unlearned.groups[1]
+        is_known = categories.min(initial=0) >= 0 and categories.max(initial=0) < known
+        check_state(is_known, "sec/unlearned", "is not of its categories")
+        self.value_C, self.step = state["value"].copy(), state["step"]
+        self.names = list(state["names"])
+        self._group()
+
+
+@kernel
+def draw(uniforms, weight, free, held, start, length, category, rank, probability):  # type: ignore[no-untyped-def]
+    """Draw for every row of `uniforms` a category in proportion to `weight`, then a free prompt of it.
+
+    A prompt is known by its rank 0, 1, ... within its category. The ranks of category c that are not free
+    stand ascending in held[start[c] : start[c] + length[c]], which has room for those drawn here. A category
+    without a free prompt is not drawn from.
+    """
+    total = 0.0
+    for c in range(weight.size):
+        total += weight[c] if free[c] else 0.0
+    for a in range(uniforms.shape[0]):
+        wanted, below, chosen = uniforms[a, 0] * total, 0.0, -1
+        for c in range(weight.size):
+            if free[c]:
+                chosen = c
+                below += weight[c]
+                if wanted < below:
+                    break
+        category[a], probability[a] = chosen, weight[chosen] / total / free[chosen]
+        k = int(uniforms[a, 1] * free[chosen])
+        first, low, high = start[chosen], 0, length[chosen]
+        while low < high:
+            middle = (low + high) >> 1
+            if held[first + middle] - middle <= k:
+                low = middle + 1
+            else:
+                high = middle
+        for b in range(length[chosen], low, -1):
+            held[first + b] = held[first + b - 1]
+        held[first + low] = rank[a] = k + low
+        length[chosen] += 1
+        free[chosen] -= 1
+        if not free[chosen]:
+            total = 0.0
+            for c in range(weight.size):
+                total += weight[c] if free[c] else 0.0

@@ -1,0 +1,141 @@
+"""Uniform sampling: every free prompt with the same probability, as RL post-training does by default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from curro.core.checkpoint import check_state
+from curro.core.prompts import PromptTable
+from curro.core.renumbering import Columns, Renumbering, State
+from curro.core.selection import Choice, Reason, Selection
+
+RANKS = 16
+"""Number of passes whose random orders are cached when sources have passes of their own."""
+
+
+class Uniform(Selection):
+    """Passes over the data set, each in a new random order; a prompt in flight misses its turn.
+
+    Source: the baseline that every method is compared with. Of levels, none of which is ever left out, every
+    pass draws each level once; with shares of sources, a level whose source has its share misses its turn.
+    Where prompts are not levels, each source with a share has passes of its own.
+
+    The probabilities are 1 over the free prompts, those of somebody who does not know where the pass is.
+
+    Args:
+        replacement: draw every prompt independently of what came before instead of in passes.
+    """
+
+    takes_levels = True
+
+    def __init__(self, *, replacement: bool = False) -> None:
+        self.replacement = replacement
+
+    def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
+        super().bind(table, rng)
+        self.repeats = table.levels is not None
+        self.seed, self.epoch, self.position = int(rng.integers(2**63)), 0, 0
+        self._shuffle()
+        # how many passes each prompt has been in, where sources have shares and so passes of their own
+        self.turns_N: np.ndarray | None = None
+        self._ranks: dict[int, np.ndarray] = {}
+        if self.has_shares and not (self.repeats or self.replacement):
+            self.turns_N = table.add("uniform_turns", np.int32, 0)
+            self.place_N = np.empty(table.size, np.int64)
+            self._place(self.turns_N, np.arange(table.size))
+
+    def _shuffle(self) -> None:
+        self.order = self._order(self.epoch)
+
+    def _order(self, epoch: int) -> np.ndarray:
+        return np.random.default_rng([self.seed, epoch]).permutation(self.table.size)
+
+    def _next(self, most: int) -> np.ndarray:
+        """The next prompts in turn, at least one and at most so many."""
+        if self.turns_N is not None:
+            return self._next_of_sources(self.turns_N, most)
+        drawn = self.order[self.position : self.position + most]
+        self.position += len(drawn)
+        if self.position == self.table.size:
+            self.epoch, self.position = self.epoch + 1, 0
+            self._shuffle()
+        return drawn
+
+    def _next_of_sources(self, turns_N: np.ndarray, most: int) -> np.ndarray:
+        """Of the free prompts, those that have been in the fewest passes, in the order of their pass."""
+        free = np.flatnonzero(~self.table["in_flight"])
+        place_F = self.place_N[free]
+        first = np.argpartition(place_F, most - 1)[:most] if most < len(free) else np.arange(len(free))
+        drawn = free[first[np.argsort(place_F[first])]]
+        turns_N[drawn] += 1
+        self._place(turns_N, drawn)
+        return drawn
+
+    def _place(self, turns_N: np.ndarray, prompts: np.ndarray) -> None:
+        """Note where these prompts come in the sequence of all passes."""
+        turn_P = turns_N[prompts]
+        for epoch in np.unique(turn_P).tolist():
+            if epoch not in self._ranks:
+                if len(self._ranks) >= RANKS:
+                    self._ranks.clear()
+                self._ranks[epoch] = np.argsort(self._order(epoch))
+            moved = prompts[turn_P == epoch]
+            self.place_N[moved] = epoch * self.table.size + self._ranks[epoch][moved]
+
+    def select(self, n: int, step: int) -> Choice:
+        free = self.table.size - len(self.table.prompts_in_flight)
+        taken = np.empty(0, np.int64)
+        while len(taken) < n:
+            if self.replacement:
+                drawn = self.rng.integers(self.table.size, size=n - len(taken))
+            else:
+                drawn = self._next(n - len(taken))
+            if self.open_N is not None:
+                drawn = drawn[self.open_N[drawn]]
+            if not self.repeats:
+                _, first = np.unique(drawn, return_index=True)
+                drawn = drawn[np.sort(first)]
+                drawn = drawn[~self.table["in_flight"][drawn] & ~np.isin(drawn, taken)]
+            taken = np.concatenate([taken, drawn])
+        if self.repeats:
+            count = self.table.size if self.open_N is None else np.count_nonzero(self.open_N)
+            return Choice.of(taken, Reason.UNIFORM, 1 / count)
+        return Choice.of(taken, Reason.UNIFORM, 1 / np.arange(free, free - n, -1))
+
+    def uniform_weights(self, choice: Choice) -> np.ndarray:
+        return np.ones(len(choice.prompts))
+
+    def take_back(self, choice: Choice) -> None:
+        if self.turns_N is not None:
+            self.turns_N[choice.prompts] -= 1
+            self._place(self.turns_N, choice.prompts)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"seed": self.seed, "epoch": self.epoch, "position": self.position}
+
+    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
+        """With other rows a new pass begins, because the order of the saved one is of other numbers.
+
+        Where sources have passes of their own, new prompts join that of their source.
+        """
+        if self.turns_N is not None:
+            turns_N, is_new_N = columns["uniform_turns"], rows.saved_N < 0
+            source_N = self.table.sources()[1]
+            for source in np.unique(source_N[is_new_N]):
+                saved = turns_N[(source_N == source) & ~is_new_N]
+                turns_N[(source_N == source) & is_new_N] = saved.min() if saved.size else turns_N.min()
+        return {**state, "epoch": state["epoch"] + 1, "position": 0}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        is_position = 0 <= state["position"] < self.table.size and state["epoch"] >= 0
+        check_state(is_position, "uniform", "is at no position of a pass")
+        is_count = self.turns_N is None or (self.turns_N >= 0).all()
+        check_state(is_count, "table/uniform_turns", "is below 0")
+        self.seed, self.epoch, self.position = state["seed"], state["epoch"], state["position"]
+        self._shuffle()
+        if self.turns_N is not None:
+            self._ranks.clear()
+            self._place(self.turns_N, np.arange(self.table.size))

@@ -1,5 +1,0 @@
-"""METIS: the policy says which prompts it will learn from, and is trained to say it better."""
-
-from curro.prediction.metis.predictor import Metis
-
-__all__ = ["Metis"]

@@ -1,0 +1,193 @@
+"""The worker's side of the process pool: load a function, call it with every job, write its result.
+
+It runs as a script and imports nothing of curro, so that a worker starts as fast as its function allows.
+Jobs arrive as pickles, which are trusted because the trainer made them. Results leave as JSON, so that
+nothing that the function did can run in the trainer.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import math
+import os
+import pickle
+import resource
+import signal
+import struct
+import sys
+import sysconfig
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any, BinaryIO
+
+GRACE_SECONDS = 5.0
+"""Seconds after its time limit when a worker ends itself, for the trainer may have died meanwhile."""
+
+
+class OutOfTime(BaseException):
+    """No `Exception`: the libraries that are interrupted would catch that and go on."""
+
+
+def main() -> None:
+    """Serve one function on standard input and output until the input ends."""
+    jobs, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what the function prints is no reply
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the trainer's to handle
+    setup = pickle.loads(_read(jobs))
+    seconds, cpu_seconds = setup["seconds"], setup["cpu_seconds"]
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if setup["gigabytes"] is not None:
+        size = int(setup["gigabytes"] * 2**30)
+        resource.setrlimit(resource.RLIMIT_AS, (size, size))
+    try:
+        function = _loaded(setup)
+    except BaseException as error:  # SystemExit too
+        _write(replies, _raised(error))
+        return
+    _write(replies, '{"ready": true}')
+    while job := _read(jobs):
+        arguments = pickle.loads(job)
+        if seconds is not None:
+            signal.setitimer(signal.ITIMER_REAL, seconds + GRACE_SECONDS)
+        _write(replies, _reply(function, arguments, cpu_seconds, setup["gigabytes"] is not None))
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _loaded(setup: dict[str, Any]) -> Callable[..., Any]:
+    if setup["sys_path"] is not None:
+        sys.path[:] = setup["sys_path"]
+    if setup["home"] not in sys.path:
+        sys.path.append(setup["home"])
+    if setup["main"] is not None:
+        _import_main(setup["main"])
+    load, arguments = pickle.loads(setup["load"])
+    return partial(load(*arguments), **setup["options"])
+
+
+def _import_main(preparation: dict[str, Any]) -> None:
+    """Import the trainer's script, where the function may be defined, as multiprocessing does."""
+    from multiprocessing import process, spawn
+
+    current: Any = process.current_process()
+    current._inheriting = True  # a script without `if __name__ == "__main__"` must not start more workers
+    try:
+        spawn.prepare(preparation)
+    finally:
+        del current._inheriting
+
+
+def same(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Load a function that was sent itself."""
+    return function
+
+
+def load_check(module: str) -> Callable[..., Any]:
+    """Load the function `check` of a module, call its `warm` where it has one, and silence this process."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    loaded = importlib.import_module(module)
+    if hasattr(loaded, "warm"):
+        loaded.warm()
+    return loaded.check
+
+
+def _reply(
+    function: Callable[..., Any], arguments: Any, cpu_seconds: float | None, memory_is_limited: bool
+) -> str:
+    worker = os.getpid()
+    try:
+        reply = json.dumps({"value": _timed(function, arguments, cpu_seconds)}, default=_plain)
+    except MemoryError as error:
+        reply = '{"lost": "memory"}' if memory_is_limited else _raised(error)
+    except OutOfTime:
+        reply = '{"lost": "processor time"}'
+    except BaseException as error:
+        reply = _raised(error)
+    if os.getpid() != worker:
+        os._exit(0)  # a child that the function forked answers nothing
+    return reply
+
+
+def _timed(function: Callable[..., Any], arguments: Any, cpu_seconds: float | None) -> Any:
+    if cpu_seconds is None:
+        return function(*arguments)
+    signal.signal(signal.SIGPROF, _interrupt)
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time() + cpu_seconds + 1), hard))
+    # the interval repeats the interrupt where a bare `except:` has swallowed it
+    signal.setitimer(signal.ITIMER_PROF, cpu_seconds, 0.5)
+    try:
+        return function(*arguments)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _interrupt(signum: int, frame: Any) -> None:
+    raise OutOfTime
+
+
+def _plain(value: Any) -> Any:
+    """What JSON lacks: arrays and tensors as lists, other numbers as floats, the rest as text."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return repr(value)[:100]
+
+
+def _raised(error: BaseException) -> str:
+    """An error as the trainer reads it: as text, because its type may not exist there."""
+    reply = {
+        "raised": describe(error),
+        "message": str(error),
+        "classes": [f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__],
+        "location": location_of(error),
+    }
+    return json.dumps(reply)
+
+
+def describe(error: BaseException) -> str:
+    """The type and the message of an error."""
+    return f"{type(error).__name__}: {error}"
+
+
+def location_of(error: BaseException) -> str:
+    """File, line and function where an error arose in the user's own code; "" where that is not known.
+
+    It is the innermost line outside of installed packages, else the first one outside of curro.
+    """
+    curro = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    installed = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith((curro, "<"))
+    ]
+    user_frames = [frame for frame in frames if not frame.filename.startswith(installed)]
+    if not frames:
+        return ""
+    frame = user_frames[-1] if user_frames else frames[0]
+    return f"{frame.filename}:{frame.lineno}, in {frame.name}"
+
+
+def _read(jobs: BinaryIO) -> bytes:
+    """The next message, empty at the end of the input."""
+    head = jobs.read(8)
+    return jobs.read(struct.unpack("<Q", head)[0]) if len(head) == 8 else b""
+
+
+def _write(replies: BinaryIO, reply: str) -> None:
+    replies.write(reply.encode() + b"\n")
+    replies.flush()
+
+
+if __name__ == "__main__":
+    main()

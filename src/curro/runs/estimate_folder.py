@@ -1,0 +1,251 @@
+"""The folder of an estimate: its settings, a line a finished prompt, and the table at the end.
+
+estimate.json         what the estimate was started with
+groups.jsonl          a line a prompt, in the order they finished: `prompt`, `key`, `rollouts`, `scored`,
+                      `correct`, `truncated`, `mean`, `variance`
+pass_rates.parquet    the same in the data set's order, once all prompts are done; with --confidence also
+                      `confidence` and `confidence_score`
+completions.jsonl     with --keep-texts, a line a prompt: `prompt`, `key` and its `completions`, each with
+                      `text`, `score`, and whether it was `cut` at the most tokens
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from curro.core.errors import CurroError, RunError
+from curro.core.files import read_parquet, replacing
+from curro.core.text import abbreviated
+from curro.methods.admission.band import between
+from curro.rollout.cost import cost_of_share
+from curro.runs.json_lines import append_rows, as_object, check_whole, read_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+WHOLE = ("prompt", "rollouts", "scored", "correct", "truncated")
+COLUMNS = ("prompt", "key", "rollouts", "scored", "correct", "truncated", "mean", "variance")
+
+
+class EstimateError(CurroError):
+    """A folder that holds no estimate or another one, or an estimate that does not serve."""
+
+
+class EstimateFolder:
+    """Made by `begin` or `open`. A killed process loses at most the line that it was writing."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._settings = path / "estimate.json"
+        self._groups = path / "groups.jsonl"
+        self._table = path / "pass_rates.parquet"
+        self._completions = path / "completions.jsonl"
+
+    @classmethod
+    def begin(cls, path: str | os.PathLike[str], settings: Mapping[str, Any]) -> EstimateFolder:
+        """A new estimate in a new or empty folder, or the unfinished one that is there."""
+        folder = cls(Path(path))
+        folder.check(settings)
+        if not folder._settings.is_file():
+            folder.path.mkdir(parents=True, exist_ok=True)
+            with replacing(folder._settings) as part:
+                part.write_text(json.dumps(dict(settings), indent=2) + "\n", encoding="utf-8")
+        return folder
+
+    @property
+    def has_settings(self) -> bool:
+        """Whether an estimate was begun in the folder."""
+        return self._settings.is_file()
+
+    def remove(self) -> None:
+        """Remove the folder of an estimate that has no rollouts."""
+        shutil.rmtree(self.path)
+
+    def check(self, settings: Mapping[str, Any]) -> None:
+        """Raises EstimateError where the folder holds an estimate of other settings, or something else."""
+        if self._settings.is_file():
+            saved = self.settings
+            names = dict.fromkeys([*saved, *settings])
+            changed = [name for name in names if saved.get(name) != settings.get(name)]
+            if changed:
+                differ = ", ".join(
+                    f"{name} was {abbreviated(saved.get(name))!r}, is {abbreviated(settings.get(name))!r}"
+                    for name in changed
+                )
+                raise EstimateError(
+                    f"{self.path} holds another estimate ({differ}): choose another folder with --out"
+                )
+        elif self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            raise EstimateError(
+                f"{self.path} exists and is not an empty folder: choose another one with --out"
+            )
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> EstimateFolder:
+        """The estimate in an existing folder."""
+        folder = cls(Path(path))
+        if not folder._settings.is_file():
+            raise EstimateError(f"{path} holds no estimate: make one with `curro estimate DATA --out {path}`")
+        return folder
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the estimate was started with."""
+        try:
+            return as_object(self._settings.read_bytes())
+        except ValueError as error:
+            raise EstimateError(f"{self._settings} is damaged: {error}") from error
+
+    def append(self, row: Mapping[str, Any], *, keep_texts: bool = False) -> None:
+        """Add a finished prompt.
+
+        Args:
+            row: the columns, and the `completions`.
+            keep_texts: keep the completions too; written first, so that no finished prompt lacks them.
+        """
+        if keep_texts:
+            append_rows(self._completions, [{name: row[name] for name in ("prompt", "key", "completions")}])
+        append_rows(self._groups, [{name: row[name] for name in COLUMNS}])
+
+    def groups(self) -> dict[int, dict[str, Any]]:
+        """The finished prompts by their number, in the order of the data set; null comes back as NaN.
+
+        Of a prompt that was sampled again the latest row counts.
+        """
+        latest = {}
+        for row in read_rows(self._groups, COLUMNS):
+            check_whole(row, WHOLE, f"a line of {self._groups}")
+            latest[row["prompt"]] = row
+        return dict(sorted(latest.items()))
+
+    def completions(self) -> dict[int, list[dict[str, Any]]]:
+        """The completions that were kept, by the number of their prompt: hostile text, never executed."""
+        if not self._completions.is_file():
+            raise EstimateError(
+                f"the estimate in {self.path} has no completions: make it with `curro estimate --keep-texts`"
+            )
+        completions = {}
+        for row in read_rows(self._completions, ("prompt", "key", "completions")):
+            check_whole(row, ("prompt",), f"a line of {self._completions}")
+            completions[row["prompt"]] = row["completions"]
+        return completions
+
+    def write_table(self, more: Mapping[str, np.ndarray] | None = None) -> pa.Table:
+        """Write and return the table of all prompts, by their number; `more` are further columns."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        rows = list(self.groups().values())
+        table = pa.table({name: [row[name] for row in rows] for name in COLUMNS})
+        numbers = [row["prompt"] for row in rows]
+        for name, values_N in (more or {}).items():
+            table = table.append_column(name, pa.array(values_N[numbers], from_pandas=True))
+        with replacing(self._table) as part:
+            pq.write_table(table, part)
+        return table
+
+    def table(self) -> pa.Table:
+        """The table of all prompts."""
+        if not self._table.is_file():
+            raise EstimateError(
+                f"the estimate in {self.path} is not complete: type its `curro estimate` again to go on"
+            )
+        try:
+            return read_parquet(self._table)
+        except RunError as error:
+            raise EstimateError(str(error)) from error
+
+    def pass_rates(self) -> np.ndarray:
+        """The pass rate of each row of the table, float64 (N,); NaN where no completion was scored.
+
+        Raises:
+            EstimateError: the rewards are not from 0 to 1.
+        """
+        table = self.table()
+        rates_N, variances_N = (table[name].to_numpy() for name in ("mean", "variance"))
+        if not are_pass_rates(rates_N, variances_N):
+            raise EstimateError(
+                f"the rewards of the estimate in {self.path} are not from 0 to 1, so there are no pass "
+                "rates: estimate again with a reward from 0 to 1"
+            )
+        return rates_N
+
+
+def are_pass_rates(means_N: np.ndarray, variances_N: np.ndarray) -> bool:
+    """Whether rewards with these means and variances can be from 0 to 1.
+
+    The variance of such rewards is at most mean (1 - mean). That of -1 and 1 is more wherever both occur,
+    also where all means are above 0.
+    """
+    return not (variances_N > means_N * (1 - means_N) + 1e-6).any()
+
+
+BANDS = ((0.0, 1.0), (0.1, 0.9), (0.2, 0.8), (0.3, 0.7), (0.4, 0.6))
+"""Open at both ends: table 1 of "Online Difficulty Filtering for Reasoning Oriented RL", balanced."""
+
+
+def shares(rates: np.ndarray) -> list[tuple[str, float]]:
+    """The share of prompts never solved, in each tenth between, and always solved.
+
+    Args:
+        rates: pass rates (N,) in [0, 1]; NaN where a prompt has none, and is in no share.
+    """
+    measured = rates[~np.isnan(rates)]
+    never, always = between(measured, 0, 0, "both"), between(measured, 1, 1, "both")
+    tenth = np.clip(np.floor(measured * 10 + 1e-9), 0, 9)
+    counts = [("0", never.sum())]
+    counts += [
+        (f".{i} to {'1' if i == 9 else f'.{i + 1}'}", ((tenth == i) & ~never & ~always).sum())
+        for i in range(10)
+    ]
+    counts.append(("1", always.sum()))
+    return [(name, float(count) / max(1, len(measured))) for name, count in counts]
+
+
+def bands(rates: np.ndarray, k: int) -> list[tuple[float, float, float, float]]:
+    """For each of `BANDS`: low, high, the share of prompts inside, and rollouts an admitted group."""
+    measured = rates[~np.isnan(rates)]
+    costs = [
+        cost_of_share(int(between(measured, low, high, "neither").sum()), len(measured), k)
+        for low, high in BANDS
+    ]
+    return [(*band, cost.share, cost.rollouts) for band, cost in zip(BANDS, costs, strict=True)]
+
+
+def render(means: np.ndarray, variances: np.ndarray, k: int) -> RenderableType:
+    """The summary for the terminal; without the bands where rewards are not from 0 to 1.
+
+    Args:
+        means, variances: of each prompt's rewards (N,); NaN where none was scored.
+    """
+    measured = means[~np.isnan(means)]
+    if not len(measured):
+        return f"none of the completions of {len(means)} prompts was scored"
+    title = f"{len(measured)} prompts, {k} rollouts each: mean reward {measured.mean():.3f}"
+    if not are_pass_rates(means, variances):
+        return f"{title}; the rewards are not from 0 to 1, so there are no pass rates"
+    rows = shares(means)
+    widest = max(share for _, share in rows)
+    histogram = Table("pass rate", "share", "", title=title, title_justify="left", box=None)
+    for name, share in rows:
+        word = {"0": "0: never", "1": "1: always"}.get(name, name)
+        histogram.add_row(word, f"{share:.3f}", "█" * round(40 * share / widest))
+    return Group(histogram, "", render_bands(means, k))
+
+
+def render_bands(rates: np.ndarray, k: int) -> Table:
+    """What admission by each of `BANDS` would cost."""
+    costs = Table("band", "share inside", "rollouts an admitted group", box=None)
+    for low, high, share, cost in bands(rates, k):
+        costs.add_row(f"({low:g}, {high:g})", f"{share:.3f}", f"{cost:.1f}" if np.isfinite(cost) else "-")
+    return costs

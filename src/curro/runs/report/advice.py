@@ -1,0 +1,322 @@
+"""What is wrong with a run, in a sentence each, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from curro.methods.prediction.quality import rank_correlation
+from curro.runs.reader import LEARNABLE, SOLVED, UNSOLVED, History
+from curro.runs.report.prediction import predictions_of
+
+RECENT = 256
+"""Judge the last 256 groups."""
+
+LEAST = 64
+"""Give no advice before 64 groups."""
+
+MOST_FLAT = 0.7
+"""Share of groups without a gradient from which on most of the work is wasted."""
+
+LEAST_ADMITTED = 0.2
+"""Share of admitted groups below which a gate rejects too much."""
+
+MOST_CUT = 0.25
+"""Share of completions cut at the length limit from which on the limit is too low."""
+
+STRONGER = 1.5
+"""How many times the gradients of uniform sampling, or its share of groups with a signal, are a lot."""
+
+ENOUGH_ROLLOUTS = 300
+"""Rollouts after which a source of pass rate 1% has had no reward with a chance of 5%."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A problem of a run and what to do about it.
+
+    Attributes:
+        name: the name of the rule that noticed it.
+        problem: what is wrong, in a sentence.
+        advice: what to do.
+    """
+
+    name: str
+    problem: str
+    advice: str
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """Whether the curriculum works, at a glance.
+
+    Attributes:
+        word: "works", "level" with uniform sampling, "behind" it, "early": too early to say, or "unknown":
+            nothing is known of uniform sampling.
+        sentence: why.
+    """
+
+    word: str
+    sentence: str
+
+
+def advise(history: History) -> list[Advice]:
+    """The problems that the rules notice; empty for a run in which nothing is wrong."""
+    return [advice for rule in RULES if (advice := rule(history)) is not None]
+
+
+def verdict(history: History) -> Assessment:
+    """The share of recent groups with a signal against what uniform sampling would have."""
+    recent = _recent(history)
+    if recent is None:
+        return Assessment("early", f"Too early to say: {len(history.groups.prompt)} groups are finished.")
+    share, (uniform, low, high) = signal_share(history, recent), _uniform_share(history)
+    evidence = f"{share:.0%} of the last {len(recent)} groups had a signal"
+    if uniform != uniform:
+        return Assessment(
+            "unknown",
+            f"{evidence}. What uniform sampling would find is not known: too few prompts were drawn with a "
+            "known probability. The option exploration of many methods changes that.",
+        )
+    evidence += f", against an estimated {uniform:.0%} ({low:.0%} to {high:.0%})."
+    deviation = (4 * share * (1 - share) / len(recent) + ((high - low) / 2) ** 2) ** 0.5
+    if share > max(uniform + deviation, 1.1 * uniform):
+        often = f", {share / uniform:.1f} times as often as uniform sampling would" if uniform > 0 else ""
+        return Assessment("works", f"The curriculum finds what teaches{often}: {evidence}")
+    if share < uniform - deviation:
+        return Assessment("behind", f"Uniform sampling would find more that teaches: {evidence}")
+    return Assessment(
+        "level", f"The curriculum finds about as much that teaches as uniform sampling: {evidence}"
+    )
+
+
+def most_flat(history: History) -> Advice | None:
+    """Most groups have no gradient."""
+    recent = _recent(history)
+    if recent is None:
+        return None
+    state = history.groups.state[recent]
+    flat, wrong, right = (
+        float(np.mean(part)) for part in (state != LEARNABLE, state == UNSOLVED, state == SOLVED)
+    )
+    if flat < MOST_FLAT:
+        return None
+    advice = (
+        "Raise the rollouts of each prompt, add easier prompts, or start from a model that was fine-tuned on "
+        "worked answers (curro sft); read some rollouts first: the reward may not recognise right answers."
+        if wrong >= right
+        else "The data is too easy now: add harder prompts, or leave the solved ones out (curro curate)."
+    )
+    return Advice(
+        "most-flat",
+        f"{flat:.0%} of the last {len(recent)} groups have no gradient: {wrong:.0%} are all wrong, "
+        f"{right:.0%} all right.",
+        advice,
+    )
+
+
+def rewardless_source(history: History) -> Advice | None:
+    """A source never has a reward while others have."""
+    groups = history.groups
+    size = np.where(np.isnan(groups.rollouts), 1, groups.rollouts)
+    silent = []
+    for number, name in enumerate(groups.sources):
+        rows = groups.source == number
+        rollouts = float(size[rows].sum())
+        if rollouts >= ENOUGH_ROLLOUTS and not groups.rate[rows].any():
+            silent.append((name, rollouts))
+    if not silent or not groups.rate.any():
+        return None
+    name, rollouts = silent[0]
+    others = f" (and {len(silent) - 1} more)" if len(silent) > 1 else ""
+    return Advice(
+        "rewardless-source",
+        f"The source {name!r}{others} has had no reward in {rollouts:,.0f} rollouts, others have.",
+        "Read its rollouts (curro inspect RUN PROMPT): if answers are right, their format is one that the "
+        "reward does not read. If they are wrong, leave the source out for now.",
+    )
+
+
+def gate_rejects(history: History) -> Advice | None:
+    """A gate rejects nearly all groups."""
+    recent = _recent(history)
+    if recent is None:
+        return None
+    share = float(history.groups.admitted[recent].mean())
+    if share >= LEAST_ADMITTED:
+        return None
+    cost = f"an admitted group costs {1 / share:.0f}" if share else "none was admitted"
+    return Advice(
+        "gate-rejects",
+        f"The gate rejected {1 - share:.0%} of the last {len(recent)} groups: {cost}.",
+        "Widen the gate (--admission), or leave it out: at equal rollouts gates are behind.",
+    )
+
+
+def bad_predictions(history: History) -> Advice | None:
+    """Predictions order prompts worse than chance would."""
+    predictions = predictions_of(history)
+    if predictions is None:
+        return None
+    rows = np.flatnonzero(predictions.explored)[-2 * RECENT :]
+    if len(rows) < LEAST:
+        rows = np.flatnonzero(~predictions.explored)[-2 * RECENT :]
+    if len(rows) < LEAST:
+        return None
+    rho = rank_correlation(predictions.predicted[rows], predictions.realised[rows])
+    if not rho * (len(rows) - 1) ** 0.5 < -2:
+        return None
+    return Advice(
+        "bad-predictions",
+        f"Predictions are worse than chance: their rank correlation with what came of the last {len(rows)} "
+        f"predicted groups is {rho:.2f}.",
+        "Use a method without predictions (prioritized-replay, pspo), or give the predictor other features.",
+    )
+
+
+def cut_completions(history: History) -> Advice | None:
+    """Completions are cut at the length limit."""
+    recent = _recent(history)
+    if recent is None:
+        return None
+    cut, size = history.groups.cut[recent], history.groups.rollouts[recent]
+    known = ~np.isnan(cut) & (size > 0)
+    if not known.any() or cut[known].sum() < MOST_CUT * size[known].sum():
+        return None
+    return Advice(
+        "cut-completions",
+        f"{cut[known].sum() / size[known].sum():.0%} of the recent completions were cut at the length limit.",
+        "Raise --max-completion-length. If the texts are finished before the limit, the model does not end "
+        "them: look at its end-of-sequence token.",
+    )
+
+
+def learning_rate(history: History) -> Advice | None:
+    """Gradients are larger than with uniform sampling ("Prioritized Replay", section 4.3)."""
+    ratio = history.last("signal/ratio")
+    if _recent(history) is None or not ratio >= STRONGER**2:
+        return None
+    return Advice(
+        "learning-rate",
+        f"Gradients are about {ratio**0.5:.1f} times as large as with uniform sampling (signal/ratio is "
+        f"{ratio:.1f}).",
+        f"If the learning rate was tuned for uniform sampling, divide it by up to {ratio**0.5:.1f} should "
+        "training become unstable.",
+    )
+
+
+def large_step(history: History) -> Advice | None:
+    """A step has more prompts than its signal needs."""
+    recent = _recent(history)
+    prompts = history.setting("prompts_per_step")
+    if recent is None or not prompts:
+        return None
+    share, uniform = signal_share(history, recent), _uniform_share(history)[0]
+    if uniform != uniform:
+        return None
+    enough = max(round(prompts * uniform / share), 2) if share else prompts
+    if share < STRONGER * uniform or not uniform or enough >= prompts:
+        return None
+    return Advice(
+        "large-step",
+        f"A step of {prompts} prompts has {share / uniform:.1f} times uniform sampling's signal.",
+        f"Try --prompts-per-step {enough} at the same learning rate: fewer prompts a step gain more.",
+    )
+
+
+def narrower(history: History) -> Advice | None:
+    """Held-out pass@1 rises while pass@k falls: the model solves fewer prompts, and those more often.
+
+    Both changes, from the first evaluation to the last, are larger than twice the standard error of a share
+    of the held-out prompts (500 where their number is not known).
+    """
+    for name in history.evaluations:
+        data, _, k = name.rpartition("pass@")
+        prompts = history.held_out(data.removeprefix("eval/").removesuffix("/")) or 500
+        first, last = (history.series(f"{data}pass@{size}")[1] for size in ("1", k))
+        if k == "1" or len(first) < 2 or len(last) < 2:
+            continue
+        changes = []
+        for values in (first, last):
+            variance = np.maximum(values * (1 - values), 0)  # a file may hold what is no share
+            error = (max(variance[0], variance[-1]) / prompts) ** 0.5
+            changes.append((values[-1] - values[0]) / max(error, 1e-9))
+        if changes[0] > 2 and changes[1] < -2:
+            return Advice(
+                "narrower",
+                f"Held-out pass@1 rose from {first[0]:.3f} to {first[-1]:.3f} while pass@{k} fell from "
+                f"{last[0]:.3f} to {last[-1]:.3f}: the model solves fewer problems, and those more often.",
+                "Stop where pass@k was highest, credit rare successes more (--advantage maxrl), or keep the "
+                "model near its start (--beta).",
+            )
+    return None
+
+
+RULES: tuple[Callable[[History], Advice | None], ...] = (
+    most_flat,
+    rewardless_source,
+    gate_rejects,
+    cut_completions,
+    bad_predictions,
+    learning_rate,
+    large_step,
+    narrower,
+)
+
+
+def _recent(history: History) -> np.ndarray | None:
+    """The rows of the last groups; None where there are too few."""
+    count = len(history.groups.prompt)
+    return None if count < LEAST else np.arange(max(count - RECENT, 0), count)
+
+
+def signal_share(history: History, rows: np.ndarray) -> float:
+    """The share of these groups with a signal."""
+    return float((history.groups.state[rows] == LEARNABLE).mean())
+
+
+def _uniform_share(history: History) -> tuple[float, float, float]:
+    """The run's latest estimate of that share under uniform sampling, and its interval; NaN for none."""
+    names = ("signal/uniform_share", "signal/uniform_share_low", "signal/uniform_share_high")
+    share, low, high = (history.last(name) for name in names)
+    return share, low, high
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A number at the top of the page, what it is, and a remark."""
+
+    value: str
+    name: str
+    remark: str = ""
+
+
+def headlines(history: History) -> list[Headline]:
+    """The numbers at the top; those that the run does not have are left out."""
+    shown = []
+    for name in history.evaluations:
+        values = history.series(name)[1]
+        start = f"from {values[0]:.3f}" if len(values) > 1 else ""
+        shown.append(Headline(f"{values[-1]:.3f}", f"held-out {name.removeprefix('eval/')}", start))
+    rollouts, steps = history.last("rollouts"), history.last("step")
+    shown.append(Headline(f"{rollouts:,.0f}", "rollouts", f"in {steps:,.0f} training steps"))
+    if len(history.groups.prompt):
+        # not the mean of the steps' shares: a step that needed many groups to be filled has a low one
+        share = signal_share(history, np.arange(len(history.groups.prompt)))
+        shown.append(Headline(f"{share:.0%}", "groups with signal", "rewards that vary, whole run"))
+    seconds = history.last("seconds")
+    if seconds == seconds:
+        shown.append(Headline(duration(seconds), "of training"))
+    return shown
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people: 42 s, 3 min 20 s, 2 h 5 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -1,0 +1,343 @@
+"""Several curricula on one task: who gets where, and for how many rollouts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from curro.core.errors import RunError
+from curro.core.intervals import Interval, bootstrap_interval
+from curro.core.text import readable
+from curro.runs.folder import RunFolder
+from curro.runs.reader import History, read_history
+
+METRIC = "eval/pass@1"
+
+RunsByName = Mapping[str, Sequence[RunFolder | str | os.PathLike[str]]]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A curriculum of a comparison, over its seeds.
+
+    Attributes:
+        name: the curriculum's.
+        seeds: how many runs it has.
+        final: held-out pass@1 at the last evaluation, the mean over seeds.
+        error: the standard error of that mean; None with one seed.
+        k: the largest k of which all runs have held-out pass@k; 1 where there is no other.
+        final_at_k: that pass@k at the last evaluation, the mean over seeds.
+        rollouts: spent on training by one run, judgments included, the mean over seeds.
+        to_level: rollouts to reach the level; None where it was not reached.
+        speedup: how many times fewer rollouts than the first curriculum needed for the level; None
+            where it was not reached, or where the first curriculum had it from the start.
+        interval: the ends of the 95% interval of `speedup` over seeds, 0 where seeds do not reach the level
+            and infinite where they have it from the start; None for the first curriculum, and where either
+            has fewer than `FEWEST` seeds. There is one, too, where the level was not reached.
+        tokens_speedup: likewise for the tokens that were generated for those rollouts; None also where a run
+            did not count them.
+        tokens_interval: its interval.
+        seconds: of training, the mean over seeds.
+    """
+
+    name: str
+    seeds: int
+    final: float
+    error: float | None
+    k: int
+    final_at_k: float
+    rollouts: float
+    to_level: float | None
+    speedup: float | None
+    interval: tuple[float, float] | None
+    tokens_speedup: float | None
+    tokens_interval: tuple[float, float] | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Evaluations of several seeds on common abscissas: x (E,), values (R, E) for R seeds."""
+
+    x: np.ndarray
+    values: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self.values.mean(axis=0)
+
+    @property
+    def error(self) -> np.ndarray:
+        """Standard error of the mean, 0 with one seed."""
+        if len(self.values) < 2:
+            return np.zeros(len(self.x))
+        return self.values.std(axis=0, ddof=1) / np.sqrt(len(self.values))
+
+
+def comparison_table(runs: RunsByName) -> list[Comparison]:
+    """A row for each curriculum, in the order given.
+
+    The level is what the first curriculum finally holds. A single evaluation is noisy, and the first
+    evaluation above a level comes too early by chance; so curves are averaged over seeds and fitted by
+    the non-decreasing curve that is nearest in least squares (isotonic regression, no constant to
+    choose). The level is the end of the first curriculum's fit; a curriculum reaches it where its own
+    fit, with straight lines between evaluations, does. What rises by chance and falls back is averaged
+    with what follows. The first curriculum's own fit can be at its end before the last evaluation.
+
+    Raises:
+        RunError: no runs, a curriculum without runs, or a run that was never evaluated.
+    """
+    histories = read_runs(runs)
+    curves = {name: pool(name, seeds, METRIC, "rollouts") for name, seeds in histories.items()}
+    fits = {name: isotonic(curve.mean) for name, curve in curves.items()}
+    level = float(next(iter(fits.values()))[-1])
+    k = _largest_k([history for seeds in histories.values() for history in seeds])
+    rows: list[Comparison] = []
+    first_tokens: float | None = None
+    for name, seeds in histories.items():
+        finals = np.array([history.last(METRIC) for history in seeds])
+        reached = crossing(curves[name].x, fits[name], level)
+        first = rows[0].to_level if rows else reached
+        tokens = _tokens_after(seeds, reached)
+        first_tokens = first_tokens if rows else tokens
+        interval, tokens_interval = _intervals(histories, curves, name) if rows else (None, None)
+        rows.append(
+            Comparison(
+                name=name,
+                seeds=len(seeds),
+                final=float(finals.mean()),
+                error=float(finals.std(ddof=1) / np.sqrt(len(finals))) if len(finals) > 1 else None,
+                k=k,
+                final_at_k=float(np.mean([history.last(f"eval/pass@{k}") for history in seeds])),
+                rollouts=float(np.mean([history.last("rollouts") for history in seeds])),
+                to_level=reached,
+                speedup=first / reached if first and reached else None,
+                interval=interval,
+                tokens_speedup=first_tokens / tokens if first_tokens and tokens else None,
+                tokens_interval=tokens_interval,
+                seconds=float(np.mean([history.last("seconds") for history in seeds])),
+            )
+        )
+    return rows
+
+
+def _largest_k(histories: Sequence[History]) -> int:
+    """The largest k of which every run has `eval/pass@k`."""
+    shared = set.intersection(*(set(history.evaluations) for history in histories))
+    plain = [name.removeprefix("eval/pass@") for name in shared if name.startswith("eval/pass@")]
+    return max(map(int, plain), default=1)
+
+
+RESAMPLES = 1_000
+"""How often the seeds are drawn again for an interval."""
+FEWEST = 5
+"""With fewer seeds an interval would say little: even the widest, of three, misses the truth too often."""
+
+
+def _intervals(
+    histories: Mapping[str, Sequence[History]], curves: Mapping[str, Curve], name: str
+) -> tuple[Interval | None, Interval | None]:
+    """The 95% intervals of a curriculum's factors in rollouts and in tokens; None with too few seeds.
+
+    The seeds of the first curriculum and of this one are drawn again, with replacement, and the level and
+    where it is reached are computed anew. Where this curriculum does not reach the level the factor is 0,
+    and where it has the level from the start infinite; where the first has it from the start there is none.
+    """
+    first, seeds = next(iter(histories.values())), histories[name]
+    fewest = min(len(first), len(seeds))
+    if fewest < FEWEST:
+        return None, None
+    rng = np.random.default_rng(0)
+    known: dict[tuple[tuple[int, ...], ...], tuple[float, float]] = {}
+    factors = []
+    for _ in range(RESAMPLES):
+        drawn = tuple(
+            tuple(sorted(rng.integers(len(runs), size=len(runs)).tolist())) for runs in (first, seeds)
+        )
+        if drawn not in known:
+            again = [[runs[i] for i in picks] for runs, picks in zip((first, seeds), drawn, strict=True)]
+            known[drawn] = _factors(again[0], again[1], curves, name, *drawn)
+        factors.append(known[drawn])
+    rollouts, tokens = (values[~np.isnan(values)] for values in np.array(factors).T)
+    return (
+        bootstrap_interval(rollouts, fewest, fewest - 1) if len(rollouts) else None,
+        bootstrap_interval(tokens, fewest, fewest - 1) if len(tokens) else None,
+    )
+
+
+def _factors(
+    first: Sequence[History],
+    seeds: Sequence[History],
+    curves: Mapping[str, Curve],
+    name: str,
+    first_rows: Sequence[int],
+    rows: Sequence[int],
+) -> tuple[float, float]:
+    """How many times fewer rollouts and tokens these seeds need than these of the first curriculum."""
+    base, own = next(iter(curves.values())), curves[name]
+    fit = isotonic(base.values[list(first_rows)].mean(axis=0))
+    level = float(fit[-1])
+    start = crossing(base.x, fit, level)
+    end = crossing(own.x, isotonic(own.values[list(rows)].mean(axis=0)), level)
+    if not start:
+        return np.nan, np.nan
+    if end is None:
+        return 0.0, 0.0
+    if not end:
+        return np.inf, np.inf
+    spent, needed = _tokens_after(first, start), _tokens_after(seeds, end)
+    return start / end, spent / needed if spent and needed else np.nan
+
+
+def _tokens_after(seeds: Sequence[History], rollouts: float | None) -> float | None:
+    """The tokens of so many rollouts, the mean over seeds; None where they are not known."""
+    if rollouts is None:
+        return None
+    mean = np.mean([history.tokens_after(rollouts) for history in seeds])
+    return None if np.isnan(mean) else float(mean)
+
+
+def read_runs(runs: RunsByName) -> dict[str, list[History]]:
+    """The histories of all runs, each of which has held-out evaluations; judgments count as rollouts."""
+    if not runs:
+        raise RunError("there is nothing to compare: name at least one curriculum with its runs")
+    histories = {}
+    for name, folders in runs.items():
+        if not folders:
+            raise RunError(f"there is no run of {name!r} to compare")
+        histories[name] = [with_judgments(read_history(folder)) for folder in folders]
+        for history, folder in zip(histories[name], folders, strict=True):
+            if not len(history.series(METRIC, "rollouts")[1]):
+                where = folder.path if isinstance(folder, RunFolder) else folder
+                raise RunError(f"the run in {where} has no held-out {METRIC}: it cannot be compared")
+    return histories
+
+
+def with_judgments(history: History) -> History:
+    """The history with judgments (METIS) counted as rollouts, as the benchmark counts them.
+
+    Nothing is written down of their tokens, so that no tokens are known of a run that has some.
+    """
+    judgments_S = np.nan_to_num(history.metrics.get("judge/judgments", np.zeros(1)))
+    if not judgments_S.any():
+        return history
+    # of judgments so far a line of an evaluation alone says nothing
+    rollouts_S = history.metrics["rollouts"] + np.maximum.accumulate(judgments_S)
+    unknown_L = np.full_like(history.generated["tokens"], np.nan)
+    return replace(
+        history,
+        metrics={**history.metrics, "rollouts": rollouts_S},
+        generated={**history.generated, "tokens": unknown_L},
+    )
+
+
+def pool(
+    name: str,
+    seeds: Iterable[History],
+    metric: str,
+    against: str,
+    smoothed: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> Curve:
+    """The curves of several seeds at all abscissas that any has, within what all cover.
+
+    Args:
+        smoothed: what becomes of each seed's values, before they are read off where others have theirs.
+    """
+    curves = [history.series(metric, against) for history in seeds]
+    if smoothed is not None:
+        curves = [(x, smoothed(values)) for x, values in curves]
+    start, end = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
+    if start > end:
+        raise RunError(
+            f"the seeds of {name!r} have no stretch of training in common: compare runs of one budget"
+        )
+    x = np.unique(np.concatenate([x for x, _ in curves]))
+    x = x[(x >= start) & (x <= end)]
+    return Curve(x, np.array([np.interp(x, *curve) for curve in curves]))
+
+
+def isotonic(y: np.ndarray) -> np.ndarray:
+    """The non-decreasing sequence nearest to y in least squares."""
+    from scipy.optimize import isotonic_regression
+
+    return isotonic_regression(y).x
+
+
+def crossing(x: np.ndarray, y: np.ndarray, level: float) -> float | None:
+    """Where a non-decreasing curve of straight lines first is at the level; None if it never is."""
+    at = int(np.searchsorted(y, level - 1e-12))
+    if at == len(y):
+        return None
+    if at == 0:
+        return float(x[0])
+    return float(x[at - 1] + (x[at] - x[at - 1]) * min((level - y[at - 1]) / (y[at] - y[at - 1]), 1.0))
+
+
+def cells(row: Comparison) -> tuple[str, ...]:
+    """A row as it is printed, under `columns`."""
+    error = "" if row.error is None else f" ±{row.error:.3f}"
+    return (
+        f"{row.final:.3f}{error}" + (f"\npass@{row.k} {row.final_at_k:.3f}" if row.k > 1 else ""),
+        f"{row.rollouts:,.0f}",
+        "not reached" if row.to_level is None else f"{row.to_level:,.0f}",
+        _factor(row.speedup, row.interval),
+        _factor(row.tokens_speedup, row.tokens_interval),
+        f"{row.seconds:,.0f}",
+        f"{row.seeds}",
+    )
+
+
+def _factor(speedup: float | None, interval: Interval | None) -> str:
+    shown = "-" if speedup is None else f"{speedup:.2f}x"
+    return shown + (f"\n({interval[0]:.2f}, {interval[1]:.2f})" if interval else "")
+
+
+def remarks(rows: Sequence[Comparison]) -> list[str]:
+    """What a reader of `cells` has to know of the seeds and of the budget."""
+    fewest, most = min(row.seeds for row in rows), max(row.seeds for row in rows)
+    said = []
+    if fewest < FEWEST:
+        seeds = "One seed" if most == 1 else "So few seeds"
+        said.append(
+            f"{seeds}: differences between runs of one method are often as large as these. Take --seeds "
+            f"{FEWEST} or more to see what is noise."
+        )
+    if most >= FEWEST:
+        said.append(
+            "In brackets: 95% intervals over seeds, for the factors; an end of 0 says that with some draws "
+            "of the seeds the level is not reached."
+        )
+    spent = [row.rollouts for row in rows]
+    if max(spent) > 1.05 * min(spent):
+        said.append(
+            "Held-out pass@1 is that of the end, and the runs ended after different numbers of rollouts."
+        )
+    return said
+
+
+def columns(rows: Sequence[Comparison]) -> tuple[str, ...]:
+    """The titles of `cells`."""
+    first = readable(rows[0].name, 40)
+    level = f"rollouts to {first}'s level"
+    return ("held-out pass@1", "rollouts", level, "fewer", "fewer tokens", "seconds", "seeds")
+
+
+def render_comparison(rows: Sequence[Comparison]) -> Table:
+    """The comparison for a terminal."""
+    least, most = min(row.seeds for row in rows), max(row.seeds for row in rows)
+    seeds = "1 seed" if most == 1 else f"{most} seeds" if least == most else f"{least} to {most} seeds"
+    table = Table(title=f"Same task, {seeds}", box=SIMPLE_HEAD, padding=0)
+    table.caption_justify = "left"
+    table.caption = " ".join(remarks(rows))
+    table.add_column("curriculum", overflow="fold", min_width=len("curriculum"))
+    for title in columns(rows)[:-1]:  # a terminal of 80 characters has no room for the seeds
+        table.add_column(Text(title), justify="right")
+    for row in rows:
+        table.add_row(Text(readable(row.name, 60)), *cells(row)[:-1])
+    return table

@@ -1,0 +1,320 @@
+"""What a run knows of its prompts, in the terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from curro.core.checkpoint import load_state
+from curro.core.errors import CheckpointError, ConfigError, RunError
+from curro.core.text import printable, readable
+from curro.runs.estimate_folder import render_bands
+from curro.runs.folder import CURRICULUM, HOSTED, RunFolder, count_from_one
+from curro.runs.reader import GroupColumns, read_history
+from curro.runs.report.prompts import KeptRollout, PromptHistory, Ranking, RolloutsReader, rankings
+from curro.runs.report.worth import Worth
+
+_WIDTH = 60
+
+
+def inspect_run(
+    run: RunFolder | str | os.PathLike[str],
+    n: int,
+    console: Console,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    keys: bool = False,
+) -> None:
+    """Print the prompt table's columns and first n rows, and the n hardest, most informative, regressed.
+
+    Then, for the usual difficulty bands, the rollouts that an admitted group would cost; and last, how many
+    rollouts uniform sampling would have needed for as many groups with a signal.
+
+    Args:
+        run: the run, its folder, or a checkpoint of TRL with a curriculum in it.
+        n: how many prompts of each.
+        console: where to print.
+        keys: show the prompts' keys in place of the beginnings of their texts.
+        out: write the whole prompt table to this .csv or .parquet file instead.
+
+    Raises:
+        RunError: no run, or one that has neither a prompt table nor a finished step.
+        ConfigError: n < 1, or a file of another kind.
+    """
+    if n < 1:
+        raise ConfigError(f"the number of prompts to show is at least 1, not {n}")
+    saved = None if isinstance(run, RunFolder) else saved_curriculum(Path(run))
+    if saved is not None:
+        _show_table(checkpoint_table(saved), n, console, out, keys=keys)
+        console.print(Text(f"from {saved}, without the lines of a run, so without rankings"))
+        return
+    folder = run if isinstance(run, RunFolder) else RunFolder.open(run)
+    if folder.has_table or out is not None or not folder.latest():
+        _show_table(folder.table(), n, console, out, keys=keys)
+    else:
+        console.print("The prompt table is saved with the first checkpoint; the run's groups so far:")
+    if out is not None:
+        return
+    history = read_history(folder)
+    for ranking in rankings(history.groups, n):
+        console.print(render_ranking(ranking, keys=keys))
+    size = history.setting("rollouts_per_prompt")
+    rates = history.groups.rate[history.groups.latest]
+    if size and len(rates):
+        costs = render_bands(rates, size)
+        costs.title, costs.title_justify = Text("Bands, by the prompts' latest groups"), "left"
+        console.print(costs)
+    if (worth := Worth.of(history)) is not None:
+        console.print(Text(worth.describe()))
+
+
+def _show_table(
+    table: pa.Table, n: int, console: Console, out: str | os.PathLike[str] | None, *, keys: bool
+) -> None:
+    if out is not None:
+        export(table, Path(out))
+        console.print(Text(f"{table.num_rows} prompts written to {out}"))
+        return
+    console.print(render_columns(table))
+    console.print(render_rows(table, n, console.width, keys=keys))
+
+
+def saved_curriculum(path: Path) -> Path | None:
+    """The curriculum's file of a checkpoint of TRL, or of the newest in a folder, where there is no run."""
+    try:
+        RunFolder.open(path)
+    except RunError:
+        inside = Path(HOSTED) / CURRICULUM
+        newest = sorted(path.glob(f"checkpoint-*/{inside}"), key=_step_of)
+        return next((file for file in (path / inside, *reversed(newest)) if file.is_file()), None)
+    return None
+
+
+def _step_of(saved: Path) -> int:
+    """The step of the checkpoint that a curriculum is in; the time of a copied file says nothing of it."""
+    step = saved.parents[1].name.partition("-")[2]
+    return int(step) if step.isdecimal() else -1
+
+
+def checkpoint_table(saved: Path) -> pa.Table:
+    """The prompt table of a saved curriculum: the prompts' numbers and what is known of them, no texts."""
+    columns = load_state(saved).get("table")
+    if not isinstance(columns, dict) or not columns:
+        raise CheckpointError(f"{saved} has no prompt table: it is of another version")
+    size = np.size(next(iter(columns.values())))
+    for name, column in columns.items():
+        is_array = isinstance(column, np.ndarray) and column.shape == (size,)
+        if not (is_array and column.dtype.kind in "biuf"):
+            raise CheckpointError(
+                f"{saved} is damaged: {name!r:.50} of its prompt table is no column of {size} numbers"
+            )
+    return count_from_one(pa.table({NUMBER: np.arange(size)} | columns))
+
+
+def export(table: pa.Table, path: Path) -> None:
+    """Write the prompt table as CSV or Parquet, by the file's name."""
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    writers: dict[str, Callable[[pa.Table, Path], Any]] = {
+        ".csv": pyarrow.csv.write_csv,
+        ".parquet": pyarrow.parquet.write_table,
+    }
+    if path.suffix not in writers:
+        raise ConfigError(f"{path} is neither .csv nor .parquet: name a file that ends in one of them")
+    if not path.parent.is_dir():
+        raise ConfigError(f"{path} cannot be written: there is no folder {path.parent}")
+    writers[path.suffix](table, path)
+
+
+def render_columns(table: pa.Table) -> Table:
+    """A line for every column: its type, smallest, mean and largest value, and how many are missing."""
+    shown = _table(f"{table.num_rows} prompts", ("column", "type", "least", "mean", "most", "missing"))
+    for name in table.column_names:
+        column = table[name]
+        if name == NUMBER or str(column.type) in ("string", "large_string"):
+            continue
+        values = pc.cast(column, pa.float64(), safe=False).to_numpy()
+        known = values[~np.isnan(values)]
+        with np.errstate(over="ignore", invalid="ignore"):
+            summary = [known.min(), known.mean(), known.max()] if len(known) else [np.nan] * 3
+        shown.add_row(Text(name), str(column.type), *map(_number, summary), f"{len(values) - len(known)}")
+    return shown
+
+
+def render_rows(table: pa.Table, n: int, width: int, *, keys: bool = False) -> Table:
+    """The first n rows, with the prompts' texts where the table has them, or their keys.
+
+    Args:
+        width: of the terminal; the last columns are left out where it has no room for them.
+    """
+    hidden = "text" if keys and "key" in table.column_names else "key"
+    if hidden in table.column_names and {"key", "text"} <= set(table.column_names):
+        table = table.drop_columns([hidden])
+    names = table.column_names
+    kept = _fitting(names, width)
+    heads = [_HEADS.get(name, name.replace("_", "\n")) for name in names[:kept]]
+    shown = _table(f"The first {min(n, table.num_rows)} prompts", heads)
+    if kept < len(names):
+        others = ", ".join(name.replace("_", " ") for name in names[kept:])
+        shown.caption = Text(f"A wider terminal also shows: {others}", style="dim")
+    for row in table.slice(0, n).to_pylist():
+        shown.add_row(*(_cell(row[name]) for name in names[:kept]))
+    return shown
+
+
+NUMBER = "prompt"
+"""The column of a prompt table that holds the prompts' numbers."""
+
+_HEADS = {NUMBER: "row", "text": "prompt", "key": "prompt"}
+"""What columns are called where people read them, in the rankings too."""
+
+_NARROWEST = {"text": 30, "key": 30}
+"""Characters of a column at least; others have room for a number."""
+
+
+def _fitting(names: Sequence[str], width: int) -> int:
+    """How many columns, from the left, have room in a terminal; the first two always are shown."""
+    widths = [_NARROWEST.get(name, max(7, *map(len, name.split("_")))) + 3 for name in names]
+    return max(2, int(np.searchsorted(np.cumsum(widths) + 1, width, side="right")))
+
+
+def render_ranking(ranking: Ranking, *, keys: bool = False) -> Table:
+    """A ranking with its rule below."""
+    shown = _table(ranking.title, ("row", "prompt", "visits", "now", "at step", "best", "at step"))
+    shown.columns[1].justify = "left"
+    shown.caption = Text(ranking.rule, style="dim") if ranking.prompts else Text("none", style="dim")
+    for prompt in ranking.prompts:
+        shown.add_row(
+            f"{prompt.number}",
+            Text(readable(prompt.key if keys else prompt.text, _WIDTH)),
+            f"{prompt.visits}",
+            f"{prompt.rate:.2f}",
+            f"{prompt.last_step}",
+            f"{prompt.best:.2f}",
+            f"{prompt.best_step}",
+        )
+    return shown
+
+
+def _table(title: str, columns: Iterable[str]) -> Table:
+    shown = Table(title=Text(title), title_justify="left", caption_justify="left")
+    for i, name in enumerate(columns):
+        shown.add_column(Text(name), justify="right" if i else "left", overflow="fold")
+    return shown
+
+
+def _cell(value: Any) -> Text:
+    if isinstance(value, bool):
+        return Text("yes" if value else "no")
+    return Text(readable(value, _WIDTH) if isinstance(value, str) else _number(value))
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None or value != value else f"{value:.4g}"
+
+
+MOST_TEXT = 4000
+"""Characters of a text that are printed."""
+
+_COLOURS = {"all right": "green", "all wrong": "red", "mixed": "blue"}
+
+
+def inspect_prompt(folder: RunFolder, prompt: str, n: int, console: Console) -> None:
+    """Print a prompt's latest n visits, and the rollouts that were kept of the latest of them.
+
+    Raises:
+        RunError: no run, or a prompt that it has not drawn.
+    """
+    groups, kept = read_history(folder).groups, RolloutsReader(folder.rollouts_file)
+    while kept.advance():
+        pass
+    number = find_prompt(groups, prompt)
+    history = None if number is None else PromptHistory.of(groups, number, kept)
+    if history is None and _is_in_table(folder, prompt):
+        raise RunError(
+            f"the run in {folder.path} has not drawn the prompt {readable(prompt, 60)!r} yet: there are no "
+            "visits to show"
+        )
+    if history is None:
+        raise RunError(
+            f"the run in {folder.path} knows no prompt {readable(prompt, 60)!r}: give its key or its number, "
+            "as `curro inspect` shows them"
+        )
+    source = f", from {printable(history.source)}" if history.source else ""
+    console.print(Text(f"{readable(history.title, 400)} (prompt {history.number}{source})", style="bold"))
+    if history.title != history.key:
+        console.print(Text(f"key {readable(history.key, 400)}", style="dim"))
+    if history.text:
+        console.print(written(history.text))
+    console.print(_visits(history, n))
+    latest = next((visit for visit in history.visits if visit.rollouts), None)
+    if latest is None:
+        console.print("No rollouts of it were kept: curro train --keep-rollouts N keeps N of every group.")
+        return
+    for rollout in latest.rollouts:
+        console.print(_facts(latest.step, rollout))
+        console.print(written(rollout.text))
+
+
+def find_prompt(groups: GroupColumns, prompt: str) -> int | None:
+    """A prompt's number, by its key or its number; None for one that was never drawn. Keys win."""
+    for row in np.flatnonzero(groups.first).tolist():
+        if groups.key(row) == prompt:
+            return int(groups.prompt[row])
+    if prompt.isascii() and prompt.isdigit() and len(prompt) < 16 and int(prompt) in groups.prompt:
+        return int(prompt)
+    return None
+
+
+def _is_in_table(folder: RunFolder, prompt: str) -> bool:
+    """Whether a key or a number is that of a row in the saved prompt table."""
+    if not folder.has_table:
+        return False
+    table = folder.table()
+    if "key" in table.column_names and prompt in table["key"].to_pylist():
+        return True
+    return prompt.isascii() and prompt.isdigit() and len(prompt) < 16 and int(prompt) < table.num_rows
+
+
+def written(text: str) -> Text:
+    """What a model or a data set wrote, line by line, with all that would steer a terminal spelt out."""
+    cut = f"\n… {len(text) - MOST_TEXT:,} more characters" if len(text) > MOST_TEXT else ""
+    lines = [printable(line) for line in re.split(r"\r?\n", text[:MOST_TEXT])]
+    return Text("\n".join(f"  {line}" for line in lines) + cut)
+
+
+def _visits(history: PromptHistory, n: int) -> Table:
+    table = Table(title=Text(f"{history.count} visits, the latest first"), title_justify="left")
+    for name in ("step", "success", "", "chosen for", "trained on", "predicted"):
+        table.add_column(name, justify="right" if name in ("step", "success") else "left")
+    for visit in history.visits[:n]:
+        predicted = ", ".join(f"{name[10:]} {value:.2f}" for name, value in visit.predicted.items())
+        table.add_row(
+            f"{visit.step}",
+            f"{visit.rate:.2f}",
+            Text(visit.state, style=_COLOURS[visit.state]),
+            visit.reason,
+            "yes" if visit.is_admitted else "no",
+            predicted,
+        )
+    return table
+
+
+def _facts(step: int, rollout: KeptRollout) -> Text:
+    reward = "no reward" if rollout.reward is None else f"reward {rollout.reward:g}"
+    parts = [f"step {step}", reward]
+    parts += [] if rollout.tokens is None else [f"{rollout.tokens} tokens"]
+    parts += ["cut at the limit"] if rollout.is_cut else []
+    style = "green" if rollout.reward is not None and rollout.reward > 0 else "red"
+    return Text(", ".join(parts), style=style)

@@ -1,1 +1,0 @@
-"""What is written to disk: checkpoints, run folders, JSON lines."""

@@ -1,0 +1,151 @@
+"""Rollouts of every prompt, scored: what `curro estimate` does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from curro.core.errors import EngineError, PromptError
+from curro.data.prompt_set import PromptSet
+from curro.reward import Reward
+from curro.reward.adapters import rollout_row
+from curro.reward.environments.environment import Environment
+from curro.reward.reward import SUCCESS
+from curro.rollout.engines.engine import Engine, Rollout, SamplingSettings
+from curro.rollout.sampling import episodes
+
+PATIENCE = 20
+"""After so many prompts in a row without any rollout the engine is given up."""
+
+
+async def estimate(
+    engine: Engine,
+    prompts: PromptSet,
+    reward: Reward,
+    *,
+    k: int,
+    todo: Iterable[int],
+    in_flight: int,
+    on_group: Callable[[dict[str, Any]], None],
+) -> int:
+    """Generate k rollouts of each prompt and score them.
+
+    Args:
+        todo: the numbers of the prompts to do, begun in this order.
+        in_flight: how many prompts are under way at once.
+        on_group: called with the row of every prompt as it is finished, in the columns of
+            `curro.runs.estimate_folder`; prompts without any rollout are left out.
+
+    Returns:
+        how many prompts were left out because all their rollouts failed.
+
+    Raises:
+        EngineError: the engine is dead, or failed for 20 prompts one after the other.
+        RewardError: a score that is no number.
+    """
+    remaining, scoring = iter(todo), asyncio.Lock()
+    left_out = in_a_row = 0
+
+    async def work() -> None:
+        nonlocal left_out, in_a_row
+        for i in remaining:  # which all workers share
+            try:
+                rollouts = await engine.generate(prompts[i]["prompt"], k)
+            except PromptError as error:
+                rollouts = [Rollout("", error=str(error))]
+            completed = [rollout for rollout in rollouts if rollout.error is None]
+            if not completed:
+                left_out, in_a_row = left_out + 1, in_a_row + 1
+                if in_a_row >= PATIENCE:
+                    raise EngineError(
+                        f"the last {in_a_row} prompts got no rollout at all; the last one for: "
+                        f"{rollouts[0].error}"
+                    )
+                continue
+            in_a_row = 0
+            async with scoring:  # a function of the user's own need not be safe in two threads
+                texts = [rollout.text for rollout in completed]
+                rows = [rollout_row(prompts[i], rollout) for rollout in completed]
+                scores = await asyncio.to_thread(reward.score, texts, rows)
+            is_cut = [rollout.finish == "length" for rollout in completed]
+            on_group(
+                {"prompt": i, "key": prompts.keys[i], "completions": completions(texts, scores, is_cut)}
+                | moments(scores, sum(is_cut))
+            )
+
+    workers = [asyncio.ensure_future(work()) for _ in range(in_flight)]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+    return left_out
+
+
+def moments(scores: Sequence[float | None], truncated: int) -> dict[str, Any]:
+    """The columns of an estimate that follow from the scores of a prompt's rollouts; None is no score."""
+    scored = np.array([score for score in scores if score is not None], np.float64)
+    return {
+        "rollouts": len(scores),
+        "scored": len(scored),
+        "correct": int((scored >= SUCCESS).sum()),
+        "truncated": truncated,
+        "mean": float(scored.mean()) if len(scored) else None,
+        "variance": float(scored.var()) if len(scored) else None,
+    }
+
+
+def completions(
+    texts: Sequence[str], scores: Sequence[float | None], is_cut: Sequence[bool]
+) -> list[dict[str, Any]]:
+    """The completions of a prompt, as an estimate's folder keeps them."""
+    return [
+        {"text": text, "score": score, "cut": cut}
+        for text, score, cut in zip(texts, scores, is_cut, strict=True)
+    ]
+
+
+def estimate_episodes(
+    model: Any,
+    tokenizer: Any,
+    prompts: PromptSet,
+    environment: Environment,
+    settings: SamplingSettings,
+    *,
+    k: int,
+    todo: Sequence[int],
+    batch: int,
+    seed: int,
+    on_group: Callable[[dict[str, Any]], None],
+) -> None:
+    """Play k episodes of each prompt with a model in this process; the environment scores them.
+
+    Args:
+        settings: `max_new_tokens` are an episode's, with its observations.
+        todo: the numbers of the prompts to do, in this order.
+        batch: how many episodes are played at once; those of a prompt are always played together.
+        seed: of torch's generator, which is set anew for every batch from its first prompt.
+        on_group: called with the row of every prompt as it is finished, in the columns of
+            `curro.runs.estimate_folder`. Episodes that reached `max_new_tokens` count as truncated.
+    """
+    size = max(1, batch // k)
+    model.eval()
+    for start in range(0, len(todo), size):
+        chunk = todo[start : start + size]
+        torch.manual_seed(seed + 1_000_003 * chunk[0])
+        rows = [prompts[i] for i in chunk for _ in range(k)]
+        played = episodes(model, tokenizer, rows, environment, settings=settings, batch=len(rows))
+        for j, i in enumerate(chunk):
+            group = played[j * k : (j + 1) * k]
+            is_cut = [len(episode.ids) >= settings.max_new_tokens for episode in group]
+            rewards = [episode.reward for episode in group]
+            texts = tokenizer.batch_decode([episode.ids for episode in group], skip_special_tokens=True)
+            on_group(
+                {"prompt": i, "key": prompts.keys[i], "completions": completions(texts, rewards, is_cut)}
+                | moments(rewards, sum(is_cut))
+            )

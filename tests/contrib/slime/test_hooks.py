@@ -1,0 +1,350 @@
+"""The strings of slime's configuration, called as slime and miles call them."""
+
+import copy
+
+import numpy as np
+import pytest
+from stand_in import HOOKS, Sample, Status, arguments, by_prompt, finish, generate, number
+from tests.hosts import same_draws
+
+from curro import Curriculum
+from curro.core.errors import CheckpointError, ConfigError, FillError, RewardError
+from curro.core.identity import DatasetRows
+
+
+def source_of(args, load):
+    return load(args.data_source_path)(args)
+
+
+def balanced(source):
+    metrics = source.curriculum.metrics()
+    return metrics["selected"] == metrics["observed"] + metrics["dropped"] + metrics["in_flight"]
+
+
+def test_every_group_is_learnt_from_once(load, tmp_path):
+    args = arguments(tmp_path)
+    source = source_of(args, load)
+    for _ in range(4):
+        data, _ = generate(args, source, load)
+        assert len(data) == 3
+        assert [[sample.index for sample in group] for group in data] == [
+            list(range(group[0].index, group[0].index + 4)) for group in data
+        ]
+    assert source.curriculum.metrics()["observed"] == 12
+    assert source.curriculum.metrics()["in_flight"] == 0
+    assert source.step == 4
+    assert len(source) == 24
+
+
+def test_rejected_groups_are_replaced(load, tmp_path):
+    args = arguments(tmp_path, curro={"selection": "uniform", "admission": "band:0.4,0.6"})
+    source = source_of(args, load)
+    data, asked = generate(args, source, load)
+    assert len(asked) > 3
+    for group in data:
+        assert np.mean([sample.reward for sample in group]) == 0.5
+    assert len(set(asked)) == len(asked)
+
+
+def test_a_batch_that_cannot_be_filled_ends_the_run(load, tmp_path):
+    settings = {"selection": "uniform", "admission": "band:0.9,1", "fill_limit": 2}
+    args = arguments(tmp_path, curro=settings)
+    with pytest.raises(FillError, match=r"the limit of 2 batches was reached.*raise curro.fill_limit"):
+        generate(args, source_of(args, load), load, rewards=lambda *_: 0.0)
+
+
+def test_a_run_that_never_gets_a_reward_ends(load, tmp_path):
+    args = arguments(tmp_path)
+    with pytest.raises(RewardError, match="none of the first 3 groups has a reward, so that nothing can be"):
+        generate(args, source_of(args, load), load, rewards=lambda *_: None)
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_groups_that_are_cut_off(load, tmp_path, partial):
+    args = arguments(tmp_path, over_sampling_batch_size=5, partial_rollout=partial)
+    source = source_of(args, load)
+    generate(args, source, load)
+    assert source.curriculum.metrics()["dropped"] == (0 if partial else 2)
+    assert source.curriculum.metrics()["in_flight"] == source.get_buffer_length() == (2 if partial else 0)
+    assert source.fill.metrics()["fill/cancelled"] == (0 if partial else 2)
+    if partial:
+        kept = [number(group) for group in source.buffer]
+        _, asked = generate(args, source, load)
+        assert asked[:2] == kept
+    assert balanced(source)
+
+
+def test_rollouts_that_were_divided_into_samples(load, tmp_path):
+    args = arguments(tmp_path, curro={"selection": "uniform", "advantage": "group"})
+    source = source_of(args, load)
+    data, _ = generate(args, source, load, fan_out=True)
+    flat = [sample for group in data for rollout in group for sample in rollout]
+    raw, credited = load(args.custom_reward_post_process_path)(args, flat)
+    assert raw == [sample.reward for sample in flat]
+    means = np.array(raw).reshape(3, 8).mean(axis=1).repeat(8)
+    assert credited == pytest.approx(np.array(raw) - means)
+
+
+def test_the_curriculum_credits(load, tmp_path):
+    args = arguments(tmp_path, curro={"selection": "pspo", "advantage": "smoothed", "seed": 3})
+    source = source_of(args, load)
+    for step in range(10):
+        data, _ = generate(args, source, load, rewards=lambda *of, step=step: by_prompt(of[0] + step, of[1]))
+    flat = [sample for group in data for sample in group]
+    _, credited = load(args.custom_reward_post_process_path)(args, flat)
+    verdicts = [source.verdicts[group[0].metadata["curro_ticket"]] for group in data]
+    assert credited == source.curriculum.credit(verdicts).ravel().tolist()
+    assert any(abs(sum(credited[start : start + 4])) > 1e-6 for start in (0, 4, 8))
+    with pytest.raises(ConfigError, match="did not give out"):
+        load(args.custom_reward_post_process_path)(args, [*flat, Sample(reward=1.0)])
+    with pytest.raises(ConfigError, match=f"--data-source-path {HOOKS}.CurriculumDataSource"):
+        load(args.custom_reward_post_process_path)(copy.copy(args), flat)
+
+
+@pytest.mark.parametrize("fan_out", [False, True])
+def test_groups_without_credit_leave_slimes_loss(load, tmp_path, fan_out):
+    """Every answer is right, so that the second batch has solved prompts that stay solved."""
+    method = "prioritized-replay-published:retest_every=1,retest_solved=3"
+    args = arguments(tmp_path, reward_key="score", curro={"selection": method, "signal": "right"})
+    source = source_of(args, load)
+    removed = []
+    for _ in range(2):
+        data, _ = generate(
+            args, source, load, fan_out=fan_out,
+            rewards=lambda prompt, rollout: {"score": 1 + by_prompt(prompt, rollout), "right": 1.0},
+        )  # fmt: skip
+        flat = [sample for group in data for part in group for sample in (part if fan_out else [part])]
+        removed.append({sample.remove_sample for sample in flat})
+    assert removed == [{False}, {True}]
+
+
+def test_rollouts_without_the_signal_leave_slimes_loss(load, tmp_path):
+    args = arguments(tmp_path, reward_key="score", curro={"selection": "uniform", "signal": "right"})
+    source = source_of(args, load)
+    right = [0.0, 1.0, float("nan"), 1.0]
+
+    def rewards(prompt, rollout):
+        return {"score": float(rollout), "right": right[rollout]}
+
+    data, _ = generate(args, source, load, rewards=rewards)
+    assert [[sample.remove_sample for sample in group] for group in data] == [[False, False, True, False]] * 3
+
+
+def test_a_rollout_without_the_signal_is_known_by_its_place_in_the_group(load, tmp_path):
+    """A custom function may leave rollouts out, turn them around, and keep only the ticket in `metadata`."""
+    args = arguments(tmp_path, reward_key="score", curro={"selection": "uniform", "signal": "right"})
+    source = source_of(args, load)
+    right = [0.0, 1.0, float("nan"), 1.0]
+    (group,) = source.get_samples(1)
+    finish(group, lambda prompt, rollout: {"score": float(rollout), "right": right[rollout]})
+    for sample in group:
+        del sample.metadata["curro_rollout"]
+    source.end_rollout([group[:0:-1]])
+    assert [sample.remove_sample for sample in group] == [False, False, True, False]
+
+
+def test_the_credit_follows_rollouts_that_a_custom_function_has_turned_around(load, tmp_path):
+    args = arguments(tmp_path, curro={"selection": "uniform", "advantage": "group", "reward_range": [0, 3]})
+    source = source_of(args, load)
+    (group,) = source.get_samples(1)
+    finish(group, lambda prompt, rollout: float(rollout))
+    source.end_rollout([group[:0:-1]])
+    raw, credited = load(args.custom_reward_post_process_path)(args, group[:0:-1])
+    assert (raw, credited) == ([3.0, 2.0, 1.0], [1.0, 0.0, -1.0])
+
+
+def test_failed_rollouts_have_no_reward(load, tmp_path):
+    args = arguments(tmp_path)
+    source = source_of(args, load)
+    whole, part, lost = source.get_samples(3)
+    finish(whole), finish(part)
+    part[0].status = Status.FAILED
+    source.end_rollout([whole, part, lost])
+    assert source.curriculum.metrics()["observed"] == 2
+    assert source.curriculum.metrics()["dropped"] == 1
+    assert source.fill.metrics()["fill/failed"] == 1
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+@pytest.mark.parametrize("settings", [{}, {"advantage": "group"}])
+def test_a_rollout_without_a_reward_gets_the_mean_of_its_group(load, tmp_path, missing, settings):
+    """slime subtracts the mean of a group's rewards, and knows none that are missing."""
+    args = arguments(tmp_path, curro={"selection": "uniform"} | settings)
+    source = source_of(args, load)
+    data, _ = generate(args, source, load, rewards=lambda _, rollout: [missing, 0.0, 0.0, 1.0][rollout])
+    assert [[sample.reward for sample in group] for group in data] == [[1 / 3, 0.0, 0.0, 1.0]] * 3
+    assert np.nanmax(source.curriculum.table["reward_mean"]) == pytest.approx(1 / 3)
+    if settings:
+        flat = [sample for group in data for sample in group]
+        raw, credited = load(args.custom_reward_post_process_path)(args, flat)
+        assert raw[:4] == [1 / 3, 0.0, 0.0, 1.0]
+        assert credited[:4] == pytest.approx([0.0, -1 / 3, -1 / 3, 2 / 3])
+
+
+def test_a_sample_without_a_reward_gets_that_of_its_rollout_and_keeps_its_parts(load, tmp_path):
+    args = arguments(tmp_path, reward_key="score")
+    source = source_of(args, load)
+    first, second = source.get_samples(2)
+    finish(first, lambda _, rollout: {"score": float(rollout), "length": 5.0})
+    first[1].status = Status.FAILED
+    part, other = first[3], copy.deepcopy(first[3])
+    part.reward = None
+    finish(second, lambda *_: None)
+    source.end_rollout([[*first[:3], [part, other]], second])
+    assert [sample.reward["score"] for sample in (*first[:3], part, other)] == [0, 5 / 3, 2, 3, 3]
+    assert first[1].reward["length"] == 5.0
+    assert [sample.reward["score"] for sample in second] == [0.0] * 4
+
+
+@pytest.mark.parametrize("fan_out", [False, True])
+def test_a_group_of_different_prompts_is_refused(load, tmp_path, fan_out):
+    source = source_of(arguments(tmp_path), load)
+    first, second = source.get_samples(2)
+    finish(first), finish(second)
+    mixed = [*first[1:], [second[0]]] if fan_out else [*first[1:], second[0]]
+    with pytest.raises(ConfigError, match=r"samples of different prompts \(their tickets are 0, 1\)"):
+        source.observe(mixed)
+    first[0].metadata = {}
+    with pytest.raises(ConfigError, match=r"their tickets are None, 0\)"):
+        source.observe(first)
+    assert source.curriculum.metrics()["in_flight"] == 2
+
+
+def test_a_gate_may_decide_by_a_part_of_the_reward(load, tmp_path):
+    gate = {"name": "band", "low": 0.4, "high": 0.6, "reward": "right"}
+    args = arguments(tmp_path, reward_key="score", curro={"selection": "uniform", "admission": gate})
+
+    def rewards(*of):
+        return {"score": 1.0, "right": by_prompt(*of), "why": "x"}
+
+    data, _ = generate(args, source_of(args, load), load, rewards=rewards)
+    for group in data:
+        assert np.mean([sample.reward["right"] for sample in group]) == 0.5
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_a_resumed_run_draws_what_an_uninterrupted_one_draws(load, tmp_path, partial):
+    settings = {"selection": "prioritized-replay", "admission": "signal"}
+    surplus = {"partial_rollout": True, "over_sampling_batch_size": 4} if partial else {}
+    args = arguments(tmp_path, curro=settings, **surplus)
+    source = source_of(args, load)
+    for step in range(3):
+        generate(args, source, load)
+        source.save(step)
+    other = copy.copy(args)
+    again = source_of(other, load)
+    again.load(2)
+    assert again.sample_index == source.sample_index > 0
+    assert again.curriculum.metrics()["in_flight"] == 0
+    assert again.step == 3
+    assert balanced(again)
+    if not partial:
+        assert [generate(other, again, load)[1] for _ in range(3)] == [
+            generate(args, source, load)[1] for _ in range(3)
+        ]
+
+
+def test_the_curriculum_is_over_the_rows_of_the_data_set_in_their_order(load, tmp_path):
+    source = source_of(arguments(tmp_path), load)
+    rows = DatasetRows([{"prompt": f"p{row}", "answer": str(row)} for row in range(24)])
+    assert source.curriculum.table.fingerprint == rows.fingerprint
+    groups, ledger = source.get_samples(3), source.curriculum.ledger
+    assert [group[0].metadata["curro_ticket"] for group in groups] == ledger.tickets.tolist()
+    assert [number(group) for group in groups] == ledger.prompts.tolist()
+
+
+def test_a_checkpoint_of_other_rows(load, tmp_path):
+    """Two rows come; a checkpoint of the same prompts with other answers is of another data set."""
+    args = arguments(tmp_path)
+    source = source_of(args, load)
+    generate(args, source, load)
+    source.save(0)
+    more = source_of(arguments(tmp_path, prompts=26), load)
+    with pytest.warns(UserWarning, match="24 rows are known, 0 of them changed, 2 are new and 0 are gone"):
+        more.load(0)
+    visits = source.curriculum.table["visits"].tolist()
+    assert more.curriculum.table["visits"].tolist() == [*visits, 0, 0]
+    changed = DatasetRows([{"prompt": f"p{row}", "answer": "x"} for row in range(24)])
+    other = Curriculum("uniform", changed, seed=7)
+    with pytest.raises(CheckpointError, match="of another data set"):
+        other.load(tmp_path / "rollout" / "curro_0.npz")
+
+
+def test_a_checkpoint_without_a_curriculum(load, tmp_path):
+    args = arguments(tmp_path)
+    source = source_of(args, load)
+    source.load(-1)
+    source.load(4)
+    (tmp_path / "rollout").mkdir()
+    (tmp_path / "rollout" / "global_dataset_state_dict_4.pt").touch()
+    with pytest.raises(CheckpointError, match="without a curriculum"):
+        source.load(4)
+
+
+def test_the_log(load, tmp_path):
+    args = arguments(tmp_path)
+    source = source_of(args, load)
+    generate(args, source, load)
+    metrics = {}
+    assert load(args.custom_rollout_log_function_path)(0, args, [], metrics, 1.0) is False
+    assert metrics["curro/observed"] == 3
+    assert metrics["curro/fill/admitted"] == 3
+
+
+def test_groups_that_are_not_the_curriculums_are_left_alone(load, tmp_path):
+    args = arguments(tmp_path)
+    assert load(args.dynamic_sampling_filter_path)(args, [Sample(reward=1.0), Sample(reward=1.0)]).keep
+    load(args.rollout_all_samples_process_path)(args, [], None)
+
+
+def settings_of(**options):
+    return {"curro": {"selection": "uniform"} | options}
+
+
+def test_the_text_of_the_command_line_stands_for_its_parts(load, tmp_path):
+    args = arguments(tmp_path, curro={"curriculum": "least-visited admission=signal", "seed": 3})
+    config = source_of(args, load).curriculum.config
+    assert (config["selection"], config["admission"]) == ({"name": "least-visited"}, {"name": "signal"})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"curro": None}, "names no method"),
+        (settings_of(allocation="knapsack"), "curro.allocation has no effect"),
+        (settings_of(curriculum="frontier"), "the selection is named twice"),
+        ({"curro": {"curriculum": "uniform allocation=knapsack"}}, "curro.allocation has no effect"),
+        (settings_of(admission="best"), "admits no group by itself, and slime trains on admitted"),
+        (settings_of(fill_limit=0), "curro.fill_limit is a number of batches from 1"),
+        (settings_of(sed=1), "no setting 'sed'"),
+        (settings_of(selection="metis"), "asks the policy, and slime does not lend it"),
+        (settings_of(selection="pspo"), "has importance weights, and slime"),
+        (settings_of(selection="pcl"), "asks the policy, and slime does not lend it"),
+        ({"rollout_shuffle": True}, "leave --rollout-shuffle out"),
+        ({"prompt_data": "levels:chains"}, "it cannot draw levels: give --prompt-data a file"),
+        ({"rollout_global_dataset": False}, "give slime its data set"),
+        ({"rollout_all_samples_process_path": None}, f"-samples-process-path {HOOKS}.all_samples_process"),
+        (
+            {"dynamic_sampling_filter_path": "mine.keep"} | settings_of(admission="signal"),
+            f"--dynamic-sampling-filter-path {HOOKS}.dynamic_filter",
+        ),
+        (
+            {"custom_reward_post_process_path": None} | settings_of(advantage="group"),
+            f"--custom-reward-post-process-path {HOOKS}.reward_post_process",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused(load, tmp_path, options, message):
+    with pytest.raises(ConfigError, match=message.replace(".", r"\.")):
+        source_of(arguments(tmp_path, **options), load)
+
+
+def test_same_draws_as_the_port(load, tmp_path):
+    args = arguments(
+        tmp_path, prompts=same_draws.PROMPTS, rollout_batch_size=same_draws.GROUPS,
+        over_sampling_batch_size=same_draws.GROUPS, n_samples_per_prompt=same_draws.SIZE,
+        curro={"selection": same_draws.SELECTION, "seed": same_draws.SEED},
+    )  # fmt: skip
+    source = load(args.data_source_path)(args)
+    steps = [generate(args, source, load, rewards=same_draws.reward)[1] for _ in range(same_draws.STEPS)]
+    assert steps == same_draws.expected()

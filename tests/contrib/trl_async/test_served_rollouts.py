@@ -1,0 +1,132 @@
+"""TRL's loop of rollouts with a served curriculum: what the samples of a group get."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from multiprocessing import Value
+
+import pytest
+from accelerate import PartialState
+from tests.contrib.trl_async.setup import build_chat_tokenizer, dataset, served
+from trl.experimental.async_grpo.async_rollout_worker import RolloutGroup, TrainingSequence
+
+from curro.contrib.trl_async import ServedRolloutLoop
+from curro.core.errors import RewardError
+
+
+def scores(completions, **_):
+    return [1.0, 0.0, 1.0, None]
+
+
+@pytest.fixture
+def build():
+    """Loops of groups of four in this process."""
+    PartialState()  # TRL's process has it too
+    made = []
+
+    def build(service, version, **changes):
+        queues = {f"{name}_queue": queue.Queue() for name in ("metrics", "exception_info")}
+        loop = ServedRolloutLoop(
+            served=service, model_name="none", dataset=dataset(), processing_class=build_chat_tokenizer(),
+            eos_token_ids=[2], num_generations=4, rollout_buffer=queue.Queue(),
+            model_version_value=Value("i", version), heartbeat_value=Value("d", 0),
+            failed_event=threading.Event(), **queues,
+            **{"replaces_advantages": True, "reward_funcs": [scores], "batch": 2} | changes,
+        )  # fmt: skip
+        made.append(loop)
+        return loop
+
+    yield build
+    for loop in made:
+        loop.curriculum.close()
+        loop._loop.close()
+
+
+def group(number):
+    """Conversations: of two parts, of one, of none that can be trained on, and one that is not scored."""
+    part = TrainingSequence([1, 2], [0, 1], [0.0, -1.0], "")
+    return RolloutGroup(
+        prompts=[[]] * 4, reward_kwargs={}, completions=[[]] * 4, completions_ids=[[2]] * 4,
+        completions_sequences=[[part, part], [part], [], [part]], tool_call_counts=[0] * 4,
+        tool_failure_counts=[0] * 4, model_version=1, group_id=number, env_rewards=[],
+        rollout_rewards=[None] * 4,
+    )  # fmt: skip
+
+
+def test_every_part_of_a_conversation_gets_the_credit_of_its_rollout(tmp_path, build):
+    with served(tmp_path, selection="uniform", advantage="leave-one-out") as service:
+        loop = build(service, 3)
+        rollouts = loop._repeat_iterator()
+        (number, row), *others = [next(rollouts) for _ in range(4)]
+        assert others == [(number, row)] * 3
+        assert loop.curriculum.about()["step"] == 3
+        samples = asyncio.run(loop._score_group(group(number)))
+        assert [sample.advantage for sample in samples] == [1.0, 1.0, -1.0, 0.0]
+        assert loop.tickets == {}
+        assert loop.curriculum.metrics()["observed"] == 1
+
+
+def test_a_rollout_without_the_signal_has_no_advantage_of_trls(tmp_path, build):
+    """The first of the four has two parts, the third none; `checked` says nothing of the second."""
+
+    def checked(completions, **_):
+        return [1.0, None, 1.0, 0.0]
+
+    def shaped(completions, **_):
+        return [1.0, 0.2, 1.0, 0.5]
+
+    with served(tmp_path, selection="uniform", signal="checked") as service:
+        loop = build(service, 0, replaces_advantages=False, reward_funcs=[checked, shaped])
+        number, _ = next(loop._repeat_iterator())
+        samples = asyncio.run(loop._score_group(group(number)))
+    assert [sample.advantage != 0 for sample in samples] == [True, True, False, True]
+
+
+def right(completions, **_):
+    return [1.0] * 4
+
+
+def test_a_solved_prompt_that_stays_solved_has_no_advantage_of_trls(tmp_path, build):
+    """Every rollout is right, and `scores` differ; every step retests a prompt of the solved pool."""
+    method = "prioritized-replay-published:retest_every=1,retest_solved=1"
+    with served(tmp_path, selection=method, signal="right") as service:
+        advantages = []
+        for version in range(2):
+            loop = build(service, version, replaces_advantages=False, reward_funcs=[right, scores])
+            number, _ = next(loop._repeat_iterator())
+            samples = asyncio.run(loop._score_group(group(number)))
+            advantages.append([sample.advantage for sample in samples])
+    assert any(advantages[0])
+    assert not any(advantages[1])
+
+
+def nothing(completions, **_):
+    return [None] * 4
+
+
+def test_rollouts_that_never_get_a_reward_end_after_as_many_groups_as_a_batch_has(tmp_path, build):
+    with served(tmp_path, selection="uniform") as service:
+        loop = build(service, 0, reward_funcs=[nothing])
+
+        def score():
+            number = next(loop._repeat_iterator())[0]
+            return asyncio.run(loop._score_group(group(number)))
+
+        assert score() == []
+        with pytest.raises(RewardError, match=r"none of the first 2 groups has a reward \(nothing\)"):
+            score()
+        loop.reward_funcs = [scores]
+        assert len(score()) == 4
+        loop.reward_funcs = [nothing]
+        assert [score() for _ in range(3)] == [[], [], []]  # the run has had a reward
+        assert loop.curriculum.metrics()["in_flight"] == 0
+
+
+def test_the_part_that_is_the_signal_is_named_where_it_alone_is_missing(tmp_path, build):
+    with served(tmp_path, selection="uniform", signal="nothing") as service:
+        loop = build(service, 0, reward_funcs=[nothing, scores], batch=1)
+        number, _ = next(loop._repeat_iterator())
+        with pytest.raises(RewardError, match=r"the part of the reward that is the signal \(nothing\)"):
+            asyncio.run(loop._score_group(group(number)))

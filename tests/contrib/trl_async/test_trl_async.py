@@ -1,0 +1,143 @@
+"""TRL's asynchronous trainer and its own rollout process, with `curro serve` and a server in vLLM's place."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+from examples import trl_async
+from tests.contrib.trl_async.setup import (
+    KERNELS,
+    OPTIONS,
+    NoTransfer,
+    broken,
+    dataset,
+    no_reward,
+    save_model,
+    served,
+    trainer,
+)
+from tests.contrib.trl_async.vllm_server import vllm_server
+from trl.experimental.async_grpo import async_grpo_trainer, async_rollout_worker, packing
+
+from curro.contrib.serve import ServedCurriculum
+from curro.core.errors import ConfigError, RewardError
+
+
+@pytest.fixture(autouse=True)
+def without_gpu(monkeypatch):
+    """vLLM, NCCL and the GPU's attention are not here: a server and PyTorch take their place."""
+    monkeypatch.setattr(async_rollout_worker, "is_vllm_available", lambda: True)
+    monkeypatch.setattr(packing, "_flash_attn", lambda: KERNELS)
+    monkeypatch.setattr(async_grpo_trainer, "WeightTransferClient", lambda **_: NoTransfer())
+    monkeypatch.setattr(async_grpo_trainer, "get_peak_flops_per_device", lambda *_: None)
+
+
+@pytest.fixture(autouse=True)
+def an_hour_to_start(monkeypatch):
+    """TRL gives its process of rollouts, which imports all that this one does, five minutes."""
+    defaults = async_rollout_worker.AsyncRolloutWorker.__init__.__kwdefaults__
+    monkeypatch.setitem(defaults, "child_ready_timeout", 3600)
+
+
+@pytest.fixture
+def vllm():
+    with vllm_server() as address:
+        yield address
+
+
+def test_it_trains_on_admitted_groups_with_their_credit_and_resumes(tmp_path, vllm):
+    with served(tmp_path, selection="uniform", admission="signal", advantage="leave-one-out") as service:
+        host = trainer(tmp_path, vllm, service, max_steps=2)
+        before = host.model.model.embed_tokens.weight.clone()
+        host.train()
+        assert not torch.equal(before, host.model.model.embed_tokens.weight)
+        assert host.advantages == {1.0, -0.3333}  # one of four is right: 1 - 0, and 0 - 1/3
+        metrics = host.served_curriculum.metrics()
+        assert metrics["in_flight"] == 0
+        assert metrics["selected"] == metrics["observed"] + metrics["dropped"]
+        assert 4 <= metrics["admitted"] < metrics["observed"]
+        logged = [line for line in host.state.log_history if "reward" in line]
+        assert [line["reward"] for line in logged] == [0.25, 0.25]
+        assert all("curriculum/selected" in line for line in logged)
+
+        forgotten = host.served_curriculum.select(3, step=9).tickets
+        resumed = trainer(tmp_path, vllm, service, max_steps=3)
+        resumed.train(resume_from_checkpoint=str(tmp_path / "run" / "checkpoint-2"))
+        assert resumed.state.global_step == 3
+        again = resumed.served_curriculum.metrics()
+        assert len(forgotten) == 3
+        for curriculum in (host.served_curriculum, resumed.served_curriculum):
+            curriculum.close()
+        assert again["in_flight"] == 0
+        assert again["selected"] == again["observed"] + again["dropped"]
+
+
+def test_a_run_whose_rollouts_never_get_a_reward_ends_with_a_sentence(tmp_path, vllm):
+    with served(tmp_path, selection="uniform") as service:
+        host = trainer(tmp_path, vllm, service, max_steps=1, reward=no_reward)
+        with pytest.raises(RewardError, match=r"none of the first 2 groups has a reward \(no_reward\)"):
+            host.train()
+        metrics = host.served_curriculum.metrics()
+        host.served_curriculum.close()
+        assert (metrics["observed"], metrics["in_flight"]) == (0, 0)
+
+
+def test_an_error_of_the_reward_function_ends_the_run(tmp_path, vllm):
+    """TRL's own trainer waits for ever where its process of rollouts has ended by an error."""
+    with served(tmp_path, selection="uniform") as service:
+        host = trainer(tmp_path, vllm, service, max_steps=1, reward=broken)
+        with pytest.raises(RuntimeError, match="Rollout worker child has failed") as failure:
+            host.train()
+        assert "LookupError: the answer is missing" in str(failure.value.__cause__)
+        metrics = host.served_curriculum.metrics()
+        host.served_curriculum.close()
+        assert metrics["in_flight"] == 0
+
+
+def test_the_example_trains_with_trls_advantages(tmp_path, vllm, monkeypatch):
+    with served(tmp_path, selection="frontier") as (address, token):
+        data, file = tmp_path / "train.parquet", tmp_path / "service" / "token"
+        options = OPTIONS | {"vllm_server_base_url": vllm, "output_dir": tmp_path / "run", "max_steps": 1}
+        given = [part for name, value in options.items() for part in (f"--{name}", str(value))]
+        monkeypatch.setattr(
+            sys, "argv", ["trl_async.py", save_model(tmp_path), str(data), address, str(file), *given]
+        )
+        trl_async.main()
+        curriculum = ServedCurriculum(address, token)
+        metrics = curriculum.metrics()
+        curriculum.close()
+        assert metrics["observed"] >= 2
+        assert metrics["in_flight"] == 0
+
+
+def test_the_example_is_short():
+    with open(trl_async.__file__) as file:
+        assert len(file.readlines()) < 50
+
+
+def test_other_data_and_allocations_are_refused(tmp_path, vllm):
+    with served(tmp_path, selection="uniform", allocation="knapsack") as service:
+        for data, words in (
+            (dataset().select(range(9)), "the curriculum is over 64 prompts, train_dataset has 9"),
+            (dataset().select(range(63, -1, -1)), "another data set than train_dataset"),
+            (dataset(), "an allocation needs groups of several sizes"),
+        ):
+            with pytest.raises(ConfigError, match=words):
+                trainer(tmp_path, vllm, service, max_steps=1, data=data)
+
+
+def test_a_gate_that_leaves_batches_to_be_topped_up_is_refused(tmp_path, vllm):
+    with served(tmp_path, selection="uniform", admission="best") as service:  # noqa: SIM117
+        with pytest.raises(ConfigError, match="no group by itself, and asynchronous GRPO trains on admitted"):
+            trainer(tmp_path, vllm, service, max_steps=1, data=dataset())
+
+
+def test_importance_weights_are_refused_before_anything_is_drawn(tmp_path, vllm):
+    with served(tmp_path, selection="pspo") as service:
+        with pytest.raises(ConfigError, match="has importance weights, and asynchronous GRPO multiplies"):
+            trainer(tmp_path, vllm, service, max_steps=1, data=dataset())
+        curriculum = ServedCurriculum(*service)
+        assert curriculum.metrics()["selected"] == 0
+        curriculum.close()

@@ -1,0 +1,399 @@
+"""A folder from elsewhere: its links are not written through, and what it holds cannot fill the memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.in_process import run_command
+
+from curro import CheckpointError, Curriculum, PromptTable
+from curro.cli.side_by_side import TrainingRun
+from curro.core.checkpoint import load_state, save_state
+from curro.core.errors import RunError
+from curro.core.files import refuse_links, replacing
+from curro.core.identity import HashKeys
+from curro.durable import DurableCurriculum
+from curro.runs.folder import CURRICULUM, HOSTED, RunFolder
+from curro.runs.json_lines import append_rows
+from curro.runs.lock import NAME, only_process
+from curro.runs.reader import read_history
+from curro.runs.report.figures import moves
+from curro.runs.report.pages import write_comparison, write_report
+
+GROUP = {"step": 1, "prompt": 0, "reason": 0, "mean": 0.5, "variance": 0.25, "admitted": True, "rollouts": 4}
+
+
+@pytest.fixture
+def treasure(tmp_path):
+    """A file of the user's that a link in the folder points to."""
+    path = tmp_path / "treasure"
+    path.write_text("mine")
+    yield path
+    assert path.read_text() == "mine"
+
+
+def run(path, groups=(GROUP,), config=None):
+    folder = RunFolder.create(path, config or {})
+    folder.append_groups(groups)
+    folder.append_metrics({"step": 1, "rollouts": 4, "seconds": 1.0})
+    return folder
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "groups.jsonl", "rollouts.jsonl"])
+def test_lines_are_not_written_through_a_link(tmp_path, treasure, name):
+    (tmp_path / name).symlink_to(treasure)
+    with pytest.raises(RunError, match=f"{name} is a link"):
+        append_rows(tmp_path / name, [{"step": 1}])
+
+
+def test_the_lock_is_not_written_through_a_link(tmp_path, treasure):
+    (tmp_path / NAME).symlink_to(treasure)
+    with pytest.raises(RunError, match="is a link"), only_process(tmp_path):
+        pass
+
+
+def test_a_report_replaces_a_link(tmp_path, treasure):
+    folder = run(tmp_path / "run")
+    (folder.path / "report.html").symlink_to(treasure)
+    page = write_report(folder)
+    assert not page.is_symlink()
+    assert "<html" in page.read_text()
+
+
+def test_a_file_beside_its_place_is_not_written_through_a_link(tmp_path, treasure):
+    (tmp_path / f".config.json.{os.getpid()}.part").symlink_to(treasure)
+    with replacing(tmp_path / "config.json") as part:
+        part.write_text("new")
+    assert (tmp_path / "config.json").read_text() == "new"
+
+
+def test_a_journal_is_not_written_through_a_link(tmp_path, treasure):
+    (tmp_path / "live").mkdir()
+    (tmp_path / "live" / "00000000.journal").symlink_to(treasure)
+    with pytest.raises(RunError, match="is a link"):
+        DurableCurriculum(Curriculum("uniform", 5), tmp_path / "live")
+
+
+@pytest.mark.parametrize("name", ["config.json", "metrics.jsonl", "groups.jsonl"])
+@pytest.mark.parametrize("kind", ["device", "pipe", "folder"])
+def test_what_is_no_file_is_not_read(tmp_path, name, kind):
+    path = run(tmp_path / "run").path / name
+    path.unlink()
+    if kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    with pytest.raises(RunError, match=r"is no file but|holds no run"):
+        read_history(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *({"prompt": number} for number in (10**12, -1, 2**70)),
+        *({"step": number} for number in (2**63 - 1, -1, "x")),
+        *({"mean": number} for number in (1e308, -1e308)),
+        *({"variance": number} for number in (1e308, -1, 1e155)),
+        *({name: number} for name in ("rollouts", "tokens", "cut") for number in (-1, 0.5, 1e308)),
+        *({name: -1e308} for name in ("predicted_variance", "predicted_rate")),
+    ],
+    ids=str,
+)
+def test_a_number_that_no_run_has_is_damage(tmp_path, changed):
+    run(tmp_path / "run", [GROUP, GROUP | changed])
+    with pytest.raises(RunError, match=r"groups\.jsonl is damaged"):
+        read_history(tmp_path / "run")
+
+
+@pytest.mark.parametrize("step", ["x", None, [1], {"a": 1}, True, 0.5, -1, 1e308])
+@pytest.mark.parametrize("file", ["metrics.jsonl", "groups.jsonl"])
+def test_a_step_is_a_whole_number(tmp_path, file, step):
+    folder = run(tmp_path / "run")
+    with (folder.path / file).open("a") as lines:
+        lines.write(json.dumps({"step": step, "prompt": 0, "reason": 0, "rollouts": 8, "mean": 0.5}) + "\n")
+    said = run_command("report", "run", folder=tmp_path, status=2)
+    assert f"run/{file} is damaged: " in said
+    if step not in (0.5, -1, 1e308):
+        shown = "nan" if step is None else repr(step)
+        assert said == f"curro: line 2 of run/{file} is damaged: its step is {shown}, not a whole number"
+
+
+@pytest.mark.parametrize("step", ["x", None, [1]])
+def test_a_run_whose_last_step_is_no_number_is_not_resumed(tmp_path, step):
+    folder = run(tmp_path / "run")
+    folder.append_metrics({"step": step, "rollouts": 8})
+    with pytest.raises(RunError, match=r"the last line of .*metrics\.jsonl is damaged: its step is"):
+        folder.has_progress()
+    with pytest.raises(RunError, match=r"line 2 of .*metrics\.jsonl is damaged: its step is"):
+        folder.truncate_after(1)
+
+
+METRICS = {"rollouts": 8, "reward": 0.5, "eval/pass@1": 0.25, "eval/pass@4": 0.5, "table/unseen": 1}
+SHARES = dict.fromkeys([f"signal/uniform_share{end}" for end in ("", "_low", "_high")], 0.5)
+
+
+@pytest.mark.parametrize("number", [1e308, -1e308, 1e155, -1, 1e-320, 1e19, None, "x", [1]], ids=str)
+@pytest.mark.parametrize("name", [*METRICS, *SHARES, "signal/ratio", "seconds", f"eval/pass@{'9' * 5000}"])
+def test_a_page_takes_any_number_of_a_metric(tmp_path, name, number):
+    """What cannot be drawn counts for none."""
+    folder = RunFolder.create(tmp_path / "run", {"settings": {"rollouts_per_prompt": 4}})
+    steps = range(1, 80)
+    folder.append_groups(GROUP | {"step": step, "prompt": step % 7} for step in steps)
+    for step in steps:
+        folder.append_metrics(METRICS | SHARES | {"seconds": step, "step": step, name: number})
+    write_report(folder)
+    runs = {"one": [folder], "two": [folder, folder]}
+    is_needed = name in ("rollouts", "eval/pass@1")
+    if is_needed and number not in (-1, 1e-320, 1e19):
+        with pytest.raises(RunError, match="has no held-out eval/pass@1"):
+            write_comparison(runs, tmp_path / "comparison.html")
+    else:
+        write_comparison(runs, tmp_path / "comparison.html")
+
+
+@pytest.mark.parametrize(("names", "lines"), [(20_000, 3_000), (100_000, 1)])
+def test_metrics_of_many_names_are_damage(tmp_path, names, lines):
+    """A file of 300 KB took 1.6 GB, for each name has room in each line."""
+    folder = RunFolder.create(tmp_path / "run", {})
+    folder.append_metrics({"step": 0, **{f"a{number}": 1 for number in range(names)}})
+    for step in range(lines):
+        folder.append_metrics({"step": step})
+    with pytest.raises(RunError, match=f"its first {lines + 1} lines have {names + 1} different names"):
+        read_history(folder)
+
+
+def test_metrics_of_a_thousand_sources_are_read(tmp_path):
+    folder = RunFolder.create(tmp_path / "run", {})
+    for step in range(100):
+        folder.append_metrics({"step": step} | {f"source-{n}/signal_share": 0.5 for n in range(1000)})
+    assert len(read_history(folder).metrics) == 1001
+
+
+@pytest.mark.parametrize(
+    "rollouts", [5, None, "x", [5], *([{"reward": reward}] for reward in ("x", [1], 1e308, 10**400))]
+)
+def test_kept_rollouts_of_another_type_have_no_reward(tmp_path, rollouts):
+    folder = run(tmp_path / "run")
+    folder.append_rollouts([{"step": 1, "prompt": 0, "rollouts": rollouts}])
+    said = run_command("inspect", "run", "0", folder=tmp_path)
+    assert "step 1, no reward" in said or "No rollouts of it were kept" in said
+
+
+def test_a_line_without_an_end_is_damage(tmp_path, monkeypatch):
+    monkeypatch.setattr("curro.runs.json_lines.LONGEST", 10_000)
+    folder = run(tmp_path / "run")
+    with (folder.path / "groups.jsonl").open("ab") as file:
+        file.truncate(10**12)  # a hole, which takes no space
+    with pytest.raises(RunError, match="a line is longer than"):
+        read_history(folder)
+    with pytest.raises(RunError, match="longer than 10000 bytes"):
+        folder.groups()
+
+
+@pytest.mark.parametrize(
+    "bounds", [5, "ab", [1], [1, 0], None, {"a": 1}, ["x", "y"], [0, 1e-300], [0, 1e200]]
+)
+def test_a_reward_range_of_another_type_is_one_error_of_curro_s(tmp_path, bounds):
+    run(tmp_path / "run", config={"curriculum": {"selection": "uniform", "reward_range": bounds}})
+    with pytest.raises(RunError, match=r"config\.json is damaged: reward_range is"):
+        read_history(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "settings", [5, [1], dict.fromkeys(("prompts_per_step", "eval_prompts", "rollouts_per_prompt"), "x")]
+)
+def test_a_page_takes_settings_of_another_type_for_none(tmp_path, settings):
+    folder = run(tmp_path / "run", 5 * [GROUP], config={"settings": settings})
+    write_report(folder, tmp_path / "report.html")
+    run_command("inspect", "run", folder=tmp_path)
+
+
+def test_two_groups_that_are_far_apart_take_no_memory_for_the_steps_between_them(tmp_path):
+    """80 MB for each of five curves where there was a number for every step."""
+    groups = [GROUP, GROUP | {"step": 9_999_999, "mean": 1.0, "variance": 0.0}]
+    history = read_history(run(tmp_path / "run", groups))
+    tracemalloc.start()
+    chart = moves(history)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20
+    (solved,) = [series for series in chart.series if series.name == "learnable to solved"]
+    assert (solved.x[-1], solved.y[-1]) == (9_999_999, 1)
+
+
+@pytest.mark.parametrize("sources", [10, 5_000])
+def test_the_last_line_of_metrics_may_be_long(tmp_path, sources):
+    """5,000 sources take 150 KB of a line."""
+    folder = run(tmp_path / "run")
+    shares = {f"source-{number}/signal_share": 0.5 for number in range(sources)}
+    folder.append_metrics({"step": 2, "rollouts": 8, **shares})
+    assert folder.latest() == {"step": 2, "rollouts": 8, **shares}
+
+
+def test_a_compressed_checkpoint_is_refused(tmp_path):
+    curriculum = Curriculum("uniform", 5)
+    curriculum.save(tmp_path / "saved.npz")
+    with zipfile.ZipFile(tmp_path / "saved.npz") as saved:
+        members = {name: saved.read(name) for name in saved.namelist()}
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as bomb:
+        for name, content in members.items():
+            bomb.writestr(name, content)
+    with pytest.raises(CheckpointError, match="its entries are compressed"):
+        load_state(tmp_path / "bomb.npz")
+
+
+def test_a_checkpoint_whose_entries_share_bytes_is_refused(tmp_path):
+    """Each of 400 entries held all that came after it: a file of 1.1 MB filled 394 MB."""
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w") as bomb:
+        for name in ("values.json", "column"):
+            with bomb.open(f"{name}.npy", "w") as file:
+                np.save(file, np.frombuffer(b"{}", np.uint8))
+        bomb.filelist += 200 * bomb.filelist[-1:]
+    with pytest.raises(CheckpointError, match="its entries share bytes"):
+        load_state(tmp_path / "bomb.npz")
+
+
+def test_the_lines_of_a_run_are_json(tmp_path):
+    folder = run(tmp_path / "run", [GROUP | {"mean": np.float64(0.5)}])
+    assert json.loads((folder.path / "groups.jsonl").read_text()) == GROUP
+
+
+@pytest.mark.parametrize(
+    "name", ["checkpoints", "model", ".model.part", "checkpoints/checkpoint-5/model.safetensors"]
+)
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_a_run_with_links_inside_is_not_resumed(tmp_path, treasure, name, kind):
+    """Checkpoints and the model would be written through them, and earlier checkpoints removed there."""
+    path = run(tmp_path / "run").path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(treasure) if kind == "link" else os.mkfifo(path)
+    said = run_command("train", "--resume", "run", folder=tmp_path, status=2)
+    assert said.startswith(f"curro: run/{name} is ")
+    assert said.endswith("and nothing is written through one: remove it")
+
+
+def test_a_run_that_a_link_leads_to_is_one(tmp_path):
+    (tmp_path / "link").symlink_to(run(tmp_path / "run").path)
+    refuse_links(tmp_path / "link")
+
+
+def tables():
+    """Small files that stand for far more."""
+    half, text = pa.array([0.5] * 10_000), "x" * 10_000
+    yield "rows", pa.table({"reward_mean": half}), {"compression": "snappy"}
+    yield "packed", pa.table({"key": pa.array(map(str, range(100)))}), {"compression": "zstd"}
+    texts = pa.table({"key": [text] * 3000, "prompt": range(3000)})
+    yield "texts", texts, {"compression": "snappy"}
+    large = texts.cast(pa.schema([("key", pa.large_string()), ("prompt", pa.int64())]))
+    yield "large texts", large, {"compression": "snappy"}
+    starts = {
+        "use_dictionary": False,
+        "column_encoding": {"key": "DELTA_BYTE_ARRAY"},
+        "compression": "snappy",
+    }
+    yield "texts by their starts", pa.table({"key": [*map(str, range(100))]}), starts
+
+
+@pytest.mark.parametrize(("table", "options"), [case[1:] for case in tables()], ids=[c[0] for c in tables()])
+def test_a_table_that_unpacks_to_far_more_is_not_read(tmp_path, table, options):
+    folder = run(tmp_path / "run")
+    pq.write_table(table, folder.path / "table.parquet", **options)
+    with pytest.raises(
+        RunError, match=r"table\.parquet is damaged: (it is packed more|the texts of 'key' are)"
+    ):
+        folder.table()
+
+
+@pytest.mark.parametrize(
+    "column",
+    [pa.array([[1.0]]), pa.array([{"a": 1}]), pa.array([b"x"]), pa.array([2**30], pa.date32())],
+    ids=["list", "struct", "binary", "date"],
+)
+@pytest.mark.parametrize("name", ["prompt", "key", "last_step"])
+def test_a_table_with_a_column_of_another_type_is_damage(tmp_path, name, column):
+    folder = run(tmp_path / "run")
+    pq.write_table(pa.table({"prompt": [0]} | {name: column}), folder.path / "table.parquet")
+    said = run_command("inspect", "run", folder=tmp_path, status=2)
+    assert said.startswith(f"curro: run/table.parquet is damaged: its column '{name}' is of ")
+
+
+@pytest.mark.parametrize(
+    "value", [b"x" * 10_000, [7] * 10_000, ["x" * 10_000]], ids=["binary", "list", "list of texts"]
+)
+def test_a_column_of_another_type_is_refused_before_it_is_read(tmp_path, value, monkeypatch):
+    folder = run(tmp_path / "run")
+    pq.write_table(pa.table({"key": [value] * 300}), folder.path / "table.parquet", compression="snappy")
+    monkeypatch.delattr(pq.ParquetFile, "read")
+    with pytest.raises(RunError, match=r"its column 'key' is of .*, neither of numbers nor of texts"):
+        folder.table()
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"visits": np.zeros(3), "prior": np.zeros(4)},
+        {"visits": np.zeros((2, 2))},
+        {"visits": np.zeros(())},
+        {"visits": np.zeros(2, "U3")},
+        {"last_step": np.zeros(2, "S3")},
+        {"visits": np.zeros(2, complex)},
+        {"visits": np.zeros(2, "M8[s]")},
+        {"visits": [1, 2]},
+        {"visits": {"a": 1}},
+    ],
+    ids=str,
+)
+def test_a_checkpoint_whose_table_is_none_is_damage(tmp_path, columns):
+    save_state(tmp_path / "checkpoint-1" / HOSTED / CURRICULUM, {"table": columns})
+    said = run_command("inspect", "checkpoint-1", folder=tmp_path, status=2)
+    assert re.fullmatch(
+        r"curro: checkpoint-1/\S+ is damaged: '\w+' of its prompt table is no column of \d numbers", said
+    )
+
+
+@pytest.mark.parametrize(
+    ("column", "least"),
+    [([None], "-"), ([2**63 - 1], "9.223e+18"), ([1e308, 1e308], "1e+308"), ([-np.inf, np.inf], "-inf")],
+    ids=str,
+)
+def test_a_table_of_any_numbers_is_shown(tmp_path, column, least):
+    folder = run(tmp_path / "run")
+    table = pa.table({"prompt": range(len(column)), "reward_mean": column})
+    pq.write_table(table, folder.path / "table.parquet")
+    assert least in run_command("inspect", "run", folder=tmp_path)
+
+
+def test_tables_of_curro_are_read_as_they_are(tmp_path):
+    folder = run(tmp_path / "run")
+    for prompts in (1, 10_000, [f"problem {i}" for i in range(50)]):
+        table = PromptTable(prompts)
+        folder.write_table(table)
+        assert folder.table().schema.equals(table.to_arrow().schema, check_metadata=True)
+        assert folder.table()["prompt"].to_pylist() == list(range(table.size))
+
+
+def test_a_table_whose_keys_are_hashes_is_shown(tmp_path):
+    """They take Arrow's large strings."""
+    hashes = np.arange(32, dtype=np.uint8).reshape(2, 16)
+    folder = run(tmp_path / "run")
+    pq.write_table(
+        pa.table({"prompt": [0, 1], "key": HashKeys(hashes).to_arrow()}), folder.path / "table.parquet"
+    )
+    assert "000102030405060708090a0b0c0d0e0f" in run_command("inspect", "run", folder=tmp_path)
+
+
+@pytest.mark.parametrize("command", [5, [1], {"a": "b"}, "train"])
+def test_a_command_of_another_type_is_damage(tmp_path, command):
+    path = run(tmp_path / "run", config={"command": command}).path
+    with pytest.raises(RunError, match="its command is no list of texts"):
+        TrainingRun("title", path, ["--seed=0"]).check()

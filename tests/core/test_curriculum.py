@@ -1,0 +1,356 @@
+"""The port: what a verdict says, what is refused, what is counted."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from curro import Choice, ConfigError, Curriculum, ExhaustedError, Reason, RewardError, Selection, TicketError
+from curro.core.policy import AuxiliarySamples
+from curro.methods.selection.uniform import Uniform
+
+SELECTIONS = [
+    "uniform",
+    "uniform:replacement=true",
+    "prioritized-replay",
+    "prioritized-replay:candidates=2",
+    "prioritized-replay:variant=published",
+    "prioritized-replay:variant=published,draw=proportional",
+    "prioritized-replay:variant=published,explore_by=prompt,exploration=0.5",
+    "prioritized-replay:variant=published,draw=proportional,explore_by=prompt,exploration=0.5",
+    "prioritized-replay:variant=published,initial_priority=inf",
+]
+
+
+def test_a_verdict_worked_by_hand():
+    curriculum = Curriculum("uniform", ["a", "b", "c"])
+    draw = curriculum.select(3, step=0)
+    nan = np.nan
+    verdict = curriculum.observe(draw.tickets, [[1, 0, 0, 0], [3, nan, -1, nan], [nan] * 4])
+    # group 0: mean 1/4, v = 1/4 * 3/4; group 1: 3 and -1 count, mean 1, v = (4 + 4)/2; group 2: none
+    np.testing.assert_array_equal(
+        verdict.advantages, [[0.75, -0.25, -0.25, -0.25], [2, 0, -2, 0], [0, 0, 0, 0]]
+    )
+    np.testing.assert_array_equal(verdict.informativeness, [0.1875, 4.0, 0.0])
+    assert verdict.admitted.tolist() == [True, True, False]
+    metrics = curriculum.metrics()
+    assert (metrics["observed"], metrics["dropped"], metrics["in_flight"]) == (2, 1, 0)
+    assert curriculum.table["visits"][draw.prompts].tolist() == [1, 1, 0]
+    assert curriculum.table["last_step"][draw.prompts].tolist() == [0, 0, -1]
+
+
+def test_equal_rewards_have_no_variance_at_all():
+    curriculum = Curriculum("uniform", 1)
+    # 0.1 + 0.1 + 0.1 = 0.30000000000000004, so sums of the rewards themselves would leave some
+    verdict = curriculum.observe(curriculum.select(1, step=0).tickets, [[0.1, 0.1, 0.1]])
+    assert verdict.informativeness[0] == 0.0
+    assert not verdict.advantages.any()
+
+
+def test_a_single_ticket_whose_group_was_not_scored_is_dropped():
+    curriculum = Curriculum("uniform", 2)
+    ticket = int(curriculum.select(1, step=0).tickets[0])
+    assert not curriculum.observe(ticket, [[np.nan, np.nan]]).admitted[0]
+    assert curriculum.free == 2
+
+
+def test_credit_of_a_batch_from_several_verdicts_of_other_group_sizes():
+    class Weighted(Selection):
+        """Prompts 0, 1, 2, ... in turn, with weights 1, 1/2, 1/4, ...; a batch divides by its largest."""
+
+        has_weights = True
+
+        def select(self, n, step):
+            choice = Choice.of(np.flatnonzero(~self.table["in_flight"])[:n], Reason.PRIORITY)
+            return dataclasses.replace(choice, weights=0.5**choice.prompts)
+
+        def batch_weights(self, weights_P):
+            return weights_P / weights_P.max(initial=0.0)
+
+    curriculum = Curriculum(Weighted(), 4)
+    draw = curriculum.select(4, step=0)
+    pairs = curriculum.observe(draw.tickets[:2], [[1, 0], [0, 1]])
+    triples = curriculum.observe(draw.tickets[2:], [[1, 1, 0], [0, 0, 1]])
+    # prompts 3, 2 and 1, of weights 1/8, 1/4 and 1/2: 1/4, 1/2 and 1 of the largest; prompt 0 is left out
+    credit_PG = curriculum.credit([triples.take([1, 0]), pairs.take(np.array([False, True]))])
+    expected = [[-1 / 12, -1 / 12, 2 / 12], [1 / 6, 1 / 6, -2 / 6], [-0.5, 0.5, 0]]
+    np.testing.assert_allclose(credit_PG, expected, rtol=1e-12)
+    np.testing.assert_allclose(curriculum.credit(pairs), [[0.5, -0.5], [-0.25, 0.25]])
+    assert curriculum.credit([]).shape == (0, 0)
+
+
+def test_a_selection_that_trains_the_policy_says_so():
+    """Its tickets stay open: hosts report them again once the attribute is set."""
+
+    class Teaches(Uniform):
+        def observe(self, outcome):
+            return AuxiliarySamples(((1,),), ((2,),), np.ones(1), 0.1)
+
+    curriculum = Curriculum(Teaches(), 4)
+    draw = curriculum.select(2, step=0)
+    with pytest.raises(ConfigError, match=r"Teaches.observe returned samples .* trains_policy is False"):
+        curriculum.observe(draw.tickets, [[1, 0], [0, 1]])
+    Teaches.trains_policy = True
+    assert curriculum.observe(draw.tickets, [[1, 0], [0, 1]]).auxiliary_samples.weight == 0.1
+
+
+def test_nothing_to_observe_is_no_error():
+    curriculum = Curriculum("prioritized-replay", 5)
+    assert len(curriculum.observe([], np.empty((0, 4))).prompts) == 0
+    curriculum.drop([])
+    assert len(curriculum.select(5, step=0)) == 5
+
+
+@pytest.mark.parametrize("spec", SELECTIONS)
+@pytest.mark.parametrize(
+    ("rewards", "words"),
+    [
+        ([[1, 0], [0, -np.inf]], "rollout 1 of prompt '{}' has the reward -inf"),
+        ([[1, 0], [np.inf, 1]], "rollout 0 of prompt '{}' has the reward inf"),
+        ([[1, 0], [1e16, 1]], "rollout 0 of prompt '{}' has the reward 1e\\+16"),
+        ([[1, 0], [np.nan, np.inf]], "rollout 1 of prompt '{}' has the reward inf"),
+        ([[1, 0]], r"shape \(1, 2\); 2 tickets need \(2, G\)"),
+        ([1, 0], r"shape \(2,\)"),
+        ([[], []], r"shape \(2, 0\)"),
+        ([[1, 0], [1]], "groups of one length"),
+        ([["yes", "no"], ["yes", "no"]], "a number a rollout"),
+    ],
+)
+def test_rewards_that_cannot_be_learnt_from_change_nothing(spec, rewards, words):
+    curriculum = Curriculum(spec, [f"key{i}" for i in range(7)])
+    curriculum.observe(curriculum.select(2, step=0).tickets, [[1, 0], [0, 0]])
+    draw = curriculum.select(2, step=1)
+    before = curriculum.state_dict()
+    with pytest.raises(RewardError, match=words.format(f"key{draw.prompts[1]}")):
+        curriculum.observe(draw.tickets, rewards)
+    np.testing.assert_equal(curriculum.state_dict(), before)
+    assert curriculum.observe(draw.tickets, [[1, 0], [0, 1]]).admitted.all()
+
+
+def test_scored_of_another_shape_is_refused():
+    curriculum = Curriculum("uniform", 2)
+    draw = curriculum.select(2, step=0)
+    with (
+        pytest.warns(DeprecationWarning, match="`scored` will be removed"),
+        pytest.raises(RewardError, match=r"`scored` has shape \(2,\), rewards have \(2, 3\)"),
+    ):
+        curriculum.observe(draw.tickets, np.ones((2, 3)), scored=[True, False])
+
+
+@pytest.mark.parametrize("spec", SELECTIONS)
+def test_scored_says_for_one_more_release_what_nan_says(spec):
+    scored = np.array([[1, 0, 1], [1, 1, 1], [0, 0, 0], [0, 1, 1]], bool)
+    rewards = np.array([[1, 7, 0], [0, 0, 1], [3, 3, np.inf], [np.nan, 1, 1]])
+    arguments = {"named": {"format": [[1, 0, 1]] * 4}}
+    options = {"admission": "band:0.2,0.8", "allocation": "screen:first=3,total=6"}
+    before, now = (Curriculum(spec, 9, seed=2, **options) for _ in range(2))
+    tickets = before.select(4, step=0).tickets
+    now.select(4, step=0)
+    marked = np.where(scored, rewards, np.nan)
+    told = r"pass NaN as the reward .* np\.where"
+    with pytest.warns(DeprecationWarning, match=told) as warned_of_more:
+        asked = before.more(tickets, rewards, scored=scored, **arguments)
+    with pytest.warns(DeprecationWarning, match=told) as warned_of_observe:
+        verdict = before.observe(tickets, rewards, scored=scored, **arguments)
+    assert warned_of_more[0].filename == warned_of_observe[0].filename == __file__
+    np.testing.assert_array_equal(asked, now.more(tickets, marked, **arguments))
+    np.testing.assert_equal(vars(verdict), vars(now.observe(tickets, marked, **arguments)))
+    np.testing.assert_equal(before.state_dict(), now.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("tickets", "words"),
+    [
+        ([0, 7], "ticket 7 was never given out"),
+        ([-1, 1], "ticket -1 was never given out"),
+        ([2, 0], "ticket 0 was settled before"),
+        ([2, 2], "stands twice"),
+        ([2.0], "whole numbers, not float64"),
+        ([[1, 2]], r"shape \(P,\), not \(1, 2\)"),
+    ],
+)
+def test_tickets_are_settled_exactly_once(tickets, words):
+    curriculum = Curriculum("uniform", 5)
+    curriculum.drop(curriculum.select(3, step=0).tickets[:1])
+    if tickets == [0, 7]:
+        tickets = [1, 7]
+    before = curriculum.state_dict()
+    for act in (curriculum.drop, lambda t: curriculum.observe(t, np.ones((2, 2)))):
+        with pytest.raises(TicketError, match=words):
+            act(tickets)
+        np.testing.assert_equal(curriculum.state_dict(), before)
+
+
+@pytest.mark.parametrize("spec", SELECTIONS)
+def test_too_few_free_prompts(spec):
+    curriculum = Curriculum(spec, 4)
+    first = curriculum.select(3, step=0)
+    with pytest.raises(ExhaustedError, match="2 prompts were asked for and 1 of 4 are free, 3 are in flight"):
+        curriculum.select(2, step=0)
+    last = curriculum.select(1, step=0)
+    assert set(first.prompts) | set(last.prompts) == set(range(4))
+
+
+@pytest.mark.parametrize(("n", "step"), [(1.5, 0), (None, 0), ("2", 0), (1, 0.5), (1, None), (1, 2**70)])
+def test_counts_and_steps_are_whole_numbers(n, step):
+    curriculum = Curriculum("uniform", 3)
+    with pytest.raises(ConfigError, match=r"select needs a whole number as (n|step), not "):
+        curriculum.select(n, step=step)
+    assert curriculum.free == 3
+
+
+def test_steps_only_grow():
+    curriculum = Curriculum("uniform", 4)
+    curriculum.select(1, step=np.int64(5))
+    curriculum.select(1, step=5)
+    with pytest.raises(ConfigError, match="step 4 is before step 5"):
+        curriculum.select(1, step=4)
+    with pytest.raises(ConfigError, match="n >= 1, not 0"):
+        curriculum.select(0, step=6)
+
+
+def test_late_feedback_is_dated_by_the_step_that_asked():
+    curriculum = Curriculum("uniform", 4)
+    early = curriculum.select(1, step=3)
+    curriculum.select(1, step=9)
+    curriculum.observe(early.tickets, [[0.0, 1.0]])
+    assert curriculum.table["last_step"][early.prompts[0]] == 3
+
+
+def test_signal_worked_by_hand():
+    curriculum = Curriculum("uniform", 1)
+    for rewards in ([1, 1], [1, 0]):
+        curriculum.observe(curriculum.select(1, step=0).tickets, [rewards])
+    # mean squares 0, then 1/4, weighed 255/256 and 1: (1/4) / (511/256) = 64/511
+    assert curriculum.table["visits"].tolist() == [2]
+    metrics = curriculum.metrics()
+    assert metrics["signal/mean_square_advantage"] == pytest.approx(64 / 511, rel=1e-12)
+    assert np.isnan(metrics["signal/ratio"])  # two groups say too little of uniform sampling
+
+
+def test_a_selection_that_is_none_is_refused():
+    for wrong in ("fractions:Fraction", Reason, Selection, 3, None):
+        with pytest.raises(ConfigError, match="selection"):
+            Curriculum(wrong, 3)
+
+
+def test_settings_from_a_dict():
+    curriculum = Curriculum.from_config({"selection": {"name": "uniform"}, "seed": 5}, 3)
+    assert curriculum.config["seed"] == 5
+    with pytest.raises(ConfigError, match="no setting 'sed'; there are: selection, advantage"):
+        Curriculum.from_config({"selection": "uniform", "sed": 5}, 3)
+    with pytest.raises(ConfigError, match="lacks `selection`"):
+        Curriculum.from_config({}, 3)
+
+
+def test_advantages_are_credited_only_where_asked_for():
+    assert not Curriculum("uniform", 3).has_advantage
+    curriculum = Curriculum("uniform", 3, advantage="group:divide_by_std=true,epsilon=0")
+    assert curriculum.has_advantage
+    verdict = curriculum.observe(curriculum.select(1, step=0).tickets, [[1, 1, 1, 0]])
+    # mean 3/4, deviation sqrt(3)/4: (1/4) / (sqrt(3)/4) = 1/sqrt(3), (-3/4) / (sqrt(3)/4) = -sqrt(3)
+    np.testing.assert_allclose(verdict.advantages, [[3**-0.5] * 3 + [-(3**0.5)]], rtol=1e-12)
+
+
+class Unbound(Selection):
+    """Forgets what the base class keeps."""
+
+    def bind(self, table, rng):
+        self.own = table
+
+    def select(self, n, step):
+        return Choice.of(np.arange(n), Reason.UNIFORM)
+
+
+def test_a_method_whose_bind_leaves_out_that_of_its_base_is_told(tmp_path):
+    with pytest.raises(ConfigError, match=r"Unbound.bind has to call super\(\).bind with its arguments"):
+        Curriculum(Unbound(), 4)
+
+
+class Chooses(Selection):
+    """Chooses what it is told to."""
+
+    def __init__(self, choice, repeats=False):
+        self.choice, self.repeats = choice, repeats
+
+    def select(self, n, step):
+        return self.choice() if callable(self.choice) else self.choice
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        (Choice.of([0, 1, 1, 2], Reason.UNIFORM), "chose 1 twice: choose distinct"),
+        (Choice.of([0, -1, 1, 2], Reason.UNIFORM), "chose -1, which is no prompt of 0..4"),
+        (Choice.of([0, 3, 1, 5], Reason.UNIFORM), "chose 5, which is no prompt of 0..4"),
+        (Choice.of([0, 4, 1, 2], Reason.UNIFORM), "chose 4, which is in flight"),
+        (Choice.of([0, 1, 2], Reason.UNIFORM), r"asked for 4 prompts and returned prompts of shape \(3,\)"),
+        (np.arange(4), "returned ndarray: return a curro.Choice"),
+        (lambda: Choice.of([0, 1.5, 2, 3], Reason.UNIFORM), "numbers, which are whole, not float64"),
+        (Choice(np.arange(4.0), *np.zeros((3, 4))), "prompts of type float64, not int64"),
+        (Choice(np.arange(4), np.zeros(4), np.zeros(1), np.ones(4)), r"probabilities of shape \(1,\)"),
+        (
+            Choice(np.arange(4), np.zeros(4), np.ones(4), np.full(4, 0.5)),
+            "weights other than 1, but",
+        ),
+    ],
+)
+def test_a_method_that_chooses_no_prompts_is_refused_and_nothing_is_selected(choice, words):
+    curriculum = Curriculum(Chooses(Choice.of([4], Reason.UNIFORM)), 5)
+    curriculum.select(1, step=0)
+    curriculum.selection.choice = choice
+    with pytest.raises(ConfigError, match=words):
+        curriculum.select(4, step=0)
+    assert curriculum.table["in_flight"].tolist() == [False] * 4 + [True]
+    assert curriculum.metrics()["selected"] == 1
+
+
+@pytest.mark.parametrize("method", ["observe", "uncredited", "release"])
+def test_an_error_in_a_method_of_the_users_leaves_the_tickets_open(method):
+    class Fails(Selection):
+        """Takes the first free prompts, and fails once where it is told to."""
+
+        fails = False
+
+        def select(self, n, step):
+            return Choice.of(np.flatnonzero(~self.table["in_flight"])[:n], Reason.PRIORITY)
+
+        def _fail(self, *_):
+            if self.fails:
+                raise ZeroDivisionError("of the user's")
+
+    setattr(Fails, method, Fails._fail)
+    curriculum = Curriculum(Fails(), 5, advantage="smoothed", allocation="knapsack")
+    curriculum.observe(curriculum.select(2, step=0, rollouts=4).tickets, [[1, 0], [0, 0]])
+    draw = curriculum.select(3, step=1, rollouts=6)
+    before = curriculum.state_dict()
+    curriculum.selection.fails = True
+    settle = curriculum.drop if method == "release" else lambda t: curriculum.observe(t, [[1, 0], [1, 1]])
+    with pytest.raises(ZeroDivisionError):
+        settle(draw.tickets[1:])
+    np.testing.assert_equal(curriculum.state_dict(), before)
+    curriculum.selection.fails = False
+    settle(draw.tickets[1:])
+    assert curriculum.ledger.tickets.tolist() == draw.tickets[:1].tolist()
+    assert curriculum.metrics()["selected"] == 5
+
+
+def test_a_method_may_repeat_prompts_of_the_table_alone():
+    curriculum = Curriculum(Chooses(Choice.of([4, 4, 2], Reason.UNIFORM), repeats=True), 5)
+    assert curriculum.select(3, step=0).prompts.tolist() == [4, 4, 2]
+    curriculum.selection.choice = Choice.of([1, 5, 2], Reason.UNIFORM)
+    with pytest.raises(ConfigError, match="chose 5"):
+        curriculum.select(3, step=0)
+    assert curriculum.table["in_flight"].tolist() == [False, False, True, False, True]
+
+
+def test_each_is_one_line_to_read():
+    curriculum = Curriculum("prioritized-replay:candidates=2", 9, admission="band:0.2,0.8", seed=0)
+    draw = curriculum.select(4, step=2)
+    curriculum.observe(draw.tickets[:3], [[1, 0]] * 3)
+    assert repr(curriculum) == (
+        "Curriculum(selection=prioritized-replay, admission=band: 9 prompts, 3 seen, 1 in flight, step 2)"
+    )
+    assert repr(draw) == "Draw(4 prompts at step 2: 3 unseen, 1 exploration)"
+    assert repr(draw.take([])) == "Draw(0 prompts at step 2)"
+    assert repr(curriculum.table).startswith("PromptTable(9 prompts, 3 seen: visits, last_step, ")

@@ -1,0 +1,188 @@
+"""Methods by name, by dict, by text, and the user's own; what is wrong is answered with what is right."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from curro import ConfigError, Curriculum, Selection, registry
+from curro.core.selection import Choice, Reason
+from curro.methods.selection.prioritized_replay import FadedReplay
+from curro.methods.selection.published_replay import PublishedReplay
+from curro.methods.selection.uniform import Uniform
+
+REPLAY = "prioritized-replay"
+
+
+class Backwards(Selection):
+    """The user's own: the highest number first, but `skip` of them."""
+
+    def __init__(self, skip: int = 0, *, label: str = "", ratio: float = 1.0) -> None:
+        self.skip, self.label, self.ratio = skip, label, ratio
+
+    def select(self, n, step):
+        free = np.flatnonzero(~self.table["in_flight"])[::-1]
+        return Choice.of(np.roll(free, -self.skip)[:n], Reason.PRIORITY)
+
+
+@pytest.fixture(autouse=True)
+def mine(monkeypatch):
+    module = types.ModuleType("mine")
+    module.Backwards = Backwards
+    module.pi = 3.14
+    monkeypatch.setitem(sys.modules, "mine", module)
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind", "values"),
+    [
+        ("uniform", Uniform, {"replacement": False}),
+        ("uniform:", Uniform, {"replacement": False}),
+        ("uniform:replacement=true", Uniform, {"replacement": True}),
+        ("uniform:true", Uniform, {"replacement": True}),
+        ({"name": "uniform", "replacement": True}, Uniform, {"replacement": True}),
+        (REPLAY, FadedReplay, {"candidates": 4}),
+        (REPLAY + ":candidates=4", FadedReplay, {"candidates": 4}),
+        (REPLAY + ":variant=published", PublishedReplay, {"smoothing": 0.8, "initial_priority": 0.2}),
+        (
+            REPLAY + ":variant=published, smoothing = 1 ,initial_priority=inf,bonus=1e-3",
+            PublishedReplay,
+            {"smoothing": 1, "initial_priority": np.inf, "bonus": 0.001},
+        ),
+        ("mine:Backwards", Backwards, {"skip": 0}),
+        ("mine:Backwards:skip=2,label=x:y=z", Backwards, {"skip": 2, "label": "x:y=z"}),
+        ("mine:Backwards:2", Backwards, {"skip": 2}),
+        ({"name": "mine:Backwards", "ratio": 2}, Backwards, {"ratio": 2}),
+        ("curro.methods.selection.uniform:Uniform:replacement=True", Uniform, {"replacement": True}),
+    ],
+)
+def test_a_method_is_named(spec, kind, values):
+    method = registry.build("selection", spec)
+    assert type(method) is kind
+    assert {name: getattr(method, name) for name in values} == values
+
+
+def test_published_values_are_those_of_section_5():
+    method = registry.build("selection", REPLAY + ":variant=published")
+    assert (method.smoothing, method.initial_priority, method.bonus, method.tolerance) == (0.8, 0.2, 1e-4, 0)
+    assert (method.exploration, method.explore_by, method.draw) == (0.125, "batch", "top")
+    assert (method.retest_every, list(method.retests.values())) == (10, [1, 3])
+
+
+def test_a_method_of_the_users_own_works_as_a_built_in_does(tmp_path):
+    curriculum = Curriculum("mine:Backwards:skip=1", 5)
+    assert curriculum.select(2, step=0).prompts.tolist() == [3, 2]
+    curriculum.save(tmp_path / "curriculum")
+    other = Curriculum("mine:Backwards:skip=1", 5)
+    other.load(tmp_path / "curriculum")
+    assert other.select(2, step=0).prompts.tolist() == [1, 0]
+    assert "in_flight" in other.metrics()
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("unifrom", r"no selection is called 'unifrom' \(did you mean 'uniform'\?\); there are: "),
+        ("unifrom:replacement=true", r"no selection is called 'unifrom' \(did you mean 'uniform'\?\)"),
+        ("zzz", "no selection is called 'zzz'; there are: .*pspo, .*uniform; your own is module:Class"),
+        ("", "no selection is called ''; there are: .*prioritized-replay, .*uniform"),
+        ({}, "selection needs a name: one of .*prioritized-replay, .*uniform, or module:Class"),
+        ({"name": 3}, "selection needs a name"),
+        (None, "selection is a name, or a dict of `name` and options, not None"),
+        (["uniform"], "selection is a name, or a dict"),
+        ("no.such:Thing", "selection 'no.such:Thing': there is no module 'no' in "),
+        ("mine:Forwards", "selection 'mine:Forwards': the module 'mine' has no 'Forwards'"),
+        (":Uniform", "selection ':Uniform': importing '' failed"),
+        ("mine:pi", "'mine:pi' cannot be built from options: 3.14 is not a callable object"),
+        (
+            "uniform:replace=true",
+            r"has no option 'replace' \(did you mean 'replacement'\?\); there are: replacement",
+        ),
+        ("uniform:true,false", "takes 1 options, not 2"),
+        ("uniform:=1", "'=1' in 'uniform:=1' names no option: write option=value"),
+        (
+            "mine:Backwards:hop=2",
+            "selection 'mine:Backwards' has no option 'hop'; there are: label, ratio, skip",
+        ),
+        (REPLAY + ":variant=publishd", "has no variant 'publishd'; there are: default, published"),
+        (
+            REPLAY + ":smoothing=1",
+            "variant default. has no option 'smoothing'; there are: candidates, exploration, ",
+        ),
+        (
+            REPLAY + ":variant=published,smoothin=1",
+            r"has no option 'smoothin' \(did you mean 'smoothing'\?\)",
+        ),
+    ],
+)
+def test_a_wrong_name_or_option(spec, words):
+    with pytest.raises(ConfigError, match=words) as error:
+        Curriculum(spec, 3)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("smoothing=0", r"smoothing is in \(0, 1\], not 0"),
+        ("smoothing=1.01", r"smoothing is in \(0, 1\], not 1.01"),
+        ("smoothing=nan", r"smoothing is in \(0, 1\], not nan"),
+        ("smoothing=fast", "smoothing is a number, not 'fast'"),
+        ("smoothing=true", "smoothing is a number, not True"),
+        ("initial_priority=-inf", "initial_priority is a number or infinity, not -inf"),
+        ("initial_priority=nan", "initial_priority is a number or infinity, not nan"),
+        ("initial_priority=inf,draw=proportional", "needs a finite initial_priority from 0, not inf"),
+        ("initial_priority=-1,draw=proportional", "needs a finite initial_priority from 0, not -1"),
+        ("draw=best", 'draw is "top" or "proportional", not \'best\''),
+        ("exploration=1.5", r"exploration is in \[0, 1\], not 1.5"),
+        ("explore_by=step", 'explore_by is "batch" or "prompt", not \'step\''),
+        ("bonus=-1", "bonus is a number from 0, not -1"),
+        ("bonus=inf", "bonus is a number from 0, not inf"),
+        ("tolerance=0.5", r"tolerance is in \[0, 0.5\), not 0.5"),
+        ("retest_every=-1", "retest_every is a number of steps, or 0 for none, not -1"),
+        ("retest_every=2.5", "retest_every is a whole number, not 2.5"),
+        ("retest_solved=-1", "retest_solved is from 0, not -1"),
+        ("retest_unsolved=many", "retest_unsolved is a whole number, not 'many'"),
+    ],
+)
+def test_a_wrong_option_value(options, words):
+    with pytest.raises(ConfigError, match=words) as error:
+        Curriculum(f"{REPLAY}:variant=published,{options}", 3)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("wrong", [0, -2, 3, 4.0])
+def test_candidates_are_an_even_number(wrong):
+    with pytest.raises(ConfigError, match="candidates is"):
+        Curriculum(f"{REPLAY}:candidates={wrong}", 3)
+    with pytest.raises(ConfigError, match="replacement is true or false, not 'yes'"):
+        Curriculum("uniform:replacement=yes", 3)
+
+
+@pytest.mark.parametrize("other", [{}, {"seed": 3, "fill_limit": 2}, {"advantage": None}])
+def test_the_text_of_the_command_line_stands_for_its_parts(other):
+    text = "frontier admission=band:0.2,0.8"
+    assert registry.expand_curriculum({"curriculum": text} | other) == other | {
+        "selection": {"name": "frontier"},
+        "admission": {"name": "band", "": [0.2, 0.8]},
+    }
+    assert registry.expand_curriculum(other) == other
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"curriculum": "uniform", "selection": "sec"}, "the selection is named twice, in curriculum"),
+        (
+            {"curriculum": "uniform admission=signal", "admission": {"name": "band"}},
+            "the admission is named twice",
+        ),
+        ({"curriculum": {"name": "uniform"}}, "curriculum is a text as 'frontier admission=signal'"),
+        ({"curriculum": None}, "curriculum is a text"),
+        ({"curriculum": "uniform signal"}, "'signal' in 'uniform signal' is not a part of a curriculum"),
+    ],
+)
+def test_a_text_of_a_curriculum_that_is_wrong(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        registry.expand_curriculum(settings)

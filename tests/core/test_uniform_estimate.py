@@ -1,0 +1,133 @@
+"""The estimate of what uniform sampling would find, beside what it does find."""
+
+import numpy as np
+import pytest
+
+from curro import CheckpointError, Curriculum
+from curro.core.meters import UniformMeter
+from curro.core.prompts import PromptTable
+
+
+def test_by_hand():
+    meter = UniformMeter(PromptTable(100))
+    # 40 groups of weight 1 with a signal and 10 of weight 4 without, and 50 that say nothing
+    weights = np.repeat([1.0, 4.0, np.nan], [40, 10, 50])
+    meter.draw(np.arange(100), weights)
+    meter.observe(np.arange(100), np.repeat([0.25, 0.0, 0.25], [40, 10, 50]))
+    metrics = meter.metrics(0.25)
+    assert metrics["signal/uniform"] == pytest.approx(0.25 * 40 / 80)
+    assert metrics["signal/ratio"] == pytest.approx(2)
+    assert metrics["signal/uniform_share"] == pytest.approx(0.5)
+    # effective groups: 80^2 / (40 + 160) = 32; (16 + 2) / 36 +- 2 sqrt(1/4 / 36)
+    low, high = metrics["signal/uniform_share_low"], metrics["signal/uniform_share_high"]
+    assert (low, high) == pytest.approx((1 / 2 - 1 / 6, 1 / 2 + 1 / 6))
+
+
+def test_too_few_groups_say_nothing():
+    meter = UniformMeter(PromptTable(100))
+    meter.draw(np.arange(31), np.ones(31))
+    meter.observe(np.arange(31), np.full(31, 0.25))
+    assert all(np.isnan(value) for value in meter.metrics(0.25).values())
+
+
+def test_dropped_groups_do_not_count_and_the_latest_1024_do():
+    meter = UniformMeter(PromptTable(5000))
+    meter.draw(np.arange(3000), np.ones(3000))
+    meter.drop(np.arange(2000, 3000))
+    meter.observe(np.arange(2000), np.repeat([0.0, 0.25], [1000, 1000]))
+    # of the latest 1,024 the first 24 have no signal
+    assert meter.metrics(0.0)["signal/uniform_share"] == pytest.approx(1000 / 1024)
+    assert not meter.state_dict()["tickets"].size
+
+
+POOLS = {
+    "half out of reach": lambda rng, n: np.where(rng.random(n) < 0.5, 0.0, rng.random(n)),
+    "most out of reach": lambda rng, n: np.where(rng.random(n) < 0.9, 0.0, rng.random(n)),
+    "most solved": lambda rng, n: np.where(rng.random(n) < 0.8, 1.0, rng.random(n)),
+    "hard": lambda rng, n: rng.beta(0.3, 3.0, n),
+    "uniform": lambda rng, n: rng.random(n),
+}
+METHODS = (
+    "uniform", "pspo:epsilon=0.1", "prioritized-replay", "sec:categories=4", "greso",
+    "frontier:exploration=0.25", "posterior:exploration=0.25",
+)  # fmt: skip
+
+
+def trained(method, rates, seed, steps=100, prompts=60):
+    """So many prompts of 8 rollouts a step, with these success rates all along."""
+    curriculum, rng = Curriculum(method, len(rates), seed=seed), np.random.default_rng(seed)
+    for step in range(steps):
+        draw = curriculum.select(prompts, step=step)
+        curriculum.observe(draw.tickets, (rng.random((prompts, 8)) < rates[draw.prompts, None]) + 0.0)
+    return curriculum
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_it_is_what_uniform_sampling_finds(method):
+    """Of five pools at most one is outside of an interval of 95%; the variance is near."""
+    outside = 0
+    for number, pool in enumerate(POOLS.values()):
+        rates = pool(np.random.default_rng(number), 1200)
+        metrics = trained(method, rates, number).metrics()
+        share, variance = np.mean(1 - rates**8 - (1 - rates) ** 8), np.mean(rates * (1 - rates)) * 7 / 8
+        outside += not metrics["signal/uniform_share_low"] < share < metrics["signal/uniform_share_high"]
+        assert metrics["signal/uniform"] == pytest.approx(variance, rel=0.35)
+    assert outside <= 1
+
+
+NARROW = (
+    ("frontier:exploration=0.25", 120, 60),  # all prompts are candidates
+    ("frontier:exploration=0.25", 1200, 1),  # most calls explore nothing
+    ("frontier:exploration=0.125", 4000, 30),  # most candidates are unseen, with equal predictions
+    ("pspo:epsilon=0.1", 120, 60),  # the prompts of high priority are used up in every call
+    ("greso", 100, 60),  # a call is of several passes
+)
+
+
+@pytest.mark.parametrize(("method", "size", "prompts"), NARROW)
+def test_it_holds_where_few_prompts_are_left_to_choose(method, size, prompts):
+    """The mean of six estimates is the share; a bias would not average out."""
+    estimates, shares = [], []
+    for seed in range(6):
+        rates = POOLS["half out of reach"](np.random.default_rng(seed), size)
+        metrics = trained(method, rates, seed, min(1800 // prompts, 600), prompts).metrics()
+        estimates.append(metrics["signal/uniform_share"])
+        shares.append(np.mean(1 - rates**8 - (1 - rates) ** 8))
+    assert np.mean(estimates) == pytest.approx(np.mean(shares), abs=0.03)
+
+
+def test_prompts_that_never_come_are_missed():
+    """A prompt without signal comes 4,000 times more rarely than others, too rarely for 1,024 groups."""
+    rates = POOLS["half out of reach"](np.random.default_rng(0), 1200)
+    shares = [trained("pspo", rates, seed, 40).metrics()["signal/uniform_share"] for seed in range(6)]
+    assert np.isnan(shares).all()
+
+
+SILENT = ("frontier", "adcl", "least-visited", "prioritized-replay:variant=published")
+
+
+@pytest.mark.parametrize("method", SILENT)
+def test_where_nothing_is_known_nothing_is_said(method):
+    metrics = trained(method, np.full(1200, 0.5), 0, steps=5).metrics()
+    assert np.isnan(metrics["signal/uniform"])
+    assert np.isnan(metrics["signal/ratio"])
+
+
+def test_it_goes_on_after_a_resume():
+    rates = np.linspace(0, 1, 200)
+    steady = trained("pspo", rates, 1, steps=3)
+    in_flight = steady.select(5, step=3).tickets
+    resumed = Curriculum("pspo", 200, seed=1)
+    resumed.load_state_dict(steady.state_dict())
+    rewards = np.tile([1.0, 0.0], (5, 4))
+    for curriculum in (steady, resumed):
+        curriculum.observe(in_flight, rewards)
+    assert resumed.metrics() == pytest.approx(steady.metrics(), nan_ok=True)
+    state = steady.state_dict()
+    state["uniform"]["weights"] = -np.ones(1)
+    with pytest.raises(CheckpointError, match="uniform/weights"):
+        resumed.load_state_dict(state)
+    # a checkpoint of before begins the estimate anew
+    state = steady.state_dict()
+    del state["uniform"]
+    resumed.load_state_dict(state)

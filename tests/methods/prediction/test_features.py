@@ -1,0 +1,289 @@
+"""What a regression reads of prompts: counts of their texts, the policy's states, rates known before."""
+
+import re
+
+import numpy as np
+import pytest
+
+from curro import ConfigError, Curriculum
+from curro.core.prompts import PromptTable
+from curro.data import PromptSet
+from curro.methods.prediction.features import (
+    BLOCKS,
+    BYTES,
+    LENGTH,
+    WORDS,
+    EntropyFeatures,
+    HiddenFeatures,
+    KnownFeatures,
+    TextFeatures,
+    features_of,
+    text_features,
+)
+
+
+class States:
+    """A policy whose states are what they are told to be; notes what it was asked."""
+
+    def __init__(self, states):
+        self.states, self.asked = np.array(states, np.float32), []
+
+    def hidden_states(self, prompts):
+        self.asked.append(prompts)
+        return self.states[prompts]
+
+
+def test_states_are_centred_and_of_one_length():
+    features = HiddenFeatures()
+    assert features.bind(PromptTable(3))
+    features.attach(States([[1, 3, 5, 7], [0, 0, 0, 2], [6, 6, 6, 6]]))
+    found = features.of(np.array([0, 1, 2]))
+    # less their mean: -3 -1 1 3, of length sqrt(20), and -1/2 -1/2 -1/2 3/2, of length sqrt(3)
+    np.testing.assert_allclose(found[0], LENGTH * np.array([-3, -1, 1, 3]) / 20**0.5, rtol=1e-6)
+    np.testing.assert_allclose(found[1], LENGTH * np.array([-1, -1, -1, 3]) / 12**0.5, rtol=1e-6)
+    assert found[2].tolist() == [0, 0, 0, 0]
+    assert features.blocks(4) == (4,)
+
+
+def test_a_prompt_is_asked_about_once():
+    features, policy = HiddenFeatures(), States(np.eye(4))
+    features.attach(policy)
+    found = features.of(np.array([3, 1, 3]))
+    assert policy.asked == [[1, 3]]
+    np.testing.assert_array_equal(found[0], found[2])
+    assert found[1].argmax() == 1
+
+
+class Hesitating(States):
+    """A policy with these entropies too."""
+
+    def entropies(self, prompts):
+        self.asked.append(prompts)
+        return self.states[prompts, :2]
+
+
+def test_entropies_are_asked_for_once_and_kept_in_the_table():
+    features, table = EntropyFeatures(), PromptTable(4)
+    policy = Hesitating([[0.5, 1], [0, 2], [3, 0.25], [1, 1]])
+    assert features.bind(table)
+    features.attach(policy)
+    assert features.of(np.array([2, 0, 2])).tolist() == [[3, 0.25], [0.5, 1], [3, 0.25]]
+    policy.states += 1  # the policy moves, and what is known of a prompt stays
+    assert features.of(np.array([3, 0])).tolist() == [[2, 2], [0.5, 1]]
+    assert policy.asked == [[0, 2], [3]]
+    assert table["first_entropy"].tolist() == pytest.approx([0.5, np.nan, 3, 2], nan_ok=True)
+    assert table["second_entropy"].tolist() == pytest.approx([1, np.nan, 0.25, 2], nan_ok=True)
+    assert features.lasting
+
+
+def test_joined_features_stand_side_by_side():
+    features = features_of("text+hidden+entropy")
+    rows = [{"prompt": "1 + 1"}, {"prompt": "ab"}]
+    assert features.bind(PromptTable(2, rows=rows))
+    features.attach(Hesitating([[0, 1, 3], [4, 1, 2]]))
+    found = features.of(np.array([1, 0]))
+    assert found.shape == (2, sum(BLOCKS) + 3 + 2)
+    np.testing.assert_array_equal(found[:, : sum(BLOCKS)], text_features(["ab", "1 + 1"]))
+    assert found[:, -2:].tolist() == [[4, 1], [0, 1]]
+    assert features.blocks(found.shape[1]) == (*BLOCKS, 3, 2)
+    assert (features.lasting, features.needs_policy, features.knows) == (False, True, False)
+    assert features_of("text+entropy").lasting
+
+
+def test_without_texts_the_other_joined_features_are_left():
+    features = features_of("text+entropy")
+    assert features.bind(PromptTable(1))
+    assert features.blocks(2) == (2,)
+    assert not features_of("text").bind(PromptTable(1))
+
+
+def test_texts_are_the_rows_prompts():
+    features = TextFeatures()
+    rows = [{"prompt": "1 + 1"}, {"prompt": [{"role": "user", "content": "2 + 2"}]}]
+    assert features.bind(PromptTable(2, rows=rows))
+    found, expected = features.of(np.array([1, 0])), text_features(["2 + 2", "1 + 1"])
+    np.testing.assert_array_equal(found, expected)
+    assert features.blocks(sum(BLOCKS)) == BLOCKS
+
+
+@pytest.mark.parametrize("rows", [None, [{"question": "?"}]])
+def test_without_texts_there_is_nothing_to_tell(rows):
+    assert not TextFeatures().bind(PromptTable(1, rows=rows))
+
+
+def test_other_features_are_refused():
+    for name in ("smell", "text+smell", "text+text", ""):
+        with pytest.raises(
+            ConfigError, match=rf"text, hidden, entropy, or several .*, not '{re.escape(name)}'"
+        ):
+            features_of(name)
+
+
+def counts(texts):
+    """Counts of bytes and words."""
+    ramp, words, _ = np.split(text_features(texts), np.cumsum(BLOCKS)[:-1], axis=1)
+    of_bytes = np.where(ramp <= 4, ramp, 4 * np.exp(ramp / 4 - 1))
+    return tuple(found.round().astype(int) for found in (of_bytes, np.expm1(words)))
+
+
+def test_counts_of_one_text():
+    of_bytes, words = counts(["ab ab c"])
+    assert {chr(i): of_bytes[0, i] for i in np.flatnonzero(of_bytes[0])} == {"a": 2, "b": 2, "c": 1}
+    assert sorted(words[0][words[0] > 0]) == [1, 2]
+    features = text_features(["ab ab c"])[0]
+    assert features[ord("a")] == 2
+    assert features[BYTES:].max() == pytest.approx(3 * np.log(8))  # the text has 7 bytes and 3 words
+    assert features[-2:] == pytest.approx([3 * np.log(8), 3 * np.log(4)])
+
+
+def test_many_of_a_byte_count_less_than_the_first_four():
+    features = text_features(["aaaa", "a" * 40])
+    assert features[:, ord("a")] == pytest.approx([4, 4 * (1 + np.log(10))])
+
+
+def test_a_text_has_the_same_features_whatever_stands_beside_it():
+    texts = ["3afc=", "", "How many apples?", "  spaced \n out ", "äöü €", "3afc="]
+    together = text_features(texts)
+    for text, row in zip(texts, together, strict=True):
+        np.testing.assert_array_equal(text_features([text])[0], row)
+    np.testing.assert_array_equal(together[0], together[5])
+    assert not together[1].any()
+    assert text_features([]).shape == (0, sum(BLOCKS))
+
+
+def test_words_are_told_apart_wherever_they_stand():
+    _, words = counts(["one two", "two one", "one", "eno"])
+    np.testing.assert_array_equal(words[0], words[1])
+    assert (words[2] <= words[0]).all()
+    assert (words[2] != words[3]).any()
+
+
+def test_words_spread_over_their_features():
+    _, words = counts([str(i) for i in range(2000)])
+    load = words.sum(axis=0)
+    assert words.sum() == 2000
+    assert load.min() > 0
+    assert load.max() < 45  # 2000 / 128 = 16 each
+
+
+def test_of_long_texts_the_two_ends_are_read():
+    long = "a" * 1024 + "b" * 500 + "c" * 1024
+    of_bytes, words = counts([long])
+    assert of_bytes[0, ord("a")] == of_bytes[0, ord("c")] == 1024
+    assert of_bytes[0, ord("b")] == 0
+    assert words.sum() == 1
+
+
+def test_bytes_beyond_ascii_stay_in_their_block():
+    of_bytes, _ = counts(["é" * 3])
+    assert of_bytes.sum() == 6
+    assert BLOCKS[:2] == (BYTES, WORDS)
+
+
+def test_a_text_in_parts_has_the_features_of_the_text():
+    parts = [{"type": "image", "image": "x.png"}, {"type": "text", "text": "2 + 2"}]
+    rows = [{"prompt": [{"role": "user", "content": content}]} for content in ("2 + 2", parts)]
+    features = TextFeatures()
+    assert features.bind(PromptTable(2, rows=rows))
+    whole, in_parts = features.of(np.arange(2))
+    np.testing.assert_equal(in_parts, whole)
+
+
+def prompts_of(known, texts=None):
+    return PromptSet(
+        [
+            {"key": str(i), "prompt": texts[i] if texts else "the same", "answer": None, "known": rate}
+            for i, rate in enumerate(known)
+        ]
+    )
+
+
+def known_features(known, others=None):
+    features = KnownFeatures("known", others)
+    features.bind(PromptTable(len(known), rows=prompts_of(known).rows))
+    return features
+
+
+def test_the_logit_is_the_last_feature():
+    features = known_features([0.5, 0.8, None, 0.0], TextFeatures())
+    found = features.of(np.array([1, 2, 3, 1]))
+    least = np.log(0.02 / 0.98)
+    np.testing.assert_allclose(found[:, -1], [np.log(4), (np.log(4) + least) / 3, least, np.log(4)])
+    np.testing.assert_array_equal(found[0, :-1], found[2, :-1])  # of one text
+    assert features.blocks(385)[-1] == 1
+    assert features.means(385).tolist() == [0] * 384 + [1]
+
+
+@pytest.mark.parametrize("spec", ["frontier", "posterior:target=none,thompson=false"])
+def test_the_first_choice_goes_by_it(spec):
+    known = np.arange(100) / 99
+    name, _, options = spec.partition(":")
+    curriculum = Curriculum(
+        f"{name}:known=known,candidates=10,{options}".rstrip(","), prompts_of(known.tolist())
+    )
+    chosen = known[curriculum.select(10, step=0).prompts]
+    assert np.abs(chosen - 0.5).max() < 0.06
+
+
+def trained(known, rates, steps=60):
+    texts = [f"{'abcd'[i % 4]} {i}" for i in range(len(rates))]
+    curriculum, rng = (
+        Curriculum("frontier:known=known,candidates=1", prompts_of(known, texts)),
+        np.random.default_rng(0),
+    )
+    for step in range(steps):
+        draw = curriculum.select(8, step=step)
+        curriculum.observe(draw.tickets, (rng.random((8, 8)) < rates[draw.prompts, None]) + 0.0)
+    curriculum.select(1, step=steps)
+    return curriculum.selection.predictor.posterior
+
+
+def test_what_it_is_worth_is_learnt():
+    rates = np.random.default_rng(1).uniform(0.05, 0.95, 1000)
+    assert trained(rates.tolist(), rates).regression.weight_D[-1] == pytest.approx(1, abs=0.25)
+    other = 1 / (
+        1 + np.exp(-2 - 0.5 * np.log(rates / (1 - rates)))
+    )  # a better model, which tells half as much
+    assert trained(other.tolist(), rates).regression.weight_D[-1] == pytest.approx(2, abs=0.5)
+    shuffled = np.random.default_rng(2).permutation(rates)
+    assert abs(trained(shuffled.tolist(), rates).regression.weight_D[-1]) < 0.25
+
+
+def test_a_resume_changes_nothing(tmp_path):
+    known = np.linspace(0, 1, 40).tolist()
+
+    def new():
+        return Curriculum("frontier:known=known", prompts_of(known), seed=0)
+
+    one, other = new(), new()
+    for step in range(6):
+        draw = one.select(4, step=step)
+        assert other.select(4, step=step).prompts.tolist() == draw.prompts.tolist()
+        rewards = np.arange(8) < draw.prompts[:, None] // 5
+        one.observe(draw.tickets, rewards)
+        other.observe(draw.tickets, rewards)
+        other.save(tmp_path / f"{step}")
+        other = new()
+        other.load(tmp_path / f"{step}")
+
+
+@pytest.mark.parametrize(
+    ("known", "words"),
+    [
+        ([None, None], "no prompt of the data set has a number"),
+        ([0.5, 1.5], r"pass rates in \[0, 1\]"),
+        ([0.5, "easy"], "no number"),
+    ],
+)
+def test_what_is_no_pass_rate_is_refused(known, words):
+    with pytest.raises(ConfigError, match=words):
+        Curriculum("frontier:known=known", prompts_of(known))
+
+
+def test_a_column_that_is_not_there():
+    with pytest.raises(
+        ConfigError, match="no prompt of the data set has a number in the column 'difficulty'"
+    ):
+        Curriculum("frontier:known=difficulty", prompts_of([0.5]))
+    with pytest.raises(ConfigError, match="give the curriculum a `PromptSet`"):
+        Curriculum("frontier:known=difficulty", 4)

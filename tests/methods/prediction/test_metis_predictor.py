@@ -1,0 +1,382 @@
+"""METIS: what is asked, selected, earned and trained on; and the memory of outcomes that is shown."""
+
+import inspect
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.methods.prediction.judging import Scripted, candidate
+
+from curro import ConfigError, Curriculum
+from curro.methods.prediction.metis import Metis
+from curro.methods.prediction.metis.predictor import WINDOW, CalibrationMemory, judgment_reward
+from curro.methods.prediction.value_model import ValueModel
+
+HALF, FLAT = [1, 1, 0, 0], [0, 0, 0, 0]
+
+
+def boxed(value):
+    return f"I expect \\boxed{{{value}}}"
+
+
+def started(say, size=6, first=2, rewards=(HALF, FLAT), **options):
+    """A curriculum after its first batch: groups of variance 1/4 and 0, and failed judgments of them."""
+    curriculum = Curriculum({"name": "metis", **options}, size, seed=0)
+    policy = Scripted(lambda text: "no idea")
+    curriculum.attach(policy)
+    draw = curriculum.select(first, step=0)
+    curriculum.observe(draw.tickets, list(rewards))
+    policy.say = say
+    return curriculum, policy
+
+
+def test_reward_by_hand():
+    # 4 (0.15 - 0.25) = -0.4, squared 0.16; 4 (0 - 0.25) = -1
+    got = judgment_reward(np.array([0.15, 0.25, 0.0, 0.25]), np.array([0.25, 0.25, 0.25, 0.0]))
+    np.testing.assert_allclose(got, [0.84, 1, 0, 0], rtol=1e-12)
+
+
+def test_the_first_batch_is_judged_without_exemplars():
+    """Algorithm 1: the memory is empty in the first iteration."""
+    curriculum = Curriculum("metis:candidates=3", 6, seed=0)
+    policy = Scripted(lambda text: boxed("0.25" if candidate(text) == 4 else "0.1"))
+    curriculum.attach(policy)
+    draw = curriculum.select(2, step=0)
+    assert draw.prompts[0] == 4
+    assert len(policy.conversations) == 6
+    assert not any("Example 1" in user["content"] for _, user in policy.conversations)
+    verdict = curriculum.observe(draw.tickets, [HALF, FLAT])
+    np.testing.assert_allclose(verdict.auxiliary_samples.advantages, [1, 1 - 0.16], rtol=1e-12)
+
+
+def test_the_highest_predictions_are_selected_and_failures_count_as_zero():
+    say = {0: "0.10", 1: "0.02", 2: "7", 3: "0.25", 4: "none", 5: "0.12"}
+    curriculum, policy = started(lambda text: boxed(say[candidate(text)]), candidates=3)
+    draw = curriculum.select(2, step=1)
+    assert policy.max_tokens == 512
+    assert draw.prompts.tolist() == [3, 5]
+    metrics = curriculum.metrics()
+    assert metrics["judge/failure_rate"] == pytest.approx(2 / 6)
+    assert metrics["judge/mean_prediction"] == pytest.approx((0.10 + 0.02 + 0.25 + 0.12) / 4)
+    assert metrics["judge/std_prediction"] == pytest.approx(np.std([0.10, 0.02, 0.25, 0.12]))
+    assert (metrics["judge/judgments"], metrics["judge/failures"]) == (12, 8)  # 6 at first
+
+
+def test_the_exemplars_are_the_latest_pairs():
+    curriculum, policy = started(lambda text: boxed("0.1"), exemplars=2)
+    half, flat = (int(np.flatnonzero(curriculum.table["reward_variance"] == v)[0]) for v in (0.25, 0))
+    curriculum.select(1, step=1)
+    assert len(policy.conversations) == 6
+    for system, user in policy.conversations:
+        assert system["role"] == "system"
+        assert f'prompt {half}\n"""\nVariance: 0.250' in user["content"]
+        assert f'prompt {flat}\n"""\nVariance: 0.000' in user["content"]
+    assert {candidate(user["content"]) for _, user in policy.conversations} == set(range(6))
+
+
+def test_auxiliary_samples_by_hand():
+    curriculum, _ = started(lambda text: boxed("0.15"), candidates=1, weight=0.5)
+    first = curriculum.select(2, step=1)
+    verdict = curriculum.observe(first.tickets, [HALF, FLAT])
+    # R = 1 - (4 * 0.1)^2 = 0.84 and 1 - (4 * 0.15)^2 = 0.64; the baseline is 0 still
+    np.testing.assert_allclose(verdict.auxiliary_samples.advantages, [0.84, 0.64], rtol=1e-12)
+    assert verdict.auxiliary_samples.weight == 0.5
+    assert curriculum.metrics()["judge/reward"] == pytest.approx(0.74)
+    for prompt, asked, answered in zip(
+        first.prompts,
+        verdict.auxiliary_samples.prompt_ids,
+        verdict.auxiliary_samples.completion_ids,
+        strict=True,
+    ):
+        assert candidate(bytes(asked).decode()) == prompt
+        assert bytes(answered).decode() == boxed("0.15")
+    # one step later the baseline has moved by 0.05 of the step's mean, 0.74
+    second = curriculum.select(1, step=2)
+    assert curriculum.metrics()["judge/baseline"] == pytest.approx(0.037)
+    verdict = curriculum.observe(second.tickets, [HALF])
+    np.testing.assert_allclose(verdict.auxiliary_samples.advantages, [0.84 - 0.037], rtol=1e-12)
+    curriculum.select(1, step=3)
+    assert curriculum.metrics()["judge/baseline"] == pytest.approx(0.95 * 0.037 + 0.05 * 0.84)
+
+
+def test_the_baseline_moves_once_a_training_step():
+    """Rounds of a refill, in one step: algorithm 1 has one update an iteration."""
+    curriculum, _ = started(lambda text: boxed("0.15"), candidates=1)
+    for rewards in (HALF, FLAT):
+        draw = curriculum.select(1, step=1)
+        curriculum.observe(draw.tickets, [rewards])
+        assert curriculum.metrics()["judge/baseline"] == 0
+    curriculum.select(1, step=2)
+    assert curriculum.metrics()["judge/baseline"] == pytest.approx(0.05 * 0.74)
+
+
+@pytest.mark.parametrize(
+    ("failed", "advantages"),
+    # of a prompt of variance 1/4 and one of 0: 0 earns 1 - 1 and 1
+    # the first batch's mean, 1/2, has moved the baseline by a twentieth
+    [("lowest", [0, 0]), ("zero", [-0.025, 0.975]), ("skip", None)],
+)
+def test_what_a_failed_judgment_earns(failed, advantages):
+    curriculum, _ = started(lambda text: "no idea", candidates=1, failed=failed)
+    verdict = curriculum.observe(curriculum.select(2, step=1).tickets, [HALF, FLAT])
+    if advantages is None:
+        assert verdict.auxiliary_samples is None
+        assert np.isnan(curriculum.metrics()["judge/reward"])
+    else:
+        np.testing.assert_allclose(verdict.auxiliary_samples.advantages, advantages, atol=1e-12)
+
+
+def test_a_skipped_judgment_still_counts_in_the_mean_of_equation_9():
+    say = iter(["no idea", boxed("0.15")])
+    curriculum, _ = started(lambda text: next(say), candidates=1, failed="skip")
+    draw = curriculum.select(2, step=1)
+    samples = curriculum.observe(draw.tickets, [HALF, HALF]).auxiliary_samples
+    # the failed one counts as 0.0 and comes second; the host divides by 2
+    np.testing.assert_allclose(samples.advantages, [0.84, 0], rtol=1e-12)
+    assert curriculum.metrics()["judge/reward"] == pytest.approx(0.84)
+
+
+def test_only_selected_prompts_that_were_observed_are_trained_on():
+    curriculum, _ = started(lambda text: boxed("0.1"), candidates=2)
+    draw = curriculum.select(3, step=1)
+    pending = curriculum.selection.predictor.pending
+    assert len(pending) == 3
+    curriculum.drop(draw.tickets[:1])
+    assert len(pending) == 2
+    verdict = curriculum.observe(draw.tickets[2:], [HALF])
+    assert candidate(bytes(verdict.auxiliary_samples.prompt_ids[0]).decode()) == draw.prompts[2]
+    assert len(pending) == 1
+
+
+def test_a_prompt_dropped_and_selected_again_has_its_new_judgment():
+    values = iter(["0.10", "0.20", "0.04"])
+    curriculum, _ = started(lambda text: boxed(next(values)), size=1, first=1, rewards=(FLAT,), candidates=1)
+    curriculum.drop(curriculum.select(1, step=1).tickets)
+    verdict = curriculum.observe(curriculum.select(1, step=1).tickets, [FLAT])
+    np.testing.assert_allclose(verdict.auxiliary_samples.advantages, [1 - 0.64], rtol=1e-12)
+
+
+def test_rewards_of_another_range_are_rescaled():
+    curriculum = Curriculum("metis:candidates=1,exemplars=0,weight=1", 2, reward_range=(-1, 3), seed=0)
+    curriculum.attach(Scripted(lambda text: boxed("0.15")))
+    # the variance of -1 and 3 is 4 of 16; that of 100 and -100 is counted as the largest, 1/4
+    verdict = curriculum.observe(curriculum.select(2, step=0).tickets, [[-1, 3], [100, -100]])
+    np.testing.assert_allclose(verdict.auxiliary_samples.advantages, [0.84, 0.84], rtol=1e-12)
+
+
+def test_weight_zero_judges_and_teaches_nothing():
+    curriculum, _ = started(lambda text: boxed("0.15"), weight=0)
+    verdict = curriculum.observe(curriculum.select(1, step=1).tickets, [HALF])
+    assert verdict.auxiliary_samples is None
+    assert curriculum.metrics()["judge/reward"] == pytest.approx(0.84)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"exemplars": -1}, "exemplars is a number from 0"),
+        ({"weight": -0.1}, "weight is a finite number from 0"),
+        ({"weight": float("nan")}, "weight is a finite number from 0"),
+        ({"baseline_rate": 1.1}, r"baseline_rate is in \[0, 1\]"),
+        ({"failed": "no"}, "failed is one of lowest, zero, skip"),
+        ({"max_tokens": 0}, "max_tokens is a number from 1"),
+        ({"cut": 0}, "cut is a number of characters from 1"),
+        ({"template": "none.txt"}, "and no file"),
+        ({"strip": "nowhere"}, "strip 'nowhere' names nothing in a module: write module:name"),
+        ({"spred": True}, "did you mean 'spread'"),
+    ],
+)
+def test_a_wrong_option_is_refused(options, error):
+    with pytest.raises(ConfigError, match=error):
+        Curriculum({"name": "metis", **options}, 4)
+
+
+def test_defaults_are_those_of_the_paper():
+    selection = Curriculum("metis", 4).selection
+    predictor = selection.predictor
+    assert isinstance(predictor, Metis)
+    assert (selection.candidates, selection.target, selection.exploration) == (8, None, 0)
+    assert (predictor.exemplars, predictor.weight, predictor.baseline_rate) == (3, 0.01, 0.95)
+
+
+@pytest.mark.parametrize(("page", "method"), [("metis", Metis), ("pcl", ValueModel)])
+def test_every_option_and_metric_is_documented(page, method):
+    text = (Path(__file__).parents[3] / "docs" / f"{page}.md").read_text()
+    for option in inspect.signature(method).parameters:
+        assert f"`{option}`" in text
+    predictor = Curriculum(page, 4).selection.predictor
+    for name in predictor.metrics():
+        assert f"`{name}`" in text
+
+
+def test_without_a_policy_it_says_who_lends_one():
+    with pytest.raises(ConfigError, match="asks the policy, and no host has lent it"):
+        Curriculum("metis", 4).select(1, step=0)
+
+
+def by_number(text):
+    return boxed(["0.00", "0.04", "0.10", "0.18", "0.25", "oops"][(7 * candidate(text)) % 6])
+
+
+ORDERS = {"together": [[0, 1, 2, 3]], "one by one": [[0], [1], [2], [3]], "mixed": [[2], [3, 0], [1]]}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("spread", [False, True])
+def test_the_order_of_feedback_changes_nothing_later(order, spread):
+    def run(parts):
+        curriculum = Curriculum({"name": "metis", "candidates": 2, "spread": spread}, 12, seed=5)
+        curriculum.attach(Scripted(by_number))
+        drawn = []
+        for step in range(8):
+            draw = curriculum.select(4, step=step)
+            rewards = np.array([[step % 2, 1, p % 2, p % 3 == 0] for p in draw.prompts], float)
+            for rows in parts:
+                curriculum.observe(draw.tickets[rows], rewards[rows])
+            drawn.append(draw.prompts.tolist())
+        curriculum.select(1, step=8)
+        return drawn, curriculum.state_dict()["selection"]["predictor"]
+
+    np.testing.assert_equal(run(ORDERS[order]), run(ORDERS["together"]))
+
+
+class Judged(RuleBasedStateMachine):
+    """A curriculum that is saved and restored again and again beside one that never is."""
+
+    def __init__(self):
+        super().__init__()
+        self.resumed, self.steady = self.fresh(), self.fresh()
+        self.step, self.in_flight, self.judged = 0, {}, set()
+
+    def fresh(self):
+        curriculum = Curriculum("metis:candidates=2,exploration=0.3,failed=zero,spread=true", 9, seed=1)
+        curriculum.attach(Scripted(by_number))
+        return curriculum
+
+    def both(self, act):
+        one, other = act(self.resumed), act(self.steady)
+        for name, value in vars(one).items() if one is not None else ():
+            if name != "auxiliary_samples":
+                np.testing.assert_equal(value, getattr(other, name))
+            elif value is not None:
+                np.testing.assert_equal(vars(value), vars(other.auxiliary_samples))
+        return one
+
+    @rule(n=st.integers(1, 3), ahead=st.integers(0, 1))
+    def select(self, n, ahead):
+        if n <= 9 - len(self.in_flight):
+            self.step += ahead
+            draw = self.both(lambda curriculum: curriculum.select(n, step=self.step))
+            self.in_flight |= dict(zip(draw.tickets.tolist(), draw.prompts.tolist(), strict=True))
+            self.judged |= set(draw.prompts.tolist())
+
+    @rule(data=st.data(), seed=st.integers(0, 99), observed=st.booleans())
+    def settle(self, data, seed, observed):
+        if not self.in_flight:
+            return
+        tickets = data.draw(st.lists(st.sampled_from(sorted(self.in_flight)), unique=True, min_size=1))
+        prompts = [self.in_flight.pop(ticket) for ticket in tickets]
+        due = [prompt for prompt in prompts if prompt in self.judged]
+        self.judged -= set(prompts)
+        if observed:
+            rewards = np.random.default_rng(seed).integers(0, 2, (len(tickets), 4))
+            verdict = self.both(lambda curriculum: curriculum.observe(tickets, rewards))
+            auxiliary_samples = verdict.auxiliary_samples
+            asked = (
+                []
+                if auxiliary_samples is None
+                else [candidate(bytes(i).decode()) for i in auxiliary_samples.prompt_ids]
+            )
+            assert asked == due
+        else:
+            self.both(lambda curriculum: curriculum.drop(tickets))
+
+    @rule()
+    def resume(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.resumed.save(Path(folder) / "curriculum")
+            self.resumed = self.fresh()
+            self.resumed.load(Path(folder) / "curriculum")
+
+    @invariant()
+    def what_is_pending_is_in_flight(self):
+        for curriculum in (self.resumed, self.steady):
+            pending = curriculum.selection.predictor.state_dict()["pending"]["prompts"]
+            assert set(pending.tolist()) == self.judged <= set(self.in_flight.values())
+        np.testing.assert_equal(self.resumed.metrics(), self.steady.metrics())
+
+
+def test_any_interleaving_with_resumes():
+    case = Judged.TestCase
+    case.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+    case("runTest").runTest()
+
+
+def shown(memory):
+    return [tuple(pair) for pair in zip(*(column.tolist() for column in memory.exemplars()), strict=True)]
+
+
+def test_the_latest_three():
+    memory = CalibrationMemory(3, spread=False)
+    assert shown(memory) == []
+    memory.add(np.array([7]), np.array([0.25]))
+    assert shown(memory) == [(7, 0.25)]
+    memory.add(np.array([1, 2]), np.array([0.0, 0.1]))
+    memory.add(np.array([5]), np.array([0.2]))
+    assert shown(memory) == [(1, 0.0), (2, 0.1), (5, 0.2)]
+
+
+def test_spread_shows_low_middle_and_high():
+    memory = CalibrationMemory(3, spread=True)
+    memory.add(np.arange(6), np.array([0.0, 0.25, 0.109, 0.0, 0.2, 0.14]))
+    # the middle of 0 and 0.25 is 0.125: 0.14 is 0.015 away, 0.109 is 0.016; of the two zeros the later
+    assert shown(memory) == [(3, 0.0), (5, 0.14), (1, 0.25)]
+
+
+def test_spread_of_equal_variances_shows_the_latest():
+    memory = CalibrationMemory(3, spread=True)
+    memory.add(np.arange(5), np.zeros(5))
+    assert {prompt for prompt, _ in shown(memory)} == {2, 3, 4}
+
+
+def test_spread_of_one_shows_the_middle():
+    memory = CalibrationMemory(1, spread=True)
+    memory.add(np.arange(3), np.array([0.0, 0.24, 0.11]))
+    assert shown(memory) == [(2, 0.11)]
+
+
+def test_spread_looks_back_so_far_and_no_further():
+    memory = CalibrationMemory(2, spread=True)
+    memory.add(np.array([0]), np.array([0.25]))
+    memory.add(np.full(WINDOW, 1), np.zeros(WINDOW))
+    assert {prompt for prompt, _ in shown(memory)} == {1}
+
+
+@given(
+    st.integers(0, 9),
+    st.booleans(),
+    st.lists(st.lists(st.sampled_from([0.0, 0.05, 0.1875, 0.25]), max_size=9), max_size=12),
+)
+def test_any_history(size, spread, calls):
+    memory, everything = CalibrationMemory(size, spread=spread), []
+    for variances in calls:
+        prompts = np.arange(len(variances)) + len(everything)
+        everything += list(zip(prompts.tolist(), variances, strict=True))
+        memory.add(prompts, np.array(variances, np.float64))
+        again = CalibrationMemory(size, spread=spread)
+        again.load_state_dict(memory.state_dict())
+        assert shown(again) == shown(memory)
+        pairs = shown(memory)
+        assert len(pairs) == len(set(pairs)) == min(size, len(everything))
+        recent = everything[len(everything) - min(len(everything), max(size, WINDOW)) :]
+        assert set(pairs) <= set(recent)
+        if not spread:
+            assert pairs == everything[len(everything) - len(pairs) :]
+        elif len(pairs) > 1:
+            values = [variance for _, variance in pairs]
+            assert values == sorted(values)
+            assert {values[0], values[-1]} == {min(v for _, v in recent), max(v for _, v in recent)}

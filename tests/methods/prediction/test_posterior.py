@@ -1,0 +1,253 @@
+"""The fading posterior and the predictor made of it: Beta for 0/1 rewards, what is learnt, any rewards."""
+
+import numpy as np
+import pytest
+
+from curro import ConfigError, Curriculum
+from curro.methods.prediction.frontier import BetaPosterior
+from curro.methods.prediction.posterior import HALF_LIVES
+from curro.methods.selection.predicted import Predicted
+from curro.methods.selection.prioritized_replay import FadedReplay
+
+
+def curriculum_of(size, **options):
+    curriculum = Curriculum(FadedReplay(), size, **options)
+    return curriculum, curriculum.selection.posterior
+
+
+def visit(curriculum, prompt, step, rewards):
+    """Let one prompt have these rewards at this step, whatever the selection would choose."""
+    draw = curriculum.select(curriculum.table.size, step=step)
+    ticket = draw.tickets[draw.prompts == prompt]
+    curriculum.drop(draw.tickets[draw.prompts != prompt])
+    curriculum.observe(ticket, [rewards])
+    curriculum.selection.posterior.learn()
+
+
+def binary(successes, of=8):
+    return np.arange(of) < successes
+
+
+def beta_informativeness(a, b):
+    return a * b / ((a + b) * (a + b + 1))
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_prompt_that_comes_twice_in_a_batch_is_learnt_twice(together):
+    """Its two groups of 4 count as one of 8, of which 4 succeed at step 0 and 3 at step 3."""
+    curriculum = Curriculum("pspo:replacement=true", 1, allocation="knapsack")
+    for step, rewards in ((0, [[1, 1, 1, 0], [1, 0, 0, 0]]), (3, [[1, 0, 0, 0], [1, 1, 0, 0]])):
+        draw = curriculum.select(2, step=step, rollouts=8)
+        for rows in [[0, 1]] if together else [[0], [1]]:
+            curriculum.observe(draw.tickets[rows], np.array(rewards)[rows])
+    posterior = curriculum.division.beliefs.posterior
+    posterior.learn()
+    kept = 8 * 0.5 ** (3 / posterior.half_life)
+    assert posterior.count[0] == pytest.approx(kept + 8)
+    p = (kept / 2 + 3) / (kept + 8)
+    assert posterior.mean[0] == pytest.approx(p)
+    assert posterior.variance[0] == pytest.approx(p * (1 - p))
+
+
+def test_a_prompt_that_nothing_is_known_of_is_uniform_on_0_to_1():
+    _, posterior = curriculum_of(3)
+    # Beta(1, 1): mean 1/2, concentration 2, E[p(1-p)] = 1/6
+    # and nothing of its evidence is left
+    np.testing.assert_allclose(posterior.combine(np.array([0]), 4)[:, 0], [2, 1 / 2, 1 / 4, 0], rtol=1e-12)
+    assert posterior.expected(np.array([0]), 0)[0][0] == pytest.approx(1 / 6, rel=1e-12)
+
+
+def test_prior_and_posterior_after_one_group():
+    curriculum, posterior = curriculum_of(2)
+    visit(curriculum, 0, 3, binary(6))
+    # Moments of the pseudo-visit (mean 1/2, square 1/2, within 1/6) and of 6/8 (mean 3/4, square
+    # 3/16 + 9/16 = 3/4, within 3/16 * 8/7 = 3/14), averaged: 5/8, 5/8, 4/21.
+    # Total 5/8 - 25/64 = 15/64, between 15/64 - 4/21 = 59/1344, k = 4/21 * 1344/59 = 256/59.
+    np.testing.assert_allclose(posterior.prior, [5 / 8, 15 / 64, 256 / 59], rtol=1e-12)
+    # Beta(256/59 * 5/8 + 6, 256/59 * 3/8 + 2) = Beta(514/59, 214/59)
+    now = posterior.combine(np.array([0]), 3)
+    np.testing.assert_allclose(np.ravel(now[:2]), [728 / 59, 514 / 728], rtol=1e-7)
+    assert now[2][0] == pytest.approx(514 / 728 * 214 / 728, rel=1e-7)
+    expected, kept = posterior.expected(np.array([0, 1]), 3)
+    np.testing.assert_array_equal(kept, [1, 0])
+    assert expected[0] == pytest.approx(beta_informativeness(514 / 59, 214 / 59), rel=1e-7)
+    # the other prompt has the prior: Beta(160/59, 96/59)
+    assert expected[1] == pytest.approx(beta_informativeness(160 / 59, 96 / 59), rel=1e-7)
+
+
+def test_evidence_halves_every_half_life():
+    curriculum, posterior = curriculum_of(2)
+    visit(curriculum, 0, 3, binary(6))
+    assert posterior.half_life == 64, "before any repeated visit"
+    # 8 outcomes count as 4 after 64 steps, as 2 after 128: Beta(160/59 + 3, 96/59 + 1), ... + 1.5, + 0.5
+    for step, (right, wrong) in ((67, (3, 1)), (131, (1.5, 0.5))):
+        expected = beta_informativeness(160 / 59 + right, 96 / 59 + wrong)
+        found, kept = posterior.expected(np.array([0]), step)
+        assert found[0] == pytest.approx(expected, rel=1e-7)
+        assert kept[0] == (right + wrong) / 8
+
+
+def test_a_repeated_visit_counts_for_the_prior_as_far_as_the_prior_predicted_it():
+    curriculum, posterior = curriculum_of(1)
+    visit(curriculum, 0, 0, binary(6))
+    visit(curriculum, 0, 0, binary(2))
+    # weight (256/59) / (256/59 + 8) = 32/91; its share 32/91 / (2 + 32/91) = 16/107
+    assert posterior.prior[0] == pytest.approx(5 / 8 + 16 / 107 * (1 / 4 - 5 / 8), rel=1e-12)
+    # and in the evidence both groups count: 8 of 16 (nothing fades within a step)
+    assert posterior.table["evidence_count"][0] == 16
+    assert posterior.table["evidence_mean"][0] == 0.5
+    # 3/16 within both groups, (1/4)^2 between their means
+    assert posterior.table["evidence_variance"][0] == 0.25
+
+
+def test_a_group_of_one_says_nothing_of_the_prior():
+    curriculum, posterior = curriculum_of(2)
+    before = posterior.prior
+    visit(curriculum, 0, 0, [1.0])
+    assert posterior.prior == before
+    assert posterior.table["evidence_count"][0] == 1
+
+
+def test_likelihood_of_the_half_lives():
+    curriculum, posterior = curriculum_of(1)
+    visit(curriculum, 0, 0, binary(6))
+    visit(curriculum, 0, 16, binary(2))
+    for half_life, loss in zip(HALF_LIVES, posterior.losses, strict=True):
+        # a beta-binomial of 8 outcomes over Beta(a, b), as a normal density of their mean at 1/4
+        faded = 8 * 0.5 ** (16 / half_life)
+        a, b = 160 / 59 + 0.75 * faded, 96 / 59 + 0.25 * faded
+        mean, count = a / (a + b), a + b
+        spread = mean * (1 - mean) / 8 * (count + 8) / (count + 1) + 1e-4
+        assert loss == pytest.approx((np.log(spread) + (1 / 4 - mean) ** 2 / spread) / 2, rel=1e-6)
+    assert posterior.half_life == 2, "6 of 8 was no use: the sooner forgotten the better"
+    # 16 steps are 8 half-lives: 8/256 = 1/32 outcomes of mean 3/4 are left beside 8 of mean 1/4
+    assert posterior.table["evidence_count"][0] == 8 + 1 / 32
+    assert posterior.table["evidence_mean"][0] == pytest.approx((2 + 0.75 / 32) / (8 + 1 / 32), rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(("redrawn_every", "fine"), [(10**6, lambda h: h >= 128), (8, lambda h: h <= 8)])
+def test_the_half_life_follows_how_long_rates_stay(seed, redrawn_every, fine):
+    curriculum, posterior = curriculum_of(40, seed=seed)
+    for step in range(250):
+        draw = curriculum.select(8, step=step)
+        rates = np.random.default_rng([seed, step // redrawn_every]).beta(0.5, 0.5, 40)[draw.prompts]
+        rolls = np.random.default_rng([seed, step, 1]).random((8, 8))
+        curriculum.observe(draw.tickets, rolls < rates[:, None])
+    assert fine(posterior.half_life)
+
+
+@pytest.mark.parametrize("rewards", ["binary", "continuous"])
+def test_draws_have_the_expected_informativeness(rewards):
+    curriculum, posterior = curriculum_of(4, reward_range=(-2, 3))
+    rng = np.random.default_rng(0)
+    for step in range(20):
+        draw = curriculum.select(2, step=step)
+        curriculum.observe(
+            draw.tickets,
+            rng.choice([-2.0, 3.0], (2, 6)) if rewards == "binary" else rng.uniform(-2, 3, (2, 6)),
+        )
+    posterior.learn()
+    for prompt in range(4):
+        drawn = posterior.draw(np.full(200_000, prompt), 25, rng)[0]
+        # the deviation of a draw is below its mean's: 0.5% is over 2 deviations of the average, 2% over 8
+        assert drawn.mean() == pytest.approx(posterior.expected(np.array([prompt]), 25)[0][0], rel=0.02)
+
+
+def test_rewards_beyond_the_range_widen_it_and_nothing_becomes_nan():
+    curriculum, posterior = curriculum_of(6, reward_range=(0, 1))
+    rng = np.random.default_rng(0)
+    for step in range(40):
+        draw = curriculum.select(3, step=step)
+        curriculum.observe(
+            draw.tickets, rng.choice([-5.0, 0.3, 0.7, 20.0] if step > 9 else [0.0, 1.0], (3, 4))
+        )
+    posterior.learn()
+    assert (posterior.low, posterior.high) == (-5, 20)
+    everything = np.arange(6)
+    for step in (40, 10_000, 10**9):
+        values = [*posterior.combine(everything, step)]
+        values += [*posterior.draw(everything, step, rng), *posterior.expected(everything, step)]
+        assert np.isfinite(values).all()
+        assert (np.array(values[3:]) >= 0).all()
+        assert (values[3] <= 1).all()
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 0.5, 1e15, -1e15])
+def test_rewards_that_never_vary(value):
+    curriculum, posterior = curriculum_of(6)
+    for step in range(60):
+        curriculum.observe(curriculum.select(3, step=step).tickets, np.full((3, 4), value))
+    posterior.learn()
+    assert np.isfinite(list(posterior.metrics().values())).all()
+    assert np.isfinite(posterior.draw(np.arange(6), 60, np.random.default_rng(0))).all()
+
+
+def predictor_after(rewards, *, at=0, size=2, reward_range=(0.0, 1.0), **options):
+    """The predictor of two prompts whose first had these rewards at step `at`."""
+    selection = Predicted(predictor={"name": "beta", **options})
+    curriculum = Curriculum(selection, size, reward_range=reward_range)
+    draw = curriculum.select(size, step=at)
+    curriculum.observe(draw.tickets[draw.prompts == 0], [rewards])
+    curriculum.drop(draw.tickets[draw.prompts != 0])
+    return selection.predictor
+
+
+def test_the_expected_informativeness_is_ab_over_the_beta_posterior():
+    predictor = predictor_after([1, 1, 1, 0, 1, 1, 0, 1], thompson=False)
+    # the learnt prior is Beta(160/59, 96/59), as tests/methods/prediction/test_posterior.py works it out;
+    # with 6 successes and 2 failures: Beta(514/59, 214/59)
+    for prompt, a, b in ((0, 514 / 59, 214 / 59), (1, 160 / 59, 96 / 59)):
+        prompts = np.array([prompt])
+        assert predictor.success_rate(prompts, 0)[0] == pytest.approx(a / (a + b), rel=1e-7)
+        expected = a * b / ((a + b) * (a + b + 1))
+        assert predictor.informativeness(prompts, 0)[0] == pytest.approx(expected, rel=1e-7)
+
+
+def test_predictions_fade_with_the_half_life():
+    predictor = predictor_after([1, 1, 1, 0, 1, 1, 0, 1], thompson=False, half_life=10, at=5)
+    # 20 steps later a quarter of 6 and 2 is left
+    a, b = 160 / 59 + 1.5, 96 / 59 + 0.5
+    assert predictor.success_rate(np.array([0]), 25)[0] == pytest.approx(a / (a + b), rel=1e-7)
+    assert predictor.metrics()["posterior/half_life"] == 10
+
+
+def test_draws_have_the_moments_of_the_posterior():
+    predictor = predictor_after([1, 1, 1, 0, 1, 1, 0, 1])
+    a, b = 514 / 59, 214 / 59
+    prompts = np.zeros(20_000, np.int64)
+    rates = predictor.success_rate(prompts, 0)
+    assert rates.mean() == pytest.approx(a / (a + b), abs=0.003)
+    assert rates.var() == pytest.approx(a * b / ((a + b) ** 2 * (a + b + 1)), rel=0.05)
+    drawn = predictor.informativeness(prompts, 0)
+    assert drawn.mean() == pytest.approx(a * b / ((a + b) * (a + b + 1)), abs=0.002)
+    assert drawn.max() <= 0.25
+
+
+def test_other_rewards_are_fractions_of_a_success():
+    # 1 and 3 on a scale from 0 to 4 are a quarter and three quarters: mean 1/2, variance 1/16
+    predictor = predictor_after([1, 3], reward_range=(0, 4), thompson=False)
+    same = predictor_after([0.25, 0.75], thompson=False)
+    prompts = np.array([0, 1])
+    for one in (predictor, same):
+        # The pseudo-visit (mean 1/2, square 1/2, within 1/6) and this one (1/2, 5/16, 1/8), averaged: 1/2,
+        # 13/32, 7/48. Total 13/32 - 1/4 = 5/32, between 5/32 - 7/48 = 1/96, k = 14. With both rewards K = 16,
+        # T = (14 5/32 + 2/16) / 16 = 37/256, and T K / (K + 1) = 37/272; the other prompt has 5/32 14/15.
+        expected = [37 / 272, 7 / 48]
+        np.testing.assert_allclose(one.informativeness(prompts, 0), expected, rtol=1e-7)
+        np.testing.assert_allclose(one.success_rate(prompts, 0), 0.5, rtol=1e-7)
+
+
+def test_rewards_beyond_the_range_are_in_its_units():
+    wide = predictor_after([0, 3], reward_range=(0, 1))
+    prompts = np.zeros(20_000, np.int64)
+    drawn = wide.informativeness(prompts, 0)
+    assert drawn.mean() == pytest.approx(wide.posterior.expected(prompts[:1], 0)[0][0], rel=0.02)
+    assert drawn.mean() > 1
+    assert 0 <= wide.success_rate(prompts, 0).min() < wide.success_rate(prompts, 0).max() <= 3
+
+
+@pytest.mark.parametrize("half_life", [0, -1, float("nan")])
+def test_a_half_life_is_above_0(half_life):
+    with pytest.raises(ConfigError, match="half_life is a number of training steps above 0"):
+        BetaPosterior(half_life=half_life)

@@ -1,0 +1,340 @@
+"""Shares of sources: how many prompts of each are drawn, whatever selection draws them."""
+
+from __future__ import annotations
+
+import datasets
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.test_port_machine import SELECTIONS
+
+from curro import (
+    Allocation,
+    CheckpointError,
+    Choice,
+    ConfigError,
+    Curriculum,
+    ExhaustedError,
+    Reason,
+    Selection,
+)
+from curro.core.identity import DatasetRows
+from curro.core.registry import parse_curriculum
+from curro.data import load_prompts
+from curro.data.levels import Levels
+
+MIXED = [
+    spec
+    for spec in SELECTIONS
+    if not spec.startswith(("adcl", "scheduled")) and "replacement=true" not in spec
+]
+
+
+def rows(**sizes):
+    """So many rows of each source, one after the other."""
+    return [
+        {"prompt": f"{source} {i}", "source": source, "key": f"{source}-{i}"}
+        for source, size in sizes.items()
+        for i in range(size)
+    ]
+
+
+def drawn(curriculum, n, steps, *, first=0):
+    """The sources of `steps` draws of n prompts, whose groups end at once with random rewards."""
+    sources = []
+    for step in range(first, first + steps):
+        draw = curriculum.select(n, step=step)
+        sources.append([curriculum.table.source(prompt) for prompt in draw.prompts.tolist()])
+        rewards = np.random.default_rng(step).integers(0, 2, (n, 4))
+        curriculum.observe(draw.tickets, rewards)
+        assert not curriculum.table["in_flight"].any()
+        assert not len(curriculum.table.prompts_in_flight)
+    return sources
+
+
+@pytest.mark.parametrize("kind", ["rows", "file", "dataset"])
+def test_the_first_prompt_may_be_without_a_source(kind, tmp_path):
+    data = [{"prompt": "0", "source": None, "key": "0"}, *rows(math=2, code=1)]
+    pq.write_table(pa.Table.from_pylist(data), tmp_path / "data.parquet")
+    kinds = {
+        "rows": lambda: data,
+        "file": lambda: load_prompts(tmp_path / "data.parquet"),
+        "dataset": lambda: DatasetRows(datasets.Dataset.from_list(data)),
+    }
+    curriculum = Curriculum("uniform", kinds[kind]())
+    assert curriculum.table.source_column == "source"
+    names, source_N = curriculum.table.sources()
+    assert [names[i] for i in source_N] == ["other", "math", "math", "code"]
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_weights_by_hand(n):
+    """math=2, code=1: due 2/3 and 1/3, so math; then 1/3 and 2/3, so code; then 1 and 0, so math; again."""
+    curriculum = Curriculum("uniform", rows(math=9, code=9), source_weights="math=2,code=1")
+    sources = [source for draw in drawn(curriculum, n, 6 // n) for source in draw]
+    expected = ["math", "code", "math"] * 2
+    assert sources == expected if n == 1 else sorted(sources) == sorted(expected)
+    metrics = curriculum.metrics()
+    assert metrics["math/share"] == pytest.approx(2 / 3)
+    assert np.isnan(metrics["signal/uniform"])
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ("scheduled", "scheduled trains on the data set in an order of its own"),
+        ("pspo:replacement=true", "pspo may draw a prompt that is in flight"),
+    ],
+)
+def test_selections_that_cannot_leave_a_source_out_are_refused(spec, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        Curriculum(spec, rows(math=9, code=9), source_weights="math=2,code=1")
+
+
+@pytest.mark.filterwarnings("ignore:the reward")
+@pytest.mark.parametrize("spec", MIXED)
+def test_every_selection_keeps_the_weights(spec):
+    weights = {"math": 3, "code": 2, "logic": 1}
+    advantage = "smoothed" if "smoothed" in spec else None
+    curriculum = Curriculum(
+        spec, rows(math=15, code=40, logic=25), advantage=advantage, source_weights=weights
+    )
+    for sources in drawn(curriculum, 6, 8):
+        assert {name: sources.count(name) for name in weights} == weights
+    assert curriculum.metrics()["selected"] == 48
+    # a resume goes on with what each source is due, also in the middle of a round
+    drawn(curriculum, 5, 3, first=8)
+    again = Curriculum(spec, rows(math=15, code=40, logic=25), advantage=advantage, source_weights=weights)
+    again.load_state_dict(curriculum.state_dict())
+    assert drawn(again, 4, 4, first=11) == drawn(curriculum, 4, 4, first=11)
+
+
+@pytest.mark.parametrize("spec", ["uniform", "greso"])
+@pytest.mark.parametrize("n", [1, 8])
+def test_each_source_is_passed_through(spec, n):
+    """Of 24 and 16 prompts 6 and 2 of 8 are drawn: in 32 steps 8 and 4 passes."""
+    curriculum = Curriculum(spec, rows(math=24, code=16), source_weights="math=3,code=1")
+    again = Curriculum(spec, rows(math=24, code=16), source_weights="math=3,code=1")
+    had = {"math": [], "code": []}
+    for step in range(32 * 8 // n):
+        draw = curriculum.select(n, step=step)
+        for prompt in draw.prompts.tolist():
+            had[curriculum.table.source(prompt)].append(prompt)
+        curriculum.observe(draw.tickets, np.tile([1.0, 0.0], (n, 2)))
+        if step % 7 == 5:
+            again.load_state_dict(curriculum.state_dict())
+            curriculum, again = again, curriculum
+    for source, size in (("math", 24), ("code", 16)):
+        passes = np.array(had[source]).reshape(-1, size)
+        assert all(len(set(prompts)) == size for prompts in passes.tolist())
+        assert len({tuple(prompts) for prompts in passes.tolist()}) == len(passes), "in another order each"
+
+
+def test_a_new_prompt_joins_the_pass_of_its_source():
+    before = Curriculum("uniform", rows(math=4, code=4), source_weights="math=3,code=1")
+    drawn(before, 4, 8)  # 6 passes of math and 2 of code
+    after = Curriculum("uniform", rows(math=5, code=5), source_weights="math=3,code=1")
+    with pytest.warns(UserWarning, match="2 are new"):
+        after.load_state_dict(before.state_dict())
+    assert after.table["uniform_turns"].tolist() == [6] * 5 + [2] * 5
+
+
+def test_a_source_has_at_least_its_floor_and_otherwise_what_the_selection_draws():
+    data = rows(math=90, code=10)
+    half = Curriculum("uniform", data, source_floors="code=0.5", seed=1)
+    for sources in drawn(half, 4, 5):
+        assert sources.count("code") >= 2
+    plain, floored = (
+        Curriculum("uniform", data, source_floors=floors, seed=1) for floors in (None, {"math": 0.2})
+    )
+    # math has nine tenths anyway
+    assert drawn(plain, 10, 5) == drawn(floored, 10, 5)
+
+
+def test_a_source_whose_prompts_are_in_flight_passes_its_turn():
+    curriculum = Curriculum("uniform", rows(math=2, code=6), source_weights={"math": 1, "code": 1})
+    first = curriculum.select(6, step=0)
+    sources = [curriculum.table.source(prompt) for prompt in first.prompts.tolist()]
+    assert (sources.count("math"), sources.count("code")) == (2, 4)
+    with pytest.raises(ExhaustedError):
+        curriculum.select(3, step=0)
+    assert len(curriculum.select(2, step=0)) == 2
+
+
+def test_a_source_of_weight_0_is_not_drawn_and_not_free():
+    curriculum = Curriculum("frontier", rows(math=5, code=5), source_weights="math=1,code=0")
+    assert curriculum.free == 5
+    assert drawn(curriculum, 2, 4) == [["math"] * 2] * 4
+    with pytest.raises(ExhaustedError, match="6 prompts were asked for and 5 of 10 are free"):
+        curriculum.select(6, step=9)
+
+
+@pytest.mark.parametrize(
+    ("spec", "data", "shares", "words"),
+    [
+        (
+            "uniform",
+            rows(a=2, b=2),
+            {"source_weights": "a=1"},
+            "the sources a, b: give each of them a weight",
+        ),
+        ("uniform", rows(a=2, b=2), {"source_weights": "a=1,b=1,c=1"}, "the data has the sources a, b: name"),
+        ("uniform", rows(a=2), {"source_weights": "a=0"}, "sum to 0: weights to more than 0"),
+        ("uniform", rows(a=2), {"source_weights": "a=-1"}, "source_weights is a number from 0 for each"),
+        ("uniform", rows(a=2), {"source_weights": "a"}, "source_weights is a number from 0 for each"),
+        ("uniform", rows(a=2, b=2), {"source_floors": "a=0.7,b=0.7"}, "sum to 1.4: .* floors to at most 1"),
+        ("uniform", rows(a=2), {"source_floors": "a=1", "source_weights": "a=1"}, "give one of the two"),
+        ("uniform", [{"prompt": "x"}], {"source_weights": "a=1"}, "needs rows with a column `source`"),
+        ("adcl", rows(a=9), {"source_weights": "a=1"}, "adcl trains on the data set in an order of its own"),
+    ],
+)
+def test_what_is_no_mixture_is_refused(spec, data, shares, words):
+    with pytest.raises(ConfigError, match=words):
+        Curriculum(spec, data, **shares)
+
+
+def test_a_mixture_in_the_text_of_a_curriculum():
+    config = parse_curriculum("frontier admission=signal source_weights=math=2,code=1")
+    curriculum = Curriculum.from_config(config, rows(math=3, code=3))
+    assert curriculum.config["source_weights"] == {"math": 2.0, "code": 1.0}
+    other = Curriculum("frontier", rows(math=3, code=3), admission="signal")
+    with pytest.raises(CheckpointError, match="its source_weights is"):
+        other.load_state_dict(curriculum.state_dict())
+
+
+def test_prompts_that_get_no_rollouts_do_not_count_for_shares():
+    """Of 6 prompts 4 get rollouts: what is rolled out has the shares, whoever is left out."""
+    curriculum = Curriculum(
+        "uniform", rows(math=200, code=200), source_weights="math=1,code=1", allocation=Last(), seed=0
+    )
+    sources = []
+    for step in range(30):
+        draw = curriculum.select(6, step=step, rollouts=8)
+        assert draw.rollouts.tolist() == [2] * 4
+        sources += [curriculum.table.source(prompt) for prompt in draw.prompts.tolist()]
+        curriculum.observe(draw.tickets, np.zeros((4, 2)))
+    assert abs(sources.count("math") - sources.count("code")) <= 2
+
+
+class Last(Allocation):
+    """Two rollouts for each of the last four prompts of a draw, none for the first two."""
+
+    def __call__(self, count, budget, successes_P, failures_P):
+        return np.where(np.arange(count) >= 2, 2, 0)
+
+
+class Letters:
+    """A family of so many levels, of one name."""
+
+    def __init__(self, name, levels):
+        self.name, self.levels = name, tuple({"size": size} for size in range(levels))
+
+    def problem(self, level, rng):
+        return {"prompt": f"{self.name} {level} {rng.random()}"}
+
+
+ON_LEVELS = (
+    "uniform",
+    "uniform:replacement=true",
+    "frontier",
+    "posterior",
+    "target:difficulty",
+    "target:difficulty,by_source=true,width=0.3",
+)
+
+
+@pytest.mark.parametrize("spec", ON_LEVELS)
+def test_levels_keep_the_weights_though_one_source_alone_is_worth_choosing(spec):
+    def made():
+        levels = Levels([Letters("a", 5), Letters("b", 2), Letters("c", 1)])
+        return Curriculum(spec, levels, source_weights="a=1,b=3,c=0", seed=2)
+
+    curriculum, sources, draws = made(), [], []
+    for step in range(12):
+        if step == 6:  # what each source is due is saved
+            state, curriculum = curriculum.state_dict(), made()
+            curriculum.load_state_dict(state)
+        draw = curriculum.select(6, step=step)
+        draws.append([curriculum.table.source(arm) for arm in draw.prompts.tolist()])
+        sources += draws[-1]
+        is_a = np.array([source == "a" for source in draws[-1]])
+        curriculum.observe(draw.tickets, np.where(is_a[:, None], [1, 0, 1, 0], 0))
+    assert (sources.count("a"), sources.count("b")) == (18, 54)
+    assert all(draw.count("a") in (1, 2) for draw in draws)
+
+
+def test_levels_have_at_least_their_floor_and_otherwise_what_the_selection_draws():
+    levels = Levels([Letters("a", 5), Letters("b", 2)])
+    plain, floored = (
+        Curriculum("frontier", levels, source_floors=floors, seed=1) for floors in (None, "b=0.25")
+    )
+    counts = []
+    for curriculum in (plain, floored):
+        sources = []
+        for step in range(12):
+            draw = curriculum.select(8, step=step)
+            names = [curriculum.table.source(arm) for arm in draw.prompts.tolist()]
+            sources += names if step >= 4 else []
+            is_a = np.array([name == "a" for name in names])
+            curriculum.observe(draw.tickets, np.where(is_a[:, None], [1, 0, 1, 0], 0))
+        counts.append(sources.count("b"))
+    assert counts == [0, 2 * 8]
+
+
+def test_uniform_sampling_of_levels_visits_the_levels_of_a_source_alike():
+    levels = Levels([Letters("a", 8), Letters("b", 2)])
+    curriculum = Curriculum("uniform", levels, source_weights="a=1,b=1", seed=3)
+    for step in range(100):
+        draw = curriculum.select(8, step=step)
+        curriculum.observe(draw.tickets, np.zeros((8, 2)))
+    visits = curriculum.table["visits"]
+    assert visits[:8].sum() == visits[8:].sum() == 400
+    # 50 and 200 each; an independent draw would have standard deviations of 6.6 and 10
+    assert np.abs(visits[:8] - 50).max() <= 20
+    assert np.abs(visits[8:] - 200).max() <= 30
+
+
+def test_a_selection_of_ones_own_that_draws_other_levels_is_refused():
+    class Zero(Selection):
+        takes_levels = repeats = True
+
+        def select(self, n, step):
+            return Choice.of(np.zeros(n, np.int64), Reason.PRIORITY)
+
+    curriculum = Curriculum(
+        Zero(), Levels([Letters("a", 2), Letters("b", 2)]), source_weights="a=1,b=1", seed=0
+    )
+    with pytest.raises(
+        ConfigError, match=r"drew a level of a source that has its share: draw those in `open_N`"
+    ):
+        curriculum.select(4, step=0)
+    assert curriculum.selection.open_N is None
+
+
+def test_an_error_of_the_selection_leaves_nothing_in_flight():
+    class FailsLater(Selection):
+        """The first free prompts; the second call fails."""
+
+        calls = 0
+
+        def bind(self, table, rng):
+            super().bind(table, rng)
+            self.returned = []
+
+        def select(self, n, step):
+            self.calls += 1
+            if self.calls == 2:
+                raise ZeroDivisionError
+            return Choice.of(np.flatnonzero(~self.table["in_flight"])[:n], Reason.PRIORITY)
+
+        def release(self, prompts):
+            self.returned += prompts.tolist()
+
+    curriculum = Curriculum(FailsLater(), rows(math=4, code=4), source_weights="math=1,code=1")
+    with pytest.raises(ZeroDivisionError):
+        curriculum.select(4, step=0)
+    assert sorted(curriculum.selection.returned) == [0, 1, 2, 3]
+    assert not curriculum.table["in_flight"].any()
+    assert curriculum.free == 8
+    assert curriculum.select(4, step=0).prompts.tolist() == [0, 1, 4, 5]

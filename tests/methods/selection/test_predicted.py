@@ -1,0 +1,174 @@
+"""The one selector for all that predict: highest or nearest of m B candidates, ties and shares at random."""
+
+import numpy as np
+import pytest
+
+from curro import ConfigError, Curriculum, Predictor, Reason, registry
+from curro.methods.selection.predicted import Predicted
+
+
+class Told(Predictor):
+    """Predicts p / N for prompt p, as rate and as informativeness."""
+
+    def informativeness(self, prompts, step):
+        return prompts / self.table.size
+
+    def success_rate(self, prompts, step):
+        return prompts / self.table.size
+
+    def selected(self, prompts):
+        self.chosen = prompts.tolist()
+
+    def release(self, prompts):
+        self.returned = prompts.tolist()
+
+
+class Variances(Predictor):
+    def informativeness(self, prompts, step):
+        return np.zeros(len(prompts))
+
+
+class Asks(Variances):
+    needs_policy = True
+
+
+def curriculum_of(size, predictor="Told", seed=0, **options):
+    selection = Predicted(predictor=f"{__name__}:{predictor}", **options)
+    return Curriculum(selection, size, seed=seed)
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch, request):
+    monkeypatch.setitem(__import__("sys").modules, __name__, request.module)
+
+
+def test_the_highest_of_all_prompts_where_all_are_candidates():
+    curriculum = curriculum_of(8, candidates=4)
+    draw = curriculum.select(2, step=0)
+    assert draw.prompts.tolist() == [7, 6]
+    assert curriculum.selection.predictor.chosen == [7, 6]
+    assert (draw.reasons == Reason.PRIORITY).all()
+    assert curriculum.select(2, step=0).prompts.tolist() == [5, 4]
+    curriculum.drop(draw.tickets)
+    assert curriculum.selection.predictor.returned == [7, 6]
+    np.testing.assert_array_equal(curriculum.table["predicted_variance"][4:], np.float32([4, 5, 6, 7]) / 8)
+    assert np.isnan(curriculum.table["predicted_variance"][:4]).all()
+
+
+def test_the_nearest_to_a_target():
+    assert curriculum_of(8, candidates=8, target=0.4).select(3, step=0).prompts.tolist() == [3, 4, 2]
+
+
+def test_candidates_are_drawn_uniformly():
+    seen = np.zeros(10)
+    for seed in range(400):
+        draw = curriculum_of(10, candidates=2, seed=seed).select(1, step=0)
+        seen[draw.prompts] += 1
+    # the higher of 2 distinct prompts of 10 is p with probability p / 45
+    np.testing.assert_allclose(seen / 400, np.arange(10) / 45, atol=0.06)
+
+
+def test_one_candidate_a_place_is_uniform_and_large_tables_are_not_listed():
+    curriculum = curriculum_of(100_000, candidates=1)
+    prompts = curriculum.select(5000, step=0).prompts
+    assert len(set(prompts.tolist())) == 5000
+    assert prompts.mean() == pytest.approx(50_000, rel=0.03)
+
+
+def test_few_free_prompts_of_many():
+    curriculum = curriculum_of(10_000)
+    curriculum.select(9_990, step=0)
+    assert len(set(curriculum.select(2, step=0).prompts.tolist())) == 2
+
+
+def test_ties_are_broken_at_random():
+    first = {int(curriculum_of(6, "Variances", seed=s).select(1, step=0).prompts[0]) for s in range(60)}
+    assert first == set(range(6))
+
+
+def test_explored_places_go_to_other_candidates():
+    curriculum = curriculum_of(1000, candidates=10, exploration=0.5)
+    draw = curriculum.select(40, step=0)
+    explored = draw.prompts[draw.reasons == Reason.EXPLORATION]
+    assert 10 < len(explored) < 30
+    assert (np.diff(draw.prompts[draw.reasons == Reason.PRIORITY]) < 0).all()
+    assert explored.max() < draw.prompts[draw.reasons == Reason.PRIORITY].min()
+    everything = curriculum_of(6, exploration=1.0).select(6, step=0)
+    assert sorted(everything.prompts.tolist()) == list(range(6))
+    assert (everything.reasons == Reason.EXPLORATION).all()
+
+
+def test_quality_of_the_prediction():
+    curriculum = curriculum_of(4, candidates=4, target=0.5)
+    draw = curriculum.select(4, step=0)
+    # 4 of 4, 3, 2 and 1 succeed in prompts 0 to 3, of which 0, 1/4, 1/2 and 3/4 were predicted
+    curriculum.observe(draw.tickets, np.arange(4) < 4 - draw.prompts[:, None])
+    metrics = curriculum.metrics()
+    assert metrics["prediction/rank_correlation"] == pytest.approx(-1)
+    # errors -1, -1/2, 0, 1/2
+    assert metrics["prediction/mean_error"] == pytest.approx(-1 / 4)
+    assert metrics["prediction/mean_absolute_error"] == pytest.approx(1 / 2)
+
+
+def test_how_much_of_the_spread_is_chosen():
+    curriculum = curriculum_of(4, candidates=4)
+    draw = curriculum.select(2, step=0)
+    curriculum.observe(draw.tickets, [[1, 0], [0, 0]])
+    # candidates 0, 1/4, 1/2, 3/4: variance 5/64; chosen 1/2 and 3/4: 1/64
+    assert curriculum.metrics()["prediction/spread_kept"] == pytest.approx(5**-0.5)
+    same = curriculum_of(4, candidates=4)
+    same.load_state_dict(curriculum.state_dict())
+    assert same.metrics() == curriculum.metrics()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"candidates": 0}, "candidates is a number from 1, not 0"),
+        ({"target": 1.0}, r"target is in \(0, 1\), not 1.0"),
+        ({"exploration": 1.5}, r"exploration is in \[0, 1\], not 1.5"),
+        ({"predictor": "Variances", "target": 0.5}, "predicts no success rate: leave `target` out"),
+        ({"predictor": "np"}, "is not a curro.Predictor|cannot be built"),
+    ],
+)
+def test_wrong_options(options, message):
+    with pytest.raises(ConfigError, match=message):
+        curriculum_of(4, **options)
+
+
+def test_a_predictor_that_asks_the_policy_needs_one():
+    curriculum = curriculum_of(4, "Asks")
+    with pytest.raises(ConfigError, match="Asks asks the policy, and no host has lent it"):
+        curriculum.select(1, step=0)
+    curriculum.attach(object())
+    assert len(curriculum.select(1, step=0)) == 1
+
+
+def test_posterior_takes_what_succeeds_half_of_the_time():
+    curriculum = Curriculum("posterior:thompson=false", 6, seed=0)
+    draw = curriculum.select(6, step=0)
+    # prompt p succeeds p times of 6
+    curriculum.observe(draw.tickets, np.arange(6) < draw.prompts[:, None])
+    assert curriculum.select(1, step=1).prompts.tolist() == [3]
+    assert "posterior/half_life" in curriculum.metrics()
+
+
+@pytest.mark.parametrize(("spec", "chosen"), [("posterior", 0), ("posterior:target=none", 1)])
+def test_a_target_is_of_the_success_rate_and_none_is_the_variance(spec, chosen):
+    # means 1/2 and 1/6, variances 0 and 5/36
+    options = {**registry.parse("selection", spec), "thompson": False}
+    curriculum = Curriculum(options, 2, seed=0)
+    draw = curriculum.select(2, step=0)
+    rewards = np.array([[0.5] * 6, [0, 0, 1, 0, 0, 0]])
+    curriculum.observe(draw.tickets, rewards[draw.prompts])
+    assert curriculum.select(1, step=1).prompts.tolist() == [chosen]
+
+
+def test_posterior_by_informativeness_and_with_a_fixed_half_life():
+    curriculum = Curriculum("posterior:target=none,thompson=false,half_life=5", 6, seed=0)
+    draw = curriculum.select(6, step=0)
+    curriculum.observe(draw.tickets, np.arange(6) < draw.prompts[:, None])
+    assert curriculum.select(1, step=1).prompts.tolist() == [3]
+    assert curriculum.metrics()["posterior/half_life"] == 5
+    with pytest.raises(ConfigError, match="half_life is a number of training steps above 0, not 0"):
+        Curriculum("posterior:half_life=0", 6)

@@ -1,0 +1,159 @@
+"""Every rule: what it says, what it needs for it, and silence in a run in which nothing is wrong."""
+
+import numpy as np
+import pytest
+
+from curro.runs.folder import RunFolder
+from curro.runs.reader import read_history
+from curro.runs.report.advice import RULES, advise, headlines, verdict
+
+
+def history_of(folder, rates, *, config=None, metrics=None, **columns):
+    """A run whose groups have these success rates, four a step; columns by name, one value or one a group."""
+    run = RunFolder.create(folder, config or {})
+    run.append_metrics({"step": 1, "rollouts": 8, "seconds": 1.0, **(metrics or {})})
+    defaults = {"prompt": range(len(rates)), "reason": 0, "admitted": True, "rollouts": 8, **columns}
+    run.append_groups(
+        {
+            "step": i // 4,
+            "key": f"k{i}",
+            "mean": rate,
+            "variance": rate * (1 - rate),
+            **{name: value if np.isscalar(value) else value[i] for name, value in defaults.items()},
+        }
+        for i, rate in enumerate(rates)
+    )
+    return read_history(run)
+
+
+def found(history):
+    return {one.name: one for one in advise(history)}
+
+
+MIXED = [0.5, 0.25, 0.0, 1.0] * 64
+
+
+def test_nothing_is_said_of_a_run_in_which_nothing_is_wrong(tmp_path):
+    assert found(history_of(tmp_path / "run", MIXED, cut=1, source="a")) == {}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_a_short_run_is_not_judged(tmp_path, rule):
+    ratio = {"signal/ratio": 9.0}
+    bad = {"admitted": False, "cut": 8, "predicted_rate": 0.5}
+    history = history_of(
+        tmp_path / "run", [0.0] * 60, metrics=ratio, config={"settings": {"prompts_per_step": 8}}, **bad
+    )
+    assert rule(history) is None
+    assert verdict(history).word == "early"
+
+
+def test_most_groups_are_flat(tmp_path):
+    hard = found(history_of(tmp_path / "hard", [0.0, 0.0, 0.0, 0.5] * 32))["most-flat"]
+    assert hard.problem == "75% of the last 128 groups have no gradient: 75% are all wrong, 0% all right."
+    assert "easier prompts" in hard.advice
+    easy = found(history_of(tmp_path / "easy", [1.0, 1.0, 1.0, 0.5] * 32))["most-flat"]
+    assert "too easy" in easy.advice
+    assert "most-flat" not in found(history_of(tmp_path / "fine", [0.0, 0.0, 0.5, 0.5] * 32))
+
+
+@pytest.mark.parametrize(
+    ("end", "prompts", "is_said"),
+    [(0.40, 400, True), (0.58, 400, False), (0.70, 400, False), (0.40, 30, False), (0.40, None, True)],
+)
+def test_pass_at_1_rises_while_pass_at_k_falls(tmp_path, end, prompts, is_said):
+    folder = tmp_path / "run"
+    held_out = {} if prompts is None else {"held_out": {"": prompts}}
+    run = RunFolder.create(folder, {"settings": {"eval_prompts": 500}, **held_out})
+    # the standard error of a share near 1/2 is .025 with 400 prompts, and .09 with 30, as AIME has
+    run.append_metrics({"step": 1, "rollouts": 8, "eval/pass@1": 0.2, "eval/pass@4": 0.6})
+    run.append_metrics({"step": 2, "rollouts": 16, "eval/pass@1": 0.3, "eval/pass@4": end})
+    said = found(read_history(RunFolder.open(folder)))
+    assert ("narrower" in said) == is_said
+    if is_said:
+        assert (
+            "pass@1 rose from 0.200 to 0.300 while pass@4 fell from 0.600 to 0.400"
+            in said["narrower"].problem
+        )
+
+
+def test_a_source_never_has_a_reward(tmp_path):
+    rates, sources = [0.0, 0.5, 0.5, 0.5] * 40, ["format", "a", "a", "b"] * 40
+    one = found(history_of(tmp_path / "run", rates, source=sources))["rewardless-source"]
+    assert one.problem == "The source 'format' has had no reward in 320 rollouts, others have."
+    assert "rewardless-source" not in found(history_of(tmp_path / "few", rates[:100], source=sources[:100]))
+    assert "rewardless-source" not in found(history_of(tmp_path / "none", [0.0] * 160, source=sources))
+
+
+def test_a_gate_rejects_nearly_all(tmp_path):
+    admitted = [True, *[False] * 9] * 16
+    one = found(history_of(tmp_path / "run", MIXED[:160], admitted=admitted))["gate-rejects"]
+    assert one.problem == "The gate rejected 90% of the last 160 groups: an admitted group costs 10."
+    none = found(history_of(tmp_path / "none", MIXED[:160], admitted=False))["gate-rejects"]
+    assert none.problem.endswith("none was admitted.")
+
+
+def test_completions_are_cut(tmp_path):
+    one = found(history_of(tmp_path / "run", MIXED, cut=4))["cut-completions"]
+    assert one.problem == "50% of the recent completions were cut at the length limit."
+
+
+def test_predictions_are_worse_than_chance(tmp_path):
+    rates = np.tile(np.linspace(0.1, 0.9, 32), 8).tolist()
+    upside_down = {"predicted_rate": [1 - rate for rate in rates]}
+    one = found(history_of(tmp_path / "run", rates, **upside_down))["bad-predictions"]
+    assert "is -1.00" in one.problem
+    assert "bad-predictions" not in found(history_of(tmp_path / "good", rates, predicted_rate=rates))
+    noise = np.random.default_rng(0).random(len(rates)).tolist()
+    assert "bad-predictions" not in found(history_of(tmp_path / "noise", rates, predicted_rate=noise))
+
+
+def test_gradients_are_larger_than_uniform_sampling_s(tmp_path):
+    one = found(history_of(tmp_path / "run", MIXED, metrics={"signal/ratio": 4.0}))["learning-rate"]
+    assert "2.0 times as large" in one.problem
+    assert "learning-rate" not in found(history_of(tmp_path / "b", MIXED, metrics={"signal/ratio": 2.0}))
+
+
+QUARTER = {"signal/uniform_share": 0.25, "signal/uniform_share_low": 0.2, "signal/uniform_share_high": 0.3}
+"""What is known of uniform sampling, as the curriculum's metrics have it."""
+
+
+def test_a_step_is_larger_than_the_signal_needs(tmp_path):
+    rates, config = [0.5] * 256, {"settings": {"prompts_per_step": 8}}
+    one = found(history_of(tmp_path / "run", rates, config=config, metrics=QUARTER))["large-step"]
+    # a quarter of uniform sampling's groups have a signal; here all of the last 256
+    assert one.problem == "A step of 8 prompts has 4.0 times uniform sampling's signal."
+    assert one.advice.startswith("Try --prompts-per-step 2 at")
+    assert "large-step" not in found(history_of(tmp_path / "unknown", rates, config=config))
+    config = {"settings": {"prompts_per_step": 2}}
+    assert "large-step" not in found(history_of(tmp_path / "b", rates, config=config, metrics=QUARTER))
+
+
+def test_the_verdict(tmp_path):
+    works = verdict(history_of(tmp_path / "works", [0.5] * 256, metrics=QUARTER))
+    assert works.word == "works"
+    assert works.sentence.endswith(
+        "4.0 times as often as uniform sampling would: 100% of the last 256 groups had a signal, "
+        "against an estimated 25% (20% to 30%)."
+    )
+    level = [0.5, 0.0, 0.0, 1.0] * 64
+    assert verdict(history_of(tmp_path / "level", level, metrics=QUARTER)).word == "level"
+    behind = [0.5, *[0.0] * 15] * 16
+    assert verdict(history_of(tmp_path / "behind", behind, metrics=QUARTER)).word == "behind"
+
+
+def test_the_verdict_where_nothing_is_known_of_uniform_sampling(tmp_path):
+    unknown = verdict(history_of(tmp_path / "run", [0.5] * 256))
+    assert unknown.word == "unknown"
+    assert unknown.sentence.startswith(
+        "100% of the last 256 groups had a signal. What uniform sampling would find is not known"
+    )
+
+
+def test_the_headline_s_share_of_groups_with_a_signal_is_of_groups_and_not_of_steps(tmp_path):
+    """Step 0 was filled from four groups, of which one has a signal, and step 1 from one that has."""
+    history_of(tmp_path, [0.5, 0.0, 0.0, 0.0, 0.5], metrics={"signal_share": 0.25})
+    RunFolder.open(tmp_path).append_metrics({"step": 2, "rollouts": 40, "seconds": 2.0, "signal_share": 1.0})
+    history = read_history(tmp_path)
+    shown = {headline.name: headline.value for headline in headlines(history)}
+    assert shown["groups with signal"] == "40%"

@@ -1,0 +1,294 @@
+"""The comparison: levels and crossings by hand, its table and its page."""
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from curro.core.errors import RunError
+from curro.core.intervals import bootstrap_quantiles
+from curro.runs.folder import RunFolder
+from curro.runs.reader import read_history
+from curro.runs.report import comparison_table, render_comparison, write_comparison
+from curro.runs.report.compare import METRIC, Curve, crossing, isotonic, pool
+from curro.runs.report.pages import distance
+
+
+def evaluated(path, values, rollouts=100, tokens=()):
+    run = RunFolder.create(path, {})
+    run.append_groups(
+        {"step": step, "prompt": step, "key": "k", "reason": 0, "mean": 0.5, "variance": 0.25,
+         "admitted": True, "rollouts": rollouts, "tokens": count}
+        for step, count in enumerate(tokens, 1)
+    )  # fmt: skip
+    for step, value in enumerate(values):
+        run.append_metrics(
+            {"step": step, "rollouts": step * rollouts, "seconds": 2.0 * step, "eval/pass@1": value}
+        )
+    return run
+
+
+def test_isotonic_pools_what_falls_and_is_nearest():
+    assert isotonic(np.array([1.0, 2, 3])).tolist() == [1, 2, 3]
+    assert isotonic(np.array([1.0, 3, 2, 4])).tolist() == [1, 2.5, 2.5, 4]
+    assert isotonic(np.array([3.0, 2, 1])).tolist() == [2, 2, 2]
+    assert isotonic(np.array([5.0, 1, 4, 2])).tolist() == [3, 3, 3, 3]
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=30)
+    fit = isotonic(y)
+    assert (np.diff(fit) >= 0).all()
+    for _ in range(300):
+        other = np.sort(fit + 0.1 * rng.normal(size=30))
+        assert np.square(y - fit).sum() <= np.square(y - other).sum()
+
+
+def test_crossing_is_on_the_straight_line_between():
+    x, y = np.array([0.0, 100, 200]), np.array([0.1, 0.3, 0.5])
+    assert crossing(x, y, 0.4) == pytest.approx(150)
+    assert crossing(x, y, 0.1) == 0
+    assert crossing(x, y, 0.5) == 200
+    assert crossing(x, y, 0.51) is None
+
+
+def test_rows(tmp_path):
+    runs = {
+        "uniform": [evaluated(tmp_path / "u", [0.1, 0.2, 0.3, 0.4, 0.5])],
+        "fast": [evaluated(tmp_path / "f", [0.1, 0.4, 0.6, 0.6, 0.7])],
+        "slow": [evaluated(tmp_path / "s", [0.1, 0.1, 0.2, 0.2, 0.3])],
+    }
+    uniform, fast, slow = comparison_table(runs)
+    assert (uniform.to_level, uniform.speedup, uniform.final, uniform.error) == (400, 1, 0.5, None)
+    assert fast.to_level == pytest.approx(150)
+    assert fast.speedup == pytest.approx(400 / 150)
+    assert (slow.to_level, slow.speedup, slow.rollouts, slow.seconds) == (None, None, 400, 8)
+
+
+def test_judgments_are_rollouts_of_unknown_length(tmp_path):
+    """A step has 100 rollouts and 50 judgments, whose number the line of an evaluation does not repeat."""
+    judge = RunFolder.create(tmp_path / "j", {})
+    line = {"step": 1, "prompt": 1, "key": "k", "reason": 0, "mean": 0.5, "variance": 0.25, "tokens": 200}
+    judge.append_groups([line])
+    judge.append_metrics({"step": 0, "rollouts": 0, "seconds": 0.0, "eval/pass@1": 0.1})
+    judge.append_metrics({"step": 1, "rollouts": 100, "seconds": 1.0, "judge/judgments": 50.0})
+    judge.append_metrics({"step": 1, "rollouts": 100, "seconds": 1.0, "eval/pass@1": 0.5})
+    judge.append_metrics(
+        {"step": 2, "rollouts": 200, "seconds": 2.0, "judge/judgments": 100.0, "eval/pass@1": 0.6}
+    )
+    uniform = evaluated(tmp_path / "u", [0.1, 0.2, 0.3, 0.5], tokens=[1000, 1000, 1000])
+    row = comparison_table({"uniform": [uniform], "judge": [judge]})[1]
+    assert (row.to_level, row.speedup, row.rollouts, row.tokens_speedup) == (150, 2, 300, None)
+
+
+def test_tokens_to_the_level(tmp_path):
+    runs = {
+        "uniform": [evaluated(tmp_path / "u", [0.1, 0.3, 0.5], tokens=[1000, 1000])],
+        # half way through the second step, and at the end of it: 200 + 200 / 2 and 400 tokens
+        "short": [
+            evaluated(tmp_path / "a", [0.1, 0.4, 0.6], tokens=[200, 200]),
+            evaluated(tmp_path / "b", [0.1, 0.4, 0.6], tokens=[200, 200]),
+        ],
+        "untold": [evaluated(tmp_path / "n", [0.1, 0.5, 0.6])],
+        "slow": [evaluated(tmp_path / "s", [0.1, 0.1, 0.2], tokens=[1, 1])],
+    }
+    rows = comparison_table(runs)
+    assert [row.to_level for row in rows] == pytest.approx([200, 150, 100, None])
+    assert [row.tokens_speedup for row in rows] == pytest.approx([1, 2000 / 300, None, None])
+
+
+def test_tokens_of_groups_without_a_reward_count(tmp_path):
+    run = evaluated(tmp_path / "u", [0.1, 0.3, 0.5], tokens=[1000, 1000])
+    lost = {"step": 1, "prompt": 7, "key": "k", "reason": 0, "mean": None, "variance": 0.0, "tokens": 300}
+    run.append_groups([lost])
+    history = read_history(run)
+    assert [history.tokens_after(rollouts) for rollouts in (50, 100, 200)] == [650, 1300, 2300]
+
+
+def test_a_factor_of_several_seeds_has_its_interval(tmp_path):
+    up, at_once, never = [0.0, 0.2, 0.4], [0.0, 0.4, 0.4], [0.0, 0.0, 0.0]
+
+    def seeds(name, *curves):
+        return [evaluated(tmp_path / f"{name}{i}", curve, tokens=[50, 50]) for i, curve in enumerate(curves)]
+
+    runs = {
+        "uniform": seeds("u", *[up] * 5),
+        "fast": seeds("f", *[at_once] * 4, up),
+        "had": seeds("h", *[[0.5] * 3] * 2, *[up] * 3),
+        "torn": seeds("t", *[[0.0, 0.8, 0.8]] * 3, *[never] * 2),
+        "late": seeds("l", *[[0.0, 0.0, 0.2]] * 4, [0.0, 0.8, 0.8]),
+    }
+    uniform, fast, had, torn, late = comparison_table(runs)
+    assert uniform.interval is None
+    # the level .4 at 200; five draws of the last seed, one resample in 3,125, hardly move the upper end
+    assert fast.speedup == pytest.approx(1)
+    assert fast.interval == pytest.approx((1, 2))
+    # of the mean, .2, .32 and .44, at 167; the first two alone have it from the start
+    assert had.speedup == pytest.approx(200 / (100 + 100 * 0.08 / 0.12))
+    assert had.interval == pytest.approx((1, np.inf))
+    # of the mean, which rises to .48 at once, at 83; of three seeds that are those that rise, at 50
+    assert torn.speedup == pytest.approx(200 / (100 * 0.4 / 0.48))
+    assert torn.interval == pytest.approx((0, 4))
+    # a level that was not reached has the interval too, so that not the lucky ones alone have one
+    assert late.speedup is None
+    assert late.interval == pytest.approx((0, 200 / (100 * 0.4 / 0.64)))
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(render_comparison([uniform, fast, torn]))
+    text = console.export_text()
+    assert "(1.00, " in text
+    assert "95% intervals over seeds" in text
+    assert max(map(len, text.splitlines())) <= 80
+    page = write_comparison(runs, tmp_path / "c.html").read_text()
+    assert "(0.00, 4.00)" in page
+
+
+def test_quantiles_of_few_seeds_are_further_out():
+    # t(9) = 2.262, times sqrt(10 / 9) is 2.385, beyond which the normal distribution has .0085
+    assert bootstrap_quantiles(10, 9) == pytest.approx((0.0085, 0.9915), abs=1e-4)
+    assert bootstrap_quantiles(10_000, 10_000) == pytest.approx((0.025, 0.975), abs=1e-4)
+
+
+def test_one_seed_is_said_to_be_noise(tmp_path):
+    runs = {
+        "uniform": [evaluated(tmp_path / "u", [0.1, 0.2])],
+        "other": [evaluated(tmp_path / "o", [0.1, 0.3])],
+    }
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(render_comparison(comparison_table(runs)))
+    assert "One seed: differences between runs of one method are often as large" in console.export_text()
+    assert "One seed: differences" in write_comparison(runs, tmp_path / "c.html").read_text()
+
+
+def test_different_budgets_are_said(tmp_path):
+    runs = {
+        "uniform": [evaluated(tmp_path / "u", [0.1, 0.2])],
+        "judged": [evaluated(tmp_path / "j", [0.1, 0.2], rollouts=200)],
+    }
+    sentence = "the runs ended after different numbers of rollouts"
+    page = write_comparison(runs, tmp_path / "c.html").read_text()
+    assert sentence in page
+    del runs["judged"]
+    assert sentence not in write_comparison(runs, tmp_path / "c.html").read_text()
+
+
+def test_each_seed_is_smoothed_before_seeds_are_pooled(tmp_path):
+    runs = [evaluated(tmp_path / "a", [0.0, 0.2, 0.4]), evaluated(tmp_path / "b", [0.2, 0.4], rollouts=150)]
+    histories = [read_history(run) for run in runs]
+    found = pool("uniform", histories, METRIC, "rollouts", smoothed=np.cumsum)
+    assert found.x.tolist() == [0, 100, 150]
+    assert found.values == pytest.approx(np.array([[0, 0.2, 0.4], [0.2, 0.4667, 0.6]]), abs=1e-4)
+
+
+def test_a_lucky_evaluation_does_not_reach_the_level(tmp_path):
+    runs = {
+        "uniform": [evaluated(tmp_path / "u", [0.1, 0.2, 0.3, 0.4, 0.5])],
+        "lucky": [evaluated(tmp_path / "l", [0.1, 0.6, 0.2, 0.3, 0.4])],
+    }
+    assert comparison_table(runs)[1].to_level is None
+
+
+def test_pass_at_k_stands_beside_pass_at_1(tmp_path):
+    runs = {}
+    for name, ends in {"uniform": [0.6, 0.8], "sharp": [0.4, 0.5]}.items():
+        runs[name] = []
+        for seed, end in enumerate(ends):
+            run = evaluated(tmp_path / f"{name}{seed}", [0.1, 0.3])
+            run.append_metrics(
+                {"step": 2, "rollouts": 200, "seconds": 4.0, "eval/pass@1": 0.5, "eval/pass@4": end}
+            )
+            runs[name].append(run)
+    uniform, sharp = comparison_table(runs)
+    assert (uniform.k, uniform.final_at_k) == (4, pytest.approx(0.7))
+    assert sharp.final_at_k == pytest.approx(0.45)
+    console = Console(file=io.StringIO(), record=True, width=140)
+    console.print(render_comparison([uniform, sharp]))
+    assert "pass@4 0.450" in console.export_text()
+    runs["plain"] = [evaluated(tmp_path / "plain", [0.1, 0.2, 0.5])]
+    assert {row.k for row in comparison_table(runs)} == {1}
+
+
+def test_seeds_are_averaged_on_what_all_cover(tmp_path):
+    runs = {
+        "uniform": [
+            evaluated(tmp_path / "a", [0.0, 0.2, 0.4]),
+            evaluated(tmp_path / "b", [0.2, 0.4, 0.6, 0.8], rollouts=80),
+        ]
+    }
+    (row,) = comparison_table(runs)
+    assert row.seeds == 2
+    assert row.final == pytest.approx(0.6)
+    assert row.error == pytest.approx(0.2)
+    assert row.rollouts == pytest.approx(220)
+    assert row.to_level == pytest.approx(200)
+
+
+def test_a_first_curriculum_that_has_the_level_from_the_start_gives_no_ratio(tmp_path):
+    runs = {"flat": [evaluated(tmp_path / "a", [0.5, 0.4])], "up": [evaluated(tmp_path / "b", [0.3, 0.6])]}
+    flat, up = comparison_table(runs)
+    assert (flat.to_level, flat.speedup, up.speedup) == (0, None, None)
+    assert up.to_level == pytest.approx(50)
+
+
+def test_what_cannot_be_compared_is_said(tmp_path):
+    with pytest.raises(RunError, match="nothing to compare"):
+        comparison_table({})
+    with pytest.raises(RunError, match="no run of 'a'"):
+        comparison_table({"a": []})
+    blind = RunFolder.create(tmp_path / "blind", {})
+    blind.append_metrics({"step": 1, "rollouts": 8, "seconds": 1})
+    with pytest.raises(RunError, match=r"blind has no held-out eval/pass@1"):
+        comparison_table({"a": [blind]})
+    late = RunFolder.create(tmp_path / "late", {})
+    late.append_metrics({"step": 9, "rollouts": 900, "seconds": 1, "eval/pass@1": 0.5})
+    with pytest.raises(RunError, match="no stretch of training in common"):
+        comparison_table({"a": [evaluated(tmp_path / "early", [0.1, 0.2]), late]})
+
+
+def test_the_terminals_table(runs):
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(render_comparison(comparison_table(runs)))
+    text = console.export_text()
+    assert "uniform" in text
+    assert "±" in text
+    assert "1.00x" in text
+
+
+def test_names_are_no_markup_in_the_terminal(tmp_path, hostile_key):
+    rows = comparison_table({"[red]" + hostile_key: [evaluated(tmp_path / "a", [0.1, 0.2])]})
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(render_comparison(rows))
+    text = console.export_text()
+    assert "[red]</td>" in text
+    assert "\x1b" not in text
+
+
+def test_the_page(runs, tmp_path):
+    page = write_comparison(runs, tmp_path / "pages" / "compare.html").read_text()
+    assert page.count("<figure>") == 4
+    assert "published&#39;s level" in page
+    assert "<script" not in page
+
+
+def test_a_page_of_runs_with_evaluations_alone(tmp_path, hostile_key):
+    runs = {hostile_key: [evaluated(tmp_path / "a", [0.1, 0.2])], "_b": [evaluated(tmp_path / "b", [0.1])]}
+    page = write_comparison(runs, tmp_path / "compare.html").read_text()
+    assert page.count("<figure>") == 2
+    assert "<script" not in page
+    assert "_b</span>" in page
+
+
+def test_the_distance_between_curves_is_marked_in_rollouts():
+    x = np.array([0.0, 100, 200, 300])
+    first = Curve(x, np.array([[0.0, 0.2, 0.4, 0.6]]))
+    faster = Curve(x, np.array([[0.0, 0.4, 0.8, 0.8]]))
+    found = distance(
+        {"uniform": first, "faster": faster, "never": Curve(x, np.array([[0.0, 0.1, 0.1, 0.1]]))}
+    )
+    # 0.6 is reached at 300 and, between 0.4 and 0.8, at 150
+    assert (found.mark.x0, found.mark.x1, found.mark.y) == (300, pytest.approx(150), 0.6)
+    assert found.mark.text == "150 fewer"
+    assert found.caption == "faster is at uniform's final level 150 rollouts sooner: 50% fewer."
+    seeds = {"uniform": first, "faster": Curve(x, faster.values.repeat(2, axis=0))}
+    assert distance(seeds).caption.endswith("150 rollouts sooner; the table has the interval over seeds.")
+    slower = distance({"faster": Curve(x[:3], faster.values[:, :3] * 0.5), "uniform": first})
+    assert slower.mark.text == "0 more"
+    assert distance({"uniform": first, "never": Curve(x, np.zeros((1, 4)))}) is None

@@ -1,0 +1,182 @@
+"""`inspect_run`: what it prints, what it exports, and that keys are no markup."""
+
+import io
+import json
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from curro import Curriculum
+from curro.core.errors import CheckpointError, ConfigError, RunError
+from curro.core.text import preview
+from curro.data import load_prompts
+from curro.runs.folder import RunFolder
+from curro.runs.report import inspect_run, write_report
+from curro.runs.report.inspect import saved_curriculum
+from curro.runs.writer import RunWriter
+
+
+def printed(run, n=5, out=None, width=120, **options):
+    console = Console(file=io.StringIO(), width=width, force_terminal=False)
+    inspect_run(run, n, console, out, **options)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("name", ["published", "default", "uniform"])
+def test_it_prints_columns_rows_and_rankings(runs, name):
+    text = printed(runs[name][0].path)
+    for title in ("600 prompts", "The first 5 prompts", "Hardest", "Most informative", "Regressed"):
+        assert title in text
+    assert "reward_variance" in text
+    assert "rollouts an admitted group" in text
+    assert "train-0004" in text.replace("\n", "")
+
+
+def test_keys_are_no_markup_and_move_no_cursor(simulated_run, tmp_path):
+    run = simulated_run(tmp_path / "run", "uniform", steps=3, prompts=60, hostile=True)
+    text = printed(run, width=300)
+    assert '</td><script>alert("x")</script>' in text
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+
+
+@pytest.mark.parametrize(("name", "read"), [("t.csv", pd.read_csv), ("t.parquet", pd.read_parquet)])
+def test_it_exports_the_whole_table(runs, tmp_path, name, read):
+    text = printed(runs["default"][0], out=tmp_path / name)
+    assert text.startswith("600 prompts written to")
+    frame = read(tmp_path / name)
+    assert len(frame) == 600
+    assert frame["key"][3] == "train-0003"
+    assert frame["visits"].sum() == 120 * 16
+
+
+def test_wrong_input_is_said(runs, tmp_path):
+    with pytest.raises(ConfigError, match=r"t\.txt is neither \.csv nor \.parquet"):
+        printed(runs["default"][0], out=tmp_path / "t.txt")
+    with pytest.raises(ConfigError, match="there is no folder"):
+        printed(runs["default"][0], out=tmp_path / "no" / "t.csv")
+    with pytest.raises(ConfigError, match="at least 1, not 0"):
+        printed(runs["default"][0], n=0)
+    with pytest.raises(RunError, match="no prompt table yet"):
+        printed(RunFolder.create(tmp_path / "new", {}))
+
+
+@pytest.fixture
+def written(tmp_path):
+    """A run on rows with texts, whose keys are made from them."""
+    turns = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "How  many\nlegs?" + "!" * 90},
+    ]
+    first = [{"role": "user", "content": "What is 3 + 4?"}]
+    rows = [{"prompt": first, "answer": "7"}, {"prompt": turns, "answer": "8"}]
+    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    curriculum = Curriculum("uniform", load_prompts(str(tmp_path / "data.jsonl")))
+    writer = RunWriter.of_host(tmp_path, curriculum)
+    draw = curriculum.select(2, step=0)
+    writer.drawn(draw)
+    rewards_PG = np.array([[0.0, 1.0], [0.0, 1.0]])
+    verdict = curriculum.observe(draw.tickets, rewards_PG)
+    writer.groups(1, draw.tickets, rewards_PG, verdict, np.array([2, 2]))
+    writer.step(1, {})
+    writer.folder.write_table(curriculum.table)
+    return writer.folder, curriculum.table
+
+
+def test_prompts_are_shown_by_their_texts_and_rows(written):
+    run, table = written
+    text = printed(run, width=200)
+    assert text.count("What is 3 + 4?") == 2  # of the table and of the most informative
+    assert text.count("How many legs?!!!") == 2
+    assert "Be brief" not in text
+    assert table.key(0) not in text
+    narrow = printed(run, width=80)
+    assert "A wider terminal also shows: reward variance, in flight" in narrow
+    assert narrow.count("What is 3 + 4?") == 2  # and not a word a line
+    keys = printed(run, width=200, keys=True)
+    assert keys.count(table.key(0)) == 2
+    assert "What is" not in keys
+
+
+def test_the_report_and_the_csv_have_texts_and_keys(written, tmp_path):
+    run, table = written
+    page = write_report(run).read_text()
+    assert "<bdi>What is 3 + 4?</bdi>" in page
+    assert f'title="key {table.key(0)}"' in page
+    printed(run, out=tmp_path / "t.csv")
+    frame = pd.read_csv(tmp_path / "t.csv")
+    assert frame["text"][0] == "What is 3 + 4?"
+    assert frame["text"][1] == "How many legs?" + "!" * 65 + "…"
+    assert frame["key"][0] == table.key(0)
+    assert frame["last_step"].tolist() == [1, 1]  # as in the lines; the port says 0
+    assert {row["step"] for row in run.groups()} == {1}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text"),
+    [
+        (None, ""),
+        ("a\n\n b", "a b"),
+        ("x" * 81, "x" * 79 + "…"),
+        ([{"role": "user", "content": "\x1b[2J"}], "\\x1b[2J"),
+    ],
+)
+def test_a_preview_is_one_short_line(prompt, text):
+    assert preview(prompt) == text
+
+
+def test_a_checkpoint_beside_a_run_opens_it_and_one_alone_shows_its_table(tmp_path):
+    curriculum = Curriculum("uniform", 3)
+    draw = curriculum.select(1, step=0)
+    curriculum.observe(draw.tickets, [[1.0, 0.0]])
+    saved = tmp_path / "out" / "checkpoint-7" / "curro"
+    saved.mkdir(parents=True)
+    curriculum.save(saved / "curriculum.npz")
+    printed(saved.parent, out=tmp_path / "t.csv")
+    assert sorted(pd.read_csv(tmp_path / "t.csv")["last_step"]) == [-1, -1, 1]
+    for path in (saved.parent, tmp_path / "out"):
+        text = printed(path)
+        assert "3 prompts" in text
+        assert "reward_variance" in text
+        assert "without rankings" in text
+    run = RunFolder.create(tmp_path / "out" / "curro", {})
+    run.append_metrics({"step": 1, "rollouts": 8})
+    run.append_groups(
+        [
+            {
+                "step": 1,
+                "prompt": 0,
+                "key": "first",
+                "reason": 1,
+                "mean": 0.5,
+                "variance": 0.25,
+                "admitted": True,
+            }
+        ]
+    )
+    text = printed(saved.parent)
+    assert "saved with the first checkpoint" in text
+    assert "first" in text
+    run.write_table(curriculum.table)
+    assert "3 prompts" in printed(saved.parent)
+
+
+def test_the_newest_checkpoint_is_that_of_the_last_step_whenever_it_was_copied(tmp_path):
+    for step, time in ((9, 3000), (10, 1000), (2, 2000)):
+        saved = tmp_path / f"checkpoint-{step}" / "curro" / "curriculum.npz"
+        saved.parent.mkdir(parents=True)
+        saved.touch()
+        os.utime(saved, (time, time))
+    assert saved_curriculum(tmp_path) == tmp_path / "checkpoint-10" / "curro" / "curriculum.npz"
+
+
+def test_a_damaged_checkpoint_is_said_without_unsafe_advice(tmp_path):
+    saved = tmp_path / "checkpoint-1" / "curro" / "curriculum.npz"
+    saved.parent.mkdir(parents=True)
+    saved.write_bytes(b"nonsense that is no archive")
+    with pytest.raises(CheckpointError, match="or is damaged") as refused:
+        printed(tmp_path / "checkpoint-1")
+    assert "pickle" not in str(refused.value)

@@ -1,0 +1,168 @@
+"""The page of a run: what it holds, and that nothing of a run's texts becomes markup."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from curro.core.errors import RunError
+from curro.runs.folder import RunFolder
+from curro.runs.report import write_report
+
+ALWAYS = [
+    "What the chosen prompts gave",
+    "Held-out success against rollouts",
+    "Held-out success against updates",
+    "Rollouts without a gradient",
+    "Mean reward of the training rollouts",
+    "Share of groups with signal",
+    "Success rates of the pool",
+    "Success rates of the chosen prompts",
+    "Success rates of the prompts seen",
+    "Learnability of the data set",
+    "Coverage",
+    "Visits of the prompts",
+    "Prompts by their latest group",
+    "Success rates over the prompts seen",
+    "Mean priority",
+    "Moves and flips",
+    "Why prompts were chosen",
+    "Staleness",
+]
+RATIO = "Mean square of the advantages, uniform = 1"
+"""Of methods that draw some prompts with a known probability."""
+OWN = {
+    "published": ["Pools"],
+    "default": ["Half-life of the evidence", RATIO],
+    "uniform": [RATIO],
+    "predicting": [
+        RATIO,
+        "Half-life of the evidence",
+        "Calibration of the predictions",
+        "Rank correlation of predicted and realised",
+    ],
+}
+
+
+class Reader(HTMLParser):
+    """The tags, the texts, and what would be loaded from elsewhere."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.texts, self.links, self.ids = [], [], [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        for name, value in attrs:
+            if name in ("src", "href", "xlink:href", "srcset", "data") and not value.startswith("#"):
+                self.links.append(value)
+            if name == "id":
+                self.ids.append(value)
+            assert not name.startswith("on")
+
+    def handle_data(self, data):
+        self.texts.append(data.strip())
+
+
+@pytest.mark.parametrize("name", list(OWN))
+def test_a_page_has_the_pictures_of_its_method(pages, name):
+    page, read = pages[name], Reader(pages[name])
+    titles = [text for tag, text in re.findall(r"<(h3)>(.*?)</h3>", page)]
+    assert sorted(titles) == sorted(ALWAYS + OWN[name])
+    assert read.tags.count("figure") == len(titles)
+    assert "Hardest" in read.texts
+    assert "in 120 training steps" in read.texts
+    assert "15,360" in read.texts
+    assert "1 min 0 s" in read.texts
+
+
+@pytest.mark.parametrize("name", list(OWN))
+def test_a_page_is_self_contained(pages, name):
+    page, read = pages[name], Reader(pages[name])
+    assert read.links == []
+    assert not {"script", "link", "img", "iframe", "object", "image"} & set(read.tags)
+    assert "@import" not in page
+    assert not re.search(r"url\((?!#)", page)
+    assert len(read.ids) == len(set(read.ids))
+
+
+def test_every_reference_inside_a_picture_has_its_target(pages):
+    page = pages["published"]
+    ids = set(re.findall(r'\bid="([^"]+)"', page))
+    used = set(re.findall(r"url\(#([^)]+)\)", page)) | set(re.findall(r'href="#([^"]+)"', page))
+    assert used
+    assert used <= ids
+
+
+def test_pictures_have_the_pages_colours_and_no_other(pages):
+    page = pages["published"]
+    pictures = "".join(re.findall(r"<svg.*?</svg>", page, re.DOTALL))
+    assert set(re.findall(r"(?:fill|stroke): (#\w+)", pictures)) == set()
+
+
+def test_the_same_run_gives_the_same_page(runs, pages, tmp_path):
+    assert write_report(runs["default"][0], tmp_path / "again.html").read_text() == pages["default"]
+
+
+def test_hostile_texts_are_escaped(simulated_run, hostile_key, tmp_path):
+    run = simulated_run(
+        tmp_path / "<b>x", "prioritized-replay:variant=published", steps=12, prompts=40, hostile=True
+    )
+    page = write_report(run)
+    assert page == run.path / "report.html"
+    read = Reader(page.read_text())
+    assert "script" not in read.tags
+    assert "b" not in read.tags
+    assert "<b>x" in read.texts
+    assert any(
+        '<script>alert("x")</script> $\\frac{1}{0}$ \\x1b[31m\\u202e\\n&amp; {{ 7*7 }}' in text
+        for text in read.texts
+    )
+
+
+def test_a_run_of_another_reward_range_and_reason(tmp_path):
+    run = RunFolder.create(tmp_path / "run", {"curriculum": {"selection": "mine", "reward_range": [-1, 1]}})
+    run.append_metrics({"step": 1, "rollouts": 16, "seconds": 4000, "signal/ratio": float("nan")})
+    group = {"step": 1, "prompt": 0, "key": "a", "reason": 9, "admitted": True}
+    run.append_groups([group | {"mean": -1, "variance": 0}, group | {"mean": 0, "variance": 1, "step": 2}])
+    read = Reader(write_report(run).read_text())
+    assert "reason 9" in read.texts
+    assert "0.50" in read.texts
+    assert "1 h 6 min" in read.texts
+    assert "This run was not evaluated on held-out prompts." in read.texts
+
+
+def test_a_run_that_has_only_been_evaluated_shows_what_it_has(tmp_path):
+    run = RunFolder.create(tmp_path / "run", {})
+    run.append_metrics({"step": 0, "rollouts": 0, "seconds": 0, "eval/pass@1": 0.25})
+    read = Reader(write_report(run).read_text())
+    assert "0.250" in read.texts
+    assert read.tags.count("figure") == 2
+
+
+def test_a_run_without_a_step_or_no_run_is_said(tmp_path):
+    run = RunFolder.create(tmp_path / "run", {})
+    with pytest.raises(RunError, match="has not finished a training step yet"):
+        write_report(run)
+    with pytest.raises(RunError, match="there is no such folder"):
+        write_report(tmp_path / "nowhere")
+
+
+def test_a_long_run_stays_a_small_page(tmp_path):
+    run = RunFolder.create(tmp_path / "run", {})
+    for step in range(5000):
+        run.append_metrics({"step": step, "rollouts": step, "seconds": step, "reward": (step * 7 % 11) / 11})
+    run.append_groups(
+        {
+            "step": i // 4,
+            "prompt": i % 97,
+            "key": "k",
+            "reason": 0,
+            "mean": i % 9 / 8,
+            "variance": 0.1,
+            "admitted": True,
+        }
+        for i in range(20000)
+    )
+    assert write_report(run).stat().st_size < 1_000_000
