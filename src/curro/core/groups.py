@@ -275,7 +275,7 @@ def _numbers(rewards: ArrayLike) -> np.ndarray:
 def mark_missing(rewards: ArrayLike, scored: ArrayLike) -> np.ndarray:
     """The rewards, float64 (P, G), with NaN where `scored`, bool (P, G), says that there is none.
 
-    Up to version 0.2 this was how hosts reported missing rewards; clients and journals of that time still do.
+    Up to version 0.2 this was how hosts reported missing rewards.
     """
     rewards_PG = _numbers(rewards)
     try:
