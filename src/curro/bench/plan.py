@@ -61,16 +61,12 @@ METHODS = {
         *(
             Method(f"{selection}, {rule}", f"{selection} allocation={rule}", "allocation")
             for selection in ("uniform", "frontier")
-            for rule in ("knapsack", "hit", "screen", "until")
-        ),
-        *(
-            Method(f"{selection}, pods", f"{selection} allocation=pods:total=16,keep=8", "allocation")
-            for selection in ("uniform", "frontier")
+            for rule in ("knapsack",)
         ),
         Method(CEILING, "curro.bench.oracle:oracle"),
         *(
             Method(f"{CEILING}, {rule}", f"curro.bench.oracle:oracle allocation={rule}", "allocation")
-            for rule in ("knapsack", "screen")
+            for rule in ("knapsack",)
         ),
         Method(FLOOR, "curro.bench.oracle:inverted"),
     )
