@@ -1,4 +1,4 @@
-"""Runs the code blocks of the documentation: `pytest README.md CONTRIBUTING.md docs benchmarks/pages src/curro/skill`.
+"""Runs the code blocks of the documentation: `pytest README.md CONTRIBUTING.md docs benchmarks/pages`.
 
 A document's blocks run in order, in one temporary folder. `python` blocks share their names; `bash` blocks
 run with the virtual environment's commands; other blocks (`text`, `diff`) are for reading.

@@ -1,4 +1,4 @@
-"""The benchmark of all methods; its tables go into benchmarks/results, a short one into benchmarks/pages/learning.md.
+"""The benchmark of all methods; its tables go into benchmarks/results, a short one into pages/learning.md.
 
     python -m benchmarks.learning.methods --tune       # each method at its own best settings: some nights
     python -m benchmarks.learning.methods              # all methods at 4 prompts a step: one night
