@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import operator
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import RLock
@@ -33,7 +32,6 @@ from curro.core.groups import Feedback, Groups, outcome_parts, read_groups
 from curro.core.meters import RangeMeter, ShapingMeter, SignalMeter, SourceMeter, UniformMeter
 from curro.core.policy import Policy
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import match_rows
 from curro.core.selection import Choice, Outcome, Selection, checked, checked_samples
 from curro.core.sources import SourceMixture, read_shares
 from curro.core.text import abbreviated, html_table
@@ -98,8 +96,6 @@ class Curriculum:
         ledger: the tickets in flight.
         step: how many training steps had finished at the latest `select`.
         admitted: how many groups were admitted.
-        allows_changed_rows: whether a state may be loaded whose rows have changed under their keys, which are
-            then taken for what they were. False, unless somebody sets it.
 
     Raises:
         ConfigError: a wrong name or option, an empty data set, duplicate keys.
@@ -129,7 +125,6 @@ class Curriculum:
             fingerprint=getattr(prompts, "fingerprint", None),
             rows=getattr(prompts, "rows", None),
             reward_range=reward_range,
-            row_digests=getattr(prompts, "row_digests", None),
             levels=getattr(prompts, "levels", None),
             seed=_read_seed(seed),
         )
@@ -153,7 +148,6 @@ class Curriculum:
         self._lock = RLock()
         self.ledger = TicketLedger(self.table)
         self.step = self.admitted = 0
-        self.allows_changed_rows = False
         self.signal_meter = SignalMeter(self.table)
         self.source_meter = SourceMeter(self.table)
         self.shaping_meter = ShapingMeter(self.table)
@@ -522,7 +516,6 @@ class Curriculum:
             "table": self.table.state_dict(),
             "selection": self.selection.state_dict(),
             "beliefs": self.division.state_dict(),
-            **({} if self.table.identities is None else {"rows": self.table.identities}),
             **({} if self.mixture is None else {"mixture": self.mixture.state_dict()}),
             **({"advantage": remembered} if (remembered := self.advantage.state_dict()) else {}),
         }
@@ -534,15 +527,9 @@ class Curriculum:
         Prompts that were in flight still are; `drop(curriculum.ledger.tickets)` frees them where their
         rollouts are lost.
 
-        Rows may have been added, removed or moved since then. They are matched by their keys, or by prompt
-        and answer where the data has no keys. What is known of a row stays with it, new rows are unseen, and
-        tickets of removed ones count as dropped; a warning says how many there are. The draws are then
-        others. The curriculum has to be one that has selected nothing yet.
-
         Raises:
-            CheckpointError: the state of another data set, configuration or version, or of rows that have
-                changed since (but see `allows_changed_rows`); or it is damaged, and this curriculum, of which
-                a part may be loaded, is of no more use.
+            CheckpointError: the state was saved with other rows, another configuration or another version; or
+                the state is damaged. The curriculum may be half loaded then: discard it.
         """
         try:
             here = self.state_dict()
@@ -551,9 +538,9 @@ class Curriculum:
                     f"the checkpoint is of another format: it has {state.get('format')!r}, this version of "
                     f"curro {FORMAT}; resume with the version that saved it, or start a new run"
                 )
-            check_configuration(state.get("config"), self.config, self._parts)
+            self.check_origin(state)
             check_alike(state, here)
-            self._load(state if self.has_rows_of(state) else self._renumbered(state))
+            self._load(state)
         except CheckpointError:
             raise
         except Exception as error:  # whatever a damaged state makes of the code that reads it
@@ -566,68 +553,16 @@ class Curriculum:
         Raises:
             CheckpointError: they differ; the message has both.
         """
-        if not self.has_rows_of(state):
-            raise self._other_data(state)
-        check_configuration(state.get("config"), self.config, self._parts)
-
-    def has_rows_of(self, state: Mapping[str, Any]) -> bool:
-        """Whether a state was saved with the same rows in the same order."""
         saved = state.get("fingerprint")
         # a curriculum that was built from a bare number may have been saved before it met its rows
         is_numbered = self._was_numbered and saved == f"{self.table.size} prompts"
-        return is_numbered or saved == self.table.fingerprint
-
-    def _other_data(self, state: Mapping[str, Any]) -> CheckpointError:
-        saved, own = abbreviated(state.get("fingerprint")), abbreviated(self.table.fingerprint)
-        return CheckpointError(
-            f"the checkpoint is of another data set: it has {saved!r}, this curriculum {own!r}; resume with "
-            "the data that it was saved with, or start a new run"
-        )
-
-    def _renumbered(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """A state that was saved with other rows, as it would have been saved with these.
-
-        Raises:
-            CheckpointError: nothing says which row is which, no row is left, or one has changed.
-        """
-        if "rows" not in state or self.table.identities is None:
-            raise self._other_data(state)
-        rows, changed = match_rows(state["rows"], self.table.identities)
-        kept, added = np.count_nonzero(rows.saved_N >= 0), np.count_nonzero(rows.saved_N < 0)
-        if not kept:
-            raise self._other_data(state)
-        if len(changed) and not self.allows_changed_rows:
+        if not is_numbered and saved != self.table.fingerprint:
             raise CheckpointError(
-                f"{len(changed)} rows have another prompt or answer than when the checkpoint was saved, the "
-                f"first of them {self.table.key(int(changed[0]))!r}: give changed rows new keys, or set "
-                "allows_changed_rows (--changed-rows) where what is known of them still holds"
+                f"the checkpoint is of another data set: it has {abbreviated(saved)!r}, this curriculum "
+                f"{abbreviated(self.table.fingerprint)!r}; resume with the same rows in the same order, or "
+                "start a new run with --known RUN, which takes over the pass rates of the earlier run"
             )
-        if self.ledger.selected:
-            raise CheckpointError(
-                "the checkpoint is of other rows, and this curriculum has selected some of its own: load it "
-                "into a new one, before its first select"
-            )
-        warnings.warn(
-            f"the data set is not the one of the checkpoint: {kept} rows are known, {len(changed)} of them "
-            f"changed, {added} are new and {np.count_nonzero(rows.now_M < 0)} are gone",
-            UserWarning,
-            stacklevel=4,
-        )
-        self.table.renumbering = rows
-        columns = self.table.renumbered(state["table"], rows)
-        return {
-            **state,
-            "ledger": self.ledger.renumbered(state["ledger"], rows),
-            "selection": self.selection.renumbered(state["selection"], columns, rows),
-            "beliefs": self.division.renumbered(state["beliefs"], rows),
-            **({} if self.mixture is None else {"mixture": self.mixture.renumbered(state["mixture"], rows)}),
-            **(
-                {"advantage": self.advantage.renumbered(state["advantage"], rows)}
-                if "advantage" in state
-                else {}
-            ),
-            "table": columns,
-        }
+        check_configuration(state.get("config"), self.config, self._parts)
 
     def _load(self, state: Mapping[str, Any]) -> None:
         self.table.load_state_dict(state["table"])
@@ -648,9 +583,8 @@ class Curriculum:
             self.table.signal_parts = tuple(parts)
         self.step, self.admitted = state["step"], state["admitted"]
         self.signal_meter.load_state_dict(state["signal"])
-        if "uniform" in state:  # not in checkpoints of version 0.2
-            self.uniform_meter.load_state_dict(state["uniform"])
-            self.uniform_meter.forget_all_but(self.ledger.tickets)
+        self.uniform_meter.load_state_dict(state["uniform"])
+        self.uniform_meter.forget_all_but(self.ledger.tickets)
         if self.mixture is not None:
             self.mixture.load_state_dict(state["mixture"])
         if "advantage" in state:
