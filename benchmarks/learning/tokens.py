@@ -4,10 +4,10 @@
     python -m benchmarks.learning.tokens --report      # trains nothing, writes the page
 
 `benchmarks.bench` compares after equally many rollouts. This command trains uniform and frontier once on each
-hard pool, alone and with every allocation, and at their own best settings where the search has found them, and counts tokens
-as they come; a row is added to benchmarks/results/tokens.jsonl as a run ends. With
-what a method's rollouts cost at each point of its budget, the benchmark's curves (five seeds, results.parquet
-and search.parquet) are read again with tokens in place of rollouts.
+hard pool, alone and with every allocation, and at their own best settings where the search has found them,
+and counts tokens as they come; a row is added to benchmarks/results/tokens.jsonl as a run ends. With what a
+method's rollouts cost at each point of its budget, the benchmark's curves (five seeds, results.parquet and
+search.parquet) are read again with tokens in place of rollouts.
 """
 
 from __future__ import annotations
