@@ -33,7 +33,7 @@ class Method:
 
 
 BASELINE, CEILING, FLOOR = "uniform", "oracle", "inverted"
-BY_LENGTH = "benchmarks.bench.curricula:ByLength"
+ORACLE, BY_LENGTH = "benchmarks.bench.curricula:oracle", "benchmarks.bench.curricula:ByLength"
 
 METHODS = {
     method.name: method
@@ -61,19 +61,11 @@ METHODS = {
         Method("frontier", "frontier", "predictors"),
         Method("frontier, Thompson", "frontier:thompson=true", "predictors"),
         *(
-            Method(f"{selection}, {rule}", f"{selection} allocation={rule}", "allocation")
-            for selection in ("uniform", "frontier")
-            for rule in ("knapsack", "hit", "screen", "until")
-        ),
-        *(
-            Method(f"{selection}, pods", f"{selection} allocation=pods:total=16,keep=8", "allocation")
+            Method(f"{selection}, knapsack", f"{selection} allocation=knapsack", "allocation")
             for selection in ("uniform", "frontier")
         ),
-        Method(CEILING, "benchmarks.bench.curricula:oracle"),
-        *(
-            Method(f"{CEILING}, {rule}", f"benchmarks.bench.curricula:oracle allocation={rule}", "allocation")
-            for rule in ("knapsack", "screen")
-        ),
+        Method(CEILING, ORACLE),
+        Method(f"{CEILING}, knapsack", f"{ORACLE} allocation=knapsack", "allocation"),
         Method(FLOOR, "benchmarks.bench.curricula:inverted"),
     )
 }

@@ -37,7 +37,7 @@ from curro.training.prepared import Prepared
 COMPARED = [
     name
     for selection in ("uniform", "frontier")
-    for name in (selection, *(f"{selection}, {rule}" for rule in ("knapsack", "hit", "screen", "until")))
+    for name in (selection, *(f"{selection}, {rule}" for rule in ("knapsack",)))
 ]
 TUNED, SEEDS = ("uniform", "frontier"), 5
 OWN = {"P": "prompts_per_step", "G": "rollouts_per_prompt", "rate": "learning_rate"}
