@@ -1,14 +1,13 @@
-"""The benchmark of pretrained models writes tasks that `curro bench` reads, and foretells its hours."""
+"""The benchmark of pretrained models writes tasks that the benchmark reads, and foretells its hours."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from benchmarks.bench.plan import METHODS
+from benchmarks.bench.tasks import read_tasks
 from benchmarks.learning import gpu
-
-from curro.bench.plan import METHODS
-from curro.bench.tasks import read_tasks
 
 
 def test_its_tasks_are_tasks_of_the_benchmark(tmp_path):

@@ -1,32 +1,25 @@
-"""The benchmark's tables in words: for the terminal, the page and the documentation."""
+"""The benchmark's tables in words, for the terminal and for the pages in benchmarks/results."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-
-from curro.bench.plan import BASELINE, CEILING, FLOOR, METHODS
-from curro.bench.results import WINDOWS, Results
-from curro.bench.search import SearchedMethod
-from curro.bench.statistics import (
-    POINTS,
+from benchmarks.bench.plan import BASELINE, CEILING, METHODS
+from benchmarks.bench.results import Results
+from benchmarks.bench.search import SearchedMethod
+from benchmarks.bench.statistics import (
     Estimate,
     MethodScore,
     MethodTotal,
     ResultRows,
-    curves,
     task_scores,
     totals,
 )
-from curro.bench.tasks import TASKS, pool_of
-from curro.core.text import slug
+from benchmarks.bench.tasks import TASKS, pool_of
+
 from curro.rollout.evaluation_results import Sheet
-from curro.runs.report.charts import Chart, Series
-from curro.runs.report.drawing import COLOURS, Picture, picture
-from curro.runs.report.pages import write_page
 
 
 def sheets(results: Results) -> list[Sheet]:
@@ -167,90 +160,3 @@ def _share(value: float) -> str:
 def chosen_by() -> Sequence[tuple[str, str]]:
     """By task, how its learning rate was found."""
     return [(task.name, f"{task.learning_rate:g}: {task.chosen_by}") for task in TASKS.values()]
-
-
-def write_benchmark(
-    tasks: Mapping[str, Mapping[str, ResultRows]], sheets: Sequence[Sheet], out: Path
-) -> Path:
-    """Write the page of the runs by task and method, with these tables; returns its path."""
-    sections = [{"title": task, "pictures": _pictures(task, methods)} for task, methods in tasks.items()]
-    runs = sum(len(of) for methods in tasks.values() for of in methods.values())
-    return write_page(
-        "benchmark.html",
-        out,
-        title=f"curro: benchmark of {runs} runs",
-        runs=runs,
-        sheets=sheets,
-        sections=sections,
-        chosen_by=[row for row in chosen_by() if row[0] in tasks],
-    )
-
-
-def _pictures(task: str, methods: Mapping[str, ResultRows]) -> list[Picture]:
-    """A picture of each kind for every panel of methods, the baseline and the ceiling in all of them."""
-    always = [name for name in (BASELINE, CEILING, FLOOR) if name in methods]
-    panels = dict.fromkeys(METHODS[name].panel for name in methods if METHODS[name].panel)
-    pictures = []
-    for panel in panels or {"": None}:
-        names = always + [name for name in methods if panel and METHODS[name].panel == panel]
-        drawn = {name: methods[name] for name in names}
-        for title, caption, label, values in _KINDS:
-            pictures.append(_picture(task, panel, title, caption, label, drawn, values))
-    return pictures
-
-
-def _picture(
-    task: str,
-    panel: str,
-    title: str,
-    caption: str,
-    label: str,
-    methods: Mapping[str, ResultRows],
-    values: Callable[[ResultRows], tuple[np.ndarray, np.ndarray]],
-) -> Picture:
-    series = []
-    for i, (name, runs) in enumerate(methods.items()):
-        x, y = values(runs)
-        mean, band = y.mean(axis=0), (None, None)
-        if len(runs) > 1:
-            error = y.std(axis=0, ddof=1) / np.sqrt(len(runs))
-            band = (mean - error, mean + error)
-        series.append(Series(name, mean, x, i % len(COLOURS), "line", *band))
-    full_title = f"{title}: {panel}" if panel else title
-    name = slug(f"{task} {panel} {title}").lower()
-    return picture(Chart(name, full_title, "lines", series, "rollouts", label, caption))
-
-
-def _accuracy(runs: ResultRows) -> tuple[np.ndarray, np.ndarray]:
-    return np.linspace(0, runs[0]["budget"], POINTS), curves(runs)
-
-
-def _windowed(column: str) -> Callable[[ResultRows], tuple[np.ndarray, np.ndarray]]:
-    def values(runs: ResultRows) -> tuple[np.ndarray, np.ndarray]:
-        middle = (np.arange(WINDOWS) + 0.5) / WINDOWS * runs[0]["budget"]
-        values_SK = np.array([[np.nan if v is None else v for v in run[column]] for run in runs])
-        is_complete = ~np.isnan(values_SK).any(axis=0)
-        return middle[is_complete], values_SK[:, is_complete]
-
-    return values
-
-
-def _out_of_reach(runs: ResultRows) -> tuple[np.ndarray, np.ndarray]:
-    middle = (np.arange(WINDOWS) + 0.5) / WINDOWS * runs[0]["budget"]
-    counts = np.array([run["selected_warm"] for run in runs], np.float64)
-    total = counts.sum(axis=2)
-    is_complete = (total > 0).all(axis=0)
-    return middle[is_complete], counts[:, is_complete, 0] / total[:, is_complete]
-
-
-_KINDS = (
-    ("Held-out pass@1", "", "pass@1", _accuracy),
-    ("Groups with signal", "Of those that were rolled out.", "share", _windowed("signal")),
-    ("Mean reward of the training batch", "", "reward", _windowed("train_reward")),
-    (
-        "Chosen prompts that the warm model never solved",
-        "In 16 rollouts of each prompt before training.",
-        "share",
-        _out_of_reach,
-    ),
-)

@@ -25,9 +25,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from curro.bench.plan import Cell
-from curro.bench.results import Results
-from curro.bench.statistics import POINTS, ResultRows, curves
+from benchmarks.bench.plan import Cell
+from benchmarks.bench.results import Results
+from benchmarks.bench.statistics import POINTS, ResultRows, curves
 
 PROMPTS = (1, 2, 4, 8, 16)
 ROLLOUTS = (0.25, 0.5, 1.0, 2.0)

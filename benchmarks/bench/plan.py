@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from curro.bench.tasks import TASKS, Task
+from benchmarks.bench.tasks import TASKS, Task
+
 from curro.core.errors import ConfigError
 from curro.core.text import did_you_mean
 from curro.training.declared import flags_of
@@ -32,6 +33,7 @@ class Method:
 
 
 BASELINE, CEILING, FLOOR = "uniform", "oracle", "inverted"
+ORACLE, BY_LENGTH = "benchmarks.bench.curricula:oracle", "benchmarks.bench.curricula:ByLength"
 
 METHODS = {
     method.name: method
@@ -50,8 +52,8 @@ METHODS = {
         Method("SEC", "sec", "credit and bandits"),
         Method("UCB", "ucb", "credit and bandits"),
         Method("learning progress", "progress", "credit and bandits"),
-        Method("AdaRFT", "curro.bench.by_length:ByLength", "credit and bandits"),
-        Method("E2H", "curro.bench.by_length:ByLength:move=cosine,steps=100,width=0.1", "credit and bandits"),
+        Method("AdaRFT", BY_LENGTH, "credit and bandits"),
+        Method("E2H", f"{BY_LENGTH}:move=cosine,steps=100,width=0.1", "credit and bandits"),
         Method("ADCL", "adcl:train_estimates=true", "credit and bandits"),
         Method("PCL", "pcl", "predictors"),
         Method("METIS", "metis", "predictors", asks=True),
@@ -59,16 +61,12 @@ METHODS = {
         Method("frontier", "frontier", "predictors"),
         Method("frontier, Thompson", "frontier:thompson=true", "predictors"),
         *(
-            Method(f"{selection}, {rule}", f"{selection} allocation={rule}", "allocation")
+            Method(f"{selection}, knapsack", f"{selection} allocation=knapsack", "allocation")
             for selection in ("uniform", "frontier")
-            for rule in ("knapsack",)
         ),
-        Method(CEILING, "curro.bench.oracle:oracle"),
-        *(
-            Method(f"{CEILING}, {rule}", f"curro.bench.oracle:oracle allocation={rule}", "allocation")
-            for rule in ("knapsack",)
-        ),
-        Method(FLOOR, "curro.bench.oracle:inverted"),
+        Method(CEILING, ORACLE),
+        Method(f"{CEILING}, knapsack", f"{ORACLE} allocation=knapsack", "allocation"),
+        Method(FLOOR, "benchmarks.bench.curricula:inverted"),
     )
 }
 

@@ -1,16 +1,21 @@
-"""The best and the worst choice of prompts: by the policy's true pass rates, measured at no cost."""
+"""Curricula of the benchmark alone: the oracle, its inverse, and moving targets by the length of a prompt."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from curro.contrib.target import Target
 from curro.core.groups import moments
 from curro.core.prediction import Predictor
+from curro.core.prompts import PromptTable
+from curro.core.text import prompt_text
 from curro.methods.selection.predicted import Predicted
 
 
 class Oracle(Predictor):
-    """Tries every candidate out with rollouts that are not counted (`Policy.uncounted_rewards`).
+    """Predicts the variance that uncounted rollouts of each candidate had (`Policy.uncounted_rewards`).
 
     Args:
         samples: uncounted rollouts of each candidate, from 2.
@@ -45,13 +50,29 @@ class Oracle(Predictor):
 def oracle(candidates: int = 8, samples: int = 8) -> Predicted:
     """From `candidates` times as many candidates those with the highest true variance."""
     return Predicted(
-        predictor={"name": "curro.bench.oracle:Oracle", "samples": samples}, candidates=candidates
+        predictor={"name": "benchmarks.bench.curricula:Oracle", "samples": samples}, candidates=candidates
     )
 
 
 def inverted(candidates: int = 8, samples: int = 8) -> Predicted:
     """From `candidates` times as many candidates those with the lowest true variance."""
     return Predicted(
-        predictor={"name": "curro.bench.oracle:Oracle", "samples": samples, "inverted": True},
+        predictor={"name": "benchmarks.bench.curricula:Oracle", "samples": samples, "inverted": True},
         candidates=candidates,
     )
+
+
+class ByLength(Target):
+    """`Target` with the length of the prompt's text in characters as its difficulty.
+
+    The lab's families have no column of difficulties, and their longer problems are harder.
+
+    Args:
+        options: those of `Target` but the column.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__("prompt", **options)
+
+    def difficulties(self, table: PromptTable) -> np.ndarray:
+        return np.array([len(prompt_text(prompt)) for prompt in table.values("prompt")], np.float64)

@@ -4,13 +4,12 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from benchmarks.bench.__main__ import search_rounds as rounds_of
+from benchmarks.bench.plan import plan
+from benchmarks.bench.results import Results
+from benchmarks.bench.search import BROKEN, PROMPTS, GridPoint, Search
 from hypothesis import given
 from hypothesis import strategies as st
-
-from curro.bench.plan import plan
-from curro.bench.results import Results
-from curro.bench.search import BROKEN, PROMPTS, GridPoint, Search
-from curro.cli.bench import search_rounds as rounds_of
 
 
 def search(rollouts=6400, seeds=5, group=8):

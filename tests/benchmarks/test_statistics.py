@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-
-from curro.bench.statistics import (
+from benchmarks.bench.statistics import (
     bootstrap,
     geometric_mean,
     iqm,

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from benchmarks.bench.plan import METHODS, plan
+from benchmarks.bench.tasks import TASKS
 
-from curro.bench.plan import METHODS, plan
-from curro.bench.tasks import TASKS
 from curro.core import registry
 from curro.core.errors import ConfigError
 from curro.data import load_prompts

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
+from benchmarks.bench.plan import Cell
+from benchmarks.bench.tasks import TASKS
 
-from curro.bench.plan import Cell
-from curro.bench.tasks import TASKS
 from curro.core.errors import RunError
 from curro.core.files import replacing
 from curro.runs.folder import RunFolder

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from benchmarks.bench.plan import BASELINE, CEILING
 from scipy.stats import trim_mean
 
-from curro.bench.plan import BASELINE, CEILING
 from curro.core.intervals import bootstrap_interval
 from curro.runs.report.compare import crossing, isotonic
 

@@ -1,30 +1,41 @@
-"""`curro bench`: how many rollouts every method needs for the same accuracy."""
+"""How many rollouts every method needs for the same accuracy.
+
+    python -m benchmarks.bench                     # all methods on all tasks, 5 seeds: one night on two cores
+    python -m benchmarks.bench --smoke             # two minutes: the oracle has to beat uniform sampling
+    python -m benchmarks.bench --task chains/hard --method frontier --method uniform --seeds 3
+
+Each finished run is a row of OUT/results.parquet (OUT/search.parquet with `--tune`). After Ctrl-C the same
+command continues. README.md in this folder says what is compared.
+"""
 
 from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from benchmarks.bench.plan import METHODS, Cell, plan
+from benchmarks.bench.results import Results, row_of
+from benchmarks.bench.search import Search, scores_of, searched_methods, searches
+from benchmarks.bench.tables import searched_sheets, sheets
+from benchmarks.bench.tasks import TASKS, read_tasks, warm_rates
 from rich.console import Console
 from rich.table import Table
 
-from curro.bench.plan import METHODS, Cell, plan
-from curro.bench.tasks import TASKS, read_tasks
 from curro.cli.options import Jobs
 from curro.cli.side_by_side import TrainingRun, jobs_or_cores, run_all
 from curro.cli.terminal import folder_name, progress_bar, quiet
-from curro.core.errors import ConfigError
+from curro.core.errors import ConfigError, CurroError
 from curro.core.text import printable
 from curro.runs.folder import RunFolder
-
-if TYPE_CHECKING:
-    from curro.bench.results import Results
-    from curro.bench.search import Search
 
 EVALUATIONS = 8
 ROUND = 6
@@ -83,19 +94,11 @@ def bench(
     ] = False,
     summary: Annotated[
         bool,
-        typer.Option(
-            "--summary", help="Run nothing; write the tables and the page from the results that are there."
-        ),
+        typer.Option("--summary", help="Run nothing; print the tables of the results that are there."),
     ] = False,
 ) -> None:
-    """Compare all methods on the tasks of the benchmark, with several seeds.
-
-    After Ctrl-C, the same command continues.
-    """
+    """Compare all methods on the tasks of the benchmark, with several seeds."""
     quiet()
-    from curro.bench.results import Results
-    from curro.bench.search import searches
-
     side_by_side = jobs_or_cores(jobs)
     if smoke and task_file:
         raise ConfigError("--smoke has a task of its own: leave out --task-file")
@@ -121,7 +124,7 @@ def bench(
         failed = search_rounds(wanted, results, side_by_side, make) if tune else list(make(cells).values())
     if not results.rows:
         raise ConfigError(f"{results.path} has no results yet")
-    _show(results, wanted, out, console)
+    _show(results, wanted, console)
     for reason in failed:
         console.print(f"failed: {printable(reason)}", style="red")
     if failed:
@@ -132,7 +135,6 @@ def search_rounds(
     wanted: list[Search], results: Results, jobs: int, make: Callable[[list[Cell]], dict[Cell, str]]
 ) -> list[str]:
     """Make the runs that the searches ask for, those of the first searches first; report what failed."""
-    from curro.bench.search import scores_of
 
     failed: dict[Cell, str] = {}
     while True:
@@ -147,8 +149,6 @@ def _make(
     cells: list[Cell], *, results: Results, eval_prompts: int, jobs: int, console: Console
 ) -> dict[Cell, str]:
     """Make the runs that are missing; returns what those that failed said."""
-    from curro.bench.results import row_of
-    from curro.bench.tasks import warm_rates
 
     folder = results.path.parent
     flags = {cell: cell.flags(evaluations=EVALUATIONS, eval_prompts=eval_prompts) for cell in cells}
@@ -182,16 +182,9 @@ def _path(folder: Path, cell: Cell) -> Path:
     return folder / "runs" / folder_name(cell.title)
 
 
-def _show(results: Results, wanted: list[Search], out: Path, console: Console) -> None:
-    from curro.bench.search import searched_methods
-    from curro.bench.tables import searched_sheets, sheets, write_benchmark
-
-    searched = searched_methods(results, wanted)
-    tasks = {
-        task: {name: method.runs for name, method in methods.items()} for task, methods in searched.items()
-    }
-    shown_sheets = searched_sheets(searched) if wanted else sheets(results)
-    for sheet in shown_sheets:
+def _show(results: Results, wanted: list[Search], console: Console) -> None:
+    tables = searched_sheets(searched_methods(results, wanted)) if wanted else sheets(results)
+    for sheet in tables:
         shown = [i for i, column in enumerate(sheet.columns) if column in IN_THE_TERMINAL]
         table = Table(title=sheet.title)
         for i in shown:
@@ -199,5 +192,10 @@ def _show(results: Results, wanted: list[Search], out: Path, console: Console) -
         for row in sheet.rows:
             table.add_row(*(row[i] for i in shown))
         console.print(table)
-    page = out / ("search.html" if wanted else "report.html")
-    console.print(f"report: {write_benchmark(tasks if wanted else results.of(), shown_sheets, page)}")
+
+
+if __name__ == "__main__":
+    try:
+        typer.run(bench)
+    except CurroError as error:
+        raise SystemExit(f"benchmarks.bench: {error}") from None

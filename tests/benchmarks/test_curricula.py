@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.bench.curricula import Oracle
 
 from curro import Curriculum
-from curro.bench.oracle import Oracle
 
 RATES = np.array([0.0, 0.25, 0.5, 1.0])
 
@@ -45,7 +45,9 @@ def test_rollouts_without_a_reward_count_neither_as_failures_nor_as_successes():
 
 def test_knapsack_spends_the_budget_by_the_oracle():
     # two prompts of four are chosen: .5 (variance 1/4) and .25 (3/16), of which the rarer success gets more
-    curriculum = Curriculum("curro.bench.oracle:oracle", 4, allocation="knapsack", advantage="leave-one-out")
+    curriculum = Curriculum(
+        "benchmarks.bench.curricula:oracle", 4, allocation="knapsack", advantage="leave-one-out"
+    )
     curriculum.attach(Tried())  # type: ignore[arg-type]
     draw = curriculum.select(2, step=0, rollouts=16)
     of = dict(zip(draw.prompts.tolist(), draw.rollouts.tolist(), strict=True))
