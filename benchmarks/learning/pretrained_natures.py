@@ -71,8 +71,8 @@ class Method:
     Attributes:
         curriculum: as `curro train --curriculum` takes it.
         settings: in which it differs from the others.
-        data: which prompts it may choose from: "all"; the "shortest" quarter; or the "learnable" ones, which 16
-            rollouts of each found to be neither solved nor hopeless.
+        data: which prompts it may choose from: "all"; the "shortest" quarter; or the "learnable" ones, of
+            which some of 16 rollouts are right and some are wrong.
         measured: whether it needs 16 rollouts of every prompt, which are not in its budget.
     """
 
