@@ -85,9 +85,9 @@ class Method:
 BEFORE = "frontier"
 METHODS = {
     "uniform": Method("uniform"),
-    "frontier before": Method(BEFORE),
+    "frontier-before": Method(BEFORE),
     "prioritized-replay": Method("prioritized-replay"),
-    "shortest quarter": Method("uniform", data="shortest"),
+    "shortest-quarter": Method("uniform", data="shortest"),
     "entropies": Method("frontier:features=text+entropy,exploration=0.1"),
     "exploration": Method("frontier:exploration=0.1"),
     "pspo": Method("pspo"),
@@ -97,8 +97,8 @@ METHODS = {
 }
 """By the name of a row's method; `told` knows the pass rates that 16 rollouts of each prompt measured."""
 ROUNDS = (
-    ("uniform", "frontier before"),
-    ("prioritized-replay", "shortest quarter"),
+    ("uniform", "frontier-before"),
+    ("prioritized-replay", "shortest-quarter"),
     ("posterior", "pspo"),
     ("told", "learnable"),
 )
@@ -201,7 +201,7 @@ def one_run(label: str, pool: str, seed: int, shared: Mapping[str, Any], runs: P
     (held_out,) = prepared.held_out
     recorded = Recorded(held_out.reward, [row["prompt"] for row in held_out.prompts])
     prepared = replace(prepared, held_out=(replace(held_out, reward=recorded.reward),))
-    path = runs / f"{pool}-{label.replace(' ', '-')}-{seed}"
+    path = runs / f"{pool}-{label}-{seed}"
     shutil.rmtree(path, ignore_errors=True)
     folder = RunFolder.create(path, {"settings": settings.as_dict()})
     items: list[str] = []
