@@ -29,7 +29,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import typer
-from benchmarks.common import RESULTS
+from benchmarks.common import PICTURES, RESULTS, write_page
+from benchmarks.learning import natures_page
+from benchmarks.learning.pictures import DRAWN
 from benchmarks.learning.pretrained_mixed import fast_precision, only_of
 
 from curro.core.errors import ConfigError
@@ -103,6 +105,11 @@ ROUNDS = (
     ("told", "learnable"),
 )
 """The methods of the plan; with each seed all pools get those of a round before the next round."""
+SHOWN = "entropies"
+"""The new default."""
+COLOURS = {"uniform": DRAWN["uniform"], "frontier-before": "#e69f00", SHOWN: DRAWN["frontier"]}
+"""The methods of the picture."""
+COMMAND = "python -m benchmarks.learning.pretrained_natures --report"
 SEEDS = (10, 11, 12, 13, 14)
 
 
@@ -288,6 +295,16 @@ def main(
                 print(f"{name}, {label}, seed {at}", flush=True)
                 shared = settings_of(folder, name, precision)
                 append_rows(results, [one_run(label, name, at, shared, runs)])
+    rows = list(read_rows(results))
+    ours = results.parent.resolve() == RESULTS
+    command = COMMAND if ours else f"{COMMAND} --results {results}"
+    text = natures_page.page(
+        rows, {"Judging pools": JUDGING, "Tuning pools": TUNING}, (SHOWN, "frontier-before")
+    )
+    title = "A pretrained model on pools of five natures"
+    write_page(results.stem, title, command, text, results.parent)
+    picture = PICTURES / "result-natures.svg" if ours else results.with_suffix(".svg")
+    natures_page.draw(rows, JUDGING, COLOURS, picture)
 
 
 if __name__ == "__main__":
