@@ -2,9 +2,9 @@
 
     python -m benchmarks.hosts.serve
 
-A server of its own process on loopback, and clients in processes of their own. Each client observes a draw and
-selects the next as fast as it is answered. At the end the books are compared: every draw that a client was given
-was given once, and every outcome counted once. `benchmarks.reliability.kills service` kills the server meanwhile.
+A server of its own process on loopback, and clients in processes of their own. Each client observes a draw
+and selects the next as fast as it is answered. At the end the books are compared: every draw was given once,
+and every outcome counted once. `benchmarks.reliability.kills service` kills the server meanwhile.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ CLIENT = "client"
 def start(config: Path) -> tuple[subprocess.Popen[str], str]:
     """A server that answers, and its address."""
     server = subprocess.Popen(
-        [sys.executable, "-m", "curro", "serve", str(config), "--port", "0"], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "curro", "serve", str(config), "--port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert server.stdout is not None
     line = server.stdout.readline()

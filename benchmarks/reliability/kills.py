@@ -3,7 +3,7 @@
     python -m benchmarks.reliability.kills train --kills 100    # `curro train` in TRL: 20 minutes
     python -m benchmarks.reliability.kills filler --kills 60    # the asynchronous filler: 1 minute
     python -m benchmarks.reliability.kills owner --kills 40     # verl's owner, with verl: 1 minute
-    python -m benchmarks.reliability.kills service --kills 40   # `curro serve`, of which a client asks: 2 minutes
+    python -m benchmarks.reliability.kills service --kills 40   # `curro serve`, asked by a client: 2 minutes
     python -m benchmarks.reliability.kills count                # what the rows hold
 
 A program is run once to its end, and then again and again with a kill each, from the state that the killed
@@ -250,7 +250,7 @@ def owner(method: str) -> Callable[[Path], Callable[[], None]]:
             own.build({"selection": method, "seed": 2}, Rows(), str(folder))
             done = json.loads(latest.read_text()) if latest.exists() else 0
             if done:
-                own.load(str(folder / f"step-{done}.npz"), [], done, False)
+                own.load(str(folder / f"step-{done}.npz"), [], done)
             for step in range(done, 10 * STEPS):
                 draw = own.select(8, step)
                 own.observe(Feedback.read(draw.tickets, rewards_of(draw.prompts)))
@@ -354,7 +354,9 @@ def count() -> None:
 
 
 def main(
-    subject: Annotated[str, typer.Argument(help="What is killed: train, filler, owner or service; or count.")],
+    subject: Annotated[
+        str, typer.Argument(help="What is killed: train, filler, owner or service; or count.")
+    ],
     kills: Annotated[int, typer.Option(help="How many kills, shared out over three methods.")] = 60,
     seed: Annotated[int, typer.Option(help="The seed of the moments.")] = 0,
     seconds: Annotated[float, typer.Option(help="Begin no run after so long.")] = 86_400.0,

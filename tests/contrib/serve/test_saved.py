@@ -1,4 +1,4 @@
-"""A curriculum that is saved at the end of each step, killed and started again, and the run folder beside it."""
+"""A curriculum that is saved at the end of each step, and its run folder; killed and started again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def train(saved, step, rewards):
 
 
 def test_killed_again_and_again_it_goes_on_from_the_last_complete_step(tmp_path):
-    """Each start asks for one more step than was saved, so that the steps after it are those of one process."""
+    """Each start repeats the step that was lost, as the twin that was never killed does it."""
     rng = np.random.default_rng(0)
     twin, kept = opened(tmp_path / "twin"), []
     for start in range(12):

@@ -1,4 +1,4 @@
-"""The service without a network: turns a request into a call of a `SavedCurriculum`, and its result into JSON."""
+"""The service without a network: turns requests into calls of a `SavedCurriculum`, and results into JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ import numpy as np
 
 from curro.contrib.serve.client import FRAME, JSON
 from curro.contrib.serve.saved import SavedCurriculum
-from curro.core.errors import CheckpointError, ConfigError, CurroError, ExhaustedError, RewardError, TicketError
+from curro.core.errors import (
+    CheckpointError,
+    ConfigError,
+    CurroError,
+    ExhaustedError,
+    RewardError,
+    TicketError,
+)
 
 FIELDS = {
     "select": {"n": True, "step": True, "rollouts": False},
@@ -263,7 +270,9 @@ def _floats(name: str, value: Any) -> np.ndarray:
 
 def _read(body: bytes, form: str) -> dict[str, Any]:
     if form == FRAME:
-        raise Refused(415, "the client is of curro 0.2, and this service takes JSON: install the same version")
+        raise Refused(
+            415, "the client is of curro 0.2, and this service takes JSON: install the same version"
+        )
     if form != JSON:
         raise Refused(415, f"a body is {JSON}")
     if len(body) > LARGEST_JSON:

@@ -1,4 +1,4 @@
-"""`curro serve`: a curriculum that any trainer on this machine can ask over HTTP, and the settings in its file."""
+"""`curro serve`: the command, and the settings in its file."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
 
 CONNECTIONS = 256
-"""How many connections without the token may be open at a time; a further one takes the place of the oldest."""
+"""How many connections without the token may be open; a further one takes the place of the oldest."""
 
 SECONDS = 60
 """How long a connection may send nothing."""
@@ -176,10 +176,8 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
 def _end(connection: socket.socket) -> None:
     """Wake the thread that waits for this connection; it closes it."""
-    try:
+    with suppress(OSError):  # it has ended by itself
         connection.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass  # it has ended by itself
 
 
 def _is_free(path: Path) -> bool:

@@ -81,7 +81,7 @@ class SavedCurriculum:
         self.curriculum.drop(self.curriculum.ledger.tickets)
         self._rollouts.clear()
         self.step = 1 + (self.curriculum.step + 1 if self.curriculum.ledger.selected else 0)
-        self._save()  # first: lines after the state are taken back at the next start, lines before it are not made again
+        self._save()  # first: the next start takes back lines after the state, and makes none before it again
         if self._writer is not None:
             self._writer.take_means()  # of groups whose lines are taken back
             self._writer.begin(self.step - 1)

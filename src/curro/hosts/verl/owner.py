@@ -1,7 +1,8 @@
 """The Ray actor that owns the curriculum, and the client by which the other processes call it.
 
-A draw takes four hops: `PolledFill`, `CurriculumClient`, Ray, `Curriculum`. The actor keeps nothing on disk but
-the run folder. When it dies, verl's run ends and resumes from verl's checkpoint, which holds the curriculum.
+A draw takes four hops: `PolledFill`, `CurriculumClient`, Ray, `Curriculum`. The actor keeps nothing on disk
+but the run folder. When it dies, verl's run ends, and resumes from verl's checkpoint, which holds the
+curriculum.
 """
 
 from __future__ import annotations
@@ -18,12 +19,10 @@ import ray
 from ray.exceptions import RayActorError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from curro.core import checkpoint
 from curro.core.curriculum import Curriculum
 from curro.core.errors import CurroError
 from curro.core.groups import Feedback
 from curro.core.verdicts import Credited, Draw, Verdict
-from curro.data import load_levels
 from curro.hosts.verl.policy import ServedPolicy, Serving, VerlRows
 from curro.runs.writer import Completion, KeepRollouts, RunWriter
 
@@ -100,7 +99,7 @@ class CurriculumOwner:
     def build(
         self,
         config: Mapping[str, Any],
-        prompts: VerlRows | str,
+        prompts: VerlRows,
         folder: str,
         keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
         model: str | None = None,
@@ -110,8 +109,7 @@ class CurriculumOwner:
 
         Args:
             config: as `Curriculum.from_config` takes it.
-            prompts: the data set, or the levels of generated problems as text, `levels:NAME`: a class of the
-                user's may not pickle.
+            prompts: the data set.
             folder: verl's output folder, on the machine of the actor.
             keep: how many rollouts of each group are written down to be read.
             model: the path of the model that the training starts from, for methods that ask the policy; None
@@ -122,10 +120,9 @@ class CurriculumOwner:
         Returns:
             `Curriculum.signal_parts`.
         """
-        rows = load_levels(prompts) if isinstance(prompts, str) else prompts
-        self.curriculum = Curriculum.from_config(config, rows)
+        self.curriculum = Curriculum.from_config(config, prompts)
         self.curriculum.default_signal(reward_parts)
-        if model is not None and isinstance(prompts, VerlRows):
+        if model is not None:
             # lent at once, so that a value model is there when a checkpoint restores its weights
             self.policy = ServedPolicy(prompts, model)
             self.curriculum.attach(self.policy)
@@ -145,9 +142,7 @@ class CurriculumOwner:
         self.writer.drawn(draw)
         return draw
 
-    def observe(
-        self, feedback: Feedback, completions: Sequence[Mapping[int, Completion]] = ()
-    ) -> Verdict:
+    def observe(self, feedback: Feedback, completions: Sequence[Mapping[int, Completion]] = ()) -> Verdict:
         """`Curriculum.observe`, and a line for each group in the run folder.
 
         Args:
@@ -175,19 +170,13 @@ class CurriculumOwner:
         """Write the curriculum into a checkpoint."""
         self.curriculum.save(path)
 
-    def load(self, path: str, kept: Sequence[int], step: int, same_rows: bool) -> dict[str, Any]:
+    def load(self, path: str, kept: Sequence[int], step: int) -> dict[str, Any]:
         """Continue from a checkpoint after this finished step; tickets that are not in `kept` are dropped.
 
-        Args:
-            same_rows: refuse a checkpoint of other rows, because verl's queue has prompts by their numbers.
-
         Returns:
-            The tickets in flight, as `TicketLedger.state_dict` has them.
+            The tickets in flight, as `TicketLedger.state_dict` has them, and how many were `lost`.
         """
-        state = checkpoint.load_state(path)
-        if same_rows:
-            self.curriculum.check_origin(state)
-        self.curriculum.load_state_dict(state)
+        self.curriculum.load(path)
         tickets = self.curriculum.ledger.tickets
         lost = tickets[~np.isin(tickets, np.asarray(kept, np.int64))]
         self.curriculum.drop(lost)
@@ -238,7 +227,7 @@ class CurriculumClient:
     def build(
         self,
         config: Mapping[str, Any],
-        prompts: VerlRows | str,
+        prompts: VerlRows,
         folder: Path,
         keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
         model: str | None = None,
@@ -266,11 +255,9 @@ class CurriculumClient:
     def save(self, path: Path) -> None:
         self._ask("save", str(path))
 
-    def load(
-        self, path: Path, *, kept: Sequence[int] = (), step: int, same_rows: bool = False
-    ) -> dict[str, Any]:
+    def load(self, path: Path, *, kept: Sequence[int] = (), step: int) -> dict[str, Any]:
         """`CurriculumOwner.load`; a warning says once how many groups were lost."""
-        ledger = self._ask("load", str(path), list(kept), step, same_rows)
+        ledger = self._ask("load", str(path), list(kept), step)
         if lost := ledger.pop("lost"):
             logging.getLogger(__name__).warning(
                 f"{lost} prompts were in flight when the checkpoint of step {step} was saved, and their "
@@ -300,8 +287,8 @@ class CurriculumClient:
             raise error.cause from None
         except RayActorError as error:
             raise OwnerLostError(
-                "the process that owns the curriculum has ended: start the same command again, and verl resumes "
-                "from its latest checkpoint, which holds the curriculum"
+                "the process that owns the curriculum has ended: start the same command again, and verl "
+                "resumes from its latest checkpoint, which holds the curriculum"
             ) from error
 
 

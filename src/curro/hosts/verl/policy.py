@@ -116,8 +116,8 @@ class ServedPolicy:
     def backbone(self) -> tuple[Any, Any]:
         """The backbone of the model that the training starts from, in float32, and its tokenizer.
 
-        verl's workers share the weights out among them, so the later ones are not to be had. The backbone runs
-        on the GPU of the curriculum's owner (`curro.owner_gpus`), or on the CPU without one.
+        Its later weights are split over verl's workers. The backbone runs on the GPU of the curriculum's
+        owner (`curro.owner_gpus`), or on the CPU without one.
         """
         import torch
 
@@ -150,9 +150,7 @@ class ServedPolicy:
         return replies
 
 
-async def _generate(
-    serving: Serving, prompts: Sequence[list[int]], max_tokens: int
-) -> list[list[int]]:
+async def _generate(serving: Serving, prompts: Sequence[list[int]], max_tokens: int) -> list[list[int]]:
     outputs = await asyncio.gather(
         *(
             serving.client.generate(
