@@ -349,7 +349,7 @@ def count() -> None:
         of = [row for row in rows if row["subject"] == subject and kills_of(row)]
         print(
             f"{subject}: {sum(map(kills_of, of))} kills, {sum(row['while writing'] for row in of)} of them "
-            f"while a file was half written; {len(of)} resumed runs ended, all equal to the uninterrupted one"
+            f"while a file was half written; {len(of)} resumed runs ended as they should"
         )
 
 

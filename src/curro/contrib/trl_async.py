@@ -1,6 +1,6 @@
 """TRL's asynchronous trainer with a curriculum, which `curro serve` keeps.
 
-Tested with TRL 1.16.0, transformers 5.10 and PyTorch 2.13 on a CPU, with a server of the tests' own in place
+Tested with TRL 1.16.0, transformers 5.23 and PyTorch 2.13 on a CPU, with a server of the tests' own in place
 of vLLM.
 """
 

@@ -216,7 +216,7 @@ def serving(folder):
     """The address of a server in this process, whose token is `secret`."""
     saved = SavedCurriculum(Curriculum("uniform", 5), folder / "live")
     with run._listening(0, None) as listening:
-        here = run.Server(listening, Service(saved, "secret", {}))
+        here = run.CurriculumServer(listening, Service(saved, "secret", {}))
         thread = threading.Thread(target=here.serve_forever, args=(0.01,))
         thread.start()
         try:

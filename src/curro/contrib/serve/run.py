@@ -56,7 +56,7 @@ def serve(
         token = token_of(folder)
         with _listening(port, path) as listening:
             address = f"unix:{path}" if path else f"http://127.0.0.1:{listening.getsockname()[1]}"
-            server = Server(listening, Service(saved, token, {"address": address}))
+            server = CurriculumServer(listening, Service(saved, token, {"address": address}))
             for number in (signal.SIGINT, signal.SIGTERM):
                 # `shutdown` waits for the loop, which runs in this thread
                 signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
@@ -97,8 +97,11 @@ def token_of(folder: Path) -> str:
 class Handler(BaseHTTPRequestHandler):
     """One request: its token is checked before its body is read, and the connection is closed after it."""
 
-    server: Server
+    server: CurriculumServer
     timeout = SECONDS
+    wbufsize = (
+        -1
+    )  # the head and the body go out together: apart, the second would wait for an acknowledgement
     protocol_version = "HTTP/1.1"
 
     def _respond(self) -> None:
@@ -136,7 +139,7 @@ class Handler(BaseHTTPRequestHandler):
         """Nothing: whoever reaches the port, without the token too, could fill the disk."""
 
 
-class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
+class CurriculumServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     """Answers each connection in a thread; whoever holds connections open keeps nobody out.
 
     Args:

@@ -225,7 +225,7 @@ def _spread(verdict: Verdict, rows: Sequence[int] | np.ndarray, shape: tuple[int
     Args:
         shape: of the rewards, (P, G).
     """
-    spread = {}
+    spread: dict[str, Any] = {}
     for name, values in vars(verdict).items():
         if not isinstance(values, np.ndarray):
             continue
