@@ -65,7 +65,7 @@ docs: .venv/dev
 	$(BIN)/zensical build --clean --strict
 
 docs-blocks: .venv/dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile README.md CONTRIBUTING.md docs src/curro/skill tests/docs
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile README.md CONTRIBUTING.md docs benchmarks/pages src/curro/skill tests/docs
 
 browser: .venv/dev
 	$(BIN)/python -m pytest tests/browser

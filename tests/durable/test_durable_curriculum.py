@@ -65,23 +65,6 @@ def abandon(port):
     port._opened.close()
 
 
-def test_a_journal_of_version_0_2_says_in_scored_which_rollouts_have_a_reward(folder):
-    port, twin = durable(folder), Curriculum("prioritized-replay", SIZE, seed=4)
-    draw = ask(port, 0, "select", n=3, step=0)
-    twin.select(3, step=0)
-    reported = {"rewards": np.array([[1.0, 0, 9], [0, 0, 0], [2, 2, 2]]), "named": {}}
-    scored = np.array([[True, True, False], [True, True, True], [False] * 3])
-    ours = ask(port, 1, "observe", tickets=draw.tickets, scored=scored, **reported)
-    theirs = twin.observe(draw.tickets, np.where(scored, reported["rewards"], np.nan))
-    np.testing.assert_array_equal(ours.advantages, theirs.advantages)
-    before = state(port)
-    abandon(port)
-    port = durable(folder)
-    np.testing.assert_equal(state(port), before)
-    assert (port.curriculum.ledger.observed, port.curriculum.ledger.dropped) == (2, 1)
-    port.close()
-
-
 def test_a_new_process_goes_on_with_the_same_draws(folder):
     port, twin = durable(folder), Curriculum("prioritized-replay", SIZE, seed=4)
     for step in range(12):

@@ -29,7 +29,7 @@ from curro.core.configuration import (
     read_signal,
 )
 from curro.core.errors import CheckpointError, ConfigError, ExhaustedError
-from curro.core.groups import Feedback, Groups, outcome_parts, read_groups, without_scored
+from curro.core.groups import Feedback, Groups, outcome_parts, read_groups
 from curro.core.meters import RangeMeter, ShapingMeter, SignalMeter, SourceMeter, UniformMeter
 from curro.core.policy import Policy
 from curro.core.prompts import PromptTable
@@ -365,7 +365,6 @@ class Curriculum:
         rewards: ArrayLike,
         *,
         named: Mapping[str, ArrayLike] | None = None,
-        scored: ArrayLike | None = None,
     ) -> Verdict:
         """Settle tickets with the rewards of their groups. On an error nothing is settled or learnt.
 
@@ -379,14 +378,13 @@ class Curriculum:
             named: what the rewards were made of (accuracy, format, ...), (P, G) each, NaN where a
                 rollout has no such part; the signal, and a gate, may be among them. A group in which no
                 rollout has the signal is dropped too.
-            scored: deprecated; bool (P, G), which rollouts have a reward. Pass NaN for the others instead.
 
         Raises:
             TicketError: an unknown, settled or repeated ticket.
             RewardError: rewards of another shape, infinite, or beyond 1e15 in size (times the reward range
                 where that is below 1); a named reward that the signal or the gate needs is missing.
         """
-        feedback = Feedback.read(tickets, without_scored(rewards, scored, stacklevel=3), named)
+        feedback = Feedback.read(tickets, rewards, named)
         rows = self.ledger.find(feedback.tickets)
         prompts = self.ledger.prompts[rows]
         groups, signal_groups = self._split_signal(
@@ -397,7 +395,7 @@ class Curriculum:
         weights_P = self.ledger.weights[rows]
         lost = np.flatnonzero(signal_groups.count == 0)
         with self._undone_on_error(prompts):
-            outcome, kept_PG, credited_PG = self._judge(groups, signal_groups)
+            outcome, credited_PG = self._judge(groups, signal_groups)
             admitted_P, advantages_PG = outcome.admitted, outcome.advantages
             if len(lost):
                 admitted_P[lost] = False
@@ -419,8 +417,8 @@ class Curriculum:
         self.admitted += int(np.count_nonzero(admitted_P))
         mean_P = np.where(signal_groups.count > 0, signal_groups.mean, np.nan)
         return Verdict(
-            prompts, admitted_P, advantages_PG, weights_P, signal_groups.variance, mean_P, kept_PG,
-            credited_PG, auxiliary_samples,
+            prompts, admitted_P, advantages_PG, weights_P, signal_groups.variance, mean_P, credited_PG,
+            auxiliary_samples,
         )  # fmt: skip
 
     @contextmanager
@@ -441,60 +439,24 @@ class Curriculum:
             self.ledger.reopen(open_tickets)
             raise
 
-    def _judge(self, groups: Groups, signal_groups: Groups) -> tuple[Outcome, np.ndarray, np.ndarray]:
-        """Ask the parts of the curriculum about finished groups.
-
-        Rollouts have an advantage of 0 where the selection does not credit their group, and where the
-        allocation keeps others of it.
+    def _judge(self, groups: Groups, signal_groups: Groups) -> tuple[Outcome, np.ndarray]:
+        """Ask the gate, the advantage and the selection about finished groups.
 
         Args:
             groups: with the rewards that are trained on, from which the advantages follow.
             signal_groups: the same groups with the signal's rewards, by which everything else decides.
 
         Returns:
-            The outcome, and which rollouts the allocation keeps and which are credited, bool (P, G) each.
+            The outcome, and which rollouts are credited, bool (P, G).
         """
         admitted_P = np.ones(len(groups.prompts), np.bool_) & self.admission(signal_groups)
-        kept_PG = self.allocation.kept(signal_groups, self.table)
-        is_alone = self.allocation.credits_kept_alone
-        advantages_PG = self.advantage(groups.of_rollouts(kept_PG) if is_alone else groups)
-        credited_PG = signal_groups.scored
+        advantages_PG, credited_PG = self.advantage(groups), signal_groups.scored
         if (uncredited_P := self.selection.uncredited(signal_groups)) is not None:
             advantages_PG = np.where(uncredited_P[:, None], 0.0, advantages_PG)
             credited_PG = credited_PG & ~uncredited_P[:, None]
             if self.selection.replaces_uncredited:
                 admitted_P &= ~uncredited_P
-        if self.allocation.keep is not None:
-            advantages_PG = np.where(kept_PG, advantages_PG, 0.0)
-        return Outcome.of(signal_groups, advantages_PG, admitted_P), kept_PG, credited_PG
-
-    @one_at_a_time
-    def more(
-        self,
-        tickets: ArrayLike,
-        rewards: ArrayLike,
-        *,
-        named: Mapping[str, ArrayLike] | None = None,
-        scored: ArrayLike | None = None,
-    ) -> np.ndarray:
-        """How many further rollouts each of these open tickets is to get, int64 (P,); 0: observe it now.
-
-        Nothing is settled, learnt or kept: the host keeps the rewards, asks the engine for that many more
-        rollouts, and passes all of them again, here or to `observe`. It may observe at any time instead.
-        Allocations that let groups go on are `screen` and `until`; with others the answer is 0.
-
-        Args:
-            tickets, rewards, named, scored: as `observe` takes them, all rollouts of each group so far. Every
-                column is a rollout that the group has had, with a reward or without: groups of other sizes
-                are asked about in calls of their own.
-
-        Raises:
-            TicketError, RewardError: as `observe` does.
-        """
-        feedback = Feedback.read(tickets, without_scored(rewards, scored, stacklevel=3), named)
-        rows = self.ledger.find(feedback.tickets)
-        groups = read_groups(self.table, self.ledger.prompts[rows], self.ledger.steps[rows], feedback)
-        return self.allocation.more(self._split_signal(groups)[1], self.table).astype(np.int64)
+        return Outcome.of(signal_groups, advantages_PG, admitted_P), credited_PG
 
     def credit(self, verdicts: Credited | Sequence[Credited]) -> np.ndarray:
         """What multiplies each rollout's log-probabilities in the loss of the batch that is trained on.

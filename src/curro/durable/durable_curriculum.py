@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike
 from curro.core import checkpoint
 from curro.core.curriculum import Curriculum
 from curro.core.errors import CheckpointError, ConfigError, CurroError, ExhaustedError
-from curro.core.groups import mark_missing
 from curro.core.policy import Policy, Reply
 from curro.core.verdicts import Draw, Verdict
 from curro.durable.frames import decode, encode
@@ -30,9 +29,6 @@ from curro.runs.lock import only_process
 
 
 def _observe(curriculum: Curriculum, arguments: dict[str, Any]) -> Verdict:
-    # version 0.2 wrote into its journals which rollouts have a reward
-    if (scored := arguments.pop("scored", None)) is not None:
-        arguments["rewards"] = mark_missing(arguments["rewards"], scored)
     arguments.pop("sizes", None)  # which is for the run folder
     return curriculum.observe(**arguments)
 
