@@ -54,7 +54,7 @@ TYPOS = [
     ("train --out /proc/x", "/proc/x cannot be used (No such file or directory): choose a folder in"),
     (
         "train --model full",
-        "the folder 'full' holds no model: it has no config.json and no adapter_config.json",
+        "the folder 'full' holds no model: it has no config.json",
     ),
     ("train --seed -1", "--seed must be from 0"),
     ("train --seed x", "invalid value for '--seed': it must be a whole number (see"),
