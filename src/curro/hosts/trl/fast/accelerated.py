@@ -87,6 +87,9 @@ class AcceleratedGRPOTrainer(GRPOTrainer):
         ):
             return super()._generate_single_turn(prompt_ids, *args, **kwargs)
         model = self.accelerator.unwrap_model(self.model)
+        if self.accelerator.is_fsdp2:
+            # else transformers lets a process stop while the others still need it to gather weights
+            cast(Any, model)._is_fsdp_managed_module = True
         is_training = cast(Any, self.model).training
         is_rounded = self.accelerator.mixed_precision != "no"
         stands_in = only_advantages_teach(self) and not self._merges_rounds
