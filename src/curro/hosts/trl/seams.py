@@ -57,7 +57,6 @@ OVERRIDDEN = (
     Seam("_load_optimizer_and_scheduler", ("checkpoint",)),
     Seam("train", ("resume_from_checkpoint",)),
     Seam("evaluate", ("eval_dataset", "ignore_keys", "metric_key_prefix")),
-    Seam("log", ("logs",), LOG),
     Seam("_compute_loss", ("model", "inputs"), SECOND_LOSS),
     Seam("_generate_single_turn", ("prompt_ids", "images", "multimodal_fields"), ACCELERATIONS),
     Seam(
