@@ -25,7 +25,6 @@ FORBIDDEN = {
 
 REMAINING = {
     ("curro.core.curriculum", "curro.methods.allocation.budget_division"),
-    ("curro.core.identity", "curro.data.columns"),
     ("curro.core.prompts", "curro.data.arrow_rows"),
     ("curro.core.prompts", "curro.data.levels"),
     ("curro.training.prepared", "curro.contrib.verifiers_tasks"),

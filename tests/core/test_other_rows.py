@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.core.test_port_machine import SELECTIONS
 from tests.methods.prediction.judging import Scripted
-from tests.test_port_machine import SELECTIONS
 
 from curro import CheckpointError, Choice, Curriculum, Reason, Selection
 from curro.core.renumbering import Renumbering, match_rows

@@ -14,6 +14,7 @@ PAGES = sorted(
         REPOSITORY / "CONTRIBUTING.md",
         REPOSITORY / "src" / "curro" / "skill" / "SKILL.md",
         *(REPOSITORY / "docs").glob("*.md"),
+        *(REPOSITORY / "benchmarks" / "pages").glob("*.md"),
     ]
 )
 
