@@ -423,6 +423,16 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys(runs))
 
 
+def run_names(paths: Sequence[Path]) -> list[str]:
+    """Name each path by its last parts, as many as it takes to tell them apart."""
+    parts = [path.resolve().parts for path in paths]
+    for depth in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-depth:]) for part in parts]
+        if len(set(names)) == len(set(parts)):
+            return names
+    return [str(path) for path in paths]
+
+
 def saved_curriculum(path: Path) -> Path | None:
     """Find the curriculum in a TRL checkpoint, or in the newest checkpoint of a folder without a run."""
     if is_run(path):

@@ -16,6 +16,7 @@ from curro.core.intervals import Interval, bootstrap_interval
 from curro.core.text import readable
 from curro.runs.folder import RunFolder
 from curro.runs.reader import History, read_history
+from curro.runs.report.advice import signal_share
 
 METRIC = "eval/pass@1"
 
@@ -272,15 +273,15 @@ def crossing(x: np.ndarray, y: np.ndarray, level: float) -> float | None:
     return float(x[at - 1] + (x[at] - x[at - 1]) * min((level - y[at - 1]) / (y[at] - y[at - 1]), 1.0))
 
 
-def cells(row: Comparison) -> tuple[str, ...]:
-    """Write a row under `columns`; factors are shown with their intervals or not at all."""
+def cells(row: Comparison, rows: Sequence[Comparison]) -> tuple[str, ...]:
+    """Write one of these rows under `columns`; factors are shown with their intervals or not at all."""
+    factors = (_factor(row.speedup, row.interval), _factor(row.tokens_speedup, row.tokens_interval))
     error = "" if row.error is None else f" ±{row.error:.3f}"
     return (
         f"{row.final:.3f}{error}" + (f"\npass@{row.k} {row.final_at_k:.3f}" if row.k > 1 else ""),
         f"{row.rollouts:,.0f}",
         "not reached" if row.to_level is None else f"{row.to_level:,.0f}",
-        _factor(row.speedup, row.interval),
-        _factor(row.tokens_speedup, row.tokens_interval),
+        *(factors if _has_intervals(rows) else ()),
         f"{row.seconds:,.0f}",
         f"{row.seeds}",
     )
@@ -307,7 +308,7 @@ def remarks(rows: Sequence[Comparison]) -> list[str]:
             f"{seeds}: differences between runs of one method are often as large as these. Take --seeds "
             f"{FEWEST} or more: from there on, the table has factors with intervals."
         )
-    if any(row.interval for row in rows):
+    if _has_intervals(rows):
         said.append(
             "In brackets: 95% intervals over seeds, for the factors; an end of 0 says that with some draws "
             "of the seeds the level is not reached."
@@ -323,7 +324,12 @@ def remarks(rows: Sequence[Comparison]) -> list[str]:
 def columns(rows: Sequence[Comparison]) -> tuple[str, ...]:
     """Name the columns of `cells`."""
     level = f"rollouts to {readable(rows[0].name, 40)}'s level"
-    return ("held-out pass@1", "rollouts", level, "fewer", "fewer tokens", "seconds", "seeds")
+    factors = ("fewer", "fewer tokens") if _has_intervals(rows) else ()
+    return ("held-out pass@1", "rollouts", level, *factors, "seconds", "seeds")
+
+
+def _has_intervals(rows: Sequence[Comparison]) -> bool:
+    return any(row.interval or row.tokens_interval for row in rows)
 
 
 def render_comparison(rows: Sequence[Comparison]) -> Table:
@@ -337,7 +343,7 @@ def render_comparison(rows: Sequence[Comparison]) -> Table:
     for title in columns(rows)[:-1]:  # a terminal of 80 characters has no room for the seeds
         table.add_column(Text(title), justify="right")
     for row in rows:
-        table.add_row(Text(readable(row.name, 60)), *cells(row)[:-1])
+        table.add_row(Text(readable(row.name, 60)), *cells(row, rows)[:-1])
     return table
 
 
@@ -347,3 +353,24 @@ def by_curriculum(folders: Iterable[RunFolder]) -> dict[str, list[RunFolder]]:
     for folder in folders:
         runs.setdefault(read_history(folder).curriculum, []).append(folder)
     return dict(sorted(runs.items(), key=lambda item: not item[0].startswith("uniform")))
+
+
+RECENT = 20
+RECENT_NOTE = f"Shares and mean rewards are those of the last {RECENT} steps."
+OVERVIEW = ("run", "step", "rollouts", "held-out pass@1", "groups with a signal", "mean reward")
+
+
+def overview_row(name: str, history: History) -> tuple[str, ...]:
+    """Say under `OVERVIEW` where a run is; its latest numbers are means over groups and rollouts."""
+    step_S = history.series("signal_share")[0][-RECENT:]
+    recent = np.flatnonzero(history.groups.step >= step_S[0]) if len(step_S) else np.empty(0, np.int64)
+    spent_S, reward_S = history.series("reward", "rollouts")
+    rollouts_S = np.diff(spent_S, prepend=0.0)[-RECENT:]
+    total = float(rollouts_S.sum())
+    numbers = (
+        (history.last("step"), ",.0f"), (history.last("rollouts"), ",.0f"),
+        (history.last("eval/pass@1"), ".3f"),
+        (signal_share(history, recent) if len(recent) else np.nan, ".2f"),
+        (float(rollouts_S @ reward_S[-RECENT:]) / total if total > 0 else np.nan, ".2f"),
+    )  # fmt: skip
+    return name, *("-" if number != number else f"{number:{form}}" for number, form in numbers)

@@ -31,20 +31,21 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7
 DASHES = ("-", "--", ":", "-.")
 """Line styles that go with the colours, so that lines differ in black and white."""
 
-INK, GRID = "#5c6066", "#dcdddf"
+INK, SOFT, GRID = "#1b1c1e", "#5c6066", "#dcdddf"
 BLUE, RED, GREEN, GREY = COLOURS[0], COLOURS[1], COLOURS[2], COLOURS[6]
 _VARIABLES = {
     **{colour: f"var(--s{i})" for i, colour in enumerate(COLOURS)},
-    INK: "var(--soft)",
+    INK: "var(--ink)",
+    SOFT: "var(--soft)",
     GRID: "var(--grid)",
 }
 
 _STYLE = {
     "text.parse_math": False, "svg.fonttype": "none", "svg.hashsalt": "curro", "font.size": 8.0,
-    "font.family": "sans-serif", "text.color": INK, "axes.edgecolor": GRID, "axes.labelcolor": INK,
+    "font.family": "sans-serif", "text.color": SOFT, "axes.edgecolor": GRID, "axes.labelcolor": SOFT,
     "axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False, "axes.grid": True,
     "axes.grid.axis": "y", "axes.axisbelow": True, "grid.color": GRID, "grid.linewidth": 0.6,
-    "xtick.color": GRID, "ytick.color": GRID, "xtick.labelcolor": INK, "ytick.labelcolor": INK,
+    "xtick.color": GRID, "ytick.color": GRID, "xtick.labelcolor": SOFT, "ytick.labelcolor": SOFT,
     "ytick.left": False, "lines.linewidth": 1.6, "axes.facecolor": "none", "legend.frameon": False,
 }  # fmt: skip
 
@@ -129,7 +130,7 @@ def outcomes(history: History) -> Picture | None:
     caption = "A group whose rollouts all have the same reward gives no gradient."
     x, share = history.series("signal/uniform_share")
     if len(x):
-        axes.plot(*thin(x, share), color=INK, linestyle="--", label="mixed under uniform sampling, estimated")
+        axes.plot(*thin(x, share), color=INK, linestyle="--", label="mixed, uniform sampling (est.)")
         caption += " Where blue ends above the dashed line, the curriculum finds more than uniform sampling."
     axes.set_ylim(0, 1)
     return _picture("outcomes", "What the chosen prompts gave", axes, caption, y_label="share of groups")
@@ -320,7 +321,7 @@ def lines(
             few = marked and len(x) <= SPANS
             axes.plot(
                 *thin(x, y), color=colour, linestyle=DASHES[i % 4], marker="osD^"[i % 4] if few else None,
-                markersize=3, label=label if len(drawn) > 1 else None,
+                markersize=3, label=_label(label) if len(drawn) > 1 else None,
             )  # fmt: skip
             if isinstance(curve, Band):
                 axes.fill_between(x, y - curve.half, y + curve.half, color=colour, alpha=0.16, linewidth=0)
@@ -372,7 +373,7 @@ def _stack(axes: Axes, edges: np.ndarray, layers: Mapping[str, tuple[np.ndarray,
     below = np.zeros(len(edges))
     for name, (values, colour) in layers.items():
         above = below + np.append(values, values[-1])
-        axes.fill_between(edges, below, above, step="post", color=colour, linewidth=0, label=name)
+        axes.fill_between(edges, below, above, step="post", color=colour, linewidth=0, label=_label(name))
         below = above
     axes.set_xlim(edges[0], edges[-1])
 
@@ -387,8 +388,7 @@ def _picture(
     """Label the axes and make room for the legend, in two columns above them."""
     figure = axes.figure
     assert isinstance(figure, Figure)
-    handles, labels = axes.get_legend_handles_labels()
-    rows = -(-len(labels) // 2)
+    rows = -(-len(axes.get_legend_handles_labels()[1]) // 2)
     height = HEIGHT + rows * LEGEND_ROW
     figure.set_size_inches(WIDTH, height)
     bottom, top = 0.42 / height, 1 - (0.12 + rows * LEGEND_ROW) / height
@@ -402,12 +402,17 @@ def _picture(
     axes.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(5))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: short(value))
-    if labels:
+    if rows:
         axes.legend(
-            handles, [readable(label, 34) for label in labels], ncols=2, loc="lower left", borderpad=0,
+            ncols=2, loc="lower left", borderpad=0,
             bbox_to_anchor=(0, 1.01), borderaxespad=0, handlelength=1.6, labelspacing=0.3, columnspacing=1.2,
         )  # fmt: skip
     return Picture(name, title, caption, figure)
+
+
+def _label(name: str) -> str:
+    """A name for a legend; matplotlib leaves out those that begin with an underscore."""
+    return readable(f" {name}" if name.startswith("_") else name, 34)
 
 
 def short(value: float) -> str:

@@ -19,14 +19,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from curro.core.errors import RunError
 from curro.core.text import printable
 from curro.rollout.evaluation_results import Sheet
 from curro.runs.folder import RunFolder, is_run
 from curro.runs.reader import History, RunReader
-from curro.runs.report.advice import signal_share
+from curro.runs.report.compare import OVERVIEW, RECENT_NOTE, overview_row
 from curro.runs.report.page import Live, comparison_figures, run_page, tables_page
 from curro.runs.report.prompts import RolloutsReader
 
@@ -34,9 +32,6 @@ HOST = "127.0.0.1"
 
 READING, SHARE = 2.0, 0.05
 """Seconds of reading before what was read so far is shown, and the share of a core that a page may take."""
-
-RECENT = 20
-"""The number of steps over which the overview takes a run's latest numbers."""
 
 
 class WatchedRun:
@@ -95,51 +90,19 @@ def overview(runs: Sequence[WatchedRun], live: Live) -> str:
     """Render the table and the curves of several runs."""
     histories = {run.name: history for run in runs if (history := run.history()) is not None}
     rows = [
-        (
-            run.name,
-            *(
-                _numbers(histories[run.name])
-                if run.name in histories
-                else (run.error or "not begun",) + ("",) * 4
-            ),
-        )
+        overview_row(run.name, histories[run.name])
+        if run.name in histories
+        else (run.name, run.error or "not begun", *[""] * (len(OVERVIEW) - 2))
         for run in runs
     ]
-    columns = ("run", "step", "rollouts", "held-out pass@1", "groups with a signal", "mean reward")
     return tables_page(
         f"{len(runs)} runs",
-        [Sheet("", columns, tuple(rows))],
-        [f"Shares and rewards are those of the last {RECENT} steps."],
+        [Sheet("", OVERVIEW, tuple(rows))],
+        [RECENT_NOTE],
         comparison_figures({name: [history] for name, history in histories.items()}),
         {run.name: f"/run/{i}" for i, run in enumerate(runs)},
         live,
     )
-
-
-def _numbers(history: History) -> tuple[str, ...]:
-    """Where a run is, and its latest numbers over groups and rollouts, not over steps."""
-    step_S = history.series("signal_share")[0][-RECENT:]
-    recent = np.flatnonzero(history.groups.step >= step_S[0]) if len(step_S) else np.empty(0, np.int64)
-    spent_S, reward_S = history.series("reward", "rollouts")
-    rollouts_S = np.diff(spent_S, prepend=0.0)[-RECENT:]
-    total = float(rollouts_S.sum())
-    numbers = (
-        (history.last("step"), ",.0f"), (history.last("rollouts"), ",.0f"),
-        (history.last("eval/pass@1"), ".3f"),
-        (signal_share(history, recent) if len(recent) else np.nan, ".2f"),
-        (float(rollouts_S @ reward_S[-RECENT:]) / total if total > 0 else np.nan, ".2f"),
-    )  # fmt: skip
-    return tuple("-" if number != number else f"{number:{form}}" for number, form in numbers)
-
-
-def run_names(paths: Sequence[Path]) -> list[str]:
-    """Name each path by its last parts, as many as it takes to tell them apart."""
-    parts = [path.resolve().parts for path in paths]
-    for depth in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(part[-depth:]) for part in parts]
-        if len(set(names)) == len(set(parts)):
-            return names
-    return [str(path) for path in paths]
 
 
 class WatchServer(ThreadingHTTPServer):
@@ -279,7 +242,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _enter(self, path: str) -> None:
         """Make a cookie of the secret, and show the page at an address without it."""
         cookie = f"{self._cookie_name}={self.server.token}; Path=/; HttpOnly; SameSite=Strict"
-        self._send(303, "", headers={"Location": f"/{path.lstrip('/')}", "Set-Cookie": cookie})
+        self._send(303, "", headers={"Location": "/" + path.lstrip("/\\"), "Set-Cookie": cookie})
 
     @property
     def _cookie_name(self) -> str:
