@@ -272,7 +272,7 @@ def _train(
     if slow is not None:
         say(slow)
     curriculum = prepared.curriculum
-    if curriculum.selection.needs_second_visits and curriculum.table.levels is None:
+    if curriculum.selection.needs_second_visits:
         warning = visits_warning(
             curriculum.config["selection"]["name"], settings.rollouts, settings.rollouts_per_prompt or 1,
             curriculum.table.size,
@@ -300,7 +300,6 @@ def _train(
     if last is not None and recorder.spent:
         say("the budget is spent: there is nothing left to train")
         trainer.restore(last)
-        folder.renumber(prepared.curriculum.table)
     else:
         with (
             saving_on_error(trainer, recorder, say),
