@@ -71,8 +71,8 @@ def test_the_parts_of_a_curriculum_can_be_given_apart_or_together():
     apart = TrainSettings(curriculum="pspo", advantage="smoothed:alpha=0.5", admission="band:0.3,0.7")
     assert together.curriculum_config == apart.curriculum_config
     assert apart.curriculum_config["admission"] == {"name": "band", "": [0.3, 0.7]}
-    allocated = TrainSettings(curriculum="pspo", allocation="hit:least=1").curriculum_config
-    assert allocated["allocation"] == {"name": "hit", "least": 1}
+    allocated = TrainSettings(curriculum="pspo", allocation="knapsack:least=1").curriculum_config
+    assert allocated["allocation"] == {"name": "knapsack", "least": 1}
     assert allocated["advantage"] == {"name": "leave-one-out"}
     mixed = TrainSettings(curriculum="pspo", source_weights="my math=2,code=1").curriculum_config
     assert mixed["source_weights"] == "my math=2,code=1"
@@ -82,7 +82,7 @@ def test_the_parts_of_a_curriculum_can_be_given_apart_or_together():
         TrainSettings(curriculum="pspo source_floors=math=0.5").curriculum_config["source_floors"]
         == "math=0.5"
     )
-    both = TrainSettings(curriculum="pspo allocation=hit", advantage="group").curriculum_config
+    both = TrainSettings(curriculum="pspo allocation=knapsack", advantage="group").curriculum_config
     assert both["advantage"] == {"name": "group"}
     twice = TrainSettings(curriculum="pspo advantage=smoothed", advantage="group")
     with pytest.raises(ConfigError, match=r"'advantage=group' in .* is not a part of a curriculum"):
@@ -92,22 +92,6 @@ def test_the_parts_of_a_curriculum_can_be_given_apart_or_together():
 def test_options_of_a_class_of_ones_own_are_text():
     config = TrainSettings(curriculum="longest_ago:LongestAgo:window=3,decay=0.5").curriculum_config
     assert config["selection"] == {"name": "longest_ago:LongestAgo", "window": 3, "decay": 0.5}
-
-
-@pytest.mark.parametrize(
-    ("eval_data", "sources"),
-    [
-        ("levels:chain_sum,leg_counting", ["levels:chain_sum,leg_counting"]),
-        ("lab:chains,levels:lab/chains,mine:Family", ["lab:chains", "levels:lab/chains,mine:Family"]),
-        ("levels:chain_sum, leg_counting, MATH-500", ["levels:chain_sum,leg_counting", "MATH-500"]),
-        ("levels:chain_sum,held.jsonl,o/n", ["levels:chain_sum", "held.jsonl", "o/n"]),
-        ("levels:a,levels:b,c,lab:chains", ["levels:a", "levels:b,c", "lab:chains"]),
-    ],
-)
-def test_levels_to_evaluate_on_are_one_mixture(tmp_path, monkeypatch, eval_data, sources):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "held.jsonl").touch()
-    assert TrainSettings("lab:chains", eval_data=eval_data).eval_sources == sources
 
 
 def test_the_whole_step_goes_through_the_model_at_once_whatever_its_size():

@@ -117,9 +117,7 @@ class DeclaredSettings:
     data: str = setting(
         "lab:spell_backward",
         "The training prompts: lab:NAME, a JSONL or Parquet file, a folder, or a data set's id on the "
-        "Hugging Face Hub. levels:NAME generates problems at levels of difficulty; NAME is lab/FAMILY, a "
-        "data set of reasoning-gym that has a curriculum, or MODULE:CLASS. Commas separate several files or "
-        "names.",
+        "Hugging Face Hub. Commas separate several files.",
         panel="Data",
     )
     limit: int | None = setting(
@@ -212,7 +210,7 @@ class DeclaredSettings:
     allocation: str | None = setting(
         None,
         "How a step's rollouts are divided among its prompts; written like --curriculum, for example "
-        "knapsack or screen:first=4,total=16. The number of trained rollouts per step stays the same.",
+        "knapsack. The number of trained rollouts per step stays the same.",
         "the same number for every prompt",
         panel="Curriculum",
     )

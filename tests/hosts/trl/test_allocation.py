@@ -13,10 +13,8 @@ from curro.hosts.trl import FillSettings
 class TwoOrSix(curro.Allocation):
     """2 and 6 rollouts in turn."""
 
-    needs_belief = False
-
-    def __call__(self, prompts, budget, successes, failures):
-        return np.resize([2, 6], prompts)
+    def __call__(self, prompts, budget, step):
+        return np.resize([2, 6], len(prompts))
 
 
 def test_rows_credit_and_statistics_are_those_of_the_true_groups(tmp_path):
@@ -45,11 +43,9 @@ def test_rows_credit_and_statistics_are_those_of_the_true_groups(tmp_path):
 class Uneven(curro.Allocation):
     """The first of several prompts gets two rollouts fewer than the others, and the last two more."""
 
-    needs_belief = False
-
-    def __call__(self, prompts, budget, successes, failures):
-        rollouts = np.full(prompts, budget // prompts)
-        if prompts > 1:
+    def __call__(self, prompts, budget, step):
+        rollouts = np.full(len(prompts), budget // len(prompts))
+        if len(prompts) > 1:
             rollouts[[0, -1]] += [-2, 2]
         return rollouts
 
@@ -64,13 +60,10 @@ def rows_of(host):
 
 
 @pytest.mark.parametrize("admission", [None, "signal"])
-@pytest.mark.parametrize(
-    "allocation", ["screen:first=2,total=8", "until:each=2,rounds=4,keep=none", Uneven()]
-)
-def test_groups_of_different_size_fill_the_rows_of_a_generation(tmp_path, allocation, admission):
+def test_groups_of_different_size_fill_the_rows_of_a_generation(tmp_path, admission):
     diary = Diary()
     curriculum = curro.Curriculum(
-        "uniform", PROMPTS, allocation=allocation, admission=admission, advantage="leave-one-out", seed=0
+        "uniform", PROMPTS, allocation=Uneven(), admission=admission, advantage="leave-one-out", seed=0
     )
     host = trainer(tmp_path, curriculum=curriculum, on_groups=diary, max_steps=2)
     given = rows_of(host)
@@ -103,30 +96,6 @@ def test_groups_of_different_size_fill_the_rows_of_a_generation(tmp_path, alloca
     assert curriculum.metrics()["in_flight"] == 0
 
 
-@pytest.mark.parametrize("total", [8, 24], ids=["half", "more than a generation has rows"])
-def test_of_large_groups_those_rollouts_are_trained_on_that_vary_most(tmp_path, total):
-    diary = Diary()
-    curriculum = curro.Curriculum(
-        "uniform", PROMPTS, allocation=f"pods:total={total},keep=4", advantage="leave-one-out", seed=0
-    )
-    host = trainer(tmp_path, curriculum=curriculum, on_groups=diary, max_steps=2)
-    given = rows_of(host)
-    host.train()
-    for step, advantages in enumerate(given):
-        records = [record for record in diary.records if record.step == step]
-        assert [size for record in records for size in record.sizes] == [total] * 4
-        trained = []
-        for record in records:
-            credit_PG = curriculum.credit(record.verdict)
-            for rewards, credit, kept in zip(record.rewards, credit_PG, record.verdict.kept, strict=True):
-                right = int(rewards.sum())
-                # two successes and two failures, where there are as many
-                assert rewards[kept].sum() == min(right, max(2, 4 - (total - right)))
-                trained += credit[kept].tolist()
-        np.testing.assert_allclose(sorted(advantages), sorted(trained), rtol=1e-5, atol=1e-7)
-    assert curriculum.metrics()["observed"] == 8
-
-
 def test_estimates_have_rollouts_of_their_own_and_are_not_trained_on(tmp_path):
     diary = Diary()
     curriculum = curro.Curriculum(
@@ -156,7 +125,7 @@ def test_what_an_allocation_does_not_go_with_is_refused(tmp_path):
     with pytest.raises(curro.ConfigError, match="give the curriculum an advantage"):
         trainer(tmp_path, curriculum=curro.Curriculum("uniform", PROMPTS, allocation="knapsack"))
     large = curro.Curriculum(
-        "uniform", PROMPTS, allocation="screen:first=20,total=30", advantage="leave-one-out"
+        "uniform", PROMPTS, allocation="estimates:estimate=4,train=20", advantage="leave-one-out"
     )
     with pytest.raises(
         curro.ConfigError, match="every prompt gets 20 rollouts at first, and a generation has 16"

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from curro.methods.allocation.bounds import Bounded
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from curro.core.allocation import Allocation
+from curro.core.errors import ConfigError
+from curro.core.groups import Groups
+from curro.core.prompts import PromptTable
+from curro.core.selection import Selection
+from curro.methods.prediction.posterior import FadedPosterior
 
 
-class Knapsack(Bounded):
-    """Rollouts go where they are most likely to make a gradient that is worth much, within bounds.
+class Knapsack(Allocation):
+    """Divides the budget so that as many groups as possible have a gradient that is worth much.
 
-    What is maximised, exactly, is the sum over prompts of E[(1 - p^N - (1-p)^N) p (1-p)^2].
+    It maximises, exactly, the sum over prompts of E[(1 - p^N - (1-p)^N) p (1-p)^2] within bounds on N.
     Here 1 - p^N - (1-p)^N is the probability that N rollouts have both outcomes,
     so that the group has a gradient; p (1-p)^2 is what that gradient is worth, p(1-p) times the room 1-p that
-    is left above. The paper puts in the success rate that it saw last; here the expectation is over what is
-    believed of p, so that a prompt about which little is known is not written off for one failed group.
+    is left above. The paper puts in the success rate that it saw last; here the expectation is over the
+    selection's posterior of p, or over a posterior of the rule's own where the selection has none. Eight
+    failures of eight mean a success rate that is probably low, not one of 0.
 
     Source: "Knapsack RL" (arXiv 2509.25849).
 
@@ -20,7 +31,56 @@ class Knapsack(Bounded):
         least, most: rollouts of a prompt; with 0 a prompt may get none, although it was chosen.
 
     Raises:
-        ConfigError: not 0 <= least <= most; when called, a budget that the bounds cannot spend.
+        ConfigError: not 0 <= least <= most, or most < 1; when called, a budget that the bounds cannot spend.
     """
 
-    value = "both_outcomes"
+    def __init__(self, *, least: int = 2, most: int = 128) -> None:
+        if not 0 <= least <= most or most < 1:
+            raise ConfigError(f"least and most are 0 <= least <= most, most from 1, not {least} and {most}")
+        self.least, self.most = least, most
+
+    def check(self, prompts: int, budget: int) -> None:
+        low, high = self.least * prompts, self.most * prompts
+        if not low <= budget <= high:
+            raise ConfigError(
+                f"{budget} rollouts for {prompts} prompts: the allocation gives each {self.least} to "
+                f"{self.most}, so the budget is {low} to {high}; change it, or `least` and `most`"
+            )
+
+    def bind(self, table: PromptTable, selection: Selection) -> None:
+        super().bind(table, selection)
+        self.own: FadedPosterior | None = None
+        if selection.posterior is None:
+            self.own = FadedPosterior()
+            self.own.bind(table)
+
+    def __call__(self, prompts: np.ndarray, budget: int, step: int) -> np.ndarray:
+        posterior = self.own or self.selection.posterior
+        posterior.learn()
+        return self.divide(*posterior.belief(prompts, step), budget)
+
+    def divide(self, successes: np.ndarray, failures: np.ndarray, budget: int) -> np.ndarray:
+        """The division (P,) that is best where success rates have these Beta distributions, (P,) each."""
+        import curro.methods.allocation.kernels as kernels
+
+        prompts = len(successes)
+        highest = min(self.most, budget - self.least * (prompts - 1))
+        width = min(highest, self.least + 4 * max(budget // prompts, 8))
+        while True:
+            value_PN = np.empty((prompts, width + 1))
+            kernels.both_outcomes(successes, failures, value_PN)
+            rollouts_P, sure = kernels.solve(value_PN, self.least, budget)
+            if sure or width == highest:
+                return rollouts_P
+            width = min(highest, 2 * width)
+
+    def observe(self, outcome: Groups) -> None:
+        if self.own is not None:
+            self.own.observe(outcome)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {} if self.own is None else self.own.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        if self.own is not None:
+            self.own.load_state_dict(state)
