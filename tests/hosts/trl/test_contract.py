@@ -30,7 +30,9 @@ class _Renamed:
     """A trainer as `GRPOTrainer` is, in which one method takes other arguments."""
 
     def __new__(cls, name: str) -> Any:
-        return type("GRPOTrainer", (GRPOTrainer,), {name: lambda self, batch: None, "__module__": "trl.trainer"})
+        return type(
+            "GRPOTrainer", (GRPOTrainer,), {name: lambda self, batch: None, "__module__": "trl.trainer"}
+        )
 
 
 @pytest.mark.parametrize("seam", [seam for seam in seams.OVERRIDDEN if not seam.serves], ids=lambda s: s.name)
@@ -56,7 +58,7 @@ def test_an_attribute_that_no_method_uses_has_gone():
 
 def test_an_older_trl_is_refused(monkeypatch):
     monkeypatch.setattr(trl, "__version__", "1.9.2")
-    with pytest.raises(curro.ConfigError, match="TRL 1.9.2 is older than 1.12"):
+    with pytest.raises(curro.ConfigError, match="1.9.2 is older than"):
         seams.check_contract(GRPOTrainer)
 
 
