@@ -58,7 +58,7 @@ def test_an_attribute_that_no_method_uses_has_gone():
 
 def test_an_older_trl_is_refused(monkeypatch):
     monkeypatch.setattr(trl, "__version__", "1.9.2")
-    with pytest.raises(curro.ConfigError, match="1.9.2 is older than"):
+    with pytest.raises(curro.ConfigError, match="is older than 1"):
         seams.check_contract(GRPOTrainer)
 
 
