@@ -30,16 +30,16 @@ before, host, further = trained_with_and_without(
     folder, diary, flat, loss_type="dr_grpo", per_device_train_batch_size=8
 )
 after = gathered(host.model)
-host.policy.access.sampling["temperature"] = 1e-6  # the likeliest token always
+host.policy.sampling["temperature"] = 1e-6  # the likeliest token always
 
 
 def ask():
-    with host._owner.whole_model() as model:
+    with host.main_process.whole_model() as model:
         weights = {name: value.clone() for name, value in model.state_dict().items()}
     return weights, [reply.completion_ids for reply in host.policy.answer(ASKED, 5)]
 
 
-weights, answers = host._owner.decide(ask)
+weights, answers = host.main_process.decide(ask)
 report = {
     "equal": all(torch.equal(weights[name], after[name]) for name, _ in before.named_parameters()),
     "answers": answers,
@@ -53,6 +53,6 @@ if host.accelerator.is_main_process:
     plain = copy_of(before)
     plain.load_state_dict(after)
     host.model_wrapped = host.model = plain
-    host._owner._is_split = lambda: False
+    host.main_process._is_split = lambda: False
     report["plain answers"] = [reply.completion_ids for reply in host.policy.answer(ASKED, 5)]
 (folder / f"rank{host.accelerator.process_index}.json").write_text(json.dumps(report))

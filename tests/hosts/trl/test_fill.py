@@ -14,7 +14,7 @@ import curro
 from curro.core.checkpoint import load_state
 from curro.core.errors import FillError
 from curro.hosts.trl import CurriculumGRPOTrainer, FillSettings
-from curro.hosts.trl.batches import cut, describe_completions, merge_rows, rows_of
+from curro.hosts.trl.batches import cut, describe_completions, merge_rows, output_rows
 from curro.lab.model import build_model, build_tokenizer
 
 
@@ -155,7 +155,7 @@ def test_lengths_by_hand():
         "completion_ids": torch.tensor([first, [5, 6, 2, 0, 0, 0, 0, 0]]),
         "completion_mask": torch.tensor([[0] * 8, [1] * 3 + [0] * 5]),
     }
-    parts = cut([rows_of(rows, [8, 3])], 0, 2)
+    parts = cut([output_rows(rows, [8, 3])], 0, 2)
     described = describe_completions(parts, pad_token=0, ends=[2])
     assert described["completions/clipped_ratio"] == 0.5
     assert described["completions/mean_length"] == 5.5

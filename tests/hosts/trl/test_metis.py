@@ -265,8 +265,8 @@ def test_answers_are_the_same_alone_and_beside_longer_ones(tmp_path):
     ]
     together = policy.answer(asked, 5)
     assert [policy.answer([one], 5)[0] for one in asked] == together
-    assert policy.access.model().training
-    tokenizer = policy.access.tokenizer
+    assert policy._host.model.training
+    tokenizer = policy._host._tokenizer
     assert together[0].prompt_ids == tuple(
         tokenizer("<bos><|system|>be brief<|user|>1 + 1 =<|assistant|>", add_special_tokens=False).input_ids
     )
@@ -276,7 +276,7 @@ def test_answers_are_the_same_alone_and_beside_longer_ones(tmp_path):
 
 def test_an_answer_ends_with_the_end_of_sequence(tmp_path):
     policy = policy_of(tmp_path)
-    policy.access.sampling["eos_token_id"] = list(range(40, 400))
+    policy.sampling["eos_token_id"] = list(range(40, 400))
     replies = policy.answer([[{"role": "user", "content": "?"}]] * 20, 30)
     assert len({len(reply.completion_ids) for reply in replies}) > 1
     for reply in replies:
@@ -308,9 +308,9 @@ def test_evaluation_trains_nothing_and_asks_nothing(tmp_path):
 def test_the_backbone_is_a_copy(tmp_path):
     policy = policy_of(tmp_path, peft_config=LoraConfig(r=2, target_modules=["q_proj"]))
     model, tokenizer = policy.backbone()
-    assert tokenizer is policy.access.tokenizer
+    assert tokenizer is policy._host._tokenizer
     assert "lora" not in " ".join(name for name, _ in model.named_parameters())
     with torch.no_grad():
         next(model.parameters()).add_(1)
-    ours = policy.access.model().get_base_model()
+    ours = policy._host.model.get_base_model()
     assert not torch.equal(next(model.parameters()), next(ours.parameters()))

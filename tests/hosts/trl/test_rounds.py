@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -16,9 +16,9 @@ from tests.rollout.fill_promises import check
 import curro
 from curro.core.errors import FillError
 from curro.hosts.trl.batches import GeneratedRollouts
-from curro.hosts.trl.observe import GroupObserver
+from curro.hosts.trl.observe import GroupRecord, read_feedback
 from curro.hosts.trl.processes import MainProcess
-from curro.hosts.trl.rounds import Rounds, fill_in_rounds
+from curro.hosts.trl.rounds import fill_in_rounds
 from curro.rollout.fill import Fill
 from curro.rollout.fill_settings import FillSettings
 from curro.rollout.group_tasks import release
@@ -50,22 +50,15 @@ class Process:
         self.fill = Fill(settings, size=size, may_repeat=repeats, weigh=len)
         self.accelerator = SimpleNamespace(num_processes=processes, is_main_process=is_owner)
         self.rounds, self.records, self.rewards, self.numbers = [], [], [], {}
-        self.observer = GroupObserver(
-            MainProcess(self.accelerator),
-            curriculum,
-            torch.ones(1),
-            ["reward"],
-            [self.records.append],
-            batch=10**9,
-        )
+        self.main_process = MainProcess(self.accelerator)
         self.rng = np.random.default_rng(0)
         self.pass_rates = self.rng.random(size) if pass_rate is None else np.full(size, pass_rate)
         self.outcomes = [iter(marks) for marks in outcomes]
 
-    def roll_out_prompts(self, prompts, tickets):
+    def roll_out_round(self, draw):
+        prompts = np.repeat(draw.prompts, draw.rollouts).tolist()
         if self.breaks and self.breaks.pop(0):
             raise Broken
-        assert len(prompts) == len(tickets)
         assert len(prompts) % self.accelerator.num_processes == 0
         self.rounds.append(dict(Counter(self.number(prompt) for prompt in prompts)))
         first = len(self.rewards)
@@ -75,8 +68,23 @@ class Process:
         output = {"prompt_ids": torch.tensor(prompts)[:, None], "prompt_mask": one}
         output |= {"completion_ids": numbers, "completion_mask": one}
         rewards = torch.tensor(self.rewards[first:])[:, None]
-        lengths = [1] * len(prompts)
-        return GeneratedRollouts(output, lengths, rewards, [Completion("", 1, False)] * len(prompts))
+        return GeneratedRollouts(output, rewards, [Completion("", 1, False)] * len(prompts), rows=[output])
+
+    def observe_groups(self, draw, generated):
+        feedback = read_feedback(
+            draw.tickets, generated.rewards, draw.rollouts, weights=torch.ones(1), names=["reward"]
+        )
+
+        def judge():
+            try:
+                verdict = self.curriculum.observe(**feedback.arguments())
+            except BaseException:
+                self.curriculum.drop(draw.tickets)
+                raise
+            self.records.append(GroupRecord(self.now, draw, feedback.rewards, verdict))
+            return verdict
+
+        return self.main_process.decide(judge), feedback
 
     def number(self, prompt):
         return self.numbers.setdefault(prompt, len(self.numbers))
@@ -89,13 +97,10 @@ class Process:
     def step(self, rows, step):
         """The batch: the prompt of each group and the numbers of its rollouts."""
         self.records.clear()
-        rounds = Rounds(
-            self.fill, self.observer, self.roll_out_prompts, size=SIZE, step=step,
-            metrics={"train": defaultdict(list)}, logs={},
-        )  # fmt: skip
+        self.now = step
         try:
             with patch("curro.hosts.trl.processes.broadcast_object_list", self.broadcast):
-                batch = fill_in_rounds(rounds, rows)
+                batch = fill_in_rounds(self, rows, size=SIZE, step=step)
         finally:
             held = self.fill.release()
             if self.accelerator.is_main_process:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,8 @@ import torch
 from trl.trainer.utils import pad
 
 from curro.core.errors import ConfigError
-from curro.core.verdicts import Verdict
+from curro.core.groups import Feedback
+from curro.core.verdicts import Draw, Verdict
 from curro.runs.writer import Completion
 
 OutputRows = dict[str, torch.Tensor]
@@ -37,27 +38,45 @@ LENGTHS = "completion_lengths"
 
 @dataclass(frozen=True)
 class GeneratedRollouts:
-    """Rollouts of given prompts, scored.
+    """Scored rollouts of a draw, group after group.
 
     Attributes:
-        output: TRL's, of this process's rollouts.
-        lengths: how many tokens the completions of this process's rollouts have.
+        output: TRL's output of this process's rollouts.
         rewards: (rollouts, reward functions) of all processes, NaN where a function returned None.
-        completions: what was generated, of all processes.
+        completions: one a rollout, of all processes.
+        rows: in a batch of several rounds, the rows of all processes, off the accelerator.
+        logs: in a batch of several rounds, what TRL logged of each row, by column.
     """
 
     output: dict[str, Any]
-    lengths: Sequence[int]
     rewards: torch.Tensor
     completions: Sequence[Completion]
+    rows: Sequence[OutputRows] = ()
+    logs: GroupLogs = field(default_factory=dict)
+
+    def groups(self, draw: Draw, verdict: Verdict, feedback: Feedback) -> list[KeptGroup]:
+        """Cut the rows into the P groups of `draw`, each with its verdict and its rewards' variance."""
+        ends = np.cumsum(draw.rollouts).tolist()
+        return [
+            KeptGroup(
+                cut(self.rows, start, end),
+                self.rewards[start:end].cpu(),
+                {column: entries[start:end] for column, entries in self.logs.items()},
+                verdict.take(row),
+                variance,
+            )
+            for row, (start, end, variance) in enumerate(
+                zip([0, *ends[:-1]], ends, feedback.variances.tolist(), strict=True)
+            )
+        ]
 
 
-def as_factors(verdicts: Sequence[Verdict], sums_normalized_parts: bool) -> list[Verdict]:
-    """The verdicts with advantages of 1, and of 0 for rollouts whose advantages of TRL's own do not count.
+def mask_of_trl_advantages(verdicts: Sequence[Verdict], sums_normalized_parts: bool) -> list[Verdict]:
+    """Verdicts with advantage 1 where TRL's own advantage counts and 0 where it does not.
 
-    The credit of these is what TRL's advantages are multiplied by. Rollouts without credit do not count, nor
-    do those of flat groups, which have 0 or what TRL's rounding leaves. With `sums_normalized_parts` a group
-    whose rewards are flat counts too, because the parts may vary where their sum does not.
+    Their credit then masks and weights TRL's advantages. Rollouts without credit do not count, nor do flat
+    groups, in which TRL's advantages are 0 or rounding. With `sums_normalized_parts` flat groups count,
+    because parts may vary where their sum does not.
     """
     factors = []
     for verdict in verdicts:
@@ -72,11 +91,11 @@ class KeptGroup:
     """A group that may be trained on.
 
     Attributes:
-        rows: its rows of TRL's output, in parts that were padded alike.
+        rows: rows of TRL's output, in parts that were padded alike.
         rewards: (G, reward functions), NaN where a function returned None.
-        logs: what TRL logs of its rows, by name.
-        verdict: the curriculum's, of this one group.
-        variance: of the rewards that are trained on, of the whole group; the verdict has the signal's.
+        logs: what TRL logged of each row, by column.
+        verdict: on this one group.
+        variance: variance of the trained rewards; the verdict has the signal's.
     """
 
     rows: list[OutputRows]
@@ -88,22 +107,17 @@ class KeptGroup:
     def __len__(self) -> int:
         return len(self.rewards)
 
-    def take(self, columns: np.ndarray) -> KeptGroup:
-        """The group with these rows alone; its verdict's arrays are of these rows."""
-        logs = {
-            name: [values[at] for at in columns if at < len(values)] for name, values in self.logs.items()
-        }
-        rows = [part for column in columns for part in cut(self.rows, int(column), int(column) + 1)]
-        verdict = replace(
-            self.verdict,
-            advantages=self.verdict.advantages[:, columns],
-            credited=self.verdict.credited[:, columns],
-        )
-        return KeptGroup(rows, self.rewards[torch.as_tensor(columns)], logs, verdict, self.variance)
-
     def first(self, size: int) -> KeptGroup:
         """The group with its first rows alone; its advantages stay those of the whole group."""
-        return self if size >= len(self) else self.take(np.arange(size))
+        if size >= len(self):
+            return self
+        verdict = replace(
+            self.verdict,
+            advantages=self.verdict.advantages[:, :size],
+            credited=self.verdict.credited[:, :size],
+        )
+        logs = {column: entries[:size] for column, entries in self.logs.items()}
+        return KeptGroup(cut(self.rows, 0, size), self.rewards[:size], logs, verdict, self.variance)
 
 
 def check_mergeable(output: Mapping[str, Any]) -> None:
@@ -116,7 +130,7 @@ def check_mergeable(output: Mapping[str, Any]) -> None:
         )
 
 
-def rows_of(output: Mapping[str, Any], lengths: Sequence[int]) -> OutputRows:
+def output_rows(output: Mapping[str, Any], lengths: Sequence[int]) -> OutputRows:
     """All rows of an output, off the accelerator, without what is counted over the batch."""
     rows = {
         name: value.cpu() for name, value in output.items() if isinstance(value, torch.Tensor) and value.ndim
@@ -180,9 +194,9 @@ def _trimmed(parts: Sequence[OutputRows], name: str) -> Iterator[torch.Tensor]:
 def captured_logs(
     metrics: dict[str, TRLMetrics], logs: dict[str, Any]
 ) -> Iterator[tuple[TRLMetrics, GroupLogs]]:
-    """Give TRL empty metrics and logs to write to, and its own back at the end.
+    """Let TRL write into empty metrics and logs, and give it its own back at the end.
 
-    What it yields is complete when the block has ended: TRL's metrics, and its logs by name.
+    The yielded metrics and logs by column are complete when the block has ended.
     """
     usual, usual_logs = metrics["train"], dict(logs)
     group_metrics: TRLMetrics = defaultdict(list)
@@ -227,27 +241,31 @@ def log_batch(
 
 
 LOGGED_METRICS = {
-    "signal/mean_square_advantage",
-    "signal/uniform",
-    "table/unseen",
-    "table/success_rate_mean",
-    "admitted",
-    "prediction/rank_correlation",
-    "fill/given_out",
+    "admitted", "signal/mean_square_advantage", "signal/uniform", "signal/uniform_share", "table/unseen",
+    "table/success_rate_mean", "prediction/rank_correlation", "fill/given_out", "fill/rejected",
     "fill/topped_up",
-}
-"""What TRL logs of a curriculum's metrics by default: the signal, and what uniform sampling's would be; how
-much of the data was seen, and its mean pass rate; groups kept; how well predictions rank them; with a gate,
-the groups that the batch took, and how many rejected ones are in it."""
+}  # fmt: skip
+"""What TRL logs by default of a curriculum and its fill, beside the selection's own metrics: the signal and
+what uniform sampling would find, the share of the data that was not seen and its mean pass rate, groups
+admitted, and with a gate the groups that the batch took."""
 
 
-def logged_metrics(metrics: Mapping[str, float], logs_all: bool) -> dict[str, float]:
-    """The metrics that TRL logs, all or those of `LOGGED_METRICS`; a number that is not known yet is not."""
-    return {
-        name: value
-        for name, value in metrics.items()
-        if (logs_all or name in LOGGED_METRICS) and not np.isnan(value)
-    }
+def log_metrics(
+    metrics: TRLMetrics, values: Mapping[str, float], names: Collection[str] | None, *, prefix: str = ""
+) -> None:
+    """Write a curriculum's numbers into TRL's metrics, which TRL averages over its logging window.
+
+    What is counted for each batch (`fill/...`) is summed over the window, so that the log has counts. The
+    curriculum's other numbers are totals or states: the latest one counts.
+
+    Args:
+        names: which to log; None: all. Numbers that are not known yet are left out.
+    """
+    for name, value in values.items():
+        if np.isnan(value) or not (names is None or name in names):
+            continue
+        is_count = name.startswith("fill/") and name != "fill/rejected_reward"
+        metrics[prefix + name] = [value + sum(metrics[prefix + name]) if is_count else value]
 
 
 def replace_latest(logged: Any, values: Sequence[float]) -> None:

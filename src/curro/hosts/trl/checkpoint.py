@@ -31,7 +31,7 @@ class WaitingRollouts:
 
 
 def newest(folder: Path, *, cut_off: Callable[[Path], None] = lambda path: None) -> Path | None:
-    """The last complete checkpoint in a folder; `cut_off` hears of later ones that were not saved whole."""
+    """Find the last complete checkpoint in a folder; call `cut_off` with later ones that are not whole."""
     folders = [
         path for path in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*") if path.name.split("-")[1].isdecimal()
     ]
@@ -43,10 +43,7 @@ def newest(folder: Path, *, cut_off: Callable[[Path], None] = lambda path: None)
 
 
 def warn_of_earlier(folder: Path) -> None:
-    """Say in the log that a run begins in an output folder that has the checkpoints of another one.
-
-    A later resume would take the last of them, whichever run it is of.
-    """
+    """Warn of a run that begins beside another run's checkpoints: a resume takes the last of all."""
     if earlier := newest(folder):
         logging.getLogger(__name__).warning(
             "%s is of an earlier run, and this run begins anew: resuming would take the last checkpoint "
@@ -109,7 +106,7 @@ def clear(checkpoint: Path, accelerator: Accelerator) -> None:
 def save(
     checkpoint: Path, accelerator: Accelerator, curriculum: Curriculum, rollouts: WaitingRollouts | None
 ) -> None:
-    """Write the unused rollouts (by each process), then the curriculum (by its owner) into the checkpoint.
+    """Write the unused rollouts (each process its own), then the curriculum (the main process).
 
     The curriculum's file appears whole, as the last of all: a checkpoint that has it is complete.
     """
@@ -122,37 +119,74 @@ def save(
             for name, value in inputs.items()
             if isinstance(value, torch.Tensor)
         }
-        save_file(tensors, _rollouts(folder, accelerator), metadata={"step": str(rollouts.step)})
+        metadata = {"step": str(rollouts.step), "processes": str(accelerator.num_processes)}
+        save_file(tensors, _rollouts(folder, accelerator), metadata=metadata)
     accelerator.wait_for_everyone()
     if accelerator.is_main_process:
         curriculum.save(folder / CURRICULUM)
 
 
 def load(
-    checkpoint: Path, accelerator: Accelerator, curriculum: Curriculum, parts: int
+    checkpoint: Path, accelerator: Accelerator, curriculum: Curriculum, *, parts: int, rows: int, updates: int
 ) -> WaitingRollouts | None:
-    """Restore what `save` wrote; the owner frees prompts whose rollouts are lost.
+    """Restore what `save` wrote; prompts whose rollouts are lost are free again.
+
+    Micro-batches may have another size than when the rollouts were saved, as after an out-of-memory error.
 
     Args:
-        parts: how many parts TRL divides a generation into.
+        parts: how many micro-batches of a generation this run has (`steps_per_generation`).
+        rows: rollouts of a micro-batch on this process (`per_device_train_batch_size`).
+        updates: micro-batches of an optimizer step (`gradient_accumulation_steps`).
 
     Returns:
         this process's unused rollouts, if there are any.
+
+    Raises:
+        CheckpointError: rollouts that cannot be divided as this run's arguments say.
     """
     folder = checkpoint / FOLDER
     if accelerator.is_main_process:
         curriculum.load(folder / CURRICULUM)
         curriculum.drop(curriculum.ledger.tickets)
-    path = _rollouts(folder, accelerator)
-    if not path.exists():
+    if not any(folder.glob("rollouts-*.safetensors")):
         return None
-    waiting: list[dict[str, torch.Tensor]] = [{} for _ in range(parts)]
-    with safe_open(path, framework="pt", device=str(accelerator.device)) as file:
-        step = int(file.metadata()["step"])
-        for key in file.keys():  # noqa: SIM118 - a safetensors file is no mapping
-            part, name = key.split("/")
-            waiting[int(part)][name] = file.get_tensor(key)
-    return WaitingRollouts(step, waiting)
+    waiting: dict[int, dict[str, torch.Tensor]] = {}
+    path = _rollouts(folder, accelerator)
+    processes, step = -1, 0
+    if path.exists():
+        with safe_open(path, framework="pt", device=str(accelerator.device)) as file:
+            step = int(file.metadata()["step"])
+            processes = int(file.metadata().get("processes", accelerator.num_processes))
+            for key in file.keys():  # noqa: SIM118 - a safetensors file is no mapping
+                part, name = key.split("/")
+                waiting.setdefault(int(part), {})[name] = file.get_tensor(key)
+    saved = [waiting[part] for part in sorted(waiting)]
+    size = len(saved[0]["prompt_ids"]) if saved else 0
+    done = step * size
+    is_same = (len(saved), size) == (parts, rows)
+    fits = processes == accelerator.num_processes and len(saved) * size == parts * rows
+    if fits and not is_same:
+        fits = done % (rows * updates) == 0 and not any("auxiliary_advantages" in part for part in saved)
+    if not fits:
+        raise CheckpointError(
+            f"{checkpoint} was saved between a generation and its last update, with {len(saved)} "
+            f"micro-batches of {size} rollouts in each of {processes} processes, and this run has {parts} of "
+            f"{rows} in each of {accelerator.num_processes}: resume with the arguments of then, or from a "
+            "checkpoint that was saved after a generation's last update"
+        )
+    if not is_same:
+        step, saved = done // rows, _divided(saved, parts, rows)
+    return WaitingRollouts(step, saved)
+
+
+def _divided(saved: list[dict[str, torch.Tensor]], parts: int, rows: int) -> list[dict[str, torch.Tensor]]:
+    """The rollouts of a generation in micro-batches of another size, in the same order."""
+    per_row = {name for name, value in saved[0].items() if value.ndim}
+    whole = {name: torch.cat([part[name] for part in saved]) for name in per_row}
+    return [
+        saved[0] | {name: value[part * rows : (part + 1) * rows] for name, value in whole.items()}
+        for part in range(parts)
+    ]
 
 
 def _rollouts(folder: Path, accelerator: Accelerator) -> Path:

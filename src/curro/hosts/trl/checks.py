@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 from datasets import Dataset
 from trl import GRPOConfig
 
@@ -13,8 +16,11 @@ from curro.core import registry
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
 from curro.core.files import check_writable
+from curro.core.identity import DatasetRows
+from curro.core.registry import VERIFIERS
 from curro.core.selection import Selection
 from curro.core.text import did_you_mean
+from curro.methods.admission.band import DifficultyBand, between
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import KeepRollouts
 
@@ -52,12 +58,12 @@ def build_curriculum(
 
 
 def check_arguments(
-    args: GRPOConfig | None, train_dataset: Any, *, keep: Any, fill: Any, on_groups: Any, is_played: bool
+    args: GRPOConfig, train_dataset: Any, *, keep: Any, fill: Any, on_groups: Any, is_played: bool
 ) -> None:
-    """Refuse arguments of a wrong kind before TRL begins to build a trainer of them.
+    """Refuse arguments of a wrong kind before TRL begins to build a trainer from them.
 
     Args:
-        is_played: whether there is an `environment_factory`, with which TRL alone needs no prompts.
+        is_played: whether there is an `environment_factory`, whose environments may make the prompts.
     """
     if not isinstance(keep, KeepRollouts):
         raise ConfigError(f"keep is a curro.hosts.trl.KeepRollouts, as KeepRollouts(2), not {keep!r:.50}")
@@ -67,21 +73,57 @@ def check_arguments(
         )
     if on_groups is not None and not callable(on_groups):
         raise ConfigError(f"on_groups is a function that is called with a GroupRecord, not {on_groups!r:.50}")
-    if is_played and not (isinstance(train_dataset, Dataset) and "prompt" in train_dataset.column_names):
+    if not isinstance(train_dataset, Dataset):
         raise ConfigError(
-            "a curriculum chooses among rows that differ, also where environments make the prompts: give a "
-            "train_dataset with a column 'prompt' and the columns that the environment's reset takes"
+            "a curriculum needs a `datasets.Dataset` to choose from: train_dataset is "
+            f"{type(train_dataset).__name__}"
         )
-    if isinstance(train_dataset, Dataset) and "prompt" not in train_dataset.column_names:
+    if not is_played and "prompt" not in train_dataset.column_names:
         raise ConfigError(
             f"train_dataset has no column 'prompt'; it has {', '.join(train_dataset.column_names)}: "
             "rename the column that holds the prompts"
         )
-    if args is None:
-        return
     if type(args.seed) is not int or args.seed < 0:
         raise ConfigError(f"seed must be a whole number of 0 or more, not {args.seed!r:.50}")
     check_writable(Path(cast(str, args.output_dir)))
+
+
+def placeholder_rows(args: GRPOConfig) -> Dataset:
+    """Rows for environments that make their own prompts, one a group of a batch, as TRL makes them."""
+    groups = cast(int, args.generation_batch_size) // cast(int, args.num_generations)
+    return Dataset.from_dict({"prompt": [[{"role": "user", "content": ""}]] * groups})
+
+
+def rows_of(dataset: Dataset) -> DatasetRows:
+    """The rows among which a curriculum chooses.
+
+    Where environments make the prompts, what their `reset` takes stands for the prompt. Rows that are alike
+    are told apart by their places.
+    """
+    if "prompt" in dataset.column_names:
+        return DatasetRows(dataset)
+    return DatasetRows([{**row, "prompt": json.dumps(row, sort_keys=True, default=str)} for row in dataset])
+
+
+def reward_names(reward_funcs: Any, environment_factory: Any) -> list[str] | None:
+    """The names that TRL will give reward functions, before it has built its trainer.
+
+    None where they are not known before: an environment's own reward has its class' name.
+    """
+    if environment_factory is not None:
+        return None
+    functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
+    names = []
+    for function in functions:
+        while isinstance(function, functools.partial):
+            function = function.func
+        if isinstance(function, str) or hasattr(function, "config"):
+            name = function if isinstance(function, str) else function.config._name_or_path
+            function_name = name.split("/")[-1]
+        else:
+            function_name = getattr(function, "__name__", type(function).__name__)
+        names.append(function_name)
+    return names
 
 
 def check_parts(curriculum: Curriculum, names: Sequence[str]) -> None:
@@ -110,6 +152,47 @@ def check_batch(args: GRPOConfig, prompts: int) -> int:
             "per_device_train_batch_size or steps_per_generation, or raise num_generations"
         )
     return batch
+
+
+def model_name(model: Any) -> str:
+    """The last part of a model's name, after which TRL names the output folder of a run without `args`."""
+    return str(model if isinstance(model, str) else model.config._name_or_path).split("/")[-1]
+
+
+def check_rewards(curriculum: Curriculum, args: GRPOConfig, names: Sequence[str]) -> str:
+    """Refuse a signal or a gate that the reward functions of these names cannot serve.
+
+    Returns:
+        a warning; empty if there is none.
+    """
+    check_parts(curriculum, names)
+    return check_band(curriculum, cast(int, args.num_generations), names)
+
+
+def check_band(curriculum: Curriculum, group: int, names: Sequence[str]) -> str:
+    """Refuse a band between whose thresholds no group of 0/1 rewards can lie.
+
+    Args:
+        group: rollouts of a group.
+        names: of the reward functions.
+
+    Returns:
+        a warning where the rewards may be graded; else nothing.
+    """
+    gate = curriculum.admission
+    if not isinstance(gate, DifficultyBand) or curriculum.has_allocation:
+        return ""
+    rates = np.arange(group + 1) / group
+    if between(rates, gate.low, gate.high, gate.closed).any():
+        return ""
+    sentence = (
+        f"no group of {group} rollouts with rewards of 0 and 1 has a pass rate in the band from {gate.low:g} "
+        f"to {gate.high:g}: widen the band or raise num_generations"
+    )
+    deciding = [gate.reward] if gate.reward else names
+    if all(name in VERIFIERS for name in deciding):
+        raise ConfigError(sentence)
+    return sentence
 
 
 def check_admission(

@@ -1,4 +1,4 @@
-"""One process owns the curriculum and tells the others what it decided; each rolls out an equal share."""
+"""The main process owns the curriculum and decides; every process rolls out an equal share."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from curro.core.errors import ConfigError
 T = TypeVar("T")
 
 _DECIDED, _GATHER = "decided", "gather"
-"""What the owner tells the others: the decision, or that it needs the weights first."""
+"""What the main process tells the others: the decision, or that it needs the weights first."""
 
 
 class MainProcess:
-    """The main process decides. The others wait for the decision, and help it to gather split weights.
+    """Decides on the main process. The others wait for the decision, and help to gather split weights.
 
-    Under FSDP2 every process has a part of each weight, and gathering a weight takes all of them. So while
-    they wait in `decide`, the owner may use `whole_model`, as often as it has to ask the policy.
+    Under FSDP2 every process has a part of each weight, and gathering a weight takes all of them. While they
+    wait in `decide`, the main process may use `whole_model`, as often as it has to ask the policy.
 
     Args:
-        accelerator: of this process.
+        accelerator: this process's.
         model: gives the model that is trained, as the accelerator has prepared it.
         is_split: tells whether its weights are split over the processes.
     """
@@ -40,8 +40,18 @@ class MainProcess:
         self.accelerator, self._model, self._is_split = accelerator, model, is_split
         self._copy: Any = None
 
+    @property
+    def is_main(self) -> bool:
+        """Whether this process is the main one."""
+        return self.accelerator.is_main_process
+
+    @property
+    def processes(self) -> int:
+        """How many processes train."""
+        return self.accelerator.num_processes
+
     def decide(self, decision: Callable[[], T]) -> T:
-        """What `decision` returns on the main process, on every process; what it raises is raised on all."""
+        """Call `decision` on the main process; return its result, or raise its error, on every process."""
         if self.accelerator.num_processes == 1:
             return decision()
         outcome: list[Any] = [_DECIDED, None, None]
@@ -60,7 +70,7 @@ class MainProcess:
 
     @contextmanager
     def whole_model(self) -> Iterator[Any]:
-        """On the owner, within `decide`: the model with all of its weights.
+        """Give the main process, within `decide`, the model with all of its weights.
 
         Weights that FSDP2 has split are gathered into a plain copy, in the number format in which FSDP2
         computes. Between the calls the copy is kept on the CPU.
@@ -88,7 +98,7 @@ class MainProcess:
             self._copy.to("cpu")
 
     def _gather(self) -> dict[str, torch.Tensor]:
-        """The weights by name, on the owner; the other processes keep nothing of what they help to gather."""
+        """Gather the weights by name for the main process; the others keep nothing of them."""
         precision = self.accelerator.state.fsdp_plugin.mixed_precision_policy
         weights: dict[str, torch.Tensor] = {}
         for name, weight in self._model().state_dict().items():
@@ -101,6 +111,6 @@ class MainProcess:
 
 
 def own_share(accelerator: Accelerator, everyone: Any) -> Any:
-    """This process's part of what all processes have in equal parts, one after the other."""
+    """Cut this process's equal part from what all processes have, one after the other."""
     rank, rows = accelerator.process_index, len(everyone) // accelerator.num_processes
     return everyone[rank * rows : (rank + 1) * rows]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import time
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,26 +23,30 @@ from curro.core.allocation import Allocation
 from curro.core.configuration import describe_signal
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
-from curro.core.groups import Feedback
-from curro.core.identity import DatasetRows
+from curro.core.groups import Feedback, MissingRewards
 from curro.core.policy import AuxiliarySamples
 from curro.core.selection import Selection
 from curro.core.verdicts import Draw, Verdict
 from curro.hosts.trl import checkpoint as checkpoints
 from curro.hosts.trl.auxiliary import auxiliary_loss, loss_divisor, share_out
 from curro.hosts.trl.batches import (
+    LOGGED_METRICS,
     GeneratedRollouts,
     KeptGroup,
     OutputRows,
-    as_factors,
+    TRLMetrics,
+    captured_logs,
+    check_mergeable,
     count_tokens,
     cut,
     describe_batch,
     describe_rewards,
     fitted,
     log_batch,
-    logged_metrics,
+    log_metrics,
+    mask_of_trl_advantages,
     merge_rows,
+    output_rows,
     replace_latest,
 )
 from curro.hosts.trl.callbacks import EmptySteps, ResumedLines, ScaledRate
@@ -52,15 +56,26 @@ from curro.hosts.trl.checks import (
     check_allocation,
     check_arguments,
     check_batch,
-    check_parts,
+    check_rewards,
+    model_name,
+    placeholder_rows,
+    reward_names,
+    rows_of,
 )
 from curro.hosts.trl.episodes import EpisodeRollouts
 from curro.hosts.trl.fast.accelerated import AcceleratedGRPOTrainer
-from curro.hosts.trl.observe import GroupObserver, GroupRecord, scores_of
-from curro.hosts.trl.policy import ModelAccess, TrainedPolicy
+from curro.hosts.trl.notices import Notices
+from curro.hosts.trl.observe import GroupRecord, read_feedback, scores_of
+from curro.hosts.trl.policy import TrainedPolicy
 from curro.hosts.trl.processes import MainProcess, own_share
-from curro.hosts.trl.rounds import Rounds, fill_in_rounds
-from curro.hosts.trl.seams import check_contract, end_tokens, unaccelerated
+from curro.hosts.trl.rounds import fill_in_rounds
+from curro.hosts.trl.seams import (
+    ACCELERATIONS,
+    SECOND_LOSS,
+    check_contract,
+    end_tokens,
+    unaccelerated,
+)
 from curro.reward.adapters import completion_text, trl_reward
 from curro.reward.environments.environment import Environment, episode_reward
 from curro.rollout.fill import Fill, sized
@@ -128,11 +143,14 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     num_generations: int
     max_completion_length: int
     rows: list[dict[str, Any]]
+    main_process: MainProcess
+    fill: Fill[KeptGroup]
     _tokenizer: Any
     _buffered_inputs: list[dict[str, torch.Tensor]] | None  # type: ignore[assignment]
     _logs: dict[str, Any]
     _rewards: torch.Tensor
     _completions: list[Completion]
+    _round_metrics: TRLMetrics
 
     # ------------------------------ construction ------------------------------
 
@@ -162,80 +180,96 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
                 if given.get(other):
                     raise ConfigError(f"an environment plays the rollouts: give it or {other}, not both")
             given.setdefault("reward_funcs", trl_reward(episode_reward("environment")))
-        check_arguments(
-            given.get("args"), given.get("train_dataset"), keep=keep, fill=fill, on_groups=on_groups,
-            is_played=bool(given.get("environment_factory")),
-        )  # fmt: skip
         lost = check_contract(GRPOTrainer)
-        lacks = unaccelerated(GRPOTrainer, given.get("args"), lost)
-        super().__init__(share_prompts=share_prompts, lacks=lacks, **given)
-        if environment is not None:
-            self.rollout_func = cast(Any, EpisodeRollouts(environment, lambda: self.rows))
-        self.environment = environment
-        if not isinstance(self.train_dataset, Dataset):
-            raise ConfigError(
-                "a curriculum needs a `datasets.Dataset` to choose from: "
-                f"train_dataset is {type(self.train_dataset).__name__}"
-            )
-        rows = DatasetRows(self.train_dataset)
+        options = given["args"] = given.get("args") or GRPOConfig(f"{model_name(given.get('model'))}-GRPO")
+        factory = given.get("environment_factory")
+        if given.get("train_dataset") is None and callable(factory) and options.max_steps > 0:
+            given["train_dataset"] = placeholder_rows(options)
+        dataset = given.get("train_dataset")
+        check_arguments(
+            options, dataset, keep=keep, fill=fill, on_groups=on_groups, is_played=factory is not None
+        )
+        rows = rows_of(cast(Dataset, dataset))
         parts = {
             "allocation": allocation, "advantage": advantage, "admission": admission,
             "reward_range": reward_range, "signal": signal,
         }  # fmt: skip
-        curriculum = build_curriculum(curriculum, parts, rows, self.args.seed)
+        curriculum = build_curriculum(curriculum, parts, rows, options.seed)
         curriculum.check_rows(rows, "train_dataset")
-        check_parts(curriculum, self.reward_func_names)
-        self.curriculum = curriculum
-        if self.args.shuffle_dataset is False and self.accelerator.is_main_process:
-            warnings.warn(
-                "shuffle_dataset=False has no effect: the curriculum chooses the prompts of every step",
-                UserWarning,
-                stacklevel=2,
-            )
-        self._batch_prompts = check_batch(self.args, len(self.train_dataset))
+        names = reward_names(given.get("reward_funcs"), factory)
+        warning = "" if names is None else check_rewards(curriculum, options, names)
+        self._batch_prompts = check_batch(options, len(rows))
         if curriculum.has_admission:
-            check_admission(
-                curriculum, self.args, self.train_dataset.column_names, fill.when_short,
-                self.accelerator.num_processes,
-            )  # fmt: skip
+            columns = cast(Dataset, dataset).column_names
+            check_admission(curriculum, options, columns, fill.when_short, options.world_size)
         if curriculum.has_allocation:
-            check_allocation(curriculum, self.args)
-        self._fill: Fill[KeptGroup] = Fill(
-            fill, size=curriculum.table.size, may_repeat=curriculum.selection.repeats, weigh=len,
-            unit="rollouts",
-        )  # fmt: skip
-        listeners = [on_groups] if on_groups is not None else []
-        self._writer: RunWriter | None = None
-        if write_run and self.accelerator.is_main_process:
-            writer = RunWriter.of_host(Path(cast(str, self.args.output_dir)), curriculum, keep)
-            listeners.append(lambda record: record.write_to(writer))
-            self._writer = writer
-            self.add_callback(ResumedLines(writer))
-        self._owner = MainProcess(
+            check_allocation(curriculum, options)
+        if (skip_empty_steps or scale_rate) and (options.deepspeed or options.deepspeed_plugin):
+            option = "skip_empty_steps" if skip_empty_steps else "scale_rate"
+            raise ConfigError(f"DeepSpeed makes its updates itself: leave out {option}")
+        if SECOND_LOSS in lost and curriculum.selection.trains_policy:
+            raise ConfigError(f"{lost[SECOND_LOSS]}, on which {SECOND_LOSS} stand: choose another method")
+        self.curriculum = curriculum
+        self._merges_rounds = self._needs_rounds
+
+        lacks = unaccelerated(GRPOTrainer, options, lost)
+        super().__init__(share_prompts=share_prompts, lacks=lacks, **given)
+        for name in ("_metrics", "_logs"):
+            if not hasattr(self, name):  # a newer TRL has renamed what is logged, which changes nothing else
+                setattr(self, name, defaultdict(lambda: defaultdict(list)))
+        if names is None:
+            warning = check_rewards(curriculum, options, self.reward_func_names)
+        if environment is not None:
+            self.rollout_func = cast(Any, EpisodeRollouts(environment, lambda: self.rows))
+        self.environment = environment
+        self.main_process = MainProcess(
             self.accelerator,
             model=lambda: self.model_wrapped,
             is_split=lambda: self.is_fsdp_enabled or self.is_deepspeed_enabled,
         )
-        self._observer = GroupObserver(
-            self._owner, curriculum, self.reward_weights, self.reward_func_names, listeners,
-            batch=self._batch_prompts,
+        self.fill: Fill[KeptGroup] = Fill(
+            fill, size=curriculum.table.size, may_repeat=curriculum.selection.repeats, weigh=len,
+            unit="rollouts",
         )  # fmt: skip
         self._log_all_metrics = log_all_metrics
         self._fill_metrics: dict[str, float] = {}
-        if (signal := curriculum.default_signal(self.reward_func_names)) and self.accelerator.is_main_process:
-            logging.getLogger(__name__).warning(describe_signal(signal))
         self._held_out: list[Feedback] = []
         self._auxiliary: list[AuxiliarySamples] = []
-        self._merges_rounds = self._needs_rounds
-        if (skip_empty_steps or scale_rate) and self.is_deepspeed_enabled:
-            option = "skip_empty_steps" if skip_empty_steps else "scale_rate"
-            raise ConfigError(f"DeepSpeed makes its updates itself: leave out {option}")
+        self._missing_rewards = MissingRewards()
+        self._listeners = [on_groups] if on_groups is not None else []
+        self._writer: RunWriter | None = None
+        signal_names = curriculum.default_signal(self.reward_func_names)
+        self._notices: Notices | None = None
+        if self.main_process.is_main:
+            if write_run:
+                writer = RunWriter.of_host(Path(cast(str, options.output_dir)), curriculum, keep)
+                self._listeners.append(lambda record: record.write_to(writer))
+                self._writer = writer
+                self.add_callback(ResumedLines(writer))
+            self._notices = Notices(
+                curriculum, self.reward_func_names, self.reward_weights.tolist(),
+                watches_parts=not curriculum.signal_parts and curriculum.config.get("signal") is None,
+                writer=self._writer,
+            )  # fmt: skip
+            sentences = [describe_signal(signal_names)] if signal_names else []
+            sentences += [warning] if warning else []
+            if options.shuffle_dataset is False:
+                sentences.append("shuffle_dataset=False has no effect: the curriculum chooses the prompts")
+            sentences += [
+                f"{reason}: without {what}" for what, reason in lost.items() if what != ACCELERATIONS
+            ]
+            for sentence in sentences:
+                self._notices.say(sentence, sentence)
+            self._notices.at_start(
+                steps=max(options.max_steps, 0) // self.num_iterations, group=self.num_generations,
+                batch=self._batch_prompts,
+            )  # fmt: skip
         if skip_empty_steps:
             self.add_callback(EmptySteps(self))
         if scale_rate:
             self.add_callback(ScaledRate(self))
-        self.policy = TrainedPolicy(ModelAccess.of(self))
-        if self.accelerator.is_main_process:
+        self.policy = TrainedPolicy(self)
+        if self.main_process.is_main:
             curriculum.attach(self.policy)
 
     @property
@@ -247,6 +281,11 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     def _is_training(self) -> bool:
         return cast(Any, self.model).training
 
+    @property
+    def _needs_rounds(self) -> bool:
+        """Whether a generation may go on: groups are rejected and replaced, or have sizes of their own."""
+        return self.curriculum.has_admission or not self.curriculum.allocation.needs_budget
+
     # ------------------------------ a generation ------------------------------
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -254,23 +293,26 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         if not self._is_training:
             return self._generate_held_out(inputs)
         self._auxiliary, self.policy.seconds = [], 0.0
-        self._observer.auxiliary_samples = self._auxiliary
         output = self._fill_batch() if self._needs_rounds else self._draw_batch()
-        if self.accelerator.is_main_process:
+        if self.main_process.is_main:
             metrics = self.curriculum.metrics()
-            for name, value in logged_metrics(metrics, self._log_all_metrics).items():
-                self._metrics["train"][f"curriculum/{name}"].append(value)
+            log_metrics(self._metrics["train"], metrics, self._logged(metrics), prefix="curriculum/")
+            log_metrics(self._metrics["train"], self._fill_metrics, self._logged(self._fill_metrics))
             if self._writer is not None:
                 self._writer.step(self.state.global_step + 1, metrics | self.generation_metrics())
+            if self._notices is not None:
+                length = int(output["prompt_ids"].shape[1])
+                self._notices.context(length, self.max_completion_length, cast(Any, self.model).config)
         return output
 
-    @property
-    def _needs_rounds(self) -> bool:
-        """Whether a generation may go on: groups are rejected and replaced, or have sizes of their own."""
-        return self.curriculum.has_admission or not self.curriculum.allocation.needs_budget
+    def _logged(self, metrics: Mapping[str, float]) -> Collection[str] | None:
+        """Which of the curriculum's metrics TRL logs; None: all."""
+        if self._log_all_metrics:
+            return None
+        return LOGGED_METRICS | self.curriculum.selection.metrics().keys()
 
     def generation_metrics(self) -> dict[str, float]:
-        """TRL's own numbers of the latest generation's completions, and of how its batch was filled."""
+        """TRL's numbers of the latest generation's completions, and how its batch was filled."""
         completions = {
             name: values[-1]
             for name, values in self._metrics["train"].items()
@@ -281,36 +323,34 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     # ------------------------------ rolling out ------------------------------
 
     def _draw_batch(self) -> dict[str, Any]:
-        """One draw, rolled out and trained on whatever its rewards."""
+        """Roll out one draw and train on it whatever its rewards."""
         step = self.state.global_step
         budget = self._batch_rows if self.curriculum.has_allocation else None
-        draw = self._owner.decide(
+        draw = self.main_process.decide(
             lambda: sized(
                 self.curriculum.select(self._batch_prompts, step=step, rollouts=budget), self.num_generations
             )
         )
         try:
-            generated = self._roll_out_prompts(
-                np.repeat(draw.prompts, draw.rollouts).tolist(),
-                np.repeat(draw.tickets, draw.rollouts).tolist(),
-            )
+            generated = self._roll_out(draw)
         except BaseException:
-            if self.accelerator.is_main_process:
+            if self.main_process.is_main:
                 self.curriculum.drop(draw.tickets)
             raise
         output = generated.output
-        verdict = self._observer.observe(draw, generated.rewards, generated.completions, step)
+        verdict, feedback = self.observe_groups(draw, generated)
         if budget is not None:
-            self._replace_statistics(generated.rewards, draw)
+            self._replace_statistics(generated.rewards, feedback)
         logged = self._credit(output, [verdict], draw.rollouts, [*self._logs["advantages"]])
         replace_latest(self._logs["advantages"], logged)
         return output
 
-    def _roll_out_prompts(self, prompts: list[int], tickets: list[int]) -> GeneratedRollouts:
-        """Generate and score one rollout of each of these prompts, with their tickets, of all processes."""
-        mine = own_share(self.accelerator, list(zip(prompts, tickets, strict=True)))
-        row_of = {drawn: self.train_dataset[drawn[0]] for drawn in dict.fromkeys(mine)}
-        self.rows = [dict(row_of[drawn]) for drawn in mine]
+    def _roll_out(self, draw: Draw) -> GeneratedRollouts:
+        """Generate and score the rollouts of a draw; every process has an equal share of them."""
+        prompts = np.repeat(draw.prompts, draw.rollouts).tolist()
+        mine = own_share(self.accelerator, prompts)
+        row_of = {prompt: self.train_dataset[prompt] for prompt in dict.fromkeys(mine)}
+        self.rows = [dict(row_of[prompt]) for prompt in mine]
         usual = self.num_generations
         if self.curriculum.has_allocation:
             self.num_generations = len(prompts)  # TRL's groups have one size; nothing of them is used
@@ -318,8 +358,23 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             output = super()._generate_and_score_completions(self.rows)
         finally:
             self.num_generations = usual
+        if len(self._rewards) != len(prompts) or "advantages" not in output:
+            raise ConfigError(
+                f"TRL gave {len(self._rewards)} rewards for {len(prompts)} rollouts, or no advantages: it has"
+                " changed what a curriculum stands on"
+            )
+        return GeneratedRollouts(output, self._rewards, gather_object(self._completions))
+
+    def roll_out_round(self, draw: Draw) -> GeneratedRollouts:
+        """Roll out one of several draws of a batch, with the rows of all processes and what TRL logged."""
+        with captured_logs(self._metrics, self._logs) as (metrics, logs):
+            generated = self._roll_out(draw)
+        check_mergeable(generated.output)
+        for name, values in metrics.items():
+            self._round_metrics[name] += values
         lengths = [completion.tokens for completion in self._completions]
-        return GeneratedRollouts(output, lengths, self._rewards, gather_object(self._completions))
+        rows = gather_object([output_rows(generated.output, lengths)])
+        return replace(generated, rows=rows, logs=logs)
 
     def _generate_single_turn(self, prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:
         """TRL's. Of groups of different sizes, a vLLM server is asked for each rollout by itself."""
@@ -328,9 +383,8 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         usual = self.num_generations
         self.num_generations = 1  # TRL 1.12 reads it here; later ones pass it on
         try:
-            call = inspect.signature(GRPOTrainer._generate_single_turn).bind(
-                self, prompt_ids, *args, **kwargs
-            )
+            of_trl = inspect.signature(GRPOTrainer._generate_single_turn)
+            call = of_trl.bind(self, prompt_ids, *args, **kwargs)
             if "num_generations" in call.arguments:
                 call.arguments["num_generations"] = 1
             return super()._generate_single_turn(*call.args[1:], **call.kwargs)
@@ -349,6 +403,43 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         ]
         return self._rewards
 
+    # ------------------------------ observing and crediting ------------------------------
+
+    def _feedback(self, tickets: Sequence[int] | np.ndarray, rewards: torch.Tensor, sizes_P: Any) -> Feedback:
+        return read_feedback(
+            tickets, rewards, np.asarray(sizes_P), weights=self.reward_weights, names=self.reward_func_names
+        )
+
+    def observe_groups(self, draw: Draw, generated: GeneratedRollouts) -> tuple[Verdict, Feedback]:
+        """Report finished groups to the curriculum on the main process; every process gets the verdict.
+
+        Where the curriculum refuses the rewards, the tickets are dropped.
+        """
+        feedback = self._feedback(draw.tickets, generated.rewards, draw.rollouts)
+        verdict = self.main_process.decide(lambda: self._judge(draw, feedback, generated.completions))
+        if verdict.auxiliary_samples is not None:
+            self._auxiliary.append(verdict.auxiliary_samples)
+        return verdict, feedback
+
+    def _judge(self, draw: Draw, feedback: Feedback, completions: Sequence[Completion]) -> Verdict:
+        """Observe groups and tell the listeners of them; runs on the main process."""
+        try:
+            verdict = self.curriculum.observe(**feedback.arguments())
+        except BaseException:
+            self.curriculum.drop(draw.tickets)
+            raise
+        ends = np.cumsum(draw.rollouts).tolist()
+        groups = [completions[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+        for listener in self._listeners:
+            listener(GroupRecord(self.state.global_step, draw, feedback.rewards, verdict, groups))
+        if not self.curriculum.ledger.observed:
+            self._missing_rewards.count(feedback, self._batch_prompts)
+        has_signal_P = ~self.curriculum.table.is_flat(verdict.informativeness)
+        self._metrics["train"]["curriculum/signal_share"].append(float(has_signal_P.mean()))
+        if self._notices is not None:
+            self._notices.groups(feedback, self.curriculum.selection.metrics())
+        return verdict
+
     def _credit(
         self,
         output: dict[str, Any],
@@ -359,26 +450,26 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         """Put the curriculum's credit into a batch, or multiply TRL's own advantages by it.
 
         Args:
-            output: TRL's of this process's rows.
-            verdicts, sizes_P: on the P groups of the batch, and how many rows each has in it.
-            advantages: TRL's own of all rows.
+            output: TRL's, of this process's rows.
+            verdicts, sizes_P: verdicts on the P groups of the batch, and the rows of each.
+            advantages: TRL's own, of all rows.
 
         Returns:
-            the advantages of all rows that are trained on, for the log.
+            advantages of all rows that are trained on, for the log.
         """
         is_factor = not self.curriculum.has_advantage
         if is_factor:
-            verdicts = as_factors(verdicts, self.multi_objective_aggregation == "normalize_then_sum")
+            normalizes = self.multi_objective_aggregation == "normalize_then_sum"
+            verdicts = mask_of_trl_advantages(verdicts, normalizes)
         credit_PG = self.curriculum.credit(verdicts)
         credit = credit_PG[np.arange(credit_PG.shape[1]) < sizes_P[:, None]]
         share = own_share(self.accelerator, torch.from_numpy(credit)).to(output["advantages"])
         output["advantages"] = output["advantages"] * share if is_factor else share
         return (credit * advantages if is_factor else credit).tolist()
 
-    def _replace_statistics(self, rewards: torch.Tensor, draw: Draw) -> None:
-        """TRL takes every `num_generations` rows for a group: write down the true groups instead."""
-        variances_P = self._observer.feedback(draw.tickets, rewards, draw.rollouts).variances
-        is_flat = self.curriculum.table.is_flat(variances_P)
+    def _replace_statistics(self, rewards: torch.Tensor, feedback: Feedback) -> None:
+        """Write the true groups into TRL's metrics, which take every `num_generations` rows for a group."""
+        is_flat = self.curriculum.table.is_flat(feedback.variances)
         rewards, weights = rewards.double().cpu(), self.reward_weights.double().cpu()
         for name, value in describe_rewards(rewards, self.reward_func_names, weights, is_flat).items():
             self._metrics["train"][name][-1:] = [value]
@@ -386,15 +477,14 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     # ------------------------------ filling a batch ------------------------------
 
     def _fill_batch(self) -> dict[str, Any]:
-        """Rounds until the batch is full of finished, admitted groups; every process gets an equal share."""
-        rounds = Rounds(
-            self._fill, self._observer, self._roll_out_prompts, size=self.num_generations,
-            step=self.state.global_step, metrics=self._metrics, logs=self._logs,
-        )  # fmt: skip
+        """Go on in rounds until the batch is full of admitted groups; every process gets an equal share."""
+        self._round_metrics = defaultdict(list)
         try:
-            groups = fill_in_rounds(rounds, self._batch_rows)
+            groups = fill_in_rounds(
+                self, self._batch_rows, size=self.num_generations, step=self.state.global_step
+            )
         finally:
-            held = self._fill.release()
+            held = self.fill.release()
             if held:
                 self.curriculum.drop(held)
         batch = fitted(groups, self._batch_rows)
@@ -403,12 +493,12 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             output,
             [group.verdict for group in batch],
             np.array(list(map(len, batch))),
-            [value for group in batch for value in group.logs["advantages", None]],
+            [value for group in batch for value in group.logs.get(("advantages", None), [0.0] * len(group))],
         )
         for group in batch:
             group.logs["advantages", None] = logged[: len(group)]
             logged = logged[len(group) :]
-        self._fill_metrics = self._fill.batch_counts.metrics()
+        self._fill_metrics = self.fill.batch_counts.metrics()
         described = describe_batch(
             batch,
             self.reward_func_names,
@@ -417,12 +507,11 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             pad_token=self._tokenizer.pad_token_id,
             ends=end_tokens(self),
         )
-        described |= logged_metrics(self._fill_metrics, self._log_all_metrics)
-        log_batch(self._metrics["train"], self._logs, rounds.written, described, batch)
+        log_batch(self._metrics["train"], self._logs, self._round_metrics, described, batch)
         return output
 
     def _merge_own_rows(self, parts: list[OutputRows]) -> dict[str, Any]:
-        """TRL's output of this process's rows of a batch."""
+        """Make TRL's output from this process's rows of a batch."""
         accelerator = self.accelerator
         rows, rank = self._batch_rows // accelerator.num_processes, accelerator.process_index
         output = merge_rows(
@@ -485,13 +574,14 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     # ------------------------------ checkpoints ------------------------------
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
-        """TRL's; at the end the run folder gets the prompt table, which else comes with checkpoints."""
+        """TRL's; at the end the run folder gets the prompt table, and a line says where the folder is."""
         resumed = args[0] if args else kwargs.get("resume_from_checkpoint")
         if not resumed and self.accelerator.is_main_process:
             checkpoints.warn_of_earlier(Path(cast(str, self.args.output_dir)))
         output = super().train(*args, **kwargs)
         if self._writer is not None:
             self._writer.write_table()
+            print(f"the run is in {self._writer.folder.path}: curro watch {self.args.output_dir}", flush=True)
         return output
 
     def save_checkpoint(self) -> None:
@@ -541,7 +631,10 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
 
     def _load_curriculum(self, checkpoint: Path) -> None:
         parts = cast(int, self.args.steps_per_generation)
-        rollouts = checkpoints.load(checkpoint, self.accelerator, self.curriculum, parts)
+        rollouts = checkpoints.load(
+            checkpoint, self.accelerator, self.curriculum, parts=parts,
+            rows=self.args.per_device_train_batch_size, updates=self.args.gradient_accumulation_steps,
+        )  # fmt: skip
         if rollouts is not None:
             self._step, self._buffered_inputs = rollouts.step, rollouts.parts
 
@@ -571,5 +664,5 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         output = super()._generate_and_score_completions(inputs)
         size = cast(Any, self).num_generations_eval
         sizes_P = np.full(len(self._rewards) // size, size)
-        self._held_out.append(self._observer.feedback([], self._rewards, sizes_P))
+        self._held_out.append(self._feedback([], self._rewards, sizes_P))
         return output

@@ -1,0 +1,128 @@
+"""Warnings in TRL's log, each once, at the first step that shows what is wrong."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from curro.core.curriculum import Curriculum
+from curro.core.groups import Feedback
+from curro.runs.reader import read_history
+from curro.runs.report.advice import advise
+from curro.runs.writer import RunWriter
+
+WATCHED = 16
+"""Groups whose summed reward varies after which a part of the reward that does not vary is named."""
+
+FIRST_LOOK = 64
+"""Groups after which the run folder is read for advice; each further look comes after half as many more."""
+
+
+class Notices:
+    """Watches a run and says what is wrong. Runs on the main process.
+
+    Args:
+        names, weights: reward functions' names, and their weights (functions,).
+        watches_parts: whether nobody has said which part of the reward is the signal.
+        writer: of the run folder, from which the advice of `curro watch` is taken; None: without advice.
+    """
+
+    def __init__(
+        self, curriculum: Curriculum, names: Sequence[str], weights: Sequence[float], *, watches_parts: bool,
+        writer: RunWriter | None,
+    ) -> None:  # fmt: skip
+        self._curriculum, self._writer = curriculum, writer
+        self._parts = [name for name, weight in zip(names, weights, strict=True) if weight]
+        self._watches_parts = watches_parts and len(self._parts) > 1
+        self._said: set[str] = set()
+        self._groups, self._next_look = 0, FIRST_LOOK
+        self._varying, self._flat = 0, dict.fromkeys(self._parts, 0)
+        self._is_binary = dict.fromkeys(self._parts, True)
+
+    def say(self, name: str, sentence: str) -> None:
+        """Warn in the log, once for each name."""
+        if name not in self._said:
+            self._said.add(name)
+            logging.getLogger("curro.hosts.trl").warning(sentence)
+
+    def at_start(self, *, steps: int, group: int, batch: int) -> None:
+        """Warn of a run that is too short for methods that choose prompts by their own outcomes.
+
+        Args:
+            steps: generations of the whole run.
+            group, batch: rollouts of a group and groups of a batch.
+        """
+        size = self._curriculum.table.size
+        visits = steps * batch / size
+        if self._curriculum.selection.needs_second_visits and 0 < visits < 1:
+            self.say(
+                "visits",
+                f"the selection chooses prompts by their own earlier outcomes, and this run visits each of "
+                f"{size:,} prompts {visits:.2g} times: most never come back. Take frontier, which predicts "
+                "prompts that were never visited, or fewer prompts",
+            )
+
+    def context(self, tokens: int, completion: int, config: Any) -> None:
+        """Warn of prompts of so many tokens that leave no room for a completion."""
+        room = getattr(config.get_text_config(), "max_position_embeddings", None)
+        if room and tokens + completion > room:
+            self.say(
+                "context",
+                f"a prompt of {tokens:,} tokens and max_completion_length {completion:,} exceed the model's "
+                f"context of {room:,}: leave such prompts out, or lower max_completion_length",
+            )
+
+    def groups(self, feedback: Feedback, metrics: Mapping[str, float]) -> None:
+        """Look at finished groups and at the curriculum's numbers after them."""
+        self._groups += len(feedback.tickets)
+        if self._watches_parts:
+            self._watch_parts(feedback)
+        if metrics.get("judge/judgments", 0) >= FIRST_LOOK and metrics.get("judge/failure_rate") == 1:
+            self.say(
+                "judgments",
+                "none of the policy's judgments can be read, so METIS predicts nothing: give it a template "
+                "that the model follows, or take another method",
+            )
+        if self._writer is not None and self._groups >= self._next_look:
+            self._next_look = self._groups * 3 // 2
+            for advice in advise(read_history(self._writer.folder)):
+                self.say(advice.name, f"{advice.problem} {advice.advice}")
+
+    def _watch_parts(self, feedback: Feedback) -> None:
+        """Say which part varies where the sum of several parts ranks and gates.
+
+        A shaped sum, as of accuracy and length, varies in every group. Ranked by it, all prompts look alike,
+        and a gate on it admits groups in which no answer differs.
+        """
+        table = self._curriculum.table
+        varies_P = ~table.is_flat(feedback.variances)
+        self._varying += int(varies_P.sum())
+        for name in self._parts:
+            part_PG = feedback.named[name]
+            self._is_binary[name] &= bool(np.isin(part_PG[~np.isnan(part_PG)], (0.0, 1.0)).all())
+            highest_P = np.nanmax(part_PG, axis=1, initial=-np.inf)
+            lowest_P = np.nanmin(part_PG, axis=1, initial=np.inf)
+            self._flat[name] += int((varies_P & ~(highest_P > lowest_P)).sum())
+        if self._varying < WATCHED:
+            return
+        self._watches_parts = False
+        flat = [name for name in self._parts if self._flat[name] > self._varying / 2]
+        binary = [name for name in self._parts if self._is_binary[name]]
+        offered = [name for name in binary if name in flat] or binary or flat
+        if not flat and (not binary or len(binary) == len(self._parts)):
+            return
+        varying = [name for name in self._parts if name not in flat]
+        about = (
+            f"in most of {self._varying} groups whose summed reward varies, {' and '.join(flat)} does not "
+            f"vary and {' and '.join(varying) or 'no part alone'} does"
+            if flat
+            else f"{' and '.join(binary)} has rewards of 0 and 1 alone, beside graded parts"
+        )
+        self.say(
+            "parts",
+            f"{about}, and prompts are ranked by the sum: set signal={'+'.join(offered)!r} if that part says "
+            "whether the answer is right, or signal='sum' to keep the sum",
+        )
