@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from curro.core.checkpoint import check_prompt_numbers, check_state
 from curro.core.errors import RewardError
 from curro.core.prompts import PromptTable
-from curro.core.registry import VERIFIERS
+from curro.core.registry import OUTCOMES
 
 _LARGEST = 1e15
 """Rewards up to here, in reward ranges, keep squares finite in float32 and steps of 1 in float64."""
@@ -24,14 +24,6 @@ def largest_reward(reward_range: tuple[float, float]) -> float:
     """The size from which on a reward, or a part of one, is refused."""
     low, high = reward_range
     return _LARGEST * min(1.0, high - low)
-
-
-OUTCOMES = (
-    *VERIFIERS,
-    *("lab", "bfcl", "verifiers"),
-    *("accuracy", "accuracy_reward", "reasoning_accuracy_reward"),
-)
-"""Parts of a reward that verify the answer, by the names that curro and TRL give them."""
 
 
 def outcome_parts(names: Iterable[str]) -> tuple[str, ...]:

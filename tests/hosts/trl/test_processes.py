@@ -59,12 +59,11 @@ def test_a_filled_batch_is_shared_out_equally(ranks):
     assert len(owner["groups"]) > 3
 
 
-def test_groups_go_on_in_two_processes_and_their_rows_are_shared_out_equally(ranks):
+def test_groups_of_several_sizes_are_shared_out_equally(ranks):
     owner, other = ranks
     assert owner["staged_weights"] == other["staged_weights"]
     assert other["staged_groups"] == []
     sizes = [size for _, size, _, _ in owner["staged_groups"]]
-    assert {3, 7} & set(sizes)
     assert len(set(sizes)) > 1
     for step, (first, second) in enumerate(zip(owner["staged_rows"], other["staged_rows"], strict=True)):
         credit = [

@@ -150,14 +150,24 @@ def test_metis_judges_the_games_prompts(tmp_path, monkeypatch):
     assert host.curriculum.metrics()["observed"] == 12
 
 
-def test_two_that_play_the_rollouts_are_refused_and_so_are_rows_without_prompts(tmp_path):
+def test_two_that_play_the_rollouts_are_refused(tmp_path):
     with pytest.raises(curro.ConfigError, match="give it or environment_factory, not both"):
         played(tmp_path, environment=object())
-    with pytest.raises(curro.ConfigError, match="a curriculum chooses among rows that differ"):
-        CurriculumGRPOTrainer(
-            model=build_model(TOKENIZER, width=32, layers=1),
-            processing_class=TOKENIZER,
-            environment_factory=HigherLower,
-            args=config(tmp_path),
-            curriculum="uniform",
-        )
+
+
+@pytest.mark.parametrize(
+    "rows", [None, Dataset.from_dict({"level": [1, 2, 2, 3]})], ids=["no data set", "what reset takes"]
+)
+def test_environments_may_make_the_prompts(tmp_path, rows):
+    """Rows are told apart by what `reset` takes, and alike ones by their places."""
+    host = CurriculumGRPOTrainer(
+        model=build_model(TOKENIZER, width=32, layers=1),
+        processing_class=TOKENIZER,
+        environment_factory=HigherLower,
+        train_dataset=rows,
+        args=config(tmp_path),
+        curriculum="uniform",
+    )
+    assert host.curriculum.table.size == 4
+    host.train()
+    assert host.curriculum.metrics()["observed"] == 12

@@ -328,11 +328,14 @@ def test_few_metrics_are_logged_unless_all_are_asked_for(tmp_path):
     host = trainer(tmp_path, max_steps=1, log_all_metrics=False, admission="band:0.1,0.9")
     host.train()
     logged = {name for name in host.state.log_history[0] if name.startswith(("curriculum/", "fill/"))}
+    method = {f"curriculum/{name}" for name in host.curriculum.selection.metrics()}
     # after 4 groups nothing is known of uniform sampling
-    assert logged == {
-        "curriculum/signal/mean_square_advantage", "curriculum/table/unseen",
-        "curriculum/table/success_rate_mean", "curriculum/admitted", "fill/given_out", "fill/topped_up",
+    assert logged - method == {
+        "curriculum/signal/mean_square_advantage", "curriculum/signal_share", "curriculum/table/unseen",
+        "curriculum/table/success_rate_mean", "curriculum/admitted", "fill/given_out", "fill/rejected",
+        "fill/topped_up",
     }  # fmt: skip
+    assert logged & method
     written = RunFolder.open(tmp_path).metrics()[0]
     assert set(host.curriculum.metrics()) <= set(written)
     assert {"fill/draws", "fill/rejected"} <= set(written)
@@ -405,9 +408,21 @@ def test_a_group_without_any_reward_is_no_reason_to_stop(tmp_path):
     assert host.curriculum.metrics()["observed"] == 3
 
 
-def test_an_order_of_the_rows_is_said_to_have_no_effect(tmp_path):
-    with pytest.warns(UserWarning, match="shuffle_dataset=False has no effect"):
-        trainer(tmp_path, shuffle_dataset=False)
+def test_an_order_of_the_rows_is_said_to_have_no_effect(tmp_path, caplog):
+    trainer(tmp_path, shuffle_dataset=False)
+    assert "shuffle_dataset=False has no effect" in caplog.text
+
+
+def test_counts_are_totals_over_the_logging_window(tmp_path):
+    host = trainer(tmp_path, logging_steps=3, admission="everything", log_all_metrics=False)
+    host.train()
+    line = host.state.log_history[0]
+    assert (line["curriculum/admitted"], line["fill/given_out"]) == (12, 12)
+
+
+def test_a_run_says_where_its_folder_is(tmp_path, capsys):
+    trainer(tmp_path, max_steps=1).train()
+    assert f"the run is in {tmp_path / 'curro'}: curro watch {tmp_path}" in capsys.readouterr().out
 
 
 def test_a_failing_generation_frees_its_prompts(tmp_path):

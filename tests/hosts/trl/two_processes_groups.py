@@ -8,7 +8,7 @@ import torch
 from tests.hosts.trl.setup import Diary, trainer
 
 import curro
-from curro.hosts.trl import trainer as trainer_module
+from curro.hosts.trl.fast import accelerated
 
 torch.set_num_threads(1)
 folder = Path(sys.argv[1])
@@ -54,7 +54,7 @@ staged = trainer(
     folder / "staged",
     per_device_train_batch_size=8,
     curriculum=curro.Curriculum(
-        "uniform",
+        "prioritized-replay",
         24,
         advantage="leave-one-out",
         allocation="knapsack:least=1",
@@ -107,7 +107,7 @@ def flat_weights(name):
 
 
 flat = flat_weights("flat")
-trainer_module.only_advantages_teach = lambda trainer: False
+accelerated.only_advantages_teach = lambda trainer: False
 difference = float((flat - flat_weights("whole")).abs().max())
 rank = host.accelerator.process_index
 weights = sum(float(p.double().abs().sum()) for p in host.model.parameters())

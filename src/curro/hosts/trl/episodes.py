@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from curro.hosts.trl.seams import end_tokens
+from curro.hosts.trl.seams import end_tokens, single_completions
 from curro.reward.environments.environment import EPISODE_REWARD, Environment, ObservationTokens, episode_seed
 from curro.reward.environments.play import play
 
@@ -29,7 +29,8 @@ class EpisodeRollouts:
         prompt_ids = host._tokenize_prompts(prompts)[0]
 
         def generate(contexts: list[list[int]]) -> tuple[list[list[int]], list[list[float]] | None]:
-            return host._generate_single_turn(contexts, None, {}, num_generations=1)
+            with single_completions(host) as number:
+                return host._generate_single_turn(contexts, None, {}, *number)
 
         def anyone(playing: bool) -> bool:
             return bool(accelerator.gather(torch.tensor([playing], device=accelerator.device)).any())

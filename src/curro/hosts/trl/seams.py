@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import CodeType
@@ -97,6 +98,28 @@ SEAMS = (*OVERRIDDEN, *READ)
 def end_tokens(trainer: Any) -> list[int]:
     """The tokens that end a completion: TRL knows several from 1.15 on, before that the tokenizer's alone."""
     return getattr(trainer, "eos_token_ids", None) or [trainer._tokenizer.eos_token_id]
+
+
+@contextmanager
+def single_completions(trainer: Any) -> Iterator[list[int]]:
+    """Let `_generate_single_turn` ask a vLLM server for one completion a prompt.
+
+    TRL takes their number as the argument `num_generations` from 1.14 on, and before that from attributes.
+
+    Yields:
+        the argument, where there is one.
+    """
+    names = ("num_generations", "num_generations_eval")
+    usual = {name: getattr(trainer, name) for name in names}
+    vars(trainer).update(dict.fromkeys(names, 1))
+    try:
+        yield [1] if _takes_number() else []
+    finally:
+        vars(trainer).update(usual)
+
+
+def _takes_number() -> bool:
+    return "num_generations" in inspect.signature(trl.GRPOTrainer._generate_single_turn).parameters
 
 
 def check_contract(trainer: type[Any]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -74,6 +74,7 @@ from curro.hosts.trl.seams import (
     SECOND_LOSS,
     check_contract,
     end_tokens,
+    single_completions,
     unaccelerated,
 )
 from curro.reward.adapters import completion_text, trl_reward
@@ -146,7 +147,7 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     main_process: MainProcess
     fill: Fill[KeptGroup]
     _tokenizer: Any
-    _buffered_inputs: list[dict[str, torch.Tensor]] | None  # type: ignore[assignment]
+    _buffered_inputs: list[dict[str, torch.Tensor]] | None
     _logs: dict[str, Any]
     _rewards: torch.Tensor
     _completions: list[Completion]
@@ -294,22 +295,19 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             return self._generate_held_out(inputs)
         self._auxiliary, self.policy.seconds = [], 0.0
         output = self._fill_batch() if self._needs_rounds else self._draw_batch()
+        logged = (
+            None if self._log_all_metrics else LOGGED_METRICS | self.curriculum.selection.metrics().keys()
+        )
+        log_metrics(self._metrics["train"], self._fill_metrics, logged)
         if self.main_process.is_main:
             metrics = self.curriculum.metrics()
-            log_metrics(self._metrics["train"], metrics, self._logged(metrics), prefix="curriculum/")
-            log_metrics(self._metrics["train"], self._fill_metrics, self._logged(self._fill_metrics))
+            log_metrics(self._metrics["train"], metrics, logged, prefix="curriculum/")
             if self._writer is not None:
                 self._writer.step(self.state.global_step + 1, metrics | self.generation_metrics())
             if self._notices is not None:
                 length = int(output["prompt_ids"].shape[1])
                 self._notices.context(length, self.max_completion_length, cast(Any, self.model).config)
         return output
-
-    def _logged(self, metrics: Mapping[str, float]) -> Collection[str] | None:
-        """Which of the curriculum's metrics TRL logs; None: all."""
-        if self._log_all_metrics:
-            return None
-        return LOGGED_METRICS | self.curriculum.selection.metrics().keys()
 
     def generation_metrics(self) -> dict[str, float]:
         """TRL's numbers of the latest generation's completions, and how its batch was filled."""
@@ -376,20 +374,18 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
         rows = gather_object([output_rows(generated.output, lengths)])
         return replace(generated, rows=rows, logs=logs)
 
-    def _generate_single_turn(self, prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:
+    def _generate_single_turn(
+        self, prompt_ids: Any, images: Any, multimodal_fields: Any, *args: Any, **kwargs: Any
+    ) -> Any:
         """TRL's. Of groups of different sizes, a vLLM server is asked for each rollout by itself."""
         if not (self.curriculum.has_allocation and self._is_training):
-            return super()._generate_single_turn(prompt_ids, *args, **kwargs)
-        usual = self.num_generations
-        self.num_generations = 1  # TRL 1.12 reads it here; later ones pass it on
-        try:
-            of_trl = inspect.signature(GRPOTrainer._generate_single_turn)
-            call = of_trl.bind(self, prompt_ids, *args, **kwargs)
-            if "num_generations" in call.arguments:
-                call.arguments["num_generations"] = 1
-            return super()._generate_single_turn(*call.args[1:], **call.kwargs)
-        finally:
-            self.num_generations = usual
+            return super()._generate_single_turn(prompt_ids, images, multimodal_fields, *args, **kwargs)
+        with single_completions(self) as number:
+            if number and args:
+                args = (*number, *args[1:])
+            elif number:
+                kwargs["num_generations"] = 1
+            return super()._generate_single_turn(prompt_ids, images, multimodal_fields, *args, **kwargs)
 
     def _calculate_rewards(
         self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any

@@ -83,7 +83,7 @@ class AcceleratedGRPOTrainer(GRPOTrainer):
         if (
             not self._is_accelerated
             or self.use_vllm
-            or getattr(self, "use_transformers_continuous_batching", 0)
+            or getattr(self, "use_transformers_continuous_batching", False)
         ):
             return super()._generate_single_turn(prompt_ids, *args, **kwargs)
         model = self.accelerator.unwrap_model(self.model)
