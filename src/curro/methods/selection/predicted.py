@@ -21,6 +21,7 @@ from curro.core.prompts import PromptTable
 from curro.core.renumbering import Columns, Renumbering, State
 from curro.core.selection import Choice, Outcome, Reason, Selection
 from curro.methods.prediction.quality import PredictionQuality
+from curro.methods.selection.exploration import AdaptiveExploration
 
 
 class Predicted(Selection):
@@ -38,7 +39,8 @@ class Predicted(Selection):
         predictor: a registered predictor, with its options as a dict or as text, or module:Class.
         candidates: m, candidates for each prompt of the batch, from 1; 1 is uniform sampling.
         target: a success rate in (0, 1): the B nearest to it are chosen. None: the highest informativeness.
-        exploration: the share of the batch that is taken from the candidates at random, in [0, 1].
+        exploration: the share of the batch that is drawn uniformly, in [0, 1]; None: `AdaptiveExploration`
+            finds it.
     """
 
     takes_levels = True
@@ -50,13 +52,13 @@ class Predicted(Selection):
         predictor: str | Mapping[str, Any],
         candidates: int = 4,
         target: float | None = None,
-        exploration: float = 0.0,
+        exploration: float | None = None,
     ) -> None:
         if candidates < 1:
             raise ConfigError(f"candidates is a number from 1, not {candidates}")
         if target is not None and not 0 < target < 1:
             raise ConfigError(f"target is in (0, 1), not {target}")
-        if not 0 <= exploration <= 1:
+        if exploration is not None and not 0 <= exploration <= 1:
             raise ConfigError(f"exploration is in [0, 1], not {exploration}")
         self.candidates, self.target, self.exploration = candidates, target, exploration
         # the options as the user wrote them, which a checkpoint compares
@@ -72,6 +74,7 @@ class Predicted(Selection):
         self.trains_policy = self.predictor.trains_policy
         self.needs_second_visits = self.predictor.needs_second_visits
         self.quality = PredictionQuality()
+        self.adaptive = AdaptiveExploration() if exploration is None else None
         self._attached = False
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
@@ -86,6 +89,8 @@ class Predicted(Selection):
         column = "predicted_variance" if self.target is None else "predicted_rate"
         self.expected_N = table.add(column, np.float32, np.nan)
         self.predictor.bind(table, self._stream)
+        if self.adaptive is not None:
+            self.adaptive.bind(table)
 
     def attach(self, policy: Policy) -> None:
         self._attached = True
@@ -105,19 +110,18 @@ class Predicted(Selection):
         else:
             value = self.predictor.success_rate(candidates, step)
             score = -np.abs(value - self.target)
-        explored = int(self.rng.binomial(n, self.exploration)) if self.exploration else 0
-        best = _highest(score, n - explored)
-        chosen = best
-        if explored:
-            # shuffled, because of equal scores the first candidates are among the best
-            others = self.rng.permutation(np.delete(np.arange(len(candidates)), best))[:explored]
-            chosen = np.concatenate([best, others])
+        share = self._share = self.adaptive.share if self.adaptive is not None else self.exploration
+        uniform = int(self.rng.binomial(n, share)) if share else 0
+        # the candidates are in random order, so the first ones are a uniform sample of the free prompts
+        best = uniform + _highest(score[uniform:], n - uniform)
+        chosen = np.concatenate([np.arange(uniform), best])
         prompts = candidates[chosen]
         self.expected_N[prompts] = value[chosen]
         self.quality.choose(value, value[best])
         self.predictor.selected(prompts)
-        self._candidate_count = len(candidates)
-        reasons = np.repeat([Reason.PRIORITY, Reason.EXPLORATION], [n - explored, explored])
+        if self.adaptive is not None:
+            self.adaptive.draw(prompts, uniform)
+        reasons = np.repeat([Reason.EXPLORATION, Reason.PRIORITY], [uniform, n - uniform])
         return Choice.of(prompts, reasons)
 
     def _candidates(self, n: int) -> np.ndarray:
@@ -142,17 +146,8 @@ class Predicted(Selection):
         return kept
 
     def uniform_weights(self, choice: Choice) -> np.ndarray:
-        """The best and the other candidates are strata of a uniform sample, the candidates.
-
-        Each of the best stands for itself, and one of k others that were drawn at random for one k-th of all
-        others. Without any, nothing is known of the others, unless there are none.
-        """
-        n, is_explored_P = len(choice.prompts), choice.reasons == Reason.EXPLORATION
-        explored = int(np.count_nonzero(is_explored_P))
-        others = self._candidate_count - n + explored
-        if others and not explored:
-            return np.full(n, np.nan)
-        return np.where(is_explored_P, others / max(explored, 1), 1.0) * n / self._candidate_count
+        """Only places of uniform sampling count, by one over the probability with which a place was one."""
+        return np.where(choice.reasons == Reason.EXPLORATION, 1 / max(self._share, 1e-9), np.nan)
 
     def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
         return self.predictor.belief(prompts, step)
@@ -166,6 +161,8 @@ class Predicted(Selection):
         )
         expected = self.expected_N[outcome.prompts].astype(np.float64)
         self.quality.observe(outcome.prompts, expected, realised)
+        if self.adaptive is not None:
+            self.adaptive.observe(outcome)
         return self.predictor.observe(outcome)
 
     def release(self, prompts: np.ndarray) -> None:
@@ -211,7 +208,7 @@ def frontier(
     rest: bool = False,
     features: str = "text",
     known: str | None = None,
-    exploration: float = 0.0,
+    exploration: float | None = None,
 ) -> Predicted:
     """Of many random candidates, the prompts of highest p(1-p), predicted from outcomes and from their text.
 
@@ -241,7 +238,7 @@ def posterior(
     thompson: bool = True,
     half_life: float | None = None,
     known: str | None = None,
-    exploration: float = 0.0,
+    exploration: float | None = None,
 ) -> Predicted:
     """Of many random candidates, the prompts whose success rate, drawn from a posterior, is nearest to 1/2.
 
@@ -284,7 +281,7 @@ def pcl(*, candidates: int = 8, predicts: str = "success-rate", **options: Any) 
     )
 
 
-def metis(*, candidates: int = 8, exploration: float = 0.0, **options: Any) -> Predicted:
+def metis(*, candidates: int = 8, exploration: float | None = None, **options: Any) -> Predicted:
     """Of many random candidates, the prompts whose rewards the policy itself expects to vary most.
 
     Source: "Internalizing Curriculum Judgment for LLM Reinforcement Fine-Tuning" (METIS), equation 6.
