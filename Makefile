@@ -21,9 +21,8 @@ BFLOAT16 := $(if $(shell grep -s -m 1 -o -w -e avx512_bf16 -e amx_bf16 /proc/cpu
 
 # what the port, the methods and the indexes are tested by; the plugin refuses an import of torch, and the checkout's own
 # conftest.py, which is for the documentation, is left out: it needs more packages
-FAST := tests/methods/admission tests/methods/advantage tests/methods/index tests/core/storage $(filter-out %/test_shares.py,$(wildcard tests/methods/selection/test_*.py)) \
-	tests/core/test_curriculum.py tests/core/test_groups.py tests/core/test_port_order.py tests/core/test_prompts.py \
-	tests/core/test_registry.py tests/core/test_tickets.py
+FAST := tests/core tests/methods/admission tests/methods/advantage tests/methods/index \
+	$(filter-out %/test_shares.py,$(wildcard tests/methods/selection/test_*.py))
 
 .PHONY: check demo fast pretrained test sandbox lint docs docs-blocks browser loggers trl-async verl tinker skyrl trinity bfcl verifiers examples wheel lock
 
@@ -66,7 +65,7 @@ docs: .venv/dev
 	$(BIN)/zensical build --clean --strict
 
 docs-blocks: .venv/dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile README.md CONTRIBUTING.md docs src/curro/skill tests/docs
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile README.md CONTRIBUTING.md docs benchmarks/pages src/curro/skill tests/docs
 
 browser: .venv/dev
 	$(BIN)/python -m pytest tests/browser

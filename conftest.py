@@ -1,4 +1,4 @@
-"""Runs the code blocks of the documentation: `pytest README.md CONTRIBUTING.md docs src/curro/skill`.
+"""Runs the code blocks of the documentation: `pytest README.md CONTRIBUTING.md docs benchmarks/pages`.
 
 A document's blocks run in order, in one temporary folder. `python` blocks share their names; `bash` blocks
 run with the virtual environment's commands; other blocks (`text`, `diff`) are for reading.
@@ -55,7 +55,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(), CodeBlockParser("bash", run_bash)],
-    patterns=["README.md", "CONTRIBUTING.md", "docs/*.md", "src/curro/skill/SKILL.md"],
+    patterns=[
+        "README.md",
+        "CONTRIBUTING.md",
+        "docs/*.md",
+        "benchmarks/pages/*.md",
+        "src/curro/skill/SKILL.md",
+    ],
     setup=enter,
     teardown=leave,
 ).pytest()

@@ -21,8 +21,8 @@ from curro.runs.json_lines import append_rows, read_rows
 if TYPE_CHECKING:
     from curro.training.prepared import Prepared
 
-DOCS = Path(__file__).parents[1] / "docs"
-PICTURES = DOCS / "img"
+PAGES = Path(__file__).parent / "pages"
+PICTURES = PAGES.parents[1] / "docs" / "img"
 RESULTS = Path(__file__).parent / "results"
 
 

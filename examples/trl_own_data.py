@@ -102,7 +102,7 @@ trainer = CurriculumGRPOTrainer(
     curriculum=options.curriculum,
     signal="solved",
     admission="signal",
-    allocation="screen:first=4,total=8",
+    allocation="knapsack",
     advantage="leave-one-out",
     fill=FillSettings(limit=4),
     keep=KeepRollouts(4),

@@ -1,4 +1,4 @@
-"""What allocations gain over groups of equal size, from the rows of `curro bench` in results/.
+"""What allocations gain over groups of equal size, from the rows of `benchmarks.bench` in results/.
 
     python -m benchmarks.learning.allocations
 

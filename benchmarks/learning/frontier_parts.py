@@ -5,9 +5,9 @@
     python -m benchmarks.learning.frontier_parts --report    # trains nothing, writes the page
     python -m benchmarks.learning.frontier_parts --pretrained runs/pretrained  # a pretrained model; hours
 
-Every variant is trained on the five hard pools of `curro bench`, with the same seeds and at the task's own
-settings, and on five pools of the policy of simulated_policy.py, which takes less than a second a run and so
-has more seeds. A row is added to benchmarks/results/frontier_parts.jsonl as a run ends, seed by seed. What
+Every variant is trained on the five hard pools of `benchmarks.bench`, with the same seeds and at the task's
+own settings, and on five pools of the policy of simulated_policy.py, which takes less than a second a run and
+so has more seeds. A row is added to benchmarks/results/frontier_parts.jsonl as a run ends, seed by seed. What
 was measured before two parts were taken out is in frontier_parts_before.jsonl. The pretrained model, whose
 folder `make pretrained` makes, is trained without all parts at once; the rows of `frontier` and of uniform
 sampling are those of pretrained_mixed.jsonl.
@@ -29,13 +29,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import typer
+from benchmarks.bench.tasks import TASKS
 from benchmarks.common import RESULTS, mean_with_interval, write_page
 from benchmarks.learning import credits, pretrained_mixed
 from benchmarks.learning.simulated_policy import Settings, World
 from benchmarks.papers.variants import Results, Row, Variant
 
 from curro import Curriculum
-from curro.bench.tasks import TASKS
 from curro.core.errors import ConfigError
 from curro.methods.prediction.features import BYTES, LENGTHS, WORDS, TextFeatures
 from curro.methods.prediction.frontier import PRIOR_ROLLOUTS, FeaturePosterior, Frontier

@@ -8,7 +8,7 @@ Files are JSONL or Parquet as the data sets are published: `question` and `answe
 Qwen2.5-1.5B-Instruct.
 
 It writes the tasks into OUT/tasks.toml, times a few steps of each, says how many hours all runs will take,
-and then runs `curro bench --task-file OUT/tasks.toml`, which goes on where it stopped when it is repeated.
+and then runs `python -m benchmarks.bench --task-file OUT/tasks.toml`, which goes on where it stopped.
 `--tune` gives each method its own prompts a step and learning rate, which takes about three times as long.
 """
 
@@ -140,7 +140,7 @@ def main() -> None:
         return
     file = args.out / "tasks.toml"
     file.write_text(toml_of(tasks))
-    command = [sys.executable, "-m", "curro", "bench", f"--task-file={file}", f"--out={args.out}"]
+    command = [sys.executable, "-m", "benchmarks.bench", f"--task-file={file}", f"--out={args.out}"]
     command += [f"--method={method}" for method in METHODS] + [f"--seeds={args.seeds}"]
     raise SystemExit(subprocess.run(command + ["--tune"] * args.tune).returncode)
 

@@ -1,10 +1,10 @@
-"""The benchmark of all methods; its tables go into benchmarks/results, a short one into docs/results.md.
+"""The benchmark of all methods; its tables go into benchmarks/results, a short one into pages/learning.md.
 
     python -m benchmarks.learning.methods --tune       # each method at its own best settings: some nights
     python -m benchmarks.learning.methods              # all methods at 4 prompts a step: one night
     python -m benchmarks.learning.methods --summary    # the tables of the results there are, without a run
 
-It is `curro bench` with its results in benchmarks/results, and goes on from the committed ones. The
+It is `benchmarks.bench` with its results in benchmarks/results, and goes on from the committed ones. The
 summary is in methods.md there, all tables are in tables.md, those of the search in search.md.
 `python -m benchmarks.learning.pictures` draws the same results.
 """
@@ -20,12 +20,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import typer
-from benchmarks.common import DOCS, RESULTS, write_page, write_rows
+from benchmarks.bench.plan import BASELINE, plan
+from benchmarks.bench.results import Results
+from benchmarks.bench.search import Search, scores_of, searched_methods, searches
+from benchmarks.bench.tables import chosen_by, searched_sheets, sheets
+from benchmarks.common import PAGES, RESULTS, write_page, write_rows
 
-from curro.bench.plan import BASELINE, plan
-from curro.bench.results import Results
-from curro.bench.search import Search, scores_of, searched_methods, searches
-from curro.bench.tables import chosen_by, searched_sheets, sheets
 from curro.rollout.evaluation_results import Sheet
 
 COMMAND = "python -m benchmarks.learning.methods --summary"
@@ -84,7 +84,7 @@ def two_numbers(row: dict[str, str] | None) -> str:
 
 
 def short(found: list[Sheet]) -> str:
-    """For docs/results.md: pass@1 of every method that ran on hard and easy pools."""
+    """For benchmarks/pages/learning.md: pass@1 of every method that ran on hard and easy pools."""
     hard, easy = cells(found, HARD), cells(found, EASY)
     rows = [
         [f"{method}{where(row, hard)}", row["pass@1"], easy[method]["pass@1"]]
@@ -163,7 +163,7 @@ def main(
     summarize: Annotated[bool, typer.Option("--summary", help="Run nothing.")] = False,
 ) -> None:
     if not summarize:
-        command = [sys.executable, "-m", "curro", "bench", f"--out={RESULTS}", f"--seeds={seeds}"]
+        command = [sys.executable, "-m", "benchmarks.bench", f"--out={RESULTS}", f"--seeds={seeds}"]
         command += ["--tune"] * tune + ([f"--jobs={jobs}"] if jobs else [])
         if subprocess.run(command).returncode:
             raise typer.Exit(1)
@@ -171,7 +171,7 @@ def main(
     found = sheets(results)
     write_page("tables", "All tables of the benchmark", COMMAND, tables(found))
     write_page("methods", "All methods", COMMAND, summary(found, results))
-    write_rows(short(found), DOCS / "results.md")
+    write_rows(short(found), PAGES / "learning.md")
     search = of_the_search(Results.open(RESULTS / "search.parquet"), seeds)
     write_page("search", "Each method at its own best settings", COMMAND, search)
 

@@ -24,13 +24,12 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from benchmarks.bench.plan import BASELINE, CEILING, METHODS
+from benchmarks.bench.results import Results
+from benchmarks.bench.statistics import POINTS, ResultRows, bootstrap, curves, iqm
+from benchmarks.bench.tasks import pool_of
 from benchmarks.common import PICTURES, RESULTS
 from matplotlib.axes import Axes
-
-from curro.bench.plan import BASELINE, CEILING, METHODS
-from curro.bench.results import Results
-from curro.bench.statistics import POINTS, ResultRows, bootstrap, curves, iqm
-from curro.bench.tasks import pool_of
 
 DRAWN = {CEILING: "#777777", "frontier": "#d55e00", BASELINE: "#0072b2"}
 STYLE = {

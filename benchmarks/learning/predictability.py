@@ -14,8 +14,8 @@ import argparse
 from math import comb
 
 import numpy as np
+from benchmarks.bench.tasks import TASKS, Task
 
-from curro.bench.tasks import TASKS, Task
 from curro.data import PromptSet, load_prompts
 from curro.methods.prediction.features import BLOCKS, text_features
 from curro.methods.prediction.logistic_regression import LogisticRegression

@@ -29,12 +29,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import typer
+from benchmarks.bench.statistics import bootstrap, geometric_mean, rollouts_to_level
 from benchmarks.common import PICTURES, RESULTS, write_page
 from benchmarks.learning.pictures import DRAWN, STYLE
 from benchmarks.papers.variants import Results, Row, Tables, Variant, mean_interval, report
 from scipy.stats import ttest_1samp
 
-from curro.bench.statistics import bootstrap, geometric_mean, rollouts_to_level
 from curro.core.errors import ConfigError
 from curro.rollout.engines.models import multiplies_bfloat16
 from curro.runs.report.compare import METRIC

@@ -3,11 +3,11 @@
     python -m benchmarks.learning.tokens               # trains what has no row yet; a quarter of an hour
     python -m benchmarks.learning.tokens --report      # trains nothing, writes the page
 
-`curro bench` compares after equally many rollouts. This command trains uniform and frontier once on each hard
-pool, alone and with every allocation, and at their own best settings where `curro bench --tune` has found
-them, and counts tokens as they come; a row is added to benchmarks/results/tokens.jsonl as a run ends. With
-what a method's rollouts cost at each point of its budget, the benchmark's curves (five seeds, results.parquet
-and search.parquet) are read again with tokens in place of rollouts.
+`benchmarks.bench` compares after equally many rollouts. This command trains uniform and frontier once on each
+hard pool, alone and with every allocation, and at their own best settings where the search has found them,
+and counts tokens as they come; a row is added to benchmarks/results/tokens.jsonl as a run ends. With what a
+method's rollouts cost at each point of its budget, the benchmark's curves (five seeds, results.parquet and
+search.parquet) are read again with tokens in place of rollouts.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import pyarrow.parquet as pq
 import typer
+from benchmarks.bench.plan import BASELINE, METHODS, plan
+from benchmarks.bench.results import Results as Searched
+from benchmarks.bench.search import searched_methods, searches
+from benchmarks.bench.statistics import Estimate, bootstrap, geometric_mean, iqm, rollouts_to_level
+from benchmarks.bench.tasks import TASKS
 from benchmarks.common import RESULTS, write_page
 from benchmarks.papers.variants import Results, Variant
 
-from curro.bench.plan import BASELINE, METHODS, plan
-from curro.bench.results import Results as Searched
-from curro.bench.search import searched_methods, searches
-from curro.bench.statistics import Estimate, bootstrap, geometric_mean, iqm, rollouts_to_level
-from curro.bench.tasks import TASKS
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
 from curro.training.prepared import Prepared
@@ -37,7 +37,7 @@ from curro.training.prepared import Prepared
 COMPARED = [
     name
     for selection in ("uniform", "frontier")
-    for name in (selection, *(f"{selection}, {rule}" for rule in ("knapsack", "hit", "screen", "until")))
+    for name in (selection, *(f"{selection}, {rule}" for rule in ("knapsack",)))
 ]
 TUNED, SEEDS = ("uniform", "frontier"), 5
 OWN = {"P": "prompts_per_step", "G": "rollouts_per_prompt", "rate": "learning_rate"}

@@ -3,8 +3,8 @@
     python -m benchmarks.learning.tuned_credits [--seeds 3] [--credits ADVANTAGE ...]  # one core, goes on
     python -m benchmarks.learning.tuned_credits --summary                              # the page alone
 
-Uniform sampling and `frontier` with each advantage on the hard pools of `curro bench`, with its models and
-budgets and groups of 8 rollouts. With `group` the rows are those of the search in results/search.parquet,
+Uniform sampling and `frontier` with each advantage on the hard pools of `benchmarks.bench`, with its models
+and budgets and groups of 8 rollouts. With `group` the rows are those of the search in results/search.parquet,
 whose two seeds chose P prompts a step and the learning rate. With another advantage the search starts from
 the setting that was best with `group`, runs its neighbours with one seed (P, then the rate, halved or
 doubled) and goes on from the best so far, until no neighbour is better. Other seeds are reported.
@@ -29,13 +29,13 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from benchmarks.bench.plan import plan
+from benchmarks.bench.results import Results
+from benchmarks.bench.search import CHOOSING, FACTORS, PROMPTS, GridPoint, scores_of, searches
+from benchmarks.bench.statistics import POINTS, curves
+from benchmarks.bench.tasks import TASKS
 from benchmarks.common import RESULTS, complete_rows, mean_with_interval, train_run, write_page
 
-from curro.bench.plan import plan
-from curro.bench.results import Results
-from curro.bench.search import CHOOSING, FACTORS, PROMPTS, GridPoint, scores_of, searches
-from curro.bench.statistics import POINTS, curves
-from curro.bench.tasks import TASKS
 from curro.training.prepared import prepare
 
 CREDITS = ("maxrl", "shrinkage", "history")
@@ -74,7 +74,7 @@ def train_once(task: str, selection: str, credit: str, prompts: int, factor: flo
 
 
 def second_half(curve: Mapping[str, Any]) -> float:
-    """The mean pass@1 over the second half of the budget, as the search of `curro bench` scores a run."""
+    """The mean pass@1 over the second half of the budget, as the benchmark's search scores a run."""
     return float(curves([curve])[0, POINTS // 2 :].mean())
 
 

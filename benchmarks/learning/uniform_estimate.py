@@ -5,8 +5,8 @@
 
 A curriculum estimates, from those of its groups whose chance of being drawn it knows, which share of groups
 would have a signal under uniform sampling (`signal/uniform_share`, with a 95% interval). Here every hard pool
-of `curro bench` is trained on by methods with an estimate, one seed each, and the estimate is compared with
-two shares:
+of `benchmarks.bench` is trained on by methods with an estimate, one seed each, and the estimate is compared
+with two shares:
 
 * that of the same policy: before each of its steps, as many prompts as the step takes are drawn uniformly and
   rolled out beside it, and nothing is trained on them. This is what is estimated.
@@ -28,10 +28,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import typer
+from benchmarks.bench.tasks import TASKS
 from benchmarks.common import RESULTS, write_page
 from benchmarks.papers.variants import Results, Variant
 
-from curro.bench.tasks import TASKS
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.sampling import beside_training, sampled_rewards
 from curro.runs.folder import RunFolder

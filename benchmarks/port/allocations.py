@@ -14,7 +14,7 @@ import numpy as np
 
 from curro.core import registry
 
-RULES = ("equal", "knapsack", "knapsack:least=0", "hit")
+RULES = ("equal", "knapsack", "knapsack:least=0")
 SIZES = (64, 512, 4096)
 
 

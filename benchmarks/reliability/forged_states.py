@@ -38,7 +38,7 @@ CURRICULA: dict[str, dict[str, Any]] = {
     },
     "scheduled": {"selection": "scheduled"},
     "least-visited": {"selection": "least-visited"},
-    "replay": {"selection": "prioritized-replay", "allocation": "hit"},
+    "replay": {"selection": "prioritized-replay", "allocation": "knapsack"},
     "published replay": {"selection": "prioritized-replay:variant=published,retest_every=2"},
     "published replay, sum tree": {"selection": "prioritized-replay:variant=published,draw=proportional"},
     "pspo, smoothed": {"selection": "pspo", "advantage": "smoothed", "admission": "signal"},

@@ -59,7 +59,6 @@ def run(tmp_path):
     [
         ["train", "--data", "lab:chains"],
         ["compare", "--data", "lab:chains"],
-        ["bench"],
         ["estimate", "lab:chains"],
     ],
     ids=lambda arguments: arguments[0],

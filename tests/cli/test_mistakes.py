@@ -192,7 +192,6 @@ def test_what_moves_the_cursor_is_spelt_out(curro):
             ],
         ),
         ("compare", ["[default: one for each CPU core; one on a GPU]", "[default: uniform frontier]"]),
-        ("bench", ["[default: the task's]", "[default: all]"]),
         ("estimate", ["[default: estimates/DATA-MODEL]"]),
         ("report", ["[default: RUN/report.html]"]),
     ],
@@ -297,10 +296,6 @@ def test_another_method_under_the_same_name(curro, compared):
         ("compare uniform uniform", "stands twice"),
         ("compare uniform uniform:", "two have one folder's name"),
         ("compare --jobs 0", "jobs must be 1 or more, not 0"),
-        ("bench --jobs -1", "jobs must be 1 or more, not -1"),
-        ("bench --method frontire", "did you mean 'frontier'?"),
-        ("bench --task chains", "the benchmark has no task 'chains'"),
-        ("bench --summary", "has no results yet"),
     ],
 )
 def test_mistakes_of_comparisons(curro, arguments, sentence):

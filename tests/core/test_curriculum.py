@@ -127,37 +127,6 @@ def test_rewards_that_cannot_be_learnt_from_change_nothing(spec, rewards, words)
     assert curriculum.observe(draw.tickets, [[1, 0], [0, 1]]).admitted.all()
 
 
-def test_scored_of_another_shape_is_refused():
-    curriculum = Curriculum("uniform", 2)
-    draw = curriculum.select(2, step=0)
-    with (
-        pytest.warns(DeprecationWarning, match="`scored` will be removed"),
-        pytest.raises(RewardError, match=r"`scored` has shape \(2,\), rewards have \(2, 3\)"),
-    ):
-        curriculum.observe(draw.tickets, np.ones((2, 3)), scored=[True, False])
-
-
-@pytest.mark.parametrize("spec", SELECTIONS)
-def test_scored_says_for_one_more_release_what_nan_says(spec):
-    scored = np.array([[1, 0, 1], [1, 1, 1], [0, 0, 0], [0, 1, 1]], bool)
-    rewards = np.array([[1, 7, 0], [0, 0, 1], [3, 3, np.inf], [np.nan, 1, 1]])
-    arguments = {"named": {"format": [[1, 0, 1]] * 4}}
-    options = {"admission": "band:0.2,0.8", "allocation": "screen:first=3,total=6"}
-    before, now = (Curriculum(spec, 9, seed=2, **options) for _ in range(2))
-    tickets = before.select(4, step=0).tickets
-    now.select(4, step=0)
-    marked = np.where(scored, rewards, np.nan)
-    told = r"pass NaN as the reward .* np\.where"
-    with pytest.warns(DeprecationWarning, match=told) as warned_of_more:
-        asked = before.more(tickets, rewards, scored=scored, **arguments)
-    with pytest.warns(DeprecationWarning, match=told) as warned_of_observe:
-        verdict = before.observe(tickets, rewards, scored=scored, **arguments)
-    assert warned_of_more[0].filename == warned_of_observe[0].filename == __file__
-    np.testing.assert_array_equal(asked, now.more(tickets, marked, **arguments))
-    np.testing.assert_equal(vars(verdict), vars(now.observe(tickets, marked, **arguments)))
-    np.testing.assert_equal(before.state_dict(), now.state_dict())
-
-
 @pytest.mark.parametrize(
     ("tickets", "words"),
     [

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from curro.core.errors import CheckpointError, RewardError
-from curro.core.groups import Feedback, UnlearnedGroups, mark_missing, moments, read_groups
+from curro.core.groups import Feedback, UnlearnedGroups, moments, read_groups
 from curro.core.prompts import PromptTable
 
 SHAPES = st.tuples(st.integers(0, 6), st.integers(1, 20))
@@ -75,16 +75,6 @@ def test_what_was_not_scored_is_nan(missing):
     assert groups.scored.tolist() == [[False, True], [False, True]]
     assert groups.rewards.tolist() == [[0.0, 1.0], [0.0, 0.0]]
     assert groups.mean.tolist() == [1.0, 0.0]
-
-
-def test_what_version_0_2_marked_as_not_scored_may_be_anything():
-    rewards = mark_missing([[np.nan, 1.0], [np.inf, 0.0]], [[False, True], [False, True]])
-    np.testing.assert_array_equal(rewards, [[np.nan, 1.0], [np.nan, 0.0]])
-
-
-def test_a_nan_that_is_marked_as_scored_is_refused():
-    with pytest.raises(RewardError, match="NaN although `scored` is True"):
-        mark_missing([[np.nan, 1.0]], [[True, True]])
 
 
 def unlearned(groups):

@@ -6,7 +6,8 @@ import types
 import numpy as np
 import pytest
 
-from curro import ConfigError, Curriculum, Selection, registry
+from curro import ConfigError, Curriculum, Selection
+from curro.core import registry
 from curro.core.selection import Choice, Reason
 from curro.methods.selection.prioritized_replay import FadedReplay
 from curro.methods.selection.published_replay import PublishedReplay

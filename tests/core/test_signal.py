@@ -61,14 +61,6 @@ def test_the_posterior_learns_the_signal():
     assert posterior.count.tolist() == [4, 4]
 
 
-def test_rollouts_are_allocated_by_it():
-    curriculum = Curriculum("uniform", 1, signal="math", allocation="screen:first=4,total=16")
-    ticket = curriculum.select(1, step=0).tickets
-    # the format varies, the answer does not: no more rollouts
-    assert curriculum.more(ticket, SUM[:1], named={"math": MATH[:1], "format": FORMAT[:1]}).tolist() == [0]
-    assert curriculum.more(ticket, SUM[1:], named={"math": MATH[1:], "format": FORMAT[1:]}).tolist() == [12]
-
-
 def test_several_parts_are_summed_where_a_rollout_has_them():
     named = {"math": [[1, 0, np.nan, np.nan]] * 2, "code": [[np.nan, np.nan, 1, np.nan]] * 2}
     curriculum, verdict = observed(named=named, signal="math+code")

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from curro import ConfigError, Curriculum, registry
+from curro import ConfigError, Curriculum
+from curro.core import registry
 from curro.core.checkpoint import load_state, save_state
 from curro.data import DataError, load_levels, load_prompts
 from curro.data.levels import Levels, split_of

@@ -14,7 +14,7 @@ ROWS = re.findall(r"^\| (?!question|-)(.+?) \|$", README, re.MULTILINE)
 
 def test_every_module_that_runs_has_a_row():
     modules = [path for path in BENCHMARKS.glob("*/*.py") if "__main__" in path.read_text()]
-    commands = {f"benchmarks.{path.parent.name}.{path.stem}" for path in modules}
+    commands = {f"benchmarks.{path.parent.name}.{path.stem}".removesuffix(".__main__") for path in modules}
     assert set(re.findall(r"`[^`]*python -m (benchmarks\S+?)[ `]", README)) == commands - {
         "benchmarks.hosts.completion_server"
     }

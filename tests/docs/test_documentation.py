@@ -14,6 +14,7 @@ PAGES = sorted(
         REPOSITORY / "CONTRIBUTING.md",
         REPOSITORY / "src" / "curro" / "skill" / "SKILL.md",
         *(REPOSITORY / "docs").glob("*.md"),
+        *(REPOSITORY / "benchmarks" / "pages").glob("*.md"),
     ]
 )
 
@@ -90,7 +91,8 @@ def test_every_command_there_is_to_type_exists(page):
     code = "\n".join(block.strip("` ") for block in blocks)
     scripts = re.findall(r"^(?:python )?((?:benchmarks|examples|recipes)/[\w/.-]+\.\w+)", code, re.MULTILINE)
     modules = re.findall(r"python -m ((?:benchmarks|tests)\.[\w.]+)", code)
-    scripts += [f"{module.replace('.', '/')}.py" for module in modules]
+    paths = [module.replace(".", "/") for module in modules]
+    scripts += [path if (REPOSITORY / path).is_dir() else f"{path}.py" for path in paths]
     assert not [script for script in scripts if not (REPOSITORY / script).exists()]
     assert set(re.findall(r"^(?:python -m )?curro ([a-z]+)\b", code, re.MULTILINE)) <= set(COMMANDS)
     targets = re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)

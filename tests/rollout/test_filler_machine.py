@@ -18,7 +18,7 @@ from curro.rollout.fill_settings import WHEN_SHORT, FillSettings
 from curro.rollout.filler import Filler
 
 GROUP = 3
-ALLOCATIONS = [None, "hit:least=1", "screen:first=2,total=5", "until:each=2,rounds=3,keep=none"]
+ALLOCATIONS = [None, "knapsack:least=1"]
 ENGINE = {
     "fine": 12, "failed": 2, "partly": 2, "few": 1, "many": 1, "raises": 1, "hangs": 1, "stubborn": 1,
     "wrong": 1, "quits": 1, "dead": 0.3,

@@ -71,8 +71,8 @@ def test_the_parts_of_a_curriculum_can_be_given_apart_or_together():
     apart = TrainSettings(curriculum="pspo", advantage="smoothed:alpha=0.5", admission="band:0.3,0.7")
     assert together.curriculum_config == apart.curriculum_config
     assert apart.curriculum_config["admission"] == {"name": "band", "": [0.3, 0.7]}
-    allocated = TrainSettings(curriculum="pspo", allocation="hit:least=1").curriculum_config
-    assert allocated["allocation"] == {"name": "hit", "least": 1}
+    allocated = TrainSettings(curriculum="pspo", allocation="knapsack:least=1").curriculum_config
+    assert allocated["allocation"] == {"name": "knapsack", "least": 1}
     assert allocated["advantage"] == {"name": "leave-one-out"}
     mixed = TrainSettings(curriculum="pspo", source_weights="my math=2,code=1").curriculum_config
     assert mixed["source_weights"] == "my math=2,code=1"
@@ -82,7 +82,7 @@ def test_the_parts_of_a_curriculum_can_be_given_apart_or_together():
         TrainSettings(curriculum="pspo source_floors=math=0.5").curriculum_config["source_floors"]
         == "math=0.5"
     )
-    both = TrainSettings(curriculum="pspo allocation=hit", advantage="group").curriculum_config
+    both = TrainSettings(curriculum="pspo allocation=knapsack", advantage="group").curriculum_config
     assert both["advantage"] == {"name": "group"}
     twice = TrainSettings(curriculum="pspo advantage=smoothed", advantage="group")
     with pytest.raises(ConfigError, match=r"'advantage=group' in .* is not a part of a curriculum"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import cos, isfinite, pi
 from numbers import Real
 from typing import Any
@@ -12,8 +12,7 @@ import numpy as np
 
 from curro.core.checkpoint import check_state
 from curro.core.errors import ConfigError
-from curro.core.prompts import OTHER, PromptTable
-from curro.core.renumbering import Columns, Renumbering, State, by_name
+from curro.core.prompts import PromptTable
 from curro.core.selection import Choice, Outcome, Reason, Selection
 
 MOVES = ("reward", "linear", "cosine")
@@ -177,26 +176,12 @@ class Target(Selection):
             "sources": self.sources,
         }
 
-    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
-        """Sources keep their targets by their names; new ones begin at `start`."""
-        saved = _present_names(state["sources"], self.sources)
-        target_S = by_name(state["target"], saved, self.sources, self.start)
-        success_2S = by_name(state["success"], saved, self.sources, 0.0)
-        return {**state, "target": target_S, "success": success_2S, "sources": self.sources}
-
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         target_S, success_2S = state["target"], state["success"]
-        saved = _present_names(state["sources"], self.sources)
-        check_state(set(saved) == set(self.sources), "target/sources", "are not those of the data")
-        inside = target_S.shape == (len(saved),) and ((target_S >= 0) & (target_S <= 1)).all()
+        check_state(state["sources"] == self.sources, "target/sources", "are not those of the data")
+        inside = target_S.shape == (len(self.sources),) and ((target_S >= 0) & (target_S <= 1)).all()
         check_state(inside, "target/target", "is not in [0, 1] for each source")
-        is_finite = success_2S.shape == (2, len(saved)) and np.isfinite(success_2S).all()
+        is_finite = success_2S.shape == (2, len(self.sources)) and np.isfinite(success_2S).all()
         check_state(is_finite, "target/success", "are not sums for each source")
-        self.target_S = by_name(target_S, saved, self.sources, self.start)
-        self.success_2S = by_name(success_2S, saved, self.sources, 0.0)
+        self.target_S, self.success_2S = target_S.copy(), success_2S.copy()
         self.step, self.seed = state["step"], state["seed"]
-
-
-def _present_names(saved: Sequence[str], present: Sequence[str]) -> list[str]:
-    """Saved names of sources; up to version 0.2 prompts without a source were of "None" or of ""."""
-    return [OTHER if name in ("", "None") and name not in present else name for name in saved]

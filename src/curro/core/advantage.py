@@ -9,7 +9,6 @@ import numpy as np
 
 from curro.core.groups import Groups
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Renumbering, refuse_other_rows
 
 
 class Advantage:
@@ -45,14 +44,6 @@ class Advantage:
     def state_dict(self) -> dict[str, Any]:
         """What the estimator remembers beside the columns; saved only where it is not empty."""
         return {}
-
-    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> Mapping[str, Any]:
-        """What `load_state_dict` is to restore where the state was saved with other rows of the data set.
-
-        Raises:
-            CheckpointError: the estimator has a state and does not say what becomes of it.
-        """
-        return refuse_other_rows(self, state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore `state_dict`."""

@@ -10,7 +10,7 @@ try:
     from numba.extending import intrinsic
 except Exception as error:  # a broken llvmlite raises OSError, a wrong NumPy ImportError
     raise ImportError(
-        f"curro.methods.index needs numba, which does not import here ({error}). "
+        f"curro needs numba, which does not import here ({error}). "
         "Install one that fits this Python and NumPy: pip install -U numba"
     ) from error
 

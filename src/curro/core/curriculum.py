@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import operator
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import RLock
@@ -29,11 +28,10 @@ from curro.core.configuration import (
     read_signal,
 )
 from curro.core.errors import CheckpointError, ConfigError, ExhaustedError
-from curro.core.groups import Feedback, Groups, outcome_parts, read_groups, without_scored
+from curro.core.groups import Feedback, Groups, outcome_parts, read_groups
 from curro.core.meters import RangeMeter, ShapingMeter, SignalMeter, SourceMeter, UniformMeter
 from curro.core.policy import Policy
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import match_rows
 from curro.core.selection import Choice, Outcome, Selection, checked, checked_samples
 from curro.core.sources import SourceMixture, read_shares
 from curro.core.text import abbreviated, html_table
@@ -98,8 +96,6 @@ class Curriculum:
         ledger: the tickets in flight.
         step: how many training steps had finished at the latest `select`.
         admitted: how many groups were admitted.
-        allows_changed_rows: whether a state may be loaded whose rows have changed under their keys, which are
-            then taken for what they were. False, unless somebody sets it.
 
     Raises:
         ConfigError: a wrong name or option, an empty data set, duplicate keys.
@@ -129,7 +125,6 @@ class Curriculum:
             fingerprint=getattr(prompts, "fingerprint", None),
             rows=getattr(prompts, "rows", None),
             reward_range=reward_range,
-            row_digests=getattr(prompts, "row_digests", None),
             levels=getattr(prompts, "levels", None),
             seed=_read_seed(seed),
         )
@@ -153,7 +148,6 @@ class Curriculum:
         self._lock = RLock()
         self.ledger = TicketLedger(self.table)
         self.step = self.admitted = 0
-        self.allows_changed_rows = False
         self.signal_meter = SignalMeter(self.table)
         self.source_meter = SourceMeter(self.table)
         self.shaping_meter = ShapingMeter(self.table)
@@ -365,7 +359,6 @@ class Curriculum:
         rewards: ArrayLike,
         *,
         named: Mapping[str, ArrayLike] | None = None,
-        scored: ArrayLike | None = None,
     ) -> Verdict:
         """Settle tickets with the rewards of their groups. On an error nothing is settled or learnt.
 
@@ -379,14 +372,13 @@ class Curriculum:
             named: what the rewards were made of (accuracy, format, ...), (P, G) each, NaN where a
                 rollout has no such part; the signal, and a gate, may be among them. A group in which no
                 rollout has the signal is dropped too.
-            scored: deprecated; bool (P, G), which rollouts have a reward. Pass NaN for the others instead.
 
         Raises:
             TicketError: an unknown, settled or repeated ticket.
             RewardError: rewards of another shape, infinite, or beyond 1e15 in size (times the reward range
                 where that is below 1); a named reward that the signal or the gate needs is missing.
         """
-        feedback = Feedback.read(tickets, without_scored(rewards, scored, stacklevel=3), named)
+        feedback = Feedback.read(tickets, rewards, named)
         rows = self.ledger.find(feedback.tickets)
         prompts = self.ledger.prompts[rows]
         groups, signal_groups = self._split_signal(
@@ -397,7 +389,7 @@ class Curriculum:
         weights_P = self.ledger.weights[rows]
         lost = np.flatnonzero(signal_groups.count == 0)
         with self._undone_on_error(prompts):
-            outcome, kept_PG, credited_PG = self._judge(groups, signal_groups)
+            outcome, credited_PG = self._judge(groups, signal_groups)
             admitted_P, advantages_PG = outcome.admitted, outcome.advantages
             if len(lost):
                 admitted_P[lost] = False
@@ -419,8 +411,8 @@ class Curriculum:
         self.admitted += int(np.count_nonzero(admitted_P))
         mean_P = np.where(signal_groups.count > 0, signal_groups.mean, np.nan)
         return Verdict(
-            prompts, admitted_P, advantages_PG, weights_P, signal_groups.variance, mean_P, kept_PG,
-            credited_PG, auxiliary_samples,
+            prompts, admitted_P, advantages_PG, weights_P, signal_groups.variance, mean_P, credited_PG,
+            auxiliary_samples,
         )  # fmt: skip
 
     @contextmanager
@@ -441,60 +433,24 @@ class Curriculum:
             self.ledger.reopen(open_tickets)
             raise
 
-    def _judge(self, groups: Groups, signal_groups: Groups) -> tuple[Outcome, np.ndarray, np.ndarray]:
-        """Ask the parts of the curriculum about finished groups.
-
-        Rollouts have an advantage of 0 where the selection does not credit their group, and where the
-        allocation keeps others of it.
+    def _judge(self, groups: Groups, signal_groups: Groups) -> tuple[Outcome, np.ndarray]:
+        """Ask the gate, the advantage and the selection about finished groups.
 
         Args:
             groups: with the rewards that are trained on, from which the advantages follow.
             signal_groups: the same groups with the signal's rewards, by which everything else decides.
 
         Returns:
-            The outcome, and which rollouts the allocation keeps and which are credited, bool (P, G) each.
+            The outcome, and which rollouts are credited, bool (P, G).
         """
         admitted_P = np.ones(len(groups.prompts), np.bool_) & self.admission(signal_groups)
-        kept_PG = self.allocation.kept(signal_groups, self.table)
-        is_alone = self.allocation.credits_kept_alone
-        advantages_PG = self.advantage(groups.of_rollouts(kept_PG) if is_alone else groups)
-        credited_PG = signal_groups.scored
+        advantages_PG, credited_PG = self.advantage(groups), signal_groups.scored
         if (uncredited_P := self.selection.uncredited(signal_groups)) is not None:
             advantages_PG = np.where(uncredited_P[:, None], 0.0, advantages_PG)
             credited_PG = credited_PG & ~uncredited_P[:, None]
             if self.selection.replaces_uncredited:
                 admitted_P &= ~uncredited_P
-        if self.allocation.keep is not None:
-            advantages_PG = np.where(kept_PG, advantages_PG, 0.0)
-        return Outcome.of(signal_groups, advantages_PG, admitted_P), kept_PG, credited_PG
-
-    @one_at_a_time
-    def more(
-        self,
-        tickets: ArrayLike,
-        rewards: ArrayLike,
-        *,
-        named: Mapping[str, ArrayLike] | None = None,
-        scored: ArrayLike | None = None,
-    ) -> np.ndarray:
-        """How many further rollouts each of these open tickets is to get, int64 (P,); 0: observe it now.
-
-        Nothing is settled, learnt or kept: the host keeps the rewards, asks the engine for that many more
-        rollouts, and passes all of them again, here or to `observe`. It may observe at any time instead.
-        Allocations that let groups go on are `screen` and `until`; with others the answer is 0.
-
-        Args:
-            tickets, rewards, named, scored: as `observe` takes them, all rollouts of each group so far. Every
-                column is a rollout that the group has had, with a reward or without: groups of other sizes
-                are asked about in calls of their own.
-
-        Raises:
-            TicketError, RewardError: as `observe` does.
-        """
-        feedback = Feedback.read(tickets, without_scored(rewards, scored, stacklevel=3), named)
-        rows = self.ledger.find(feedback.tickets)
-        groups = read_groups(self.table, self.ledger.prompts[rows], self.ledger.steps[rows], feedback)
-        return self.allocation.more(self._split_signal(groups)[1], self.table).astype(np.int64)
+        return Outcome.of(signal_groups, advantages_PG, admitted_P), credited_PG
 
     def credit(self, verdicts: Credited | Sequence[Credited]) -> np.ndarray:
         """What multiplies each rollout's log-probabilities in the loss of the batch that is trained on.
@@ -560,7 +516,6 @@ class Curriculum:
             "table": self.table.state_dict(),
             "selection": self.selection.state_dict(),
             "beliefs": self.division.state_dict(),
-            **({} if self.table.identities is None else {"rows": self.table.identities}),
             **({} if self.mixture is None else {"mixture": self.mixture.state_dict()}),
             **({"advantage": remembered} if (remembered := self.advantage.state_dict()) else {}),
         }
@@ -572,15 +527,9 @@ class Curriculum:
         Prompts that were in flight still are; `drop(curriculum.ledger.tickets)` frees them where their
         rollouts are lost.
 
-        Rows may have been added, removed or moved since then. They are matched by their keys, or by prompt
-        and answer where the data has no keys. What is known of a row stays with it, new rows are unseen, and
-        tickets of removed ones count as dropped; a warning says how many there are. The draws are then
-        others. The curriculum has to be one that has selected nothing yet.
-
         Raises:
-            CheckpointError: the state of another data set, configuration or version, or of rows that have
-                changed since (but see `allows_changed_rows`); or it is damaged, and this curriculum, of which
-                a part may be loaded, is of no more use.
+            CheckpointError: the state was saved with other rows, another configuration or another version; or
+                the state is damaged. The curriculum may be half loaded then: discard it.
         """
         try:
             here = self.state_dict()
@@ -589,9 +538,9 @@ class Curriculum:
                     f"the checkpoint is of another format: it has {state.get('format')!r}, this version of "
                     f"curro {FORMAT}; resume with the version that saved it, or start a new run"
                 )
-            check_configuration(state.get("config"), self.config, self._parts)
+            self.check_origin(state)
             check_alike(state, here)
-            self._load(state if self.has_rows_of(state) else self._renumbered(state))
+            self._load(state)
         except CheckpointError:
             raise
         except Exception as error:  # whatever a damaged state makes of the code that reads it
@@ -604,68 +553,16 @@ class Curriculum:
         Raises:
             CheckpointError: they differ; the message has both.
         """
-        if not self.has_rows_of(state):
-            raise self._other_data(state)
-        check_configuration(state.get("config"), self.config, self._parts)
-
-    def has_rows_of(self, state: Mapping[str, Any]) -> bool:
-        """Whether a state was saved with the same rows in the same order."""
         saved = state.get("fingerprint")
         # a curriculum that was built from a bare number may have been saved before it met its rows
         is_numbered = self._was_numbered and saved == f"{self.table.size} prompts"
-        return is_numbered or saved == self.table.fingerprint
-
-    def _other_data(self, state: Mapping[str, Any]) -> CheckpointError:
-        saved, own = abbreviated(state.get("fingerprint")), abbreviated(self.table.fingerprint)
-        return CheckpointError(
-            f"the checkpoint is of another data set: it has {saved!r}, this curriculum {own!r}; resume with "
-            "the data that it was saved with, or start a new run"
-        )
-
-    def _renumbered(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """A state that was saved with other rows, as it would have been saved with these.
-
-        Raises:
-            CheckpointError: nothing says which row is which, no row is left, or one has changed.
-        """
-        if "rows" not in state or self.table.identities is None:
-            raise self._other_data(state)
-        rows, changed = match_rows(state["rows"], self.table.identities)
-        kept, added = np.count_nonzero(rows.saved_N >= 0), np.count_nonzero(rows.saved_N < 0)
-        if not kept:
-            raise self._other_data(state)
-        if len(changed) and not self.allows_changed_rows:
+        if not is_numbered and saved != self.table.fingerprint:
             raise CheckpointError(
-                f"{len(changed)} rows have another prompt or answer than when the checkpoint was saved, the "
-                f"first of them {self.table.key(int(changed[0]))!r}: give changed rows new keys, or set "
-                "allows_changed_rows (--changed-rows) where what is known of them still holds"
+                f"the checkpoint is of another data set: it has {abbreviated(saved)!r}, this curriculum "
+                f"{abbreviated(self.table.fingerprint)!r}; resume with the same rows in the same order, or "
+                "start a new run with --known RUN, which takes over the pass rates of the earlier run"
             )
-        if self.ledger.selected:
-            raise CheckpointError(
-                "the checkpoint is of other rows, and this curriculum has selected some of its own: load it "
-                "into a new one, before its first select"
-            )
-        warnings.warn(
-            f"the data set is not the one of the checkpoint: {kept} rows are known, {len(changed)} of them "
-            f"changed, {added} are new and {np.count_nonzero(rows.now_M < 0)} are gone",
-            UserWarning,
-            stacklevel=4,
-        )
-        self.table.renumbering = rows
-        columns = self.table.renumbered(state["table"], rows)
-        return {
-            **state,
-            "ledger": self.ledger.renumbered(state["ledger"], rows),
-            "selection": self.selection.renumbered(state["selection"], columns, rows),
-            "beliefs": self.division.renumbered(state["beliefs"], rows),
-            **({} if self.mixture is None else {"mixture": self.mixture.renumbered(state["mixture"], rows)}),
-            **(
-                {"advantage": self.advantage.renumbered(state["advantage"], rows)}
-                if "advantage" in state
-                else {}
-            ),
-            "table": columns,
-        }
+        check_configuration(state.get("config"), self.config, self._parts)
 
     def _load(self, state: Mapping[str, Any]) -> None:
         self.table.load_state_dict(state["table"])
@@ -686,9 +583,8 @@ class Curriculum:
             self.table.signal_parts = tuple(parts)
         self.step, self.admitted = state["step"], state["admitted"]
         self.signal_meter.load_state_dict(state["signal"])
-        if "uniform" in state:  # not in checkpoints of version 0.2
-            self.uniform_meter.load_state_dict(state["uniform"])
-            self.uniform_meter.forget_all_but(self.ledger.tickets)
+        self.uniform_meter.load_state_dict(state["uniform"])
+        self.uniform_meter.forget_all_but(self.ledger.tickets)
         if self.mixture is not None:
             self.mixture.load_state_dict(state["mixture"])
         if "advantage" in state:

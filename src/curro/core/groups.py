@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -170,7 +169,7 @@ def _moments(
 
 @dataclass(frozen=True)
 class Feedback:
-    """The rewards of P groups as a host reports them: the arguments of `Curriculum.observe` and `more`.
+    """The rewards of P groups as a host reports them: the arguments of `Curriculum.observe`.
 
     Attributes:
         tickets: whole numbers (P,).
@@ -226,7 +225,7 @@ class Feedback:
         return np.where(scored_PG.any(axis=1), variances_P, np.nan)
 
     def arguments(self) -> dict[str, Any]:
-        """The keyword arguments of `Curriculum.observe` and `Curriculum.more`."""
+        """The keyword arguments of `Curriculum.observe`."""
         return {"tickets": self.tickets, "rewards": self.rewards, "named": dict(self.named)}
 
 
@@ -270,38 +269,6 @@ def _numbers(rewards: ArrayLike) -> np.ndarray:
         return np.array(rewards, np.float64, order="C")
     except (TypeError, ValueError, OverflowError) as error:
         raise RewardError(f"rewards are a number a rollout, groups of one length: {error}") from error
-
-
-def mark_missing(rewards: ArrayLike, scored: ArrayLike) -> np.ndarray:
-    """The rewards, float64 (P, G), with NaN where `scored`, bool (P, G), says that there is none.
-
-    Up to version 0.2 this was how hosts reported missing rewards; clients and journals of that time still do.
-    """
-    rewards_PG = _numbers(rewards)
-    try:
-        scored_PG = np.asarray(scored, np.bool_)
-    except ValueError:
-        raise RewardError(
-            "`scored` says of each rollout whether it has a reward, in groups of one length"
-        ) from None
-    if scored_PG.shape != rewards_PG.shape:
-        raise RewardError(f"`scored` has shape {scored_PG.shape}, rewards have {rewards_PG.shape}")
-    if np.isnan(rewards_PG[scored_PG]).any():
-        raise RewardError("a reward is NaN although `scored` is True there: leave `scored` out")
-    return np.where(scored_PG, rewards_PG, np.nan)
-
-
-def without_scored(rewards: ArrayLike, scored: ArrayLike | None, *, stacklevel: int) -> ArrayLike:
-    """The rewards as `mark_missing` gives them, with a warning, for a caller that still passes `scored`."""
-    if scored is None:
-        return rewards
-    warnings.warn(
-        "`scored` will be removed in the next release: pass NaN as the reward of a rollout that was not "
-        "scored, as in np.where(scored, rewards, np.nan)",
-        DeprecationWarning,
-        stacklevel=stacklevel + 1,
-    )
-    return mark_missing(rewards, scored)
 
 
 def read_groups(table: PromptTable, prompts: np.ndarray, steps: np.ndarray, feedback: Feedback) -> Groups:

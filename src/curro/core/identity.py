@@ -5,16 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from curro.core.errors import ConfigError
 from curro.core.text import abbreviated
-from curro.data.columns import ANSWER, answer_of, first_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+ANSWER = ("reward_model.ground_truth", "answer", "solution", "ground_truth")
+"""Columns of answers, the first that is there."""
 
 
 def fingerprint(prompts: Iterable[Any], answers: Iterable[Any] | None = None) -> str:
@@ -39,14 +43,6 @@ def digest_rows(pairs: Iterable[tuple[Any, Any]]) -> tuple[str, np.ndarray]:
         total.update(line)
         digests += hashlib.sha256(line[:-1]).digest()[:8]
     return total.hexdigest(), np.frombuffer(bytes(digests), "<u8")
-
-
-def digest_keys(keys: Sequence[str]) -> np.ndarray:
-    """A digest of each of N keys, uint64 (N,); zeros where the keys only number the rows, or hash them."""
-    if isinstance(keys, RowNumbers | HashKeys):
-        return np.zeros(len(keys), np.uint64)
-    digests = b"".join(hashlib.sha256(str(key).encode()).digest()[:8] for key in keys)
-    return np.frombuffer(digests, "<u8")
 
 
 def digest_dataset(
@@ -234,3 +230,34 @@ class ColumnKeys(UniqueKeys):
 
     def to_arrow(self) -> pa.ChunkedArray:
         return self._column
+
+
+def answer_of(row: Mapping[str, Any], column: str | None) -> str | None:
+    """The answer of a row: text as it is, any other value as JSON (5 is "5"), or as it is written.
+
+    Parquet has decimals and dates, which JSON lacks. Decimals lose the zeros at their end, because a column
+    gives all of them the same number of digits.
+    """
+    answer = value_at(row, column) if column else None
+    if answer is None or isinstance(answer, str):
+        return answer
+    if isinstance(answer, Decimal):
+        whole, _, fraction = f"{answer:f}".partition(".")
+        return f"{whole}.{digits}" if (digits := fraction.rstrip("0")) else whole
+    if isinstance(answer, bool | int | float | list | tuple | dict):
+        return json.dumps(answer, default=str)
+    return str(answer)
+
+
+def value_at(row: Mapping[str, Any], column: str) -> Any:
+    """The value of a column, None if there is none; `a.b` is b of the nested column a."""
+    if column in row:
+        return row[column]
+    outer, _, inner = column.partition(".")
+    nested = row.get(outer)
+    return value_at(nested, inner) if inner and isinstance(nested, dict) else None
+
+
+def first_column(rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...]) -> str | None:
+    """The first of these columns that has a value in some row; `a.b` is b of the nested column a."""
+    return next((c for c in columns if any(value_at(row, c) is not None for row in rows)), None)

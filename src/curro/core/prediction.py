@@ -11,7 +11,6 @@ from curro.core.errors import ConfigError
 from curro.core.groups import Groups
 from curro.core.policy import AuxiliarySamples, Policy
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Renumbering, refuse_other_rows
 
 
 class Predictor:
@@ -82,14 +81,6 @@ class Predictor:
     def state_dict(self) -> dict[str, Any]:
         """What the predictor remembers beside the prompt table; its random numbers are saved for it."""
         return {}
-
-    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> Mapping[str, Any]:
-        """What `load_state_dict` is to restore where the state was saved with other rows of the data set.
-
-        Raises:
-            CheckpointError: the predictor has a state and does not say what becomes of it.
-        """
-        return refuse_other_rows(self, state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore `state_dict`; the prompt table has been restored before."""

@@ -39,11 +39,7 @@ BUILTIN: dict[str, dict[str, str]] = {
     "allocation": {
         "equal": "curro.methods.allocation.equal:Equal",
         "knapsack": "curro.methods.allocation.knapsack:Knapsack",
-        "hit": "curro.methods.allocation.hit:Hit",
         "estimates": "curro.methods.allocation.estimates:Estimates",
-        "screen": "curro.methods.allocation.screen:Screen",
-        "until": "curro.methods.allocation.until:Until",
-        "pods": "curro.methods.allocation.pods:Pods",
     },
     "advantage": {
         "group": "curro.methods.advantage.group:GroupRelative",

@@ -13,7 +13,6 @@ from curro.core.errors import ConfigError
 from curro.core.groups import Groups
 from curro.core.policy import AuxiliarySamples, Policy
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Columns, Renumbering, State, refuse_other_rows
 
 
 class Reason(IntEnum):
@@ -212,22 +211,6 @@ class Selection:
     def state_dict(self) -> dict[str, Any]:
         """What the method remembers beside the prompt table and the random numbers."""
         return {}
-
-    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
-        """What `load_state_dict` is to restore where the state was saved with other rows of the data set.
-
-        Override it where the state names prompts. The method is new, as `bind` left it.
-
-        Args:
-            state: as it was saved.
-            columns: of the prompt table, in the new numbers, to be changed in place: new prompts have what
-                `bind` wrote into the method's columns.
-            rows: which saved prompt is which prompt of now.
-
-        Raises:
-            CheckpointError: the method has a state and does not say what becomes of it.
-        """
-        return refuse_other_rows(self, state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore `state_dict`; the prompt table has been restored before, indexes are rebuilt from it."""

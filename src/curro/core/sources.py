@@ -10,7 +10,6 @@ import numpy as np
 from curro.core.checkpoint import check_state
 from curro.core.errors import ConfigError
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Renumbering, by_name
 from curro.core.selection import Choice, Selection
 
 
@@ -179,10 +178,6 @@ class SourceMixture:
 
     def state_dict(self) -> dict[str, Any]:
         return {"due": self.due_S.copy(), "names": self.names}
-
-    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
-        """A saved state for other rows: sources keep what they are due by their names."""
-        return {"due": by_name(state["due"], state["names"], self.names, 0.0), "names": self.names}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         due_S = state["due"]

@@ -28,8 +28,6 @@ class Verdict:
             reward.
         mean: float64 (P,), the group's mean reward, the success rate of 0/1 rewards; of the signal likewise,
             and NaN where nothing was scored.
-        kept: bool (P, G), which rollouts are trained on: all, unless the allocation keeps a part of a group,
-            and then the others' advantages are 0.
         credited: bool (P, G), whether the policy may be updated by the rollout. Where it is False the
             advantage is 0, and a host that computes its own has to set it to 0: the rollout lacks the signal,
             or the selection withholds its group's credit (`Selection.uncredited`).
@@ -42,7 +40,6 @@ class Verdict:
     weights: np.ndarray
     informativeness: np.ndarray
     mean: np.ndarray
-    kept: np.ndarray
     credited: np.ndarray
     auxiliary_samples: AuxiliarySamples | None = None
 

@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from curro.core.identity import ColumnKeys, HashKeys, UniqueKeys, fingerprint_line
-from curro.data.columns import ANSWER, PROMPT, answer_of, value_at
+from curro.core.identity import (
+    ANSWER,
+    ColumnKeys,
+    HashKeys,
+    UniqueKeys,
+    answer_of,
+    fingerprint_line,
+    value_at,
+)
+from curro.data.columns import PROMPT
 from curro.data.raw import Row
 
 if TYPE_CHECKING:

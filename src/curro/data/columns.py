@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from decimal import Decimal
 from typing import Any
 
+from curro.core.identity import ANSWER, answer_of, first_column, value_at
 from curro.data.raw import DataError, RawRow
 
 PROMPT = ("prompt", "question", "problem")
-ANSWER = ("reward_model.ground_truth", "answer", "solution", "ground_truth")
 
 
 def normalise(
@@ -87,23 +85,6 @@ def _prompt(row: dict[str, Any], column: str, at: str) -> Any:
     return prompt
 
 
-def answer_of(row: Mapping[str, Any], column: str | None) -> str | None:
-    """The answer of a row: text as it is, any other value as JSON (5 is "5"), or as it is written.
-
-    Parquet has decimals and dates, which JSON lacks. Decimals lose the zeros at their end, because a column
-    gives all of them the same number of digits.
-    """
-    answer = value_at(row, column) if column else None
-    if answer is None or isinstance(answer, str):
-        return answer
-    if isinstance(answer, Decimal):
-        whole, _, fraction = f"{answer:f}".partition(".")
-        return f"{whole}.{digits}" if (digits := fraction.rstrip("0")) else whole
-    if isinstance(answer, bool | int | float | list | tuple | dict):
-        return json.dumps(answer, default=str)
-    return str(answer)
-
-
 def _refuse_other_answers(raw: list[RawRow], column: str) -> None:
     """Files with different columns of answers would lose those of one; a null in `column` is no answer."""
     for i, (_, _, row) in enumerate(raw):
@@ -154,15 +135,6 @@ def _verl_keys(raw: list[RawRow]) -> list[str] | None:
     return next((keys for keys in (short_keys, long_keys) if len(set(keys)) == len(keys)), None)
 
 
-def value_at(row: Mapping[str, Any], column: str) -> Any:
-    """The value of a column, None if there is none; `a.b` is b of the nested column a."""
-    if column in row:
-        return row[column]
-    outer, _, inner = column.partition(".")
-    nested = row.get(outer)
-    return value_at(nested, inner) if inner and isinstance(nested, dict) else None
-
-
 def _has(row: dict[str, Any], column: str) -> bool:
     outer, _, inner = column.partition(".")
     nested = row.get(outer)
@@ -171,11 +143,6 @@ def _has(row: dict[str, Any], column: str) -> bool:
 
 def _first(raw: list[RawRow], columns: tuple[str, ...]) -> str | None:
     return first_column([row for _, _, row in raw], columns)
-
-
-def first_column(rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...]) -> str | None:
-    """The first of these columns that has a value in some row; `a.b` is b of the nested column a."""
-    return next((c for c in columns if any(value_at(row, c) is not None for row in rows)), None)
 
 
 def _named(raw: list[RawRow], column: str | None, role: str) -> str | None:

@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike
 from curro.core import checkpoint
 from curro.core.curriculum import Curriculum
 from curro.core.errors import CheckpointError, ConfigError, CurroError, ExhaustedError
-from curro.core.groups import mark_missing
 from curro.core.policy import Policy, Reply
 from curro.core.verdicts import Draw, Verdict
 from curro.durable.frames import decode, encode
@@ -30,9 +29,6 @@ from curro.runs.lock import only_process
 
 
 def _observe(curriculum: Curriculum, arguments: dict[str, Any]) -> Verdict:
-    # version 0.2 wrote into its journals which rollouts have a reward
-    if (scored := arguments.pop("scored", None)) is not None:
-        arguments["rewards"] = mark_missing(arguments["rewards"], scored)
     arguments.pop("sizes", None)  # which is for the run folder
     return curriculum.observe(**arguments)
 
@@ -424,11 +420,8 @@ class DurableCurriculum:
     def _snapshot_size(self) -> int:
         return self._snapshot.stat().st_size if self._number else 0
 
-    def load(self, path: str | os.PathLike[str], *, kept: ArrayLike = (), same_rows: bool = False) -> None:
+    def load(self, path: str | os.PathLike[str], *, kept: ArrayLike = ()) -> None:
         """Go on from what `Curriculum.save` wrote; tickets in flight that are not in `kept` are dropped.
-
-        Args:
-            same_rows: refuse a checkpoint of other rows, because the host has prompts by their numbers.
 
         Raises:
             CheckpointError: as `Curriculum.load` does; then the curriculum goes on as it was.
@@ -436,8 +429,6 @@ class DurableCurriculum:
         with self._lock:
             self._check_whole()
             state, before = checkpoint.load_state(path), self.curriculum.state_dict()
-            if same_rows:
-                self.curriculum.check_origin(state)
             self._is_whole = False
             try:
                 self.curriculum.load_state_dict(state)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from curro.core.curriculum import Curriculum
-from curro.core.groups import mark_missing
 from curro.core.verdicts import Draw, Verdict
 from curro.durable.replies import CallReply
 from curro.runs.writer import RunWriter
@@ -70,8 +69,6 @@ class RecordedRun:
             self._drawn |= {ticket: number for ticket, number in rollouts if number}
         elif isinstance(reply, Verdict) and len(reply.prompts):
             rewards_PG = np.asarray(arguments["rewards"], np.float64)
-            if arguments.get("scored") is not None:
-                rewards_PG = mark_missing(rewards_PG, arguments["scored"])
             sizes_P = self._sizes(arguments["tickets"], rewards_PG)
             if arguments.get("sizes") is not None:
                 sizes_P = arguments["sizes"]

@@ -27,7 +27,6 @@ class Batch:
         named: the parts of the reward, (P, G) each, NaN where a rollout has no such part.
         advantages: float64 (P, G); 0 where the reward is NaN.
         credit: float64 (P, G), what multiplies log-probabilities in the loss (`Curriculum.credit`).
-        kept: bool (P, G), which rollouts are trained on (`Verdict.kept`).
         informativeness: float64 (P,), the within-group variance of the rewards.
         admitted: bool (P,); False for groups that the batch was topped up with.
         auxiliary_samples: on what the method trains the policy besides the rollouts, of all groups that were
@@ -43,7 +42,6 @@ class Batch:
     named: Mapping[str, np.ndarray]
     advantages: np.ndarray
     credit: np.ndarray
-    kept: np.ndarray
     informativeness: np.ndarray
     admitted: np.ndarray
     auxiliary_samples: tuple[AuxiliarySamples, ...]
@@ -74,7 +72,6 @@ class Batch:
             {name: _padded([group.named.get(name) for group in groups], size, np.nan) for name in names},
             _padded([verdict.advantages[0] for verdict in verdicts], size, 0.0),
             _padded(list(credit(verdicts)), size, 0.0),
-            _padded([verdict.kept[0] for verdict in verdicts], size, False).astype(np.bool_),
             np.array([group.informativeness for group in groups], np.float64),
             np.array([group.admitted for group in groups], np.bool_),
             auxiliary_samples,

@@ -105,7 +105,6 @@ class Filler:
         score: gives the rewards of a prompt's rollouts (`curro.rollout.scoring.Score`). Failed rollouts are
             not passed to it; rollouts that were cut, and empty ones, are.
         rollouts_per_prompt: G; where the allocation divides a budget, the mean size of the groups of a draw.
-            Where it lets groups go on, the limit of a fill is also one of rollouts, in batches of n x G.
         max_in_flight: C_max, how many groups are generated or scored at a time.
         fill: when a fill gives up, and what happens then.
         weights: what named rewards are multiplied by in the reward that is trained on; by default 1 each.
@@ -166,7 +165,7 @@ class Filler:
         )
         self._scorer = Scorer(score, executor=executor, workers=workers, timeout=score_timeout)
         self._tasks = GroupTasks(
-            engine, self._scorer, weights, self.counts, self._more,
+            engine, self._scorer, weights, self.counts,
             slots=max_in_flight, least=least_rollouts, retries=retries, timeout=timeout,
         )  # fmt: skip
         self._settler = Settler(curriculum, self._fill, self.counts, max_failures=max_failures)
@@ -311,12 +310,6 @@ class Filler:
                 self._settler.drop(group, "failed")
                 raise
             tasks.start(group, text, self.curriculum.table.key(group.prompt))
-
-    def _more(self, group: Group) -> int:
-        """How many further rollouts a group gets: what the allocation wants, within the limit of the fill."""
-        further = self._settler.more(group)
-        limit = self._fill.settings.limit * max(self._fill.n, 1) * self.rollouts_per_prompt
-        return int(max(0, min(further, limit - self._batch_counts.rollouts)))
 
     def _batch(self, reason: str) -> Batch:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,6 @@ class GroupTasks:
     Args:
         engine, scorer, weights: what generates, what scores, and what named rewards are multiplied by.
         counts: where requests, retries, failures and busy seconds are counted.
-        more: how many further rollouts a scored group is to get; with 0 it ends.
         slots: how many groups may be under way at a time, for the count of busy seconds.
         least: how many good rollouts a group needs; None: half of them, and at least 2.
         retries: how often missing rollouts are asked for again.
@@ -43,14 +42,13 @@ class GroupTasks:
         scorer: Scorer,
         weights: Mapping[str, float] | None,
         counts: Counts,
-        more: Callable[[Group], int],
         *,
         slots: int,
         least: int | None,
         retries: int,
         timeout: float | None,
     ) -> None:
-        self.engine, self.scorer, self.weights, self.counts, self.more = engine, scorer, weights, counts, more
+        self.engine, self.scorer, self.weights, self.counts = engine, scorer, weights, counts
         self.slots, self.least, self.retries, self.timeout = slots, least, retries, timeout
         self.running: dict[Group, asyncio.Task[None]] = {}
         self.ended: deque[Group] = deque()
@@ -114,12 +112,6 @@ class GroupTasks:
     async def _run(self, group: Group, prompt: Prompt, key: str) -> None:
         try:
             await self._extend(group, group.size, prompt, key)
-            while further := self.more(group):
-                self._count_requested(group, further)
-                try:
-                    await self._extend(group, further, prompt, key)
-                except GroupFailed:
-                    break  # the rollouts that it has are a whole group without these
         except Exception as error:
             group.error = error
 
@@ -220,14 +212,6 @@ class Settler:
         self.max_failures = max_failures
         self._missing_rewards = MissingRewards()
         self._auxiliary_samples: list[AuxiliarySamples] = []
-
-    def more(self, group: Group) -> int:
-        """How many further rollouts the allocation wants of a group.
-
-        Raises:
-            RewardError: the curriculum refused the rewards.
-        """
-        return int(self.curriculum.more(**_feedback(group).arguments())[0])
 
     def settle(self, group: Group) -> None:
         """Observe or drop a group that has ended.

@@ -168,7 +168,6 @@ class RunWriter:
             self.folder = RunFolder.create(path, self._config or {})
             self._kept = keep_out_others(path)
         self.has_begun = True
-        self.folder.renumber(self.table)
 
     def resume(self, step: int) -> None:
         """Go on after a step: forget what was written of later ones, count on from there."""

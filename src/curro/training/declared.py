@@ -212,7 +212,7 @@ class DeclaredSettings:
     allocation: str | None = setting(
         None,
         "How a step's rollouts are divided among its prompts; written like --curriculum, for example "
-        "knapsack or screen:first=4,total=16. The number of trained rollouts per step stays the same.",
+        "knapsack. The number of trained rollouts per step stays the same.",
         "the same number for every prompt",
         panel="Curriculum",
     )

@@ -302,7 +302,6 @@ def _train(
     if last is not None and recorder.spent:
         say("the budget is spent: there is nothing left to train")
         trainer.restore(last)
-        folder.renumber(prepared.curriculum.table)
     else:
         with (
             saving_on_error(trainer, recorder, say),

@@ -45,7 +45,6 @@ def test_json_asks_the_same_as_the_port(service, tmp_path):
     status, credit = post(service, "credit", advantages=verdict["advantages"], weights=verdict["weights"])
     np.testing.assert_array_equal(credit["credit"], twin.credit(theirs))
     _, flying = post(service, "select", client="a", call=3, n=2, step=2)
-    assert post(service, "more", tickets=flying["tickets"], rewards=[[1], [0]]) == (200, {"rollouts": [0, 0]})
     assert post(service, "drop", client="a", call=4, tickets=flying["tickets"]) == (200, {})
     body = exchange(service, "GET", "/metrics")[2]
     metrics = json.loads(body)
@@ -67,24 +66,6 @@ def test_an_observe_and_a_select_in_one_request(service):
     assert (status, too_many["draw"], len(too_many["verdict"]["prompts"])) == (200, None, 2)
     metrics = json.loads(exchange(service, "GET", "/metrics")[2])
     assert (metrics["selected"], metrics["observed"], metrics["in_flight"]) == (3 + SIZE, 5, SIZE - 2)
-
-
-@pytest.mark.parametrize("form", ["lists", "arrays"])
-def test_a_client_of_version_0_2_says_in_scored_which_rollouts_have_a_reward(service, form):
-    twin = Curriculum("uniform", SIZE, seed=1)
-    tickets = post(service, "select", client="a", call=1, n=2, step=0)[1]["tickets"]
-    twin.select(2, step=0)
-    rewards, scored = np.array([[1.0, 0, 0], [1, 1, 0]]), np.array([[True, True, False]] * 2)
-    fields = {"client": "a", "call": 2, "tickets": tickets}
-    if form == "lists":
-        status, verdict = post(service, "observe", rewards=rewards.tolist(), scored=scored.tolist(), **fields)
-    else:
-        body = encode(fields | {"tickets": np.array(tickets), "rewards": rewards, "scored": scored})
-        status, _, reply = exchange(service, "POST", "/observe", body, kind=FRAME)
-        verdict = decode(reply)["verdict"]
-    assert status == 200
-    theirs = twin.observe(tickets, [[1, 0, np.nan], [1, 1, np.nan]])
-    np.testing.assert_array_equal(verdict["advantages"], theirs.advantages)
 
 
 def test_a_checkpoint_is_saved_and_loaded_by_its_name(service):
@@ -140,7 +121,6 @@ def test_a_repeated_request_counts_once(service):
         ("observe", {"tickets": [0], "rewards": [1]}, 400, "rewards are a list for each ticket"),
         ("observe", {"tickets": [0], "rewards": {"a": 1}}, 400, "rewards are a number a rollout"),
         ("observe", {"tickets": [0], "rewards": [[1]], "named": [1]}, 400, "`named`"),
-        ("observe", {"tickets": [0], "rewards": [[1]], "scored": [[True], []]}, 400, "`scored` says of each"),
     ],
 )
 def test_a_wrong_question_gets_one_sentence_and_changes_nothing(service, question, fields, status, words):

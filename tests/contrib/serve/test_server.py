@@ -121,7 +121,6 @@ def test_a_served_curriculum_draws_what_one_here_draws(tmp_path):
         with pytest.raises(ExhaustedError, match="401 prompts were asked for"):
             port.select(401, step=4)
         draw = port.select(2, step=4)
-        assert port.more(draw.tickets, rewards(draw.prompts)).tolist() == [0, 0]
         port.save("here")
         port.drop(draw.tickets)
         port.load("here", kept=draw.tickets[:1])

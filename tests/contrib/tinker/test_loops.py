@@ -116,35 +116,6 @@ def test_groups_have_the_sizes_of_the_allocation(monkeypatch, tmp_path):
     assert any(step != [4, 4, 4, 4] for step in sizes)
 
 
-def test_a_group_goes_on_where_the_allocation_says_so(monkeypatch, tmp_path):
-    one, service = a_curriculum(allocation={"name": "until", "each": 2, "rounds": 3, "keep": None}), Service()
-    run(monkeypatch, tmp_path, dataset(tmp_path, one, groups=4), service)
-    sizes = {len(group) for step in rewards_of(service) for group in step.values()}
-    assert min(sizes) == 2 < max(sizes) <= 6
-    assert one.metrics()["in_flight"] == 0
-
-
-def test_a_group_whose_further_rollouts_have_no_reward_ends(monkeypatch, tmp_path):
-    """`screen` asks for the scored rollouts that are missing, which here never come."""
-
-    class OnceScored(Answers):
-        rounds = 0
-
-        async def make_envs(self):
-            OnceScored.rounds += 1
-            assert OnceScored.rounds <= 8
-            if self.rollouts == 4:
-                return await super().make_envs()
-            return [Unscored(self.prompt) for _ in range(self.rollouts)]
-
-    one, service = a_curriculum(allocation={"name": "screen", "first": 4, "total": 10}), Service()
-    made = dataset(tmp_path, one, groups=4, batches=1)
-    made.build = OnceScored
-    run(monkeypatch, tmp_path, made, service)
-    assert OnceScored.rounds > 4
-    assert one.metrics()["in_flight"] == 0
-
-
 def test_rejected_groups_are_replaced_until_the_batch_is_full(monkeypatch, tmp_path):
     one, service = a_curriculum(admission="band:0.3,0.7"), Service()
     made = dataset(tmp_path, one, size=8)

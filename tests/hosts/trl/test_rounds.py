@@ -25,13 +25,7 @@ from curro.rollout.group_tasks import release
 from curro.runs.writer import Completion
 
 SELECTIONS = ["uniform", "uniform:replacement=true", "prioritized-replay:variant=published", "pspo"]
-ALLOCATIONS = [
-    None,
-    "hit:1",
-    "screen:first=2,total=9",
-    "until:each=3,rounds=3,keep=none",
-    "until:each=4,keep=2",
-]
+ALLOCATIONS = [None, "knapsack:least=1"]
 SIZE = 4
 
 
@@ -181,39 +175,6 @@ def test_a_round_generates_what_is_missing_rounded_up_to_the_processes():
     assert owner.fill.batch_counts.draws == 2
     batch = owner.step(8, 1)
     assert [prompt for prompt, _ in batch] == [6, 7]  # nothing was left over
-
-
-def test_open_groups_go_on_in_the_rows_that_are_left_and_new_ones_take_the_rest():
-    """24 rows, 2 first, up to 6: prompts 1 and 5 go on; 6 would, but there is no row left."""
-    curriculum = curro.Curriculum("least-visited", 40, allocation="screen:first=2,total=6")
-    outcomes = ["00", "100000", "00", "11", "00", "011111", "01", "00"]
-    owner = Process(curriculum, FillSettings(), outcomes=outcomes)
-    batch = owner.step(24, 0)
-    assert owner.rounds == [dict.fromkeys(range(6), 2), {1: 4, 5: 4, 6: 2, 7: 2}]
-    assert [len(rollouts) for _, rollouts in batch] == [2, 2, 2, 2, 6, 6, 2, 2]
-
-
-def test_groups_of_different_sizes_are_asked_about_by_themselves():
-    """Prompt 0 has had its 2 rounds when prompt 4 has had one, and leaves it its rows: prompt 4 goes on."""
-    curriculum = curro.Curriculum(
-        "least-visited", 40, allocation="until:each=2,rounds=2,keep=none,end=success", admission="signal"
-    )
-    outcomes = ["0000", "01", "01", "01", "0001", *["01"] * 8]
-    owner = Process(curriculum, FillSettings(), outcomes=outcomes)
-    batch = owner.step(16, 0)
-    assert owner.rounds == [dict.fromkeys(range(4), 2), {0: 2, 4: 2, 5: 2, 6: 2}, {4: 2, 7: 2}]
-    assert [len(rollouts) for prompt, rollouts in batch if prompt == 4] == [4]
-
-
-def test_a_gate_gives_the_rows_of_rejected_groups_to_others():
-    curriculum = curro.Curriculum(
-        "least-visited", 40, allocation="screen:first=2,total=4", admission="signal"
-    )
-    owner = Process(curriculum, FillSettings(), outcomes=["00", "1001", "00", "11", "01", "10"])
-    batch = owner.step(8, 0)
-    assert owner.rounds == [{0: 2, 1: 2}, {1: 2, 2: 2, 3: 2}, {4: 2, 5: 2}]
-    assert [prompt for prompt, _ in batch] == [1, 4, 5]
-    assert owner.fill.batch_counts.rejected == 3
 
 
 def test_a_group_without_any_reward_has_failed_and_was_not_rejected():

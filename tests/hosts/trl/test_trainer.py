@@ -307,13 +307,11 @@ def test_a_batch_larger_than_the_data_is_refused(tmp_path):
     ids=["text", "beside", "dict", "method's dict"],
 )
 def test_the_parts_of_a_curriculum_can_be_given_in_every_form(tmp_path, options):
-    host = trainer(
-        tmp_path, reward_range=(-1, 1), signal="sum", allocation="screen:first=2,total=4", **options
-    )
+    host = trainer(tmp_path, reward_range=(-1, 1), signal="sum", allocation="knapsack", **options)
     rows = dataset()
     expected = curro.Curriculum(
         "uniform", len(rows), admission="band:0.2,0.8", advantage="leave-one-out", reward_range=(-1, 1),
-        allocation="screen:first=2,total=4", signal="sum", seed=3,
+        allocation="knapsack", signal="sum", seed=3,
     )  # fmt: skip
     assert host.curriculum.config == expected.config
 

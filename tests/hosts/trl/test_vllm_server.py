@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.hosts.trl.setup import PROMPTS, Diary, trainer
+from tests.hosts.trl.test_allocation import Uneven
 from trl.generation.vllm_generation import VLLMGeneration
 
 import curro
@@ -36,7 +37,7 @@ def server(monkeypatch):
 
 
 @pytest.mark.parametrize("admission", [None, "signal"])
-@pytest.mark.parametrize("allocation", [None, "screen:first=2,total=8"])
+@pytest.mark.parametrize("allocation", [None, Uneven()])
 def test_the_server_is_asked_for_the_rollouts_of_the_draw(tmp_path, server, allocation, admission):
     diary = Diary()
     curriculum = curro.Curriculum(

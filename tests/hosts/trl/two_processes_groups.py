@@ -57,7 +57,7 @@ staged = trainer(
         "uniform",
         24,
         advantage="leave-one-out",
-        allocation="screen:first=3,total=7",
+        allocation="knapsack:least=1",
         admission="signal",
         seed=5,
     ),

@@ -126,7 +126,6 @@ REFUSED = {
     "+curro.selektion=uniform": "did you mean 'selection'",
     "+curro.curriculum=frontier": "the selection is named twice",
     "+curro.fill_limit=0.5": "a number of batches from 1",
-    "+curro.allocation=pods": "rolls out actor_rollout_ref.rollout.n of every prompt",
     "+curro.allocation=knapsack": "rolls out actor_rollout_ref.rollout.n of every prompt",
     "+curro.allocation=estimates": "`estimates` alone works, with a selection that does not train on its",
     "+curro.allocation=estimates +curro.selection=adcl": "rollout.n is 4: set the .* option train=4",

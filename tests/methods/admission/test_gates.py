@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from curro import ConfigError, Curriculum, Gate, RewardError, registry
+from curro import ConfigError, Curriculum, Gate, RewardError
+from curro.core import registry
 
 
 def admitted(spec, rewards, reward_range=(0, 1), **reported):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from curro import ConfigError, Curriculum, registry
+from curro import ConfigError, Curriculum
+from curro.core import registry
 
 
 def credit(spec, rewards):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from curro import CheckpointError, ConfigError, Curriculum, registry
+from curro import CheckpointError, ConfigError, Curriculum
+from curro.core import registry
 from curro.methods.advantage.history import HistoryAware
 
 SPEC = "history:scale=1,rate=1,window=2,divide_by_std=false"

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from curro import ConfigError, Curriculum, RewardError, registry
+from curro import ConfigError, Curriculum, RewardError
+from curro.core import registry
 from curro.core.groups import Groups, moments
 from curro.methods.advantage.leave_one_out import LeaveOneOut
 from curro.methods.advantage.shrinkage import Shrinkage

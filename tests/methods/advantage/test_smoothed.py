@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from curro import ConfigError, Curriculum, registry
+from curro import ConfigError, Curriculum
+from curro.core import registry
 
 
 def curriculum(prompts=1, **options):

@@ -19,7 +19,7 @@ def ragged(draw, rng, rate_N):
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
-@pytest.mark.parametrize("allocation", ["equal", "knapsack:most=20", "hit:1,20"])
+@pytest.mark.parametrize("allocation", ["equal", "knapsack:most=20"])
 def test_every_selection_with_every_rule_goes_on_after_a_resume(tmp_path, selection, allocation):
     def build():
         return Curriculum(selection, 30, allocation=allocation, advantage="smoothed", admission="signal")
@@ -105,3 +105,30 @@ def test_a_rule_of_ones_own_that_does_not_spend_the_budget(found):
 
     with pytest.raises(ConfigError, match=r"Wrong allocated .*: 2 whole numbers from 0 that sum to 4"):
         Curriculum("uniform", 5, allocation=Wrong()).select(2, step=0, rollouts=4)
+
+
+def test_estimates_by_hand():
+    """ADCL's estimates have 4 rollouts (table 5 of METIS), what is trained on has 8."""
+    curriculum = Curriculum("adcl:chunks=2", 4, allocation="estimates")
+    draw = curriculum.select(4, step=0)
+    assert draw.rollouts.tolist() == [4] * 4
+    rewards = np.arange(4) < draw.prompts[:, None]
+    assert not curriculum.observe(draw.tickets, rewards).admitted.any()
+    draw = curriculum.select(4, step=1)  # the easy chunk, then the estimates of the other one
+    assert draw.prompts.tolist() in ([3, 2, 0, 1], [3, 2, 1, 0])
+    assert draw.rollouts.tolist() == [8, 8, 4, 4]
+    assert Curriculum("uniform", 4, allocation="estimates:train=6").select(2, step=0).rollouts.tolist() == [
+        6,
+        6,
+    ]
+
+
+@pytest.mark.parametrize("spec", ["estimates:estimate=0", "estimates:estimate=5,train=4"])
+def test_estimates_that_are_none(spec):
+    with pytest.raises(ConfigError, match="1 <= estimate <= train"):
+        Curriculum("uniform", 3, allocation=spec)
+
+
+def test_estimates_take_no_budget():
+    with pytest.raises(ConfigError, match="leave `rollouts` out"):
+        Curriculum("uniform", 3, allocation="estimates").select(1, step=0, rollouts=8)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import curro.methods.allocation.kernels as kernels
 from curro.core.errors import ConfigError
 from curro.methods.allocation.equal import Equal
-from curro.methods.allocation.hit import Hit
 from curro.methods.allocation.knapsack import Knapsack
 
 
@@ -51,11 +50,6 @@ def test_values_by_hand():
     # p uniform: E[p(1-p)^2] = 1/12; N = 2 lacks E[p^3 (1-p)^2] = 1/60 and E[p (1-p)^4] = 1/30: 1/30
     kernels.both_outcomes(np.ones(1), np.ones(1), value_PN)
     np.testing.assert_allclose(value_PN[0, :3], [0, 0, 1 / 30], atol=1e-15)
-    # p = 1/4: 1, 3/4, 9/16, 27/64 are left; p uniform: E[(1-p)^N] = 1/(N + 1)
-    kernels.one_success(*known(0.25), value_PN)
-    np.testing.assert_allclose(value_PN[0], [0, 1 / 4, 7 / 16, 37 / 64], atol=1e-8)
-    kernels.one_success(np.ones(1), np.ones(1), value_PN)
-    np.testing.assert_allclose(value_PN[0], [0, 1 / 2, 2 / 3, 3 / 4])
 
 
 def test_knapsack_by_hand():
@@ -79,12 +73,6 @@ def test_a_hard_prompt_gets_what_one_rollout_at_a_time_would_not_give():
     assert min(give(Knapsack(least=0), known(0.3, 0.3), 8)) > 0
 
 
-def test_hit_by_hand():
-    # the n-th rollout is the first success with p (1-p)^(n-1): 1/2, 1/4, 1/8 and 1/10, .09, .081
-    assert give(Hit(least=0), known(0.5, 0.1), 3).tolist() == [3, 0]
-    assert give(Hit(least=0), known(0.5, 0.1), 5).tolist() == [3, 2]
-
-
 BETAS = st.lists(st.tuples(*[st.floats(0.01, 50, allow_subnormal=False)] * 2), min_size=1, max_size=4)
 
 
@@ -94,16 +82,15 @@ def test_nothing_is_better(betas, least, spread, data):
     a_P, b_P = np.array(betas).T
     most = least + spread
     budget = data.draw(st.integers(max(1, least * len(betas)), most * len(betas)))
-    for rule, values in ((Knapsack, kernels.both_outcomes), (Hit, kernels.one_success)):
-        chosen_P = give(rule(least=least, most=most), (a_P, b_P), budget)
-        assert chosen_P.sum() == budget
-        assert chosen_P.min() >= least
-        assert chosen_P.max() <= most
-        value_PN = np.empty((len(betas), most + 1))
-        values(a_P, b_P, value_PN)
-        assert total(value_PN, chosen_P) == pytest.approx(
-            best_by_trying(value_PN, least, budget), rel=1e-10, abs=1e-14
-        )
+    chosen_P = give(Knapsack(least=least, most=most), (a_P, b_P), budget)
+    assert chosen_P.sum() == budget
+    assert chosen_P.min() >= least
+    assert chosen_P.max() <= most
+    value_PN = np.empty((len(betas), most + 1))
+    kernels.both_outcomes(a_P, b_P, value_PN)
+    assert total(value_PN, chosen_P) == pytest.approx(
+        best_by_trying(value_PN, least, budget), rel=1e-10, abs=1e-14
+    )
 
 
 @settings(max_examples=50, deadline=None)
@@ -139,4 +126,4 @@ def test_a_budget_that_the_bounds_cannot_spend(budget):
 @pytest.mark.parametrize(("least", "most"), [(-1, 4), (5, 4), (0, 0)])
 def test_bounds_that_are_none(least, most):
     with pytest.raises(ConfigError, match="least and most are 0 <= least <= most"):
-        Hit(least=least, most=most)
+        Knapsack(least=least, most=most)

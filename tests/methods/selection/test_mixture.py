@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.test_port_machine import SELECTIONS
+from tests.core.test_port_machine import SELECTIONS
 
 from curro import (
     Allocation,

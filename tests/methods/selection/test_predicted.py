@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from curro import ConfigError, Curriculum, Predictor, Reason, registry
+from curro import ConfigError, Curriculum, Predictor, Reason
+from curro.core import registry
 from curro.methods.selection.predicted import Predicted
 
 

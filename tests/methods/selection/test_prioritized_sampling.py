@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from curro import ConfigError, Curriculum, Reason, registry
+from curro import ConfigError, Curriculum, Reason
+from curro.core import registry
 
 EPSILON = 1e-6
 

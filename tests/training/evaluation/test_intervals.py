@@ -8,6 +8,7 @@ from curro.core.errors import ConfigError
 from curro.core.intervals import Z95
 from curro.reward import Reward
 from curro.reward.resolve import WeightedReward
+from curro.rollout import sampling
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.evaluation_results import (
     held_out_scores,
@@ -15,7 +16,6 @@ from curro.rollout.evaluation_results import (
     pass_at_k,
     pass_at_k_of_each,
 )
-from curro.training.evaluation import sampling
 
 
 def test_of_one_sample_it_is_wilsons_interval():

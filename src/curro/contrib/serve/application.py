@@ -22,20 +22,18 @@ from curro.core.errors import (
     RewardError,
     TicketError,
 )
-from curro.core.groups import mark_missing
 from curro.durable import DurableCurriculum
 from curro.durable.durable_curriculum import CALLS
 from curro.durable.frames import decode, encode
 from curro.durable.replies import is_error, pack
 
 _CHOICE = {"n": True, "step": True, "rollouts": False}
-_GROUPS = {"tickets": True, "rewards": True, "scored": False, "named": False}
+_GROUPS = {"tickets": True, "rewards": True, "named": False}
 
 FIELDS = {
     "select": _CHOICE,
     "observe": _GROUPS,
     "observe_and_select": _GROUPS | _CHOICE,
-    "more": _GROUPS,
     "drop": {"tickets": True},
     "credit": {"advantages": True, "weights": True},
     "save": {"name": True},
@@ -76,9 +74,6 @@ def read_fields(question: str, body: Mapping[str, Any]) -> dict[str, Any]:
         sizes_P = np.array([len(row) for row in rows], np.int64)
         if question in CALLS and (sizes_P < fields["rewards"].shape[1]).any():
             fields["sizes"] = sizes_P
-    if fields.get("scored") is not None:
-        fields["rewards"] = mark_missing(fields["rewards"], fields["scored"])
-    fields.pop("scored", None)
     if fields.get("named") is not None:
         if not isinstance(fields["named"], dict):
             raise RewardError("`named` has the parts of the reward by their names")
@@ -278,9 +273,6 @@ class Service:
 
     def _metrics(self) -> dict[str, Any]:
         return self.durable.curriculum.metrics()
-
-    def _more(self, **fields: Any) -> dict[str, Any]:
-        return {"rollouts": self.durable.curriculum.more(**fields)}
 
     def _credit(self, advantages: np.ndarray, weights: np.ndarray) -> dict[str, Any]:
         if advantages.ndim != 2 or weights.shape != advantages.shape[:1]:

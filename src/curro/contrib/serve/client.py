@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from curro.core.errors import ConfigError
-from curro.core.groups import Feedback, without_scored
+from curro.core.groups import Feedback
 from curro.core.verdicts import Credited, Draw, Verdict
 from curro.durable import unpack
 from curro.durable.frames import decode, encode
@@ -71,10 +71,9 @@ class ServedCurriculum:
         rewards: ArrayLike,
         *,
         named: Mapping[str, ArrayLike] | None = None,
-        scored: ArrayLike | None = None,
     ) -> Verdict:
         """`Curriculum.observe`."""
-        feedback = Feedback.read(tickets, without_scored(rewards, scored, stacklevel=2), named)
+        feedback = Feedback.read(tickets, rewards, named)
         return self._change("observe", vars(feedback))
 
     def observe_and_select(
@@ -86,28 +85,15 @@ class ServedCurriculum:
         step: int,
         rollouts: int | None = None,
         named: Mapping[str, ArrayLike] | None = None,
-        scored: ArrayLike | None = None,
     ) -> tuple[Verdict, Draw | None]:
         """`Curriculum.observe`, then `Curriculum.select`, in one request, which costs less than two.
 
         The draw is None where fewer than `n` prompts are free. Another error of the select is raised, and the
         groups count as observed all the same.
         """
-        feedback = Feedback.read(tickets, without_scored(rewards, scored, stacklevel=2), named)
+        feedback = Feedback.read(tickets, rewards, named)
         choice = {"n": n, "step": step, "rollouts": rollouts}
         return self._change("observe_and_select", vars(feedback) | choice)
-
-    def more(
-        self,
-        tickets: ArrayLike,
-        rewards: ArrayLike,
-        *,
-        named: Mapping[str, ArrayLike] | None = None,
-        scored: ArrayLike | None = None,
-    ) -> np.ndarray:
-        """`Curriculum.more`."""
-        feedback = Feedback.read(tickets, without_scored(rewards, scored, stacklevel=2), named)
-        return self._post("more", vars(feedback))["rollouts"]
 
     def drop(self, tickets: ArrayLike) -> None:
         """`Curriculum.drop`."""

@@ -97,10 +97,6 @@ class BatchSlots:
         except ExhaustedError:
             return None
 
-    def more(self, assigned: AssignedPrompt, rewards: np.ndarray, named: Mapping[str, np.ndarray]) -> int:
-        """How many further rollouts the prompt gets before its group is observed (`Curriculum.more`)."""
-        return int(self.curriculum.more(**Feedback.of_group(assigned.ticket, rewards, named).arguments())[0])
-
     def observe(
         self,
         assigned: AssignedPrompt,
@@ -198,9 +194,9 @@ class CurriculumGroup(EnvGroupBuilder):
             self.assigned = self.slots.draw(1, self.slots.group_size)[0]
         return self.assigned
 
-    def builder(self, assigned: AssignedPrompt, rollouts: int | None = None) -> EnvGroupBuilder:
+    def builder(self, assigned: AssignedPrompt) -> EnvGroupBuilder:
         """The builder of this prompt's environments."""
-        self._builder = self.build(assigned.prompt, assigned.rollouts if rollouts is None else rollouts)
+        self._builder = self.build(assigned.prompt, assigned.rollouts)
         return self._builder
 
     async def make_envs(self) -> Sequence[Env]:

@@ -91,18 +91,14 @@ class FilledGroups(RolloutStrategy):
         self, slot: CurriculumGroup, assigned: AssignedPrompt, policy: TokenCompleter
     ) -> tuple[TrajectoryGroup, Verdict]:
         """The finished group of a prompt, observed; its ticket is settled however this ends."""
-        slots, group, number = slot.slots, None, assigned.rollouts
+        slots = slot.slots
         try:
-            while number:
-                part = await do_group_rollout(
-                    slot.builder(assigned, number), policy, strategy=self.inner, termination=self.termination
-                )
-                group = part if group is None else _joined(group, part)
-                _check_one_problem(group, assigned)
-                rewards_G, named = np.array(group.get_total_rewards()), _named(group)
-                completions = list(map(_completion, group.trajectories_G))
-                # rollouts without a reward would be asked for again for ever
-                number = slots.more(assigned, rewards_G, named) if _is_scored(part) else 0
+            group = await do_group_rollout(
+                slot.builder(assigned), policy, strategy=self.inner, termination=self.termination
+            )
+            _check_one_problem(group, assigned)
+            rewards_G, named = np.array(group.get_total_rewards()), _named(group)
+            completions = list(map(_completion, group.trajectories_G))
             verdict = slots.observe(assigned, rewards_G, named, completions)
         except Exception:
             slots.lose(assigned, "failed")
@@ -111,10 +107,6 @@ class FilledGroups(RolloutStrategy):
             slots.lose(assigned, "cancelled")
             raise
         return group, verdict
-
-
-def _is_scored(part: TrajectoryGroup) -> bool:
-    return bool(np.isfinite(part.get_total_rewards()).any())
 
 
 def _check_one_problem(group: TrajectoryGroup, assigned: AssignedPrompt) -> None:
@@ -132,15 +124,6 @@ def _check_one_problem(group: TrajectoryGroup, assigned: AssignedPrompt) -> None
             "build(prompt, rollouts) makes all its environments from one problem",
             stacklevel=2,
         )
-
-
-def _joined(group: TrajectoryGroup, more: TrajectoryGroup) -> TrajectoryGroup:
-    return TrajectoryGroup(
-        group.trajectories_G + more.trajectories_G,
-        group.final_rewards_G + more.final_rewards_G,
-        group.metrics_G + more.metrics_G,
-        rollout_errors=group.rollout_errors + more.rollout_errors,
-    )
 
 
 def _named(group: TrajectoryGroup) -> dict[str, np.ndarray]:

@@ -98,7 +98,6 @@ class KeptGroup:
         verdict = replace(
             self.verdict,
             advantages=self.verdict.advantages[:, columns],
-            kept=self.verdict.kept[:, columns],
             credited=self.verdict.credited[:, columns],
         )
         return KeptGroup(rows, self.rewards[torch.as_tensor(columns)], logs, verdict, self.variance)

@@ -169,8 +169,7 @@ def check_allocation(curriculum: Curriculum, args: GRPOConfig) -> None:
             "TRL's own advantages need groups of one size: give the curriculum an advantage beside its "
             'allocation ("leave-one-out")'
         )
-    rows, keep = cast(int, args.generation_batch_size), curriculum.allocation.keep
-    first = curriculum.allocation.first if keep is None else min(curriculum.allocation.first, keep)
+    rows, first = cast(int, args.generation_batch_size), curriculum.allocation.first
     if first > rows:
         raise ConfigError(
             f"every prompt gets {first} rollouts at first, and a generation has {rows}: raise "

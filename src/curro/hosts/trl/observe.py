@@ -140,24 +140,6 @@ class GroupObserver:
         """The rewards of groups of these sizes as the port takes them."""
         return read_feedback(tickets, rewards, sizes_P, weights=self.weights, names=self.names)
 
-    def more(self, tickets: Sequence[int], rewards: torch.Tensor, sizes_P: np.ndarray) -> Sequence[int]:
-        """How many further rollouts each of these open tickets is to get."""
-        feedback = self.feedback(tickets, rewards, sizes_P)
-
-        def further() -> list[int]:
-            rows = enumerate(zip(tickets, sizes_P.tolist(), strict=True))
-            groups = [
-                Feedback.of_group(
-                    ticket,
-                    feedback.rewards[row, :size],
-                    {name: part[row, :size] for name, part in feedback.named.items()},
-                )
-                for row, (ticket, size) in rows
-            ]
-            return [int(self.curriculum.more(**group.arguments())[0]) for group in groups]
-
-        return self.owner.decide(further)
-
     def observe(
         self, draw: Draw, rewards: torch.Tensor, completions: Sequence[Completion], step: int
     ) -> Verdict:

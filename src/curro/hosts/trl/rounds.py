@@ -33,78 +33,35 @@ from curro.runs.writer import Completion
 def fill_in_rounds(rounds: Rounds, rows: int) -> list[KeptGroup]:
     """Groups that have `rows` rows, or a few more, because the last one need not fit.
 
-    A round rolls out what open groups are to get and, in the rows that are left, new groups. A group that
-    wants more than the rows that are left gets those, and then it ends. No group goes on once the limit's
-    rows were generated.
-
     Raises:
         FillError: the batch is short, and the fill's settings say that this is an error.
     """
     # TRL generates in calls that all processes make together: there is no engine to which groups could be
     # sent one by one, so that rejected groups are replaced when a round has ended, not as soon as they end.
-    # Three things follow. A round starts no more than is missing, because what is left over would be a step
-    # old in the next batch. The rows of open groups count as had already, or new groups would take the rows
-    # that those are to get. And every process runs this loop, on the owner's draws and verdicts: a process
-    # that left the loop before the others would let them wait for ever, so every round is divided equally.
-    fill, keep = rounds.fill, rounds.curriculum.allocation.keep
+    # A round starts no more than is missing, because what is left over would be a step old in the next batch.
+    # Every process runs this loop, on the owner's draws and verdicts: a process that left the loop before the
+    # others would let them wait for ever, so every round is divided equally.
+    fill = rounds.fill
     fill.begin(rows, rounds.step, waiting=())
-    sizes: dict[int, int] = {}  # of open groups, by ticket: how many rollouts each has
-    further: dict[int, int] = {}  # and how many more it gets in this round
-    generated = 0
-    while fill.missing:
+    while fill.missing and not fill.reason:
         try:
-            planned = {ticket: size + further.get(ticket, 0) for ticket, size in sizes.items()}
-            free = fill.missing - _batch_rows(planned, keep)
-            if free > 0 and not fill.reason:
-                further |= rounds.start(free)
-            if not further:
+            sizes = rounds.start(fill.missing)
+            if not sizes:
                 break
-            _round_up(further, rounds.processes)
-            rounds.roll_out(further)
-            for ticket, number in further.items():
-                sizes[ticket] = sizes.get(ticket, 0) + number
-            generated += sum(further.values())
-            wanted, further = dict(zip(sizes, rounds.more(list(sizes)), strict=True)), {}
-            # first of all those that are complete: where they are rejected, the others have their rows
-            rounds.settle([ticket for ticket in sizes if not wanted[ticket]])
-            sizes = {ticket: size for ticket, size in sizes.items() if wanted[ticket]}
-            if generated < fill.settings.limit * rows:
-                further = _grant(sizes, wanted, fill.missing - _batch_rows(sizes, keep), keep)
-            rounds.settle([ticket for ticket in sizes if ticket not in further])
-            sizes = {ticket: size for ticket, size in sizes.items() if ticket in further}
+            _round_up(sizes, rounds.processes)
+            rounds.roll_out(sizes)
+            rounds.settle(list(sizes))
         except BaseException:
             rounds.give_up()
             raise
     return fill.take()
 
 
-def _round_up(further: dict[int, int], processes: int) -> None:
+def _round_up(sizes: dict[int, int], processes: int) -> None:
     """Give the first groups one rollout more, so that each process has equally many."""
-    tickets = list(further)
-    for i in range(-sum(further.values()) % processes):
-        further[tickets[i % len(tickets)]] += 1
-
-
-def _batch_rows(sizes: Mapping[int, int], keep: int | None) -> int:
-    """How many rows groups of these sizes have in the batch, at most `keep` each."""
-    return sum(size if keep is None else min(size, keep) for size in sizes.values())
-
-
-def _grant(
-    sizes: Mapping[int, int], wanted: Mapping[int, int], free: int, keep: int | None
-) -> dict[int, int]:
-    """How many further rollouts groups get, those that go on: the first ones what they want.
-
-    Rollouts beyond `keep` take no rows.
-    """
-    granted: dict[int, int] = {}
-    for ticket, size in sizes.items():
-        room = np.inf if keep is None else max(0, keep - size)
-        number = int(wanted[ticket] if room <= free else min(wanted[ticket], free))
-        if number > 0:
-            granted[ticket] = number
-            free -= int(min(number, room))
-    return granted
+    tickets = list(sizes)
+    for i in range(-sum(sizes.values()) % processes):
+        sizes[tickets[i % len(tickets)]] += 1
 
 
 @dataclass
@@ -130,9 +87,7 @@ class OpenGroup:
 
     def close(self, verdict: Verdict, variance: float) -> KeptGroup:
         """What is trained on of the group, with the curriculum's verdict and its rewards' variance."""
-        group = KeptGroup(self.rows, torch.cat(self.rewards), self.logs, verdict, variance)
-        kept_G = verdict.kept[0, : len(group)]
-        return group if kept_G.all() else group.take(np.flatnonzero(kept_G))
+        return KeptGroup(self.rows, torch.cat(self.rewards), self.logs, verdict, variance)
 
 
 class Rounds:
@@ -213,12 +168,6 @@ class Rounds:
                 group.logs.setdefault(column, []).extend(entries[start:stop])
             start = stop
 
-    def more(self, tickets: Sequence[int]) -> Sequence[int]:
-        """How many further rollouts each of these open groups is to get."""
-        if self.curriculum.allocation.needs_budget:
-            return [0] * len(tickets)
-        return self.observer.more(tickets, self._rewards(tickets), self._sizes(tickets))
-
     def settle(self, tickets: Sequence[int]) -> None:
         """Observe these groups, and report to the fill what became of them."""
         if not tickets:
@@ -233,7 +182,6 @@ class Rounds:
             group.close(verdict.take(row), variance)
             for row, (group, variance) in enumerate(zip(groups, feedback.variances.tolist(), strict=True))
         ]
-        # of a group that was dropped, the whole size counts, also where the allocation keeps none of it
         self.fill.settle(feedback, verdict, closed, sizes_P.tolist())
         for ticket in tickets:
             del self._open[ticket]
@@ -265,8 +213,7 @@ class Rounds:
             number = int(min(number, untried))
             budget = -(-number * size // processes) * processes
         else:
-            first, keep = curriculum.allocation.first, curriculum.allocation.keep
-            number = int(min(max(1, rows // min(first, keep or first)), fill.n // size, untried))
+            number = int(min(max(1, rows // curriculum.allocation.first), fill.n // size, untried))
         if not number:
             raise ExhaustedError(fill.explain("prompts"))
         return sized(draw_fresh(curriculum, fill, number, step=self.step, rollouts=budget), size)

@@ -291,7 +291,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
 
     @property
     def _needs_rounds(self) -> bool:
-        """Whether a generation may go on: groups are rejected and replaced, or get further rollouts."""
+        """Whether a generation may go on: groups are rejected and replaced, or have sizes of their own."""
         return self.curriculum.has_admission or not self.curriculum.allocation.needs_budget
 
     def generation_metrics(self) -> dict[str, float]:

@@ -176,9 +176,9 @@ class CurriculumOwner:
         """Write the curriculum into a checkpoint."""
         self.curriculum.save(path)
 
-    def load(self, path: str, kept: Sequence[int], step: int, same_rows: bool) -> None:
+    def load(self, path: str, kept: Sequence[int], step: int) -> None:
         """Continue from a checkpoint after this finished step; tickets that are not in `kept` are dropped."""
-        self.durable.load(path, kept=kept, same_rows=same_rows)
+        self.durable.load(path, kept=kept)
         self.writer.begin(step)
 
     def write_step(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -240,8 +240,8 @@ class CurriculumClient:
     def save(self, path: Path) -> None:
         self._ask("save", str(path))
 
-    def load(self, path: Path, *, kept: Sequence[int] = (), step: int, same_rows: bool = False) -> None:
-        self._ask("load", str(path), list(kept), step, same_rows)
+    def load(self, path: Path, *, kept: Sequence[int] = (), step: int) -> None:
+        self._ask("load", str(path), list(kept), step)
 
     def metrics(self) -> dict[str, float]:
         return self._ask("metrics")

@@ -361,10 +361,7 @@ class CurriculumTrainer(Host):
             folder = trainer.resume_from_path
         groups = self._queued_groups()
         kept = self.replay_buffer.resume(groups.items())
-        # groups in the queue have their prompts by number, so other rows are taken only where it is empty
-        self.owner.load(
-            Path(folder).absolute() / FILE, kept=kept, step=self.global_steps, same_rows=bool(groups)
-        )
+        self.owner.load(Path(folder).absolute() / FILE, kept=kept, step=self.global_steps)
         observed = {ticket_of(uid): tag[PROMPT] for uid, tag in groups.items() if PROMPT in tag}
         estimates = Path(folder) / ESTIMATES
         marked = json.loads(estimates.read_text(encoding="utf-8")) if estimates.exists() else []

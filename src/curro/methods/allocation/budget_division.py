@@ -10,7 +10,6 @@ import numpy as np
 from curro.core.allocation import Allocation, checked
 from curro.core.groups import Groups
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Renumbering
 from curro.core.selection import Choice, Selection
 from curro.methods.prediction.levels import LevelPosterior
 from curro.methods.prediction.posterior import FadedPosterior
@@ -55,10 +54,6 @@ class BudgetDivision:
     def state_dict(self) -> dict[str, Any]:
         return {} if self.beliefs is None else self.beliefs.state_dict()
 
-    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
-        """A saved state for other rows."""
-        return {} if self.beliefs is None else self.beliefs.renumbered(state, rows)
-
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if self.beliefs is not None:
             self.beliefs.load_state_dict(state)
@@ -96,10 +91,6 @@ class Beliefs:
 
     def state_dict(self) -> dict[str, Any]:
         return {} if self.posterior is None else self.posterior.state_dict()
-
-    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
-        """A saved state for other rows."""
-        return {} if self.posterior is None else self.posterior.renumbered(state, rows)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if self.posterior is not None:

@@ -31,16 +31,6 @@ def both_outcomes(a_P, b_P, value_PN):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def one_success(a_P, b_P, value_PN):  # type: ignore[no-untyped-def]
-    """1 - E[(1-p)^N] under Beta(a, b) for N = 0, 1, ..."""
-    for i in range(a_P.size):
-        none = 1.0
-        for n in range(value_PN.shape[1]):
-            value_PN[i, n] = 1.0 - none
-            none *= (b_P[i] + n) / (a_P[i] + b_P[i] + n)
-
-
-@kernel
 def solve(value_PN, least, budget):  # type: ignore[no-untyped-def]
     """The N (P,) from `least` that sum to `budget` and have the highest total value, int64.
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from curro.methods.allocation.bounds import Bounded
+import numpy as np
+
+from curro.core.allocation import Allocation
+from curro.core.errors import ConfigError
 
 
-class Knapsack(Bounded):
-    """Rollouts go where they are most likely to make a gradient that is worth much, within bounds.
+class Knapsack(Allocation):
+    """Divides the budget so that as many groups as possible have a gradient that is worth much.
 
-    What is maximised, exactly, is the sum over prompts of E[(1 - p^N - (1-p)^N) p (1-p)^2].
+    It maximises, exactly, the sum over prompts of E[(1 - p^N - (1-p)^N) p (1-p)^2] within bounds on N.
     Here 1 - p^N - (1-p)^N is the probability that N rollouts have both outcomes,
     so that the group has a gradient; p (1-p)^2 is what that gradient is worth, p(1-p) times the room 1-p that
     is left above. The paper puts in the success rate that it saw last; here the expectation is over what is
@@ -20,7 +23,31 @@ class Knapsack(Bounded):
         least, most: rollouts of a prompt; with 0 a prompt may get none, although it was chosen.
 
     Raises:
-        ConfigError: not 0 <= least <= most; when called, a budget that the bounds cannot spend.
+        ConfigError: not 0 <= least <= most, or most < 1; when called, a budget that the bounds cannot spend.
     """
 
-    value = "both_outcomes"
+    def __init__(self, *, least: int = 2, most: int = 128) -> None:
+        if not 0 <= least <= most or most < 1:
+            raise ConfigError(f"least and most are 0 <= least <= most, most from 1, not {least} and {most}")
+        self.least, self.most = least, most
+
+    def check(self, prompts: int, budget: int) -> None:
+        low, high = self.least * prompts, self.most * prompts
+        if not low <= budget <= high:
+            raise ConfigError(
+                f"{budget} rollouts for {prompts} prompts: the allocation gives each {self.least} to "
+                f"{self.most}, so the budget is {low} to {high}; change it, or `least` and `most`"
+            )
+
+    def __call__(self, prompts: int, budget: int, successes: np.ndarray, failures: np.ndarray) -> np.ndarray:
+        import curro.methods.allocation.kernels as kernels
+
+        highest = min(self.most, budget - self.least * (prompts - 1))
+        width = min(highest, self.least + 4 * max(budget // prompts, 8))
+        while True:
+            value_PN = np.empty((prompts, width + 1))
+            kernels.both_outcomes(successes, failures, value_PN)
+            rollouts_P, sure = kernels.solve(value_PN, self.least, budget)
+            if sure or width == highest:
+                return rollouts_P
+            width = min(highest, 2 * width)

@@ -20,7 +20,6 @@ from curro.core.groups import Groups
 from curro.core.policy import Policy
 from curro.core.prediction import Predictor
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Renumbering
 from curro.methods.prediction.features import Features, KnownFeatures, features_of
 from curro.methods.prediction.levels import LevelPosterior
 from curro.methods.prediction.logistic_regression import LogisticRegression
@@ -121,9 +120,6 @@ class BetaPosterior(Predictor):
 
     def state_dict(self) -> dict[str, Any]:
         return self.posterior.state_dict()
-
-    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
-        return self.posterior.renumbered(state, rows)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.posterior.load_state_dict(state)
@@ -286,10 +282,6 @@ class FeaturePosterior(FadedPosterior):
         fitted = {} if self.regression is None else {"regression": self.regression.state_dict()}
         fitted["calibration"] = self.calibration.state_dict()
         return super().state_dict() | {"recent": self.recent.copy(), "new": self.new} | fitted
-
-    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
-        recent = rows.groups(state["recent"], "posterior/recent")
-        return super().renumbered(state, rows) | {"recent": recent}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict({name: value for name, value in state.items() if name not in _PARTS})

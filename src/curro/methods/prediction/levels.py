@@ -18,7 +18,6 @@ from curro.core.checkpoint import check_prompt_numbers, check_state
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups, UnlearnedGroups
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Renumbering
 from curro.methods.prediction.logistic_regression import LogisticRegression
 
 LEVEL_HALF_LIVES = 2.0 ** np.arange(1, 9)
@@ -193,16 +192,6 @@ class LevelPosterior:
             "clock": self.clock,
             "unlearned": self.unlearned.groups.copy(),
             "recent": self.recent.copy(),
-            "regression": self.regression.state_dict(),
-        }
-
-    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
-        """A saved state for other arms. The regression is fitted anew, because its features are others."""
-        return {
-            **state,
-            "sums": np.apply_along_axis(rows.column, -1, state["sums"], 0.0),
-            "unlearned": rows.groups(state["unlearned"], "posterior/unlearned"),
-            "recent": rows.groups(state["recent"], "posterior/recent"),
             "regression": self.regression.state_dict(),
         }
 

@@ -18,7 +18,6 @@ from curro.core.errors import ConfigError
 from curro.core.policy import AuxiliarySamples, Policy
 from curro.core.prediction import Predictor
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Columns, Renumbering, State
 from curro.core.selection import Choice, Outcome, Reason, Selection
 from curro.methods.prediction.quality import PredictionQuality
 from curro.methods.selection.exploration import AdaptiveExploration
@@ -176,13 +175,6 @@ class Predicted(Selection):
             "predictor": self.predictor.state_dict(),
             "quality": self.quality.state_dict(),
             "stream": self._stream.bit_generator.state,
-        }
-
-    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
-        return {
-            **state,
-            "predictor": self.predictor.renumbered(state["predictor"], rows),
-            "quality": self.quality.renumbered(state["quality"], rows),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

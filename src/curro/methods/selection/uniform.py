@@ -9,7 +9,6 @@ import numpy as np
 
 from curro.core.checkpoint import check_state
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Columns, Renumbering, State
 from curro.core.selection import Choice, Reason, Selection
 
 RANKS = 16
@@ -115,19 +114,6 @@ class Uniform(Selection):
 
     def state_dict(self) -> dict[str, Any]:
         return {"seed": self.seed, "epoch": self.epoch, "position": self.position}
-
-    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
-        """With other rows a new pass begins, because the order of the saved one is of other numbers.
-
-        Where sources have passes of their own, new prompts join that of their source.
-        """
-        if self.turns_N is not None:
-            turns_N, is_new_N = columns["uniform_turns"], rows.saved_N < 0
-            source_N = self.table.sources()[1]
-            for source in np.unique(source_N[is_new_N]):
-                saved = turns_N[(source_N == source) & ~is_new_N]
-                turns_N[(source_N == source) & is_new_N] = saved.min() if saved.size else turns_N.min()
-        return {**state, "epoch": state["epoch"] + 1, "position": 0}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         is_position = 0 <= state["position"] < self.table.size and state["epoch"] >= 0

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from curro import theory
 from curro.runs.reader import GroupColumns, History
 from curro.runs.report import figures
 from curro.runs.report.charts import Chart, Series, time_bins
-from curro.runs.report.figures import QUARTERS, SPANS, STEP, lines
+from curro.runs.report.figures import SPANS, STEP, lines
 from curro.runs.report.prediction import calibration, rank_correlations
 
 MOST_SOURCES = 6
@@ -92,43 +91,6 @@ def _by_source(groups: GroupColumns) -> list[tuple[str, np.ndarray]]:
     return [*parts, ("others", rest)] if rest.any() else parts
 
 
-BETA = 1.0
-"""Weight of the KL penalty, in reward ranges."""
-
-
-def learnability(history: History) -> Chart | None:
-    """The divergence (13) of the prompts seen, summed by success rate, at their first and latest visits.
-
-    Drawn as shares of what it would be if every prompt were the most learnable.
-    """
-    groups = history.groups
-    if not len(groups.prompt):
-        return None
-    most = float(theory.reverse_kl(theory.most_learnable(BETA), BETA))
-    rate = np.clip(groups.rate, 0, 1)
-    spread = rate * (1 - rate)
-    flat = (groups.variance <= 0) | (spread <= 0)
-    share = np.where(flat, 0.0, theory.reverse_kl(np.where(flat, 0.5, rate), BETA) / most)
-    parts = [("at the first visit", groups.first), ("at the latest visit", groups.latest)]
-    eighths = np.rint(8 * rate).astype(int)
-
-    series = [
-        Series(name, np.bincount(eighths[rows], weights=share[rows], minlength=9) / rows.sum(), colour=i)
-        for i, (name, rows) in enumerate(parts)
-    ]
-    first, latest = (float(share[rows].mean()) for _, rows in parts)
-    none = flat[groups.latest].mean()
-    caption = (
-        f"The divergence of the policy from its optimum under a KL penalty of {BETA:g}, for 0/1 rewards of "
-        f"these success rates, as a share of the most that any prompt can have: {first:.0%} at first, "
-        f"{latest:.0%} at the latest visits. {none:.0%} of the prompts seen have none now."
-    )
-    return Chart(
-        "learnability", "Learnability of the data set", "bars", series, "success rate of a group",
-        "learnability", caption, ticks=QUARTERS, y_range=(0, None),
-    )  # fmt: skip
-
-
 def sections(history: History) -> list[tuple[str, list[Chart]]]:
     """The title and the pictures of each section that has any."""
     charts_by_section = {
@@ -145,7 +107,6 @@ def sections(history: History) -> list[tuple[str, list[Chart]]]:
             figures.known_rates(history),
             figures.chosen_rates(history),
             figures.success_histogram(history),
-            learnability(history),
             figures.coverage(history),
             figures.visits(history),
             *_pools(history),

@@ -15,8 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from curro.core.identity import value_at
 from curro.data import DataError, PromptSet
-from curro.data.columns import value_at
 from curro.data.load import raw_rows
 from curro.data.raw import RawRow, Rows
 from curro.training.evaluation.code_suites import READERS
