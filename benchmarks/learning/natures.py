@@ -295,9 +295,7 @@ def run(task: tuple[Any, ...]) -> Run:
     early = int((groups_QF[0, rows] < uniform_F / 8).sum())
     starved = int((groups_QF[:, rows].sum(axis=0) < uniform_F / 2).sum())
     level = float(world.rates()[np.isin(world.pool.family_N, rows)].mean())
-    return Run(
-        signal, early, starved, len(rows), level, 1e3 * seconds / steps, curriculum.metrics()
-    )
+    return Run(signal, early, starved, len(rows), level, 1e3 * seconds / steps, curriculum.metrics())
 
 
 def main() -> None:

@@ -144,7 +144,7 @@ def test_methods_of_single_prompts_are_refused(levels, selection):
 
 
 @pytest.mark.parametrize(
-    "selection", ["frontier:known=rate", "frontier:features=hidden", "posterior:known=rate"]
+    "selection", ["frontier:known=rate", "frontier:features=entropy", "posterior:known=rate"]
 )
 def test_options_that_read_single_prompts_are_refused(levels, selection):
     with pytest.raises(ConfigError, match="leave `known` and `features` out"):

@@ -18,7 +18,7 @@ class Predictor:
 
     Attributes:
         needs_policy: whether `informativeness` asks the policy; a host then lends it with `attach`.
-        reads_weights: whether it asks for numbers of the policy's weights, such as hidden states.
+        reads_weights: whether it asks for numbers of the policy's weights, such as entropies.
         trains_policy: whether `observe` returns samples to train the policy on.
         needs_second_visits: whether it predicts a prompt by that prompt's own earlier outcomes alone.
         has_belief: whether `belief` says how sure the predictor is of a success rate.

@@ -122,7 +122,7 @@ class Selection:
         has_weights: whether choices have importance weights other than 1; hosts that do not apply them refuse
             the method.
         needs_policy: whether `select` asks the policy, which the host then has to lend with `attach`.
-        reads_weights: whether it asks the policy for numbers of its weights, such as hidden states, which
+        reads_weights: whether it asks the policy for numbers of its weights, such as entropies, which
             hosts that split the weights over workers do not have.
         trains_policy: whether `observe` returns samples to train the policy on.
         takes_levels: whether the prompts may be levels (`curro.data.levels`), which are drawn again and
@@ -170,6 +170,14 @@ class Selection:
         ever drawn are missing, and there is no estimate.
         """
         return np.full(len(choice.prompts), np.nan)
+
+    def prediction_offsets(self, choice: Choice) -> np.ndarray:
+        """Predictions of the latest choice less the mean of all candidates', float64 (P,).
+
+        Of prompts drawn uniformly among the candidates they have the mean 0. They make the estimate of
+        uniform sampling sharper (`UniformMeter`). 0 without predictions.
+        """
+        return np.zeros(len(choice.prompts))
 
     def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
         """Successes and failures (P,), above 0, of the Beta distribution of each prompt's success rate.

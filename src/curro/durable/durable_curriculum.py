@@ -164,10 +164,6 @@ class RecordedPolicy:
         """`Policy.prompt`."""
         return self._ask(lambda policy: {"text": policy.prompt(number)})["text"]
 
-    def hidden_states(self, prompts: Sequence[int]) -> np.ndarray:
-        """`Policy.hidden_states`."""
-        return self._ask(lambda policy: {"states": policy.hidden_states(prompts)})["states"]
-
     def entropies(self, prompts: Sequence[int]) -> np.ndarray:
         """`Policy.entropies`."""
         return self._ask(lambda policy: {"entropies": policy.entropies(prompts)})["entropies"]

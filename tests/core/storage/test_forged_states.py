@@ -48,7 +48,7 @@ def test_judgments_of_prompts_that_there_are_not_are_refused():
             faults.make("metis").load_state_dict(state)
 
 
-REGRESSION = ("selection", "predictor", "regression")
+REGRESSION = ("selection", "predictor", "means")
 
 
 @pytest.mark.parametrize(

@@ -154,10 +154,9 @@ class LevelPosterior:
             ]
         )
 
-    def expected(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
+    def expected(self, prompts: np.ndarray, step: int) -> np.ndarray:
         """The expected informativeness (P,), in squared reward ranges, and the share of evidence."""
-        _, _, variance_P, kept_P = self.combine(prompts, step)
-        return variance_P, kept_P
+        return self.combine(prompts, step)[2]
 
     def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
         """Successes and failures (P,) of a Beta distribution of the success rate of an arm's problems.

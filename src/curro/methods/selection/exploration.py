@@ -33,10 +33,11 @@ class AdaptiveExploration:
     (SIAM Journal on Computing 2002), with two arms, a floor for both and batches.
 
     Uniform sampling has the weight q, the method 1 - q. In a batch of B places each place is uniform
-    sampling's with the probability p = e + (1 - 2e) q, where e = 1/16. The gain x in [0, 1] of a group is four
-    times its reward variance in squared reward ranges. When it is observed, the logarithm of q / (1 - q) grows
-    by h x / p for a place of uniform sampling, and falls by h x / (1 - p) for one of the method, with
-    h = min(1/16, 1 / (4 B)). It does not fall below -4, so that a method that gets worse is noticed soon.
+    sampling's with the probability p = e + (1 - 2e) q, where e = 1/16. The gain x in [0, 1] of a group is
+    four times its reward variance in squared reward ranges. When it is observed, the logarithm of
+    q / (1 - q) grows by h x / p for a place of uniform sampling, and falls by h x / (1 - p) for one of the
+    method, with h = min(1/16, 1 / (4 B)). It does not fall below -4, so that a method that gets worse is
+    noticed soon.
 
     **Bound.** Let U be the gain that uniform sampling would have had in all places of a run, with the policy
     of each step, and M that of the method. Batches are observed before the next one is drawn. Then the

@@ -117,6 +117,8 @@ class Predicted(Selection):
         prompts = candidates[chosen]
         self.expected_N[prompts] = value[chosen]
         self.quality.choose(value, value[best])
+        promised = value if self.target is None else value * (1 - value)
+        self._offsets_P = promised[chosen] - promised.mean()
         self.predictor.selected(prompts)
         if self.adaptive is not None:
             self.adaptive.draw(prompts, uniform)
@@ -148,6 +150,12 @@ class Predicted(Selection):
         """Only places of uniform sampling count, by one over the probability with which a place was one."""
         return np.where(choice.reasons == Reason.EXPLORATION, 1 / max(self._share, 1e-9), np.nan)
 
+    def prediction_offsets(self, choice: Choice) -> np.ndarray:
+        # with shares of sources a choice is a part of several: there is no estimate, and these are not read
+        if len(choice.prompts) != len(self._offsets_P) or not np.isfinite(self._offsets_P).all():
+            return np.zeros(len(choice.prompts))
+        return self._offsets_P
+
     def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
         return self.predictor.belief(prompts, step)
 
@@ -174,12 +182,15 @@ class Predicted(Selection):
         return {
             "predictor": self.predictor.state_dict(),
             "quality": self.quality.state_dict(),
+            **({} if self.adaptive is None else {"exploration": self.adaptive.state_dict()}),
             "stream": self._stream.bit_generator.state,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.predictor.load_state_dict(state["predictor"])
         self.quality.load_state_dict(state["quality"])
+        if self.adaptive is not None:
+            self.adaptive.load_state_dict(state["exploration"])
         self._stream.bit_generator.state = state["stream"]
 
 
@@ -197,7 +208,6 @@ def frontier(
     candidates: int = 8,
     thompson: bool = False,
     half_life: float | None = None,
-    rest: bool = False,
     features: str = "text",
     known: str | None = None,
     exploration: float | None = None,
@@ -210,13 +220,12 @@ def frontier(
 
     Args:
         candidates, exploration: of `Predicted`.
-        thompson, half_life, rest, features, known: of the predictor `Frontier`.
+        thompson, half_life, features, known: of the predictor `Frontier`.
     """
     predictor = {
         "name": "frontier",
         "thompson": thompson,
         "half_life": half_life,
-        "rest": rest,
         "features": features,
         "known": known,
     }
