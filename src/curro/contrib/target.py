@@ -36,14 +36,12 @@ class Target(Selection):
         steps: of a schedule.
         rate, sensitivity, goal: AdaRFT's eta, alpha and beta, with eta on the scale of 0 to 1.
         width: with a width prompts are drawn in proportion to exp(-(d - T)^2 / (2 width^2)); with 0 the
-            nearest are taken, of levels again and again.
+            nearest are taken.
         by_source: a target for each source, which follows its own rewards.
 
     Raises:
         ConfigError: an option that is none of these; no such column, or one that is not of numbers.
     """
-
-    takes_levels = True
 
     def __init__(
         self,
@@ -74,7 +72,6 @@ class Target(Selection):
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
-        self.repeats = table.levels is not None
         value_N = self.difficulties(table)
         self.difficulty_N = (value_N - value_N.min()) / (np.ptp(value_N) or 1.0)
         self.source_N, self.sources = np.zeros(table.size, np.int64), [""]
@@ -102,29 +99,9 @@ class Target(Selection):
         if step > self.step:
             self._move(step)
             self.step = step
-        if self.repeats:
-            return Choice.of(self.rng.choice(self.table.size, n, p=self._shares()), Reason.PRIORITY)
         free = np.flatnonzero(~self.table["in_flight"])
         chosen = free[np.argsort(self._order()[free], kind="stable")[:n]]
         return Choice.of(chosen, Reason.PRIORITY)
-
-    def _shares(self) -> np.ndarray:
-        """How likely each level is drawn (N,): every target's own open levels equally often."""
-        away_N = np.abs(self.difficulty_N - self.target_S[self.source_N])
-        open_N = np.ones(len(away_N), np.bool_) if self.open_N is None else self.open_N
-        weight_N = np.zeros(len(away_N))
-        for source in range(len(self.target_S)):
-            own_N = (self.source_N == source) & open_N
-            if not own_N.any():
-                continue
-            away = away_N[own_N]
-            if self.width:
-                # less the nearest one's exponent, so that a narrow width leaves that one a weight of 1
-                weight_N[own_N] = np.exp((away.min() ** 2 - away**2) / self._scale)
-            else:
-                weight_N[own_N] = away <= away.min() + 1e-12
-            weight_N[own_N] /= weight_N[own_N].sum()
-        return weight_N / weight_N.sum()
 
     @property
     def _scale(self) -> float:

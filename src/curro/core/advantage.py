@@ -16,13 +16,8 @@ class Advantage:
 
     What is remembered of a prompt belongs in columns of the prompt table, so that it is saved and restored
     with it; what is remembered of all of them belongs in `state_dict`.
-
-    Attributes:
-        takes_levels: whether the prompts may be levels (`curro.data.levels`). A method that compares a group
-            with earlier groups of its prompt cannot: every group of a level has a new problem.
     """
 
-    takes_levels = True
     table: PromptTable
 
     def bind(self, table: PromptTable) -> None:

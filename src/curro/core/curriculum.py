@@ -17,12 +17,12 @@ from curro.core import checkpoint
 from curro.core.admission import Gate
 from curro.core.advantage import Advantage
 from curro.core.allocation import Allocation
+from curro.core.allocation import checked as checked_division
 from curro.core.checkpoint import check_alike, check_state
 from curro.core.configuration import (
     SUM,
     build_part,
     check_configuration,
-    check_levels,
     check_names,
     describe_part,
     read_signal,
@@ -37,7 +37,6 @@ from curro.core.sources import SourceMixture, read_shares
 from curro.core.text import abbreviated, html_table
 from curro.core.tickets import TicketLedger
 from curro.core.verdicts import Credited, Draw, Verdict, multiply_credit
-from curro.methods.allocation.budget_division import BudgetDivision
 
 FORMAT = 3
 """Version of the checkpoint format; other versions are refused."""
@@ -71,7 +70,7 @@ class Curriculum:
             "module:Class" of your own, or a `Selection`.
         prompts: a `datasets.Dataset` or a list of rows, dicts with a `prompt`; a `curro.data.PromptSet`, or
             anything else with `keys`, `fingerprint` and, for methods that look at them, `rows`; the sequence
-            of the prompts' keys; or their number. `Levels` are problems without end, whose levels are drawn.
+            of the prompts' keys; or their number.
         advantage: how rollouts are credited; the same forms. None leaves the crediting to the host
             framework, and verdicts carry A = r - mean(r).
         admission: which finished groups are trained on ("band:0.3,0.7"); the same forms. None: all.
@@ -125,8 +124,6 @@ class Curriculum:
             fingerprint=getattr(prompts, "fingerprint", None),
             rows=getattr(prompts, "rows", None),
             reward_range=reward_range,
-            levels=getattr(prompts, "levels", None),
-            seed=_read_seed(seed),
         )
         self._was_numbered = self.table.is_numbered
         self._parts = {
@@ -163,8 +160,6 @@ class Curriculum:
         self.admission: Gate = build_part("admission", admission or "everything")
         self.admission.bind(self.table)
         self.selection: Selection = build_part("selection", selection)
-        if self.table.levels is not None:
-            check_levels(self.selection, self.advantage, self.config)
         self.selection.has_shares = bool(weights or floors)
         self.selection.bind(self.table, self.rng)
         for part in (self.advantage, self.admission, self.selection):
@@ -178,7 +173,7 @@ class Curriculum:
         self.has_admission = admission is not None or self.selection.replaces_uncredited
         self.has_allocation = allocation is not None
         self.allocation: Allocation = build_part("allocation", allocation or "equal")
-        self.division = BudgetDivision(self.allocation, self.selection, self.table)
+        self.allocation.bind(self.table, self.selection)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], prompts: int | Sequence[str] | Any) -> Curriculum:
@@ -232,8 +227,6 @@ class Curriculum:
         """
         from curro.core.identity import check_same_rows
 
-        if getattr(rows, "levels", None) is None:
-            self.refuse_levels(name)
         check_same_rows(self.table.size, self.table.fingerprint, rows, name)
         if self.table.is_numbered:
             self.table.adopt(rows)
@@ -242,32 +235,6 @@ class Curriculum:
     def attach(self, policy: Policy) -> None:
         """Lend the policy to a method that asks it something (METIS); hosts call this before training."""
         self.selection.attach(policy)
-
-    def refuse_levels(self, name: str) -> None:
-        """Refuse a curriculum of generated problems, for a host that trains on a fixed data set.
-
-        Args:
-            name: of the data set or of the host, for the message.
-
-        Raises:
-            ConfigError: the curriculum's prompts are levels.
-        """
-        if self.table.levels is not None:
-            raise ConfigError(
-                f"the curriculum draws levels, whose problems are generated, and {name} is fixed: train "
-                "levels with `curro train`, TRL's GRPO trainer (train_dataset=levels) or verl "
-                "(data.train_files=levels:NAME)"
-            )
-
-    def row(self, prompt: int, ticket: int) -> Mapping[str, Any]:
-        """What is rolled out for a ticket of a draw: the prompt's row; of levels, the problem made for it.
-
-        The same prompt and ticket give the same row in every process, and after a resume.
-
-        Raises:
-            ConfigError: the curriculum was built without rows.
-        """
-        return self.table.row(prompt, ticket)
 
     @property
     @one_at_a_time
@@ -309,7 +276,7 @@ class Curriculum:
         is_mixed = self.mixture is not None
         uniform_P = np.full(n, np.nan) if is_mixed else self.selection.uniform_weights(choice)
         offsets_P = self.selection.prediction_offsets(choice)
-        choice, rollouts_P = self.division.divide(choice, step, rollouts)
+        choice, rollouts_P = self._divide(choice, step, rollouts)
         tickets = self.ledger.open(
             choice.prompts, step, choice.weights, rollouts_P, repeats=self.selection.repeats
         )
@@ -324,6 +291,20 @@ class Curriculum:
             return checked(self.selection.select(count, step), count, self.selection)
 
         return ask(n) if self.mixture is None else self.mixture.choose(n, ask)
+
+    def _divide(self, choice: Choice, step: int, budget: int | None) -> tuple[Choice, np.ndarray]:
+        """The prompts that get rollouts, and how many each gets, int64 (P,); 0 where the host decides.
+
+        The selection hears of chosen prompts that get none: they are free again.
+        """
+        if budget is None:
+            return choice, self.allocation.initial(choice.reasons)
+        division = self.allocation(choice.prompts, budget, step)
+        rollouts_P = checked_division(division, len(choice.prompts), budget, self.allocation)
+        if rollouts_P.all():
+            return choice, rollouts_P
+        self.selection.release(choice.prompts[rollouts_P == 0])
+        return choice.take(rollouts_P > 0), rollouts_P[rollouts_P > 0]
 
     def _read_request(self, n: Any, step: Any, rollouts: Any) -> tuple[int, int, int | None]:
         """The arguments of `select` as whole numbers; `rollouts` may be None."""
@@ -399,7 +380,7 @@ class Curriculum:
             settled = self.ledger.tickets[rows]
             self.ledger.settle(rows, observed=True)
             auxiliary_samples = checked_samples(self.selection.observe(outcome), self.selection)
-        self.division.observe(outcome)
+        self.allocation.observe(outcome)
         self.table.visit(outcome.prompts, outcome.steps, outcome.mean, outcome.variance)
         self.signal_meter.observe(outcome.variance)
         self.uniform_meter.observe(settled, outcome.variance)
@@ -516,7 +497,7 @@ class Curriculum:
             "ledger": self.ledger.state_dict(),
             "table": self.table.state_dict(),
             "selection": self.selection.state_dict(),
-            "beliefs": self.division.state_dict(),
+            "allocation": self.allocation.state_dict(),
             **({} if self.mixture is None else {"mixture": self.mixture.state_dict()}),
             **({"advantage": remembered} if (remembered := self.advantage.state_dict()) else {}),
         }
@@ -592,7 +573,7 @@ class Curriculum:
             self.advantage.load_state_dict(state["advantage"])
         self.rng.bit_generator.state = state["rng"]
         self.selection.load_state_dict(state["selection"])
-        self.division.load_state_dict(state["beliefs"])
+        self.allocation.load_state_dict(state["allocation"])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `state_dict` to one file, atomically.

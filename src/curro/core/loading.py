@@ -93,7 +93,6 @@ def _is_own(value: Any, module: str) -> bool:
 PROVIDERS = {
     "lab": "curro.lab.provider:Lab",
     "bfcl": "curro.reward.environments.bfcl.tasks:BfclTasks",
-    "levels": "curro.lab.levels:LevelTasks",
     "verifiers": "curro.contrib.verifiers_tasks:VerifiersTasks",
 }
 """By the prefix of its names: a class, called without arguments."""

@@ -21,16 +21,15 @@ class Predictor:
         reads_weights: whether it asks for numbers of the policy's weights, such as entropies.
         trains_policy: whether `observe` returns samples to train the policy on.
         needs_second_visits: whether it predicts a prompt by that prompt's own earlier outcomes alone.
-        has_belief: whether `belief` says how sure the predictor is of a success rate.
-        takes_levels: whether the prompts may be levels (`curro.data.levels`).
+        posterior: the Beta distributions of success rates that the method keeps, which allocations read: an
+            object with `learn()` and `belief(prompts, step)`, as `FadedPosterior` has them; None without.
     """
 
     needs_policy = False
     reads_weights = False
     trains_policy = False
     needs_second_visits = False
-    has_belief = False
-    takes_levels = False
+    posterior: Any = None
     table: PromptTable
     rng: np.random.Generator
 
@@ -56,13 +55,6 @@ class Predictor:
             ConfigError: the predictor knows of variances alone.
         """
         raise ConfigError(f"{type(self).__name__} predicts no success rate: select by informativeness")
-
-    def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
-        """Successes and failures (P,), above 0, of the Beta distribution of each prompt's success rate.
-
-        It is asked where `has_belief`, by rules that allocate rollouts.
-        """
-        raise NotImplementedError
 
     def selected(self, prompts: np.ndarray) -> None:
         """The candidates (P,) of the latest prediction that will be rolled out; the others will not."""

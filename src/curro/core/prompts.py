@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from curro.data.levels import Levels
-
 
 SOURCES = ("source", "data_source")
 """Columns of a data set that say where a prompt comes from."""
@@ -45,8 +43,6 @@ class PromptTable:
             hash of the keys, or the number of prompts.
         rows: the data set's N rows, dicts of its columns, for methods that look at them; kept by reference.
         reward_range: the rewards of complete failure and of complete success.
-        levels: where the rows are arms, levels of generated problems: these. They make the problems.
-        seed: of the problems that are generated.
 
     Raises:
         ConfigError: no prompts, prompts that are neither, two prompts with one key, or a reward range
@@ -60,11 +56,8 @@ class PromptTable:
         fingerprint: str | None = None,
         rows: Sequence[Mapping[str, Any]] | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
-        levels: Levels | None = None,
-        seed: int = 0,
     ) -> None:
         self.rows = rows
-        self.levels, self.seed = levels, seed
         self.keys: Sequence[str] | None = None
         if isinstance(prompts, int | np.integer):
             self.size = int(prompts)
@@ -150,20 +143,6 @@ class PromptTable:
     def key(self, prompt: int) -> str:
         """The data set's key of a prompt; its number where the data set has no keys."""
         return str(prompt) if self.keys is None else self.keys[prompt]
-
-    def row(self, prompt: int, ticket: int) -> Mapping[str, Any]:
-        """What is rolled out for a ticket: the data set's row, or a problem that is generated for the ticket.
-
-        Raises:
-            ConfigError: the table holds no rows.
-        """
-        if self.levels is not None:
-            return self.levels.problem(prompt, ticket, self.seed)
-        if self.rows is None:
-            raise ConfigError(
-                "the curriculum was built without the rows of its prompts: look them up yourself"
-            )
-        return self.rows[prompt]
 
     def text(self, prompt: int) -> str:
         """The first 80 characters of a prompt, on one line; empty where the table has no rows."""
@@ -322,9 +301,7 @@ def _source_column(rows: Sequence[Mapping[str, Any]] | None) -> str | None:
 
 def _column_of(rows: Sequence[Mapping[str, Any]], column: str) -> Iterable[Any]:
     """The values of a column of a data set's rows, None where a row has no such column."""
-    from curro.data.arrow_rows import ArrowRows
-
-    if isinstance(rows, ArrowRows):
+    if hasattr(rows, "values"):  # rows that read a column without making the rows (`curro.data.arrow_rows`)
         return rows.values(column)
     names = getattr(rows, "column_names", None)
     if names is None:

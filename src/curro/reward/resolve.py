@@ -167,9 +167,6 @@ def named_code(spec: str) -> tuple[list[str], bool]:
         if name in REWARDS:
             options = parse_options(rest, spec)
             unconfined |= name == "code" and None in (*options.pop("", []), *options.values())
-        elif name == "levels":
-            families = [family.strip() for family in rest.split(",")]
-            functions += [family for family in families if ":" in family and not family.startswith("lab/")]
         elif colon and provider(part) is None:
             functions.append(f"{name}:{rest.partition(':')[0]}")
     return functions, unconfined

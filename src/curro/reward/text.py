@@ -122,9 +122,10 @@ class Repetition:
 
 @dataclass(frozen=True)
 class Cosine:
-    """Correctness scaled by length on a cosine: right and short is best, wrong and short is worst.
+    """Correctness scaled by length on a cosine: right and short is best; by default wrong and short is worst.
 
-    PSPO's runs use it with Open R1's values, which are the defaults:
+    The defaults are the values of the paper below. The authors of PSPO have `wrong_shortest=0` and
+    `wrong_longest=-0.5`, as Open R1's script has: a wrong answer costs more the longer it is.
 
         r = longest + (shortest - longest) (1 + cos(pi min(t, limit) / limit)) / 2
 

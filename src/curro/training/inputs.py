@@ -18,9 +18,8 @@ from curro.core import registry
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
 from curro.core.text import did_you_mean
-from curro.data import load_levels, load_prompts
+from curro.data import load_prompts
 from curro.data.prompt_set import PromptSet
-from curro.data.raw import is_levels
 from curro.reward import Reward, resolve_reward
 from curro.reward.environments import Environment, resolve_environment
 from curro.reward.environments.environment import EPISODE_REWARD, episode_reward
@@ -60,7 +59,7 @@ def read_inputs(settings: TrainSettings) -> Inputs:
         )
     if settings.vllm and find_spec("vllm") is None:
         raise ConfigError("--vllm needs the package vllm: pip install vllm, or leave --vllm out")
-    prompts = _training_prompts(settings)
+    prompts = load_prompts(settings.data, limit=settings.limit, **settings.columns)
     settings = settings.complete(len(prompts))
     settings.check_model()
     if settings.vllm and (settings.model or "").startswith("lab:"):
@@ -81,17 +80,6 @@ def read_inputs(settings: TrainSettings) -> Inputs:
     check_signal(curriculum, reward)
     fill = FillSettings(settings.fill_limit, settings.when_short)
     return Inputs(settings, prompts, environment, reward, fill, curriculum)
-
-
-def _training_prompts(settings: TrainSettings) -> PromptSet:
-    """The data set, or the levels of generated problems."""
-    if not is_levels(settings.data):
-        return load_prompts(settings.data, limit=settings.limit, **settings.columns)
-    row_settings = {"limit": settings.limit, "known": settings.known, **settings.columns}
-    for name, value in row_settings.items():
-        if value is not None:
-            raise ConfigError(f"levels are generated, without rows to read or to count: leave {name} out")
-    return load_levels(settings.data)
 
 
 def check_signal(curriculum: Curriculum, reward: Reward) -> None:

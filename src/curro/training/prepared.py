@@ -12,7 +12,6 @@ from datasets import Dataset
 from curro.core.curriculum import Curriculum
 from curro.core.registry import REWARDS
 from curro.data import load_prompts
-from curro.data.levels import Levels
 from curro.data.prompt_set import PromptSet
 from curro.reward import Reward, resolve_reward, trl_reward
 from curro.reward.adapters import completion_text, facts
@@ -27,13 +26,11 @@ from curro.training.inputs import Inputs, read_inputs, source_name
 from curro.training.settings import TrainSettings
 
 
-def training_set(prompts: PromptSet, *, environment: bool) -> Dataset | Levels:
+def training_set(prompts: PromptSet, *, environment: bool) -> Dataset:
     """The rows that TRL gets: prompts, their numbers and answers; for episodes all columns.
 
-    The answers identify the data set. Levels stay what they are: TRL's trainer generates their problems.
+    The answers identify the data set.
     """
-    if isinstance(prompts, Levels):
-        return prompts
     rows = prompts.to_hf()
     if environment:
         return rows
@@ -47,8 +44,7 @@ def row_rewards(
 ) -> list[Callable[..., Sequence[Score]]]:
     """A reward function for TRL for each of the reward's parts, named as the part.
 
-    The functions take `training_set`'s columns and give the verifier the data set's own rows. The rows of
-    generated problems are those columns.
+    The functions take `training_set`'s columns and give the verifier the data set's own rows.
 
     Args:
         ends: the tokens that end a sequence.
@@ -77,11 +73,7 @@ class _LatestScores:
         return self.scores
 
     def _rows(self, prompt_id: Sequence[int], columns: Mapping[str, Any]) -> list[Row]:
-        if not isinstance(self.prompts, Levels):
-            return [dict(self.prompts[i]) for i in prompt_id]
-        names = ("prompt", "answer", "metadata", "key", "source")
-        values = [columns["prompts"], *(columns[name] for name in names[1:])]
-        return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+        return [dict(self.prompts[i]) for i in prompt_id]
 
 
 def _part(named: _LatestScores, name: str) -> Callable[..., Sequence[Score]]:
@@ -150,8 +142,6 @@ def prepare(settings: TrainSettings, inputs: Inputs | None = None) -> Prepared:
 
 def overlaps(prepared: Prepared) -> list[str]:
     """A sentence for each held-out set some of whose problems, by prompt and answer, are trained on too."""
-    if prepared.curriculum.table.levels is not None:
-        return []
     sentences = []
     for part in prepared.held_out:
         with_answer_N = np.array([row["answer"] is not None for row in part.prompts])

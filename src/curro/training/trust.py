@@ -53,17 +53,9 @@ def code_of(settings: TrainSettings) -> list[str]:
 
 
 def _source_code(source: str | None) -> list[str]:
-    """The code that a data set, or a list of data sets, names.
-
-    It is the families of the user's own in `levels:NAME,NAME`, and the packages of `verifiers:NAME`.
-    """
-    parts = (source or "").replace("levels:", ",levels:,").split(",")
-    packages = [part.strip() for part in parts if part.strip().startswith("verifiers:")]
-    code = [f"{module_of(part.removeprefix('verifiers:'))}:Taskset" for part in packages]
-    if "levels:" in parts:
-        families = [part.strip() for part in parts if ":" in part.rstrip(":")]
-        code += [family for family in families if not family.startswith(("lab/", "verifiers:"))]
-    return code
+    """The code that a data set, or a list of data sets, names: the packages of `verifiers:NAME`."""
+    packages = [part.strip() for part in (source or "").split(",") if part.strip().startswith("verifiers:")]
+    return [f"{module_of(part.removeprefix('verifiers:'))}:Taskset" for part in packages]
 
 
 def note(settings: TrainSettings) -> None:

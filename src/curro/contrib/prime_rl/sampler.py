@@ -78,7 +78,7 @@ class CurriculumSampler(TaskSampler):
         run: counts the groups without a reward of all environments.
 
     Raises:
-        ConfigError: a curriculum of other tasks or in another order, of levels, or with a gate that admits no
+        ConfigError: a curriculum of other tasks or in another order, or with a gate that admits no
             group by itself.
 
     Attributes:

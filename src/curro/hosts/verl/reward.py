@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -10,7 +11,7 @@ from verl.experimental.reward_loop.reward_manager.naive import NaiveRewardManage
 from verl.experimental.reward_loop.reward_manager.registry import register
 
 from curro.core.errors import RewardError
-from curro.hosts.verl.settings import PROBLEM, SCORED
+from curro.hosts.verl.settings import SCORED
 from curro.reward import Reward, resolve_reward
 from curro.reward.completion import CUT, TOKENS
 
@@ -47,6 +48,7 @@ def compute_score(
     extra_info: Any = None,
     *,
     reward: str = "math",
+    by_source: Mapping[str, str] | None = None,
     **others: Any,
 ) -> dict[str, float]:
     """The score of a response by verl's name `score`, with what else verl keeps of it.
@@ -59,19 +61,21 @@ def compute_score(
 
     Args:
         ground_truth: the answer; for the reward `code`, the tests as JSON.
-        extra_info: from `CompletionRewardManager`, the length of the response and whether it was cut; from
-            `LevelRows`, the generated problem, which `levels:NAME` scores.
+        extra_info: from `CompletionRewardManager`, the length of the response and whether it was cut.
         reward: as `curro.reward.resolve_reward` takes it; from
             `reward.custom_reward_function.reward_kwargs.reward`. The parts of a weighted sum are returned by
             name beside `score`, so that a gate or the signal can read them; of a single reward `acc` is its
             score, as verl names it where a function returns a number.
+        by_source: the reward of each `data_source` that has another one, so that a shaped reward trains and
+            accuracy alone validates.
 
     Raises:
         RewardError: a package that the reward needs is not installed, or the reward needs lengths and verl
             has another reward manager.
     """
+    reward = (by_source or {}).get(data_source, reward)
     resolved = _resolved(reward)
-    row = {"answer": ground_truth, "prompt": "", "key": data_source, **(extra_info or {}).get(PROBLEM, {})}
+    row = {"answer": ground_truth, "prompt": "", "key": data_source}
     facts = {name: extra_info[name] for name in (TOKENS, CUT) if name in (extra_info or {})}
     try:
         named = resolved.named([solution_str], [row | facts])

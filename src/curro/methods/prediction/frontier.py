@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 
 from curro.core.checkpoint import check_prompt_numbers, check_state
-from curro.core.errors import ConfigError
 from curro.core.groups import Groups
 from curro.core.policy import Policy
 from curro.core.prediction import Predictor
 from curro.core.prompts import PromptTable
 from curro.methods.prediction.features import Features, KnownFeatures, features_of
-from curro.methods.prediction.levels import LevelPosterior
 from curro.methods.prediction.logistic_regression import LogisticRegression
 from curro.methods.prediction.posterior import NARROW, WIDE, FadedPosterior
 
@@ -50,9 +48,6 @@ class BetaPosterior(Predictor):
     "Model Predictive Prompt Selection" (arXiv 2507.04632) draws from such posteriors, with a prior of (1, 1)
     and a fixed share of the evidence kept at each visit.
 
-    Attributes:
-        reads_single_prompts: whether an option names something of a prompt that a level has not.
-
     Args:
         thompson: predictions are draws from the posterior; False: its expectations.
         half_life: H in training steps; None: learnt from repeated visits. Evidence that fades by a factor d
@@ -61,30 +56,20 @@ class BetaPosterior(Predictor):
             then what a regression makes of that column.
     """
 
-    has_belief = True
     needs_second_visits = True
-    takes_levels = True
-    reads_single_prompts = False
 
     def __init__(
         self, *, thompson: bool = True, half_life: float | None = None, known: str | None = None
     ) -> None:
-        self.thompson, self.reads_single_prompts = thompson, known is not None
+        self.thompson = thompson
         if known is not None:
             self.needs_second_visits = False
-        self.posterior: FadedPosterior | LevelPosterior = (
+        self.posterior: FadedPosterior = (
             FadedPosterior(half_life) if known is None else FeaturePosterior(half_life, KnownFeatures(known))
         )
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
-        if table.levels is not None:
-            if self.reads_single_prompts:
-                raise ConfigError(
-                    "levels have new problems in every group and are predicted from their parameters: leave "
-                    "`known` and `features` out, which read single prompts"
-                )
-            self.posterior = LevelPosterior(self.posterior.fixed)
         self.posterior.bind(table)
 
     def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
@@ -98,10 +83,6 @@ class BetaPosterior(Predictor):
         if self.thompson:
             return self.posterior.draw_rate(prompts, step, self.rng)
         return self.posterior.combine(prompts, step)[1]
-
-    def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
-        self.posterior.learn()
-        return self.posterior.belief(prompts, step)
 
     def observe(self, outcome: Groups) -> None:
         self.posterior.observe(outcome)
@@ -142,7 +123,6 @@ class Frontier(BetaPosterior):
         known: str | None = None,
     ) -> None:
         super().__init__(thompson=thompson)
-        self.reads_single_prompts = known is not None or features != "text"
         read = features_of(features, known)
         self.needs_policy = self.reads_weights = read.needs_policy
         self.posterior = FeaturePosterior(half_life, read)

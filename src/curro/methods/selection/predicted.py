@@ -42,7 +42,6 @@ class Predicted(Selection):
             finds it.
     """
 
-    takes_levels = True
     option_attributes: ClassVar = {"predictor": "predicts_by"}
 
     def __init__(
@@ -67,7 +66,7 @@ class Predicted(Selection):
             raise ConfigError(f"predictor {predictor!r} is not a curro.Predictor: derive its class from that")
         if target is not None and type(self.predictor).success_rate is Predictor.success_rate:
             raise ConfigError(f"{predictor!r} predicts no success rate: leave `target` out")
-        self.has_belief = self.predictor.has_belief
+        self.posterior = self.predictor.posterior
         self.needs_policy = self.predictor.needs_policy
         self.reads_weights = self.predictor.reads_weights
         self.trains_policy = self.predictor.trains_policy
@@ -78,12 +77,6 @@ class Predicted(Selection):
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
-        self.repeats = table.levels is not None
-        if self.repeats and not self.predictor.takes_levels:
-            raise ConfigError(
-                f"{self.predicts_by['name']} predicts single prompts, and levels have new problems in "
-                "every group: choose frontier or posterior"
-            )
         (self._stream,) = rng.spawn(1)
         column = "predicted_variance" if self.target is None else "predicted_rate"
         self.expected_N = table.add(column, np.float32, np.nan)
@@ -126,12 +119,7 @@ class Predicted(Selection):
         return Choice.of(prompts, reasons)
 
     def _candidates(self, n: int) -> np.ndarray:
-        """Free prompts in random order, at most n times `candidates`; of open levels that many, repeated."""
-        if self.repeats:
-            if self.open_N is not None:
-                open_arms = np.flatnonzero(self.open_N)
-                return open_arms[self.rng.integers(len(open_arms), size=n * self.candidates)]
-            return self.rng.integers(self.table.size, size=n * self.candidates)
+        """Free prompts in random order, at most n times `candidates`."""
         free_count = self.table.size - len(self.table.prompts_in_flight)
         wanted = min(n * self.candidates, free_count)
         if 2 * wanted > free_count or 2 * free_count < self.table.size:
@@ -155,9 +143,6 @@ class Predicted(Selection):
         if len(choice.prompts) != len(self._offsets_P) or not np.isfinite(self._offsets_P).all():
             return np.zeros(len(choice.prompts))
         return self._offsets_P
-
-    def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
-        return self.predictor.belief(prompts, step)
 
     def observe(self, outcome: Outcome) -> AuxiliarySamples | None:
         low, high = self.table.reward_range

@@ -80,7 +80,6 @@ class FadedReplay(Selection):
     """
 
     needs_second_visits = True
-    has_belief = True
 
     def __init__(self, *, candidates: int = 4, exploration: float = 0.125) -> None:
         if candidates < 2 or candidates % 2:
@@ -118,9 +117,6 @@ class FadedReplay(Selection):
 
     def uniform_weights(self, choice: Choice) -> np.ndarray:
         return np.where(choice.reasons == Reason.EXPLORATION, 1.0, np.nan)
-
-    def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
-        return self.posterior.belief(prompts, step)
 
     def observe(self, outcome: Outcome) -> None:
         self.posterior.observe(outcome)
