@@ -12,7 +12,7 @@ def test_by_hand():
     meter = UniformMeter(PromptTable(100))
     # 40 groups of weight 1 with a signal and 10 of weight 4 without, and 50 that say nothing
     weights = np.repeat([1.0, 4.0, np.nan], [40, 10, 50])
-    meter.draw(np.arange(100), weights)
+    meter.draw(np.arange(100), weights, np.zeros(100))
     meter.observe(np.arange(100), np.repeat([0.25, 0.0, 0.25], [40, 10, 50]))
     metrics = meter.metrics(0.25)
     assert metrics["signal/uniform"] == pytest.approx(0.25 * 40 / 80)
@@ -25,14 +25,14 @@ def test_by_hand():
 
 def test_too_few_groups_say_nothing():
     meter = UniformMeter(PromptTable(100))
-    meter.draw(np.arange(31), np.ones(31))
-    meter.observe(np.arange(31), np.full(31, 0.25))
+    meter.draw(np.arange(15), np.ones(15), np.zeros(15))
+    meter.observe(np.arange(15), np.full(15, 0.25))
     assert all(np.isnan(value) for value in meter.metrics(0.25).values())
 
 
 def test_dropped_groups_do_not_count_and_the_latest_1024_do():
     meter = UniformMeter(PromptTable(5000))
-    meter.draw(np.arange(3000), np.ones(3000))
+    meter.draw(np.arange(3000), np.ones(3000), np.zeros(3000))
     meter.drop(np.arange(2000, 3000))
     meter.observe(np.arange(2000), np.repeat([0.0, 0.25], [1000, 1000]))
     # of the latest 1,024 the first 24 have no signal
@@ -103,7 +103,7 @@ def test_prompts_that_never_come_are_missed():
     assert np.isnan(shares).all()
 
 
-SILENT = ("frontier", "adcl", "least-visited", "prioritized-replay:variant=published")
+SILENT = ("frontier:exploration=0", "adcl", "least-visited", "prioritized-replay:variant=published")
 
 
 @pytest.mark.parametrize("method", SILENT)
@@ -124,8 +124,8 @@ def test_it_goes_on_after_a_resume():
         curriculum.observe(in_flight, rewards)
     assert resumed.metrics() == pytest.approx(steady.metrics(), nan_ok=True)
     state = steady.state_dict()
-    state["uniform"]["weights"] = -np.ones(1)
-    with pytest.raises(CheckpointError, match="uniform/weights"):
+    state["uniform"] |= {"tickets": np.zeros(1, np.int64), "open": np.array([[-1.0, 0.0]])}
+    with pytest.raises(CheckpointError, match="uniform/open"):
         resumed.load_state_dict(state)
     # a checkpoint of before begins the estimate anew
     state = steady.state_dict()

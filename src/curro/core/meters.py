@@ -67,7 +67,9 @@ class UniformMeter:
     in expectation (`Selection.prediction_offsets`). With y the variance of a group, or 1 where it has a
     signal and else 0, the estimate is
 
-        m = sum(w (y - c d)) / sum(w),    c the least-squares slope of y by d, at least 0
+        m = sum(w (y - c d)) / sum(w)
+
+    where c is the least-squares slope of y by d, at least 0, of all groups but this one.
 
     This is prediction-powered inference (Angelopoulos et al., arXiv 2301.09633) with the tuned slope of
     arXiv 2311.01453: predictions that are wrong make it no less true, and useless ones no less sharp.
@@ -152,9 +154,10 @@ class UniformMeter:
 def _with_predictions(weight_K: np.ndarray, offset_K: np.ndarray, y_K: np.ndarray) -> tuple[float, float]:
     """The mean of y with weights that sum to 1, less what predictions explain, and the variance of a group
     that is left."""
-    square = weight_K @ offset_K**2
-    slope = max(float(weight_K @ (offset_K * (y_K - weight_K @ y_K)) / square), 0.0) if square > 0 else 0.0
-    rest_K = y_K - slope * offset_K
+    square_K = weight_K * offset_K**2
+    product_K = weight_K * offset_K * (y_K - weight_K @ y_K)
+    others_K = np.maximum(square_K.sum() - square_K, 1e-12)
+    rest_K = y_K - np.maximum((product_K.sum() - product_K) / others_K, 0) * offset_K
     mean = float(weight_K @ rest_K)
     return mean, float(weight_K @ (rest_K - mean) ** 2)
 

@@ -161,20 +161,20 @@ def prompts_of(known, texts=None):
     )
 
 
-def known_features(known, others=None):
+def known_features(known, others=()):
     features = KnownFeatures("known", others)
     features.bind(PromptTable(len(known), rows=prompts_of(known).rows))
     return features
 
 
 def test_the_logit_is_the_last_feature():
-    features = known_features([0.5, 0.8, None, 0.0], TextFeatures())
+    features = known_features([0.5, 0.8, None, 0.0], [TextFeatures()])
     found = features.of(np.array([1, 2, 3, 1]))
     least = np.log(0.02 / 0.98)
     np.testing.assert_allclose(found[:, -1], [np.log(4), (np.log(4) + least) / 3, least, np.log(4)])
     np.testing.assert_array_equal(found[0, :-1], found[2, :-1])  # of one text
-    assert features.blocks(385)[-1] == 1
-    assert features.means(385).tolist() == [0] * 384 + [1]
+    assert features.blocks[-1] == 1
+    assert features.means.tolist() == [0] * sum(BLOCKS) + [1]
 
 
 @pytest.mark.parametrize("spec", ["frontier", "posterior:target=none,thompson=false"])
@@ -182,7 +182,7 @@ def test_the_first_choice_goes_by_it(spec):
     known = np.arange(100) / 99
     name, _, options = spec.partition(":")
     curriculum = Curriculum(
-        f"{name}:known=known,candidates=10,{options}".rstrip(","), prompts_of(known.tolist())
+        f"{name}:known=known,candidates=10,exploration=0,{options}".rstrip(","), prompts_of(known.tolist())
     )
     chosen = known[curriculum.select(10, step=0).prompts]
     assert np.abs(chosen - 0.5).max() < 0.06
@@ -203,13 +203,13 @@ def trained(known, rates, steps=60):
 
 def test_what_it_is_worth_is_learnt():
     rates = np.random.default_rng(1).uniform(0.05, 0.95, 1000)
-    assert trained(rates.tolist(), rates).regression.weight_D[-1] == pytest.approx(1, abs=0.25)
+    assert trained(rates.tolist(), rates).regressions[0].weight_D[-1] == pytest.approx(1, abs=0.25)
     other = 1 / (
         1 + np.exp(-2 - 0.5 * np.log(rates / (1 - rates)))
     )  # a better model, which tells half as much
-    assert trained(other.tolist(), rates).regression.weight_D[-1] == pytest.approx(2, abs=0.5)
+    assert trained(other.tolist(), rates).regressions[0].weight_D[-1] == pytest.approx(2, abs=0.5)
     shuffled = np.random.default_rng(2).permutation(rates)
-    assert abs(trained(shuffled.tolist(), rates).regression.weight_D[-1]) < 0.25
+    assert abs(trained(shuffled.tolist(), rates).regressions[0].weight_D[-1]) < 0.25
 
 
 def test_a_resume_changes_nothing(tmp_path):

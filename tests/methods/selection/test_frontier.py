@@ -65,7 +65,7 @@ def test_what_texts_expect_to_be_informative_is_chosen(told):
 
 def test_prior_and_evidence_are_added(told):
     texts, rates, _ = told
-    curriculum, drawn = trained("frontier:half_life=10", texts, rates)
+    curriculum, drawn = trained("frontier:half_life=10,prior_rollouts=4", texts, rates)
     posterior = curriculum.selection.predictor.posterior
     posterior.learn()
     prompt = np.array(drawn[-1][:1])
@@ -83,7 +83,7 @@ def test_prior_and_evidence_are_added(told):
 
 def test_groups_count_as_trials_by_strength_and_recency(told, monkeypatch):
     texts, rates, _ = told
-    curriculum, _ = trained("frontier", texts, rates, steps=2)
+    curriculum, _ = trained("frontier:prior_rollouts=4", texts, rates, steps=2)
     posterior = curriculum.selection.predictor.posterior
     seen = []
     monkeypatch.setattr(LogisticRegression, "fit", lambda self, features, rate, trials: seen.append(trials))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from curro.core.checkpoint import check_prompt_numbers, check_state
+from curro.core.errors import ConfigError
 from curro.core.groups import Groups
 from curro.core.policy import Policy
 from curro.core.prediction import Predictor
@@ -107,6 +108,7 @@ class Frontier(BetaPosterior):
     Args:
         thompson: predictions are draws from the posterior; False: its expectations.
         half_life: of the evidence, in training steps; None: learnt.
+        prior_rollouts: how many rollouts the prior of every prompt counts as; None: learnt from the features.
         known: a column of the data set with pass rates known before training (`KnownFeatures`).
         features: "text"; "entropy", how sure the policy is of its first two tokens (`EntropyFeatures`), for
             which a host has to lend the policy; or "text+entropy".
@@ -119,13 +121,14 @@ class Frontier(BetaPosterior):
         *,
         thompson: bool = False,
         half_life: float | None = None,
+        prior_rollouts: float | None = None,
         features: str = "text",
         known: str | None = None,
     ) -> None:
         super().__init__(thompson=thompson)
         read = features_of(features, known)
         self.needs_policy = self.reads_weights = read.needs_policy
-        self.posterior = FeaturePosterior(half_life, read)
+        self.posterior = FeaturePosterior(half_life, read, prior_rollouts)
 
     def attach(self, policy: Policy) -> None:
         super().attach(policy)
@@ -159,11 +162,17 @@ class FeaturePosterior(FadedPosterior):
     Args:
         half_life: H in training steps; None: it is learnt.
         features: what the regressions read of a prompt.
+        prior_rollouts: k of all prompts, above 0; None: that of the second regression, which is left out
+            otherwise.
     """
 
-    def __init__(self, half_life: float | None, features: Features) -> None:
+    def __init__(
+        self, half_life: float | None, features: Features, prior_rollouts: float | None = None
+    ) -> None:
         super().__init__(half_life)
-        self.features = features
+        if prior_rollouts is not None and not prior_rollouts > 0:
+            raise ConfigError(f"prior_rollouts is a number of rollouts above 0, not {prior_rollouts}")
+        self.features, self.prior_rollouts = features, prior_rollouts
 
     def bind(self, table: PromptTable) -> None:
         super().bind(table)
@@ -196,8 +205,8 @@ class FeaturePosterior(FadedPosterior):
         rate = np.clip((mu - self.low) / span, 1e-6, 1 - 1e-6)
         predicted_P = np.clip(means.predict(features_PD), 1e-4, 1 - 1e-4)
         t_P = t * predicted_P * (1 - predicted_P) / (rate * (1 - rate))
-        k_P = np.full(len(features_PD), PRIOR_ROLLOUTS)
-        if self.is_fitted:
+        k_P = np.full(len(features_PD), self.prior_rollouts or PRIOR_ROLLOUTS)
+        if self.is_fitted and self.prior_rollouts is None:
             v_P = span**2 / 4 * variances.predict(_with_variance(features_PD, predicted_P))
             # v / t = k / (k + 1)
             share_P = np.clip(v_P / t_P, NARROW / (NARROW + 1), WIDE / (WIDE + 1))
@@ -229,7 +238,7 @@ class FeaturePosterior(FadedPosterior):
         trials_K = latest_K * size_K / (1 + (size_K - 1) / (PRIOR_ROLLOUTS + 1))
         means.fit(features_KD, np.clip((mean_K - self.low) / span, 0, 1), trials_K)
         weight_K = np.where(size_K > 1, latest_K, 0.0)
-        if weight_K.any():
+        if weight_K.any() and self.prior_rollouts is None:
             unbiased_K = variance_K * size_K / np.maximum(size_K - 1, 1)
             read_KE = _with_variance(features_KD, means.predict(features_KD))
             variances.fit(read_KE, np.clip(4 * unbiased_K / span**2, 0, 1), weight_K)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from curro.core.checkpoint import check_state
-from curro.core.groups import Groups
+from curro.core.groups import Groups, UnlearnedGroups
 from curro.core.prompts import PromptTable
 
 FLOOR = 1 / 16
@@ -67,11 +67,18 @@ class AdaptiveExploration:
         self.table = table
         # what a gain of 1 adds to the log odds: h / p, or -h / (1 - p)
         self.step_N = table.add("exploration_step", np.float32, 0)
+        # of each group: the prompt, and what it adds to the log odds
+        self.unlearned = UnlearnedGroups(2)
 
     @property
     def share(self) -> float:
         """p, the probability with which a place is uniform sampling's."""
         return FLOOR + (1 - 2 * FLOOR) / (1 + math.exp(-self.log_odds))
+
+    def learn(self) -> None:
+        """Take in what was observed since the last call; before every draw."""
+        if self.unlearned:
+            self.log_odds = max(self.log_odds + float(self.unlearned.take()[1].sum()), _LOWEST)
 
     def draw(self, prompts: np.ndarray, uniform: int) -> None:
         """Note a batch, of which the first `uniform` prompts were drawn uniformly."""
@@ -80,14 +87,16 @@ class AdaptiveExploration:
         self.step_N[prompts[uniform:]] = -rate / (1 - share)
 
     def observe(self, groups: Groups) -> None:
-        """Learn from finished groups."""
+        """Keep finished groups for `learn`."""
         low, high = self.table.reward_range
         gain_P = np.minimum(4 * groups.variance / (high - low) ** 2, 1)
-        self.log_odds = max(self.log_odds + float(self.step_N[groups.prompts] @ gain_P), _LOWEST)
+        self.unlearned.add(groups.prompts, self.step_N[groups.prompts] * gain_P)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"log_odds": self.log_odds}
+        return {"log_odds": self.log_odds, "unlearned": self.unlearned.groups.copy()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         check_state(_LOWEST <= state["log_odds"] < math.inf, "exploration/log_odds", "is not finite")
+        check_state(len(state["unlearned"]) == 2, "exploration/unlearned", "is not of groups")
+        self.unlearned.load(state["unlearned"], "exploration/unlearned", self.table.size)
         self.log_odds = float(state["log_odds"])

@@ -102,8 +102,10 @@ class Predicted(Selection):
         else:
             value = self.predictor.success_rate(candidates, step)
             score = -np.abs(value - self.target)
-        share = self._share = self.adaptive.share if self.adaptive is not None else self.exploration
-        uniform = int(self.rng.binomial(n, share)) if share else 0
+        if self.adaptive is not None:
+            self.adaptive.learn()
+        self._share = self.adaptive.share if self.exploration is None else self.exploration
+        uniform = int(self.rng.binomial(n, self._share)) if self._share else 0
         # the candidates are in random order, so the first ones are a uniform sample of the free prompts
         best = uniform + _highest(score[uniform:], n - uniform)
         chosen = np.concatenate([np.arange(uniform), best])
@@ -193,6 +195,7 @@ def frontier(
     candidates: int = 8,
     thompson: bool = False,
     half_life: float | None = None,
+    prior_rollouts: float | None = None,
     features: str = "text",
     known: str | None = None,
     exploration: float | None = None,
@@ -205,12 +208,13 @@ def frontier(
 
     Args:
         candidates, exploration: of `Predicted`.
-        thompson, half_life, features, known: of the predictor `Frontier`.
+        thompson, half_life, prior_rollouts, features, known: of the predictor `Frontier`.
     """
     predictor = {
         "name": "frontier",
         "thompson": thompson,
         "half_life": half_life,
+        "prior_rollouts": prior_rollouts,
         "features": features,
         "known": known,
     }
