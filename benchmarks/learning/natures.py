@@ -274,7 +274,7 @@ def run(task: tuple[Any, ...]) -> Run:
     oracle = {"name": f"{__name__}:Oracle", "world": world}
     selection = Predicted(predictor=oracle, candidates=8) if method == "oracle" else method
     curriculum = Curriculum(selection, world.prompts, seed=seed)
-    if curriculum.selection.needs_policy:
+    if curriculum.selection.policy_use:
         curriculum.attach(world)  # type: ignore[arg-type]
     families = len(world.skill_F)
     groups_QF, signal, seconds = np.zeros((4, families)), 0.0, 0.0

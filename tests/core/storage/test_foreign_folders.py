@@ -20,7 +20,6 @@ from curro.core.checkpoint import load_state, save_state
 from curro.core.errors import RunError
 from curro.core.files import refuse_links, replacing
 from curro.core.identity import HashKeys
-from curro.durable import DurableCurriculum
 from curro.runs.folder import CURRICULUM, HOSTED, RunFolder
 from curro.runs.json_lines import append_rows
 from curro.runs.lock import NAME, only_process
@@ -73,13 +72,6 @@ def test_a_file_beside_its_place_is_not_written_through_a_link(tmp_path, treasur
     with replacing(tmp_path / "config.json") as part:
         part.write_text("new")
     assert (tmp_path / "config.json").read_text() == "new"
-
-
-def test_a_journal_is_not_written_through_a_link(tmp_path, treasure):
-    (tmp_path / "live").mkdir()
-    (tmp_path / "live" / "00000000.journal").symlink_to(treasure)
-    with pytest.raises(RunError, match="is a link"):
-        DurableCurriculum(Curriculum("uniform", 5), tmp_path / "live")
 
 
 @pytest.mark.parametrize("name", ["config.json", "metrics.jsonl", "groups.jsonl"])

@@ -58,12 +58,6 @@ REGRESSION = ("selection", "predictor", "means")
         ("frontier, texts", (*REGRESSION, "centre"), lambda array: array * np.nan, "not finite"),
         ("frontier, texts", (*REGRESSION, "penalty"), lambda array: -array, "not above 0"),
         (
-            "frontier",
-            ("selection", "predictor", "calibration", "sums"),
-            lambda array: array[:4],
-            "calibration",
-        ),
-        (
             "frontier, texts",
             ("selection", "predictor", "recent"),
             lambda array: -1 - array,
@@ -144,7 +138,7 @@ def test_whatever_a_method_raises_while_it_loads_is_one_error(monkeypatch, error
         (("ledger", "weights"), np.ones(2), "ledger/weights are not weights"),
         (("ledger", "steps"), np.array([0, 9, 0]), "ledger/steps is after the last step"),
         (("step",), 1.0, "state/step is 1.0, not a value of type int"),
-        (("signal", "average"), -1.0, "signal is not a mean square"),
+        (("meters", "signal", "average"), -1.0, "signal is not a mean square"),
     ],
 )
 def test_what_does_not_fit_is_named(place, value, words):

@@ -98,7 +98,7 @@ def test_a_judgment_that_does_not_fit_is_refused(tmp_path):
 
 def test_a_method_of_a_users_own_cannot_read_the_policys_weights():
     with pytest.raises(curro.ConfigError, match="split over the workers"):
-        ServedPolicy(None, None).entropies([0])
+        ServedPolicy(None, "/none").entropies([0])
 
 
 FIXED_MICRO_BATCHES = [

@@ -17,7 +17,7 @@ import numpy as np
 from curro.core.checkpoint import check_prompt_numbers, check_state
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups
-from curro.core.policy import Policy
+from curro.core.policy import Policy, PolicyUse
 from curro.core.prediction import Predictor
 from curro.core.prompts import PromptTable
 from curro.methods.prediction.features import Features, KnownFeatures, features_of
@@ -127,7 +127,8 @@ class Frontier(BetaPosterior):
     ) -> None:
         super().__init__(thompson=thompson)
         read = features_of(features, known)
-        self.needs_policy = self.reads_weights = read.needs_policy
+        if read.needs_policy:
+            self.policy_use = PolicyUse.ASKED | PolicyUse.WEIGHTS
         self.posterior = FeaturePosterior(half_life, read, prior_rollouts)
 
     def attach(self, policy: Policy) -> None:

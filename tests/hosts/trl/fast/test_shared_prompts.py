@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import trl.trainer.utils as trl_utils
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.hosts.trl.setup import trainer
@@ -32,13 +33,18 @@ from transformers import (
     Qwen3Config,
     Qwen3ForCausalLM,
 )
-from trl.trainer.utils import add_fused_lm_head
 
-from curro.hosts.trl.shared_prompts import SharedPrompts, completions_per_sequence, pack, whole_groups
+from curro.hosts.trl.fast.shared_prompts import (
+    HAS_FUSED_HEAD,
+    SharedPrompts,
+    completions_per_sequence,
+    pack,
+    whole_groups,
+)
 from curro.rollout.engines.plain_generation import SampledLogProbs, backbone_of, shared_prefixes
 from curro.training.lora import lora_config
 
-VOCABULARY = 97
+VOCABULARY, TEMPERATURE = 97, 0.7
 SIZES: dict[str, Any] = {
     "vocab_size": VOCABULARY,
     "hidden_size": 32,
@@ -102,7 +108,8 @@ def model_of(kind: str, **options: Any) -> Any:
     torch.manual_seed(0)
     model_class, config = (KINDS | LIMITED)[kind]
     model = model_class._from_config(copy.deepcopy(config), **options).train()
-    add_fused_lm_head(model, temperature=0.7, outputs=("log_probs", "entropy"))
+    if HAS_FUSED_HEAD:
+        trl_utils.add_fused_lm_head(model, temperature=TEMPERATURE, outputs=("log_probs", "entropy"))
     return model
 
 
@@ -136,6 +143,12 @@ def plain(
     model: Any, ids: torch.Tensor, mask: torch.Tensor, length: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """As TRL computes them."""
+    if not HAS_FUSED_HEAD:
+        logits = model(input_ids=ids, attention_mask=mask).logits[:, -length - 1 : -1] / TEMPERATURE
+        log_probs = logits.log_softmax(-1)
+        entropy = -(log_probs.exp() * log_probs).sum(-1)
+        log_probs = log_probs.gather(2, ids[:, -length:, None])[..., 0]
+        return log_probs * mask[:, -length:], entropy * mask[:, -length:]
     labels = ids.masked_fill(mask == 0, -100)
     labels[:, :-length] = -100
     output = model(input_ids=ids, attention_mask=mask, labels=labels, fused_lm_head=True)
@@ -143,7 +156,7 @@ def plain(
 
 
 def shared(model: Any, ids: torch.Tensor, mask: torch.Tensor, length: int, **options: Any) -> Any:
-    prompts = SharedPrompts(model)
+    prompts = SharedPrompts(model, temperature=TEMPERATURE)
     assert prompts.reason == ""
     return prompts.log_probs(
         model, backbone_of(model), ids, mask, length, autocast=nullcontext, with_entropy=True, **options
@@ -219,7 +232,9 @@ def test_a_model_that_passes_over_its_position_ids_is_noticed():
     model = model_of("qwen3")
     rotary = model.model.rotary_emb.forward
     model.model.rotary_emb.forward = lambda x, position_ids: rotary(x, torch.arange(x.size(1))[None])
-    assert SharedPrompts(model).reason.startswith("a test gave log-probabilities that differ by")
+    assert SharedPrompts(model, temperature=TEMPERATURE).reason.startswith(
+        "a test gave log-probabilities that differ by"
+    )
 
 
 def test_a_model_whose_positions_count_padding_is_noticed():

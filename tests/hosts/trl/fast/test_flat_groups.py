@@ -8,8 +8,8 @@ import pytest
 import torch
 from tests.hosts.trl.setup import trainer
 
-from curro.hosts.trl import trainer as trainer_module
-from curro.hosts.trl.flat_groups import LOSSES_SCALED_BY_ADVANTAGE, join_rows, rows_with_gradient
+from curro.hosts.trl.fast import accelerated
+from curro.hosts.trl.fast.flat_groups import LOSSES_SCALED_BY_ADVANTAGE, join_rows, rows_with_gradient
 from curro.training.lora import lora_config
 
 
@@ -27,7 +27,7 @@ def trained(folder: Any, monkeypatch: Any, *, whole: bool, **options: Any) -> tu
         whole: give every rollout a graph, as TRL does.
     """
     if whole:
-        monkeypatch.setattr(trainer_module, "only_advantages_teach", lambda trainer: False)
+        monkeypatch.setattr(accelerated, "only_advantages_teach", lambda trainer: False)
     lora = options.pop("lora", None)
     if lora is not None:
         options["peft_config"] = lora_config(lora)

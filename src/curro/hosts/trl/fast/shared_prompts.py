@@ -13,7 +13,6 @@ completions of thousands of tokens would not pay. So a group is cut into as many
 from __future__ import annotations
 
 import inspect
-import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -21,8 +20,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+import trl.trainer.utils as trl_utils
 
 from curro.rollout.engines.plain_generation import backbone_of, evaluating, without_adapters
+
+HAS_FUSED_HEAD = hasattr(trl_utils, "add_fused_lm_head")
+"""Whether TRL patches models so that they give log-probabilities without logits, as it does from 1.15 on."""
 
 TOKENS_PER_WIDTH = 6
 """A layer of width d has about 12 d^2 weights: a token costs what attention to 6 d tokens costs."""
@@ -204,32 +207,23 @@ class SharedPrompts:
         model: a causal language model of transformers, with adapters or without, not yet wrapped by an
             accelerator.
         probe: whether to compare a small packed batch with a plain one, which needs whole weights.
+        temperature: of sampling, by which logits are divided where TRL has not patched the model.
+        entropy_has_graph: whether a loss needs the gradients of entropies.
 
     Attributes:
         reason: why this model cannot share prompts; empty if it can.
     """
 
-    def __init__(self, model: Any, *, probe: bool = True) -> None:
+    def __init__(
+        self, model: Any, *, probe: bool = True, temperature: float = 1.0, entropy_has_graph: bool = False
+    ) -> None:
         config = model.config.get_text_config()
+        self._temperature, self._entropy_has_graph = temperature, entropy_has_graph
         self._width = model.get_input_embeddings().embedding_dim
         self._window = attention_window(config)
         self.reason = _refusal(model, config)
         if not self.reason and probe:
             self.reason = self._probe(model)
-
-    @classmethod
-    def where_possible(cls, model: Any, *, probe: bool, warns: bool) -> SharedPrompts | None:
-        """What shares prompts in training; None, and where `warns` a line in the log, if a model cannot."""
-        shared = cls(model, probe=probe)
-        if not shared.reason:
-            return shared
-        if warns:
-            logging.getLogger(__name__).warning(
-                "every completion is trained on with its own copy of the prompt, which this model cannot "
-                "share: %s",
-                shared.reason,
-            )
-        return None
 
     def log_probs(
         self,
@@ -293,15 +287,19 @@ class SharedPrompts:
             blank = torch.zeros(visible.shape, device=visible.device)
             visible = blank.masked_fill(~visible, torch.finfo(torch.float32).min)
         with autocast(), _only_states(backbone, packed.predictors):
-            output = model(
-                input_ids=packed.input_ids,
-                attention_mask=visible,
-                position_ids=packed.position_ids,
-                shift_labels=packed.labels[None],
-                fused_lm_head=True,
-            )
-        entropy = output.entropy
-        return output.log_probs[0], None if entropy is None else entropy[0]
+            inputs = {"input_ids": packed.input_ids, "position_ids": packed.position_ids}
+            log_probs, entropy = self._head(model, packed.labels[None], attention_mask=visible, **inputs)
+        return log_probs[0], None if entropy is None else entropy[0]
+
+    def _head(self, model: Any, labels: torch.Tensor, **inputs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Log-probabilities of `labels` (B, T), each predicted by the state in its place, and entropies."""
+        if HAS_FUSED_HEAD:
+            output = model(**inputs, shift_labels=labels, fused_lm_head=True)
+            return output.log_probs, output.entropy
+        logits = model(**inputs, use_cache=False).logits / self._temperature
+        log_probs = trl_utils.selective_log_softmax(logits, labels.clamp(min=0))
+        with torch.set_grad_enabled(self._entropy_has_graph and torch.is_grad_enabled()):
+            return log_probs, trl_utils.entropy_from_logits(logits)
 
     def _probe(self, model: Any) -> str:
         """Why the model's packed log-probabilities are not those of plain rows; empty if they are."""
@@ -312,15 +310,15 @@ class SharedPrompts:
         mask[:, :2] = 0  # padding moves the positions of models that count it, as GPT-2 does
         try:
             with evaluating(model), torch.no_grad():
-                labels = ids.clone()
-                labels[:, :4] = -100
-                plain = model(input_ids=ids, attention_mask=mask, labels=labels, fused_lm_head=True).log_probs
+                labels = ids.roll(-1, 1)
+                labels[:, [0, 1, 2, -1]] = -100
+                plain, _ = self._head(model, labels, input_ids=ids, attention_mask=mask)
                 packed = pack(ids, mask, 5, width=1 << 20)
                 assert packed is not None
                 shared, _ = self._forward(model, backbone_of(model), packed.to(device), nullcontext)
-        except (TypeError, ValueError, RuntimeError, IndexError, NotImplementedError) as error:
+        except (AttributeError, TypeError, ValueError, RuntimeError, IndexError) as error:
             return f"{type(error).__name__}: {error}"
-        worst = float((plain[:, -5:].flatten() - shared).abs().max())
+        worst = float((plain[:, 3:-1].flatten() - shared).abs().max())
         limit = TOLERANCE if plain.dtype == model.dtype == torch.float32 else HALF_TOLERANCE
         if worst <= limit:  # NaN is not
             return ""

@@ -19,7 +19,7 @@ _DECIDED, _GATHER = "decided", "gather"
 """What the owner tells the others: the decision, or that it needs the weights first."""
 
 
-class Owner:
+class MainProcess:
     """The main process decides. The others wait for the decision, and help it to gather split weights.
 
     Under FSDP2 every process has a part of each weight, and gathering a weight takes all of them. So while

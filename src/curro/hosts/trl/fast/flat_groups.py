@@ -73,9 +73,10 @@ def with_sampled(output: Mapping[str, Any], sampled: SampledLogProbs, completion
     """
     ids = output["completion_ids"]
     log_probs = torch.zeros(ids.shape)
-    if "tool_mask" in output or len(completions) != len(ids) or not sampled.is_whole:
+    values_of = sampled.of(completions) if sampled.is_whole else None
+    if "tool_mask" in output or len(completions) != len(ids) or values_of is None:
         return dict(output)
-    for row, (tokens, values) in enumerate(zip(completions, sampled.of(completions), strict=True)):
+    for row, (tokens, values) in enumerate(zip(completions, values_of, strict=True)):
         if ids[row, : len(tokens)].tolist() != list(tokens):
             return dict(output)
         log_probs[row, : len(tokens)] = torch.tensor(values)
