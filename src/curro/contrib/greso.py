@@ -1,4 +1,7 @@
-"""GRESO: prompts whose latest groups had no signal are skipped, the more often the longer that lasts."""
+"""GRESO: prompts whose latest groups had no signal are skipped, the more often the longer that lasts.
+
+Tested in simulated runs and in the lab with TRL 1.16, as every selection is.
+"""
 
 from __future__ import annotations
 

@@ -29,7 +29,14 @@ from curro.core.configuration import (
 )
 from curro.core.errors import CheckpointError, ConfigError, ExhaustedError
 from curro.core.groups import Feedback, Groups, outcome_parts, read_groups
-from curro.core.meters import RangeMeter, ShapingMeter, SignalMeter, SourceMeter, UniformMeter
+from curro.core.meters import (
+    RangeMeter,
+    ShapingMeter,
+    SignalMeter,
+    SourceMeter,
+    SurvivalMeter,
+    UniformMeter,
+)
 from curro.core.policy import Policy
 from curro.core.prompts import PromptTable
 from curro.core.selection import Choice, Outcome, Selection, checked, checked_samples
@@ -150,6 +157,7 @@ class Curriculum:
         self.shaping_meter = ShapingMeter(self.table)
         self.uniform_meter = UniformMeter(self.table)
         self.range_meter = RangeMeter(self.table)
+        self.survival_meter = SurvivalMeter(self.table)
         self.has_advantage = advantage is not None
         self.advantage: Advantage = build_part("advantage", advantage or "group")
         known_columns = set(self.table.columns)
@@ -380,6 +388,7 @@ class Curriculum:
             self.ledger.settle(rows, observed=True)
             auxiliary_samples = checked_samples(self.selection.observe(outcome), self.selection)
         self.allocation.observe(outcome)
+        self.survival_meter.settle(outcome.prompts, outcome.admitted)
         self.table.visit(outcome.prompts, outcome.steps, outcome.mean, outcome.variance)
         self.signal_meter.observe(outcome.variance)
         self.uniform_meter.observe(settled, outcome.variance)
@@ -463,6 +472,7 @@ class Curriculum:
             self.ledger.settle(rows, observed=False)
             self.selection.release(prompts)
         self.uniform_meter.drop(dropped)
+        self.survival_meter.settle(prompts, None)
 
     @one_at_a_time
     def metrics(self) -> dict[str, float]:
@@ -477,6 +487,7 @@ class Curriculum:
             **self.signal_meter.metrics(),
             **self.uniform_meter.metrics(self.signal_meter.metrics()["signal/mean_square_advantage"]),
             **self.source_meter.metrics(),
+            **self.survival_meter.metrics(),
             **self.selection.metrics(),
         }
 
