@@ -1,6 +1,7 @@
 """Bandits over sources: upper confidence bounds of the advantage, and learning progress.
 
-Tested in simulated runs and in the lab with TRL 1.16, as every selection is.
+Tested with the port alone: values by hand, resumed (tests/contrib). On the lab's hard pools `ucb` ends at
+0.307 and `progress` at 0.320, uniform sampling at 0.316 (two seeds).
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from curro.core.checkpoint import check_state
+from curro.core.groups import Groups
 from curro.core.intervals import agresti_coull
 from curro.core.prompts import OTHER, PromptTable
 from curro.core.text import printable
@@ -130,11 +131,6 @@ class UniformMeter:
         self._weights = dict(zip(tickets.tolist(), weights.tolist(), strict=True))
         self._latest = latest.copy()
 
-    def forget_all_but(self, tickets_P: np.ndarray) -> None:
-        """Forget groups that are not in flight any more, as those of removed prompts."""
-        in_flight = set(tickets_P.tolist())
-        self._weights = {ticket: weight for ticket, weight in self._weights.items() if ticket in in_flight}
-
 
 WINDOW = 512
 """Groups that are counted: the latest."""
@@ -205,7 +201,7 @@ class ShapingMeter:
                 f"{' + '.join(parts)} in {outcome}: most of the update follows other parts of the reward. "
                 "Set admission=signal, which trains on groups whose outcome varies, or lower their weights",
                 RuntimeWarning,
-                stacklevel=3,
+                stacklevel=5,
             )
 
 
@@ -312,5 +308,51 @@ class RangeMeter:
             f"reward_range=({', '.join(ends)}), the rewards of complete failure and of complete success "
             f"(curro train: --reward-range={','.join(ends)}; verl and slime: curro.reward_range)",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
+
+
+class Meters:
+    """All meters of a curriculum: what it measures of finished groups."""
+
+    def __init__(self, table: PromptTable) -> None:
+        self.table = table
+        self.signal, self.uniform, self.sources = SignalMeter(table), UniformMeter(table), SourceMeter(table)
+        self.shaping, self.range = ShapingMeter(table), RangeMeter(table)
+        self.survival = SurvivalMeter(table)
+
+    def check_range(self, groups: Groups) -> None:
+        """Warn of rewards outside of the range; asked before the groups are settled."""
+        self.range.observe(groups.rewards, groups.scored, self.table.signal_parts)
+
+    def observe(self, tickets_P: np.ndarray, groups: Groups) -> None:
+        """Take in finished groups, with the signal's rewards."""
+        self.signal.observe(groups.variance)
+        self.uniform.observe(tickets_P, groups.variance)
+        self.sources.observe(groups.prompts, groups.mean, groups.variance)
+
+    def drop(self, tickets_P: np.ndarray, prompts_P: np.ndarray) -> None:
+        """Take in tickets that were dropped, and their prompts."""
+        self.uniform.drop(tickets_P)
+        self.survival.settle(prompts_P, None)
+
+    def admit(self, trained_P: np.ndarray, signal_P: np.ndarray) -> None:
+        """Take in the variances of admitted groups, of the trained reward and of the signal."""
+        if self.table.signal_parts:
+            self.shaping.observe(trained_P, signal_P, self.table.signal_parts)
+
+    def metrics(self) -> dict[str, float]:
+        signal = self.signal.metrics()
+        return {
+            **signal,
+            **self.uniform.metrics(signal["signal/mean_square_advantage"]),
+            **self.sources.metrics(),
+            **self.survival.metrics(),
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"signal": self.signal.state_dict(), "uniform": self.uniform.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.signal.load_state_dict(state["signal"])
+        self.uniform.load_state_dict(state["uniform"])

@@ -5,6 +5,7 @@ import pytest
 
 from curro import ConfigError, Curriculum, Predictor, Reason
 from curro.core import registry
+from curro.core.policy import PolicyUse
 from curro.methods.selection.predicted import Predicted
 
 
@@ -30,7 +31,7 @@ class Variances(Predictor):
 
 
 class Asks(Variances):
-    needs_policy = True
+    policy_use = PolicyUse.ASKED
 
 
 def curriculum_of(size, predictor="Told", seed=0, **options):

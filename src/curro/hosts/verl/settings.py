@@ -14,6 +14,7 @@ from curro.core import registry
 from curro.core.admission import refuse_top_up
 from curro.core.configuration import read_signal
 from curro.core.errors import ConfigError
+from curro.core.policy import PolicyUse
 from curro.core.selection import refuse_weights
 from curro.core.text import did_you_mean
 from curro.reward.resolve import part_names
@@ -104,7 +105,7 @@ class VerlSettings:
         if self.advantage is None:
             remedy = f", or {KEY}.advantage=group:divide_by_std=true"
             refuse_weights(selection.has_weights, "verl", remedy)
-        if selection.reads_weights:
+        if PolicyUse.WEIGHTS in selection.policy_use:
             raise ConfigError(
                 "this selection reads the policy's weights (frontier's features `hidden` and `entropy` do), "
                 f"which verl splits over its workers: leave `features` out of {KEY}.selection, or train with "
@@ -118,7 +119,7 @@ class VerlSettings:
     def _check_allocation(self) -> None:
         if self.allocation is None or self.divides_budget:
             return
-        if not self._methods["selection"].replaces_uncredited:
+        if self._methods["selection"].leaves_out != "groups":
             raise ConfigError(
                 f"{KEY}.allocation gives fewer rollouts to prompts that only estimate a difficulty, and this "
                 "selection has none: leave the allocation out, or choose adcl"
@@ -147,12 +148,12 @@ class VerlSettings:
     @property
     def asks_policy(self) -> bool:
         """Whether the selection asks the policy."""
-        return self._methods["selection"].needs_policy
+        return bool(self._methods["selection"].policy_use)
 
     @property
     def trains_policy(self) -> bool:
         """Whether the selection trains the policy on auxiliary samples."""
-        return self._methods["selection"].trains_policy
+        return PolicyUse.TRAINED in self._methods["selection"].policy_use
 
     @property
     def may_repeat(self) -> bool:
@@ -161,8 +162,8 @@ class VerlSettings:
 
     @property
     def gate(self) -> str | dict[str, Any] | None:
-        """The admission; "everything" where none is named and the selection replaces uncredited groups."""
-        replaces = self._methods["selection"].replaces_uncredited
+        """The admission; "everything" where none is named and the selection leaves groups out."""
+        replaces = self._methods["selection"].leaves_out == "groups"
         return "everything" if self.admission is None and replaces else self.admission
 
     @property

@@ -16,7 +16,7 @@ import numpy as np
 
 from curro.core.checkpoint import check_prompt_numbers, check_state
 from curro.core.groups import Groups
-from curro.core.policy import Policy
+from curro.core.policy import Policy, PolicyUse
 from curro.core.prediction import Predictor
 from curro.core.prompts import PromptTable
 from curro.methods.prediction.features import Features, KnownFeatures, features_of
@@ -139,7 +139,8 @@ class Frontier(BetaPosterior):
         seen = features_of(features)
         if known is not None:
             seen = KnownFeatures(known, seen)
-        self.needs_policy = self.reads_weights = seen.needs_policy
+        if seen.needs_policy:
+            self.policy_use = PolicyUse.ASKED | PolicyUse.WEIGHTS
         self.posterior = FeaturePosterior(half_life, seen)
         self.rest = rest
 

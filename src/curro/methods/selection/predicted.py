@@ -8,7 +8,7 @@ are functions below it, which give it their predictor and its options.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -40,8 +40,6 @@ class Predicted(Selection):
         exploration: the share of the batch that is taken from the candidates at random, in [0, 1].
     """
 
-    option_attributes: ClassVar = {"predictor": "predicts_by"}
-
     def __init__(
         self,
         *,
@@ -57,17 +55,15 @@ class Predicted(Selection):
         if not 0 <= exploration <= 1:
             raise ConfigError(f"exploration is in [0, 1], not {exploration}")
         self.candidates, self.target, self.exploration = candidates, target, exploration
-        # the options as the user wrote them, which a checkpoint compares
-        self.predicts_by = registry.parse("predictor", predictor) if isinstance(predictor, str) else predictor
+        spec = registry.parse("predictor", predictor) if isinstance(predictor, str) else predictor
+        self.predictor_name = str(spec["name"]) if isinstance(spec, Mapping) else type(predictor).__name__
         self.predictor: Predictor = registry.build("predictor", predictor)
         if not isinstance(self.predictor, Predictor):
             raise ConfigError(f"predictor {predictor!r} is not a curro.Predictor: derive its class from that")
         if target is not None and type(self.predictor).success_rate is Predictor.success_rate:
             raise ConfigError(f"{predictor!r} predicts no success rate: leave `target` out")
         self.posterior = self.predictor.posterior
-        self.needs_policy = self.predictor.needs_policy
-        self.reads_weights = self.predictor.reads_weights
-        self.trains_policy = self.predictor.trains_policy
+        self.policy_use = self.predictor.policy_use
         self.needs_second_visits = self.predictor.needs_second_visits
         self.quality = PredictionQuality()
         self._attached = False
@@ -84,9 +80,9 @@ class Predicted(Selection):
         self.predictor.attach(policy)
 
     def select(self, n: int, step: int) -> Choice:
-        if self.needs_policy and not self._attached:
+        if self.policy_use and not self._attached:
             raise ConfigError(
-                f"{self.predicts_by['name']} asks the policy, and no host has lent it: "
+                f"{self.predictor_name} asks the policy, and no host has lent it: "
                 "train with a host that does, or call `curriculum.attach(policy)`"
             )
         self.quality.learn()
