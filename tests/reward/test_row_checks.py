@@ -18,8 +18,8 @@ def rows(answers, **columns):
 GOOD = {
     "math": r"""
 72|1,250|$18|12.50 dollars|45°|40%|\frac{1}{2}|1e-05|6\pi|x<3|(0,1)|B|\textbf{(D)}\ 12|A, C|1,2,3
-["18", "18 cm"]|x^2+1|yes|Evelyn|3:30 pm|so \boxed{9}|The area is $7$.|\begin{pmatrix}1\\2\end{pmatrix}|x=4|10^5
-no solution|½|3:2|2\sqrt{3}|\emptyset|101_2|-\infty|(1,2),(3,4)|3/4 cup|52_8|\text{June 20}|1 \pm \sqrt{19}|[0,25)
+["18", "18 cm"]|x^2+1|yes|Evelyn|3:30 pm|so \boxed{9}|The area is $7$.|\begin{pmatrix}1\\2\end{pmatrix}|x=4|42
+no solution|3:2|2\sqrt{3}|\emptyset|101_2|-\infty|(1,2),(3,4)|3/4 cup|52_8|\text{June 20}|1 \pm \sqrt{19}
 \{1\pm\sqrt{5},-2\}
 """.strip()
     .replace("\n", "|")
