@@ -383,6 +383,7 @@ class Curriculum:
             self.ledger.settle(rows[seen], observed=True)
             auxiliary_samples = checked_samples(self.selection.observe(learnt), self.selection)
         self.allocation.observe(learnt)
+        self.meters.survival.settle(learnt.prompts, learnt.admitted)
         self.table.visit(learnt.prompts, learnt.steps, learnt.mean, learnt.variance)
         self.meters.observe(feedback.tickets[seen], learnt)
         if len(lost):
@@ -463,7 +464,7 @@ class Curriculum:
         with self._undone_on_error(prompts):
             self.ledger.settle(rows, observed=False)
             self.selection.release(prompts)
-        self.meters.uniform.drop(dropped)
+        self.meters.drop(dropped, prompts)
 
     @locked
     def metrics(self) -> dict[str, float]:

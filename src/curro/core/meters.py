@@ -205,6 +205,76 @@ class ShapingMeter:
             )
 
 
+SURVIVAL_WINDOW, SURVIVAL_LEAST = 512, 32
+"""Tickets that `SurvivalMeter` looks at, the latest; how many dropped and observed ones it needs to warn."""
+
+
+class SurvivalMeter:
+    """How hard the prompts were that were drawn, dropped and trained on, recently; warns once of a bias.
+
+    Asynchronous trainers throw away groups that take long, and those of hard prompts do. The difficulty is
+    the success rate that the table had when the group ended; prompts that were never observed before do not
+    count. The window is not saved.
+    """
+
+    def __init__(self, table: PromptTable) -> None:
+        self.table = table
+        self._latest: deque[tuple[float, bool, bool]] = deque(maxlen=SURVIVAL_WINDOW)
+        self._is_unchecked = self._has_warned = False
+
+    def settle(self, prompts_P: np.ndarray, admitted_P: np.ndarray | None) -> None:
+        """Take in prompts whose tickets are settled, before the table notes the visit.
+
+        Args:
+            admitted_P: which are trained on, bool (P,); None where the tickets were dropped.
+        """
+        rates_P = self.table.success_rate(self.table["reward_mean"][prompts_P])
+        known_P = np.flatnonzero(~np.isnan(rates_P))
+        trained = np.zeros(len(prompts_P), np.bool_) if admitted_P is None else admitted_P
+        fates = [(admitted_P is None, bool(is_trained)) for is_trained in trained[known_P]]
+        self._latest.extend(
+            (rate, *fate) for rate, fate in zip(rates_P[known_P].tolist(), fates, strict=True)
+        )
+        if admitted_P is None:
+            self._is_unchecked |= len(known_P) > 0
+        elif self._is_unchecked and not self._has_warned:
+            self._is_unchecked = False
+            self._warn()
+
+    def _split(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The success rates in the window, and which tickets were dropped and which trained on."""
+        rates, dropped, trained = np.array(self._latest, np.float64).reshape(-1, 3).T
+        return rates, dropped == 1, trained == 1
+
+    def _warn(self) -> None:
+        rates, is_dropped, _ = self._split()
+        dropped, observed = rates[is_dropped], rates[~is_dropped]
+        if min(len(dropped), len(observed)) < SURVIVAL_LEAST or 10 * len(dropped) < len(rates):
+            return
+        difference = observed.mean() - dropped.mean()
+        error = np.sqrt(dropped.var() / len(dropped) + observed.var() / len(observed))
+        if difference > max(0.1, 3 * error):
+            self._has_warned = True
+            warnings.warn(
+                f"{len(dropped)} of the latest {len(rates)} groups were dropped; their prompts were harder "
+                f"than the others: success rates of {dropped.mean():.2f} and {observed.mean():.2f}. Let the "
+                "trainer wait longer for groups, or train on older ones, or it starves hard prompts",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+    def metrics(self) -> dict[str, float]:
+        """The mean success rate of prompts `drawn`, `dropped` and `trained` on, once some were dropped."""
+        rates, is_dropped, is_trained = self._split()
+        if not is_dropped.any():
+            return {}
+        return {
+            "drawn/success_rate": float(rates.mean()),
+            "dropped/success_rate": float(rates[is_dropped].mean()),
+            "trained/success_rate": float(rates[is_trained].mean()) if is_trained.any() else np.nan,
+        }
+
+
 class RangeMeter:
     """Warns once of rewards outside of the reward range.
 
@@ -249,6 +319,7 @@ class Meters:
         self.table = table
         self.signal, self.uniform, self.sources = SignalMeter(table), UniformMeter(table), SourceMeter(table)
         self.shaping, self.range = ShapingMeter(table), RangeMeter(table)
+        self.survival = SurvivalMeter(table)
 
     def check_range(self, groups: Groups) -> None:
         """Warn of rewards outside of the range; asked before the groups are settled."""
@@ -259,6 +330,11 @@ class Meters:
         self.signal.observe(groups.variance)
         self.uniform.observe(tickets_P, groups.variance)
         self.sources.observe(groups.prompts, groups.mean, groups.variance)
+
+    def drop(self, tickets_P: np.ndarray, prompts_P: np.ndarray) -> None:
+        """Take in tickets that were dropped, and their prompts."""
+        self.uniform.drop(tickets_P)
+        self.survival.settle(prompts_P, None)
 
     def admit(self, trained_P: np.ndarray, signal_P: np.ndarray) -> None:
         """Take in the variances of admitted groups, of the trained reward and of the signal."""
@@ -271,6 +347,7 @@ class Meters:
             **signal,
             **self.uniform.metrics(signal["signal/mean_square_advantage"]),
             **self.sources.metrics(),
+            **self.survival.metrics(),
         }
 
     def state_dict(self) -> dict[str, Any]:

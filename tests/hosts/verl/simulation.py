@@ -27,10 +27,21 @@ from verl.workers.rollout.llm_server import LLMServerClient
 from verl.workers.rollout.replica import TokenOutput
 from verl.workers.rollout.router import GlobalRequestLoadBalancer
 
+from curro.core.allocation import Allocation
 from curro.hosts.verl.credit import AUXILIARY
 from curro.hosts.verl.settings import SCORED
 
 RIGHT, WRONG, EOS, WIDTH = 3, 4, 0, 3
+
+
+class Ragged(Allocation):
+    """Groups of different sizes: of two neighbours the first gets two rollouts less, the other two more."""
+
+    def __call__(self, prompts: np.ndarray, budget: int, step: int) -> np.ndarray:
+        rollouts_P = np.full(len(prompts), budget // len(prompts))
+        pairs = len(prompts) // 2 * 2
+        rollouts_P[:pairs] += np.resize([-2, 2], pairs)
+        return rollouts_P
 
 
 class Letters:

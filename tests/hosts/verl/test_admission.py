@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from setup_run import BATCH, PROMPTS, SIZE, run
@@ -70,6 +72,25 @@ def test_estimates_have_fewer_rollouts_and_are_not_trained_on(tmp_path, mode):
         for step in range(1, 6):
             twin.step(step, BATCH)
         assert done.asked == twin.asked
+
+
+@pytest.mark.parametrize("mode", ["curro_sync", "curro_colocate_async"])
+@pytest.mark.parametrize("settings", [[], ["+curro.admission=signal"], ["+curro.advantage=group"]])
+def test_a_budget_is_divided_among_the_prompts_that_are_fetched_together(tmp_path, mode, settings):
+    done = run(
+        tmp_path / "out", "+curro.selection=prioritized-replay", "+curro.allocation='simulation:Ragged'",
+        *settings, f"trainer.v1.trainer_mode={mode}",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=2", steps=4,
+    )  # fmt: skip
+    sizes = {uid: len(rewards) for uid, rewards in done.engine.rewards.items()}
+    assert set(sizes.values()) <= {SIZE - 2, SIZE, SIZE + 2}
+    assert len(set(sizes.values())) > 1
+    updates = done.trainer.actor_rollout_wg.updates
+    assert len(updates) == 4 * BATCH // 2
+    trained = Counter(uid for update in updates for uid, _ in update["rollouts"])
+    assert trained == {uid: sizes[uid] for uid in trained}
+    assert len(trained) == 4 * BATCH
+    assert done.metrics["observed"] >= 4 * BATCH
 
 
 @pytest.mark.parametrize("selection", ["prioritized-replay", "'prioritized-replay:variant=published'"])

@@ -113,8 +113,10 @@ REFUSED = {
     "+curro.selektion=uniform": "did you mean 'selection'",
     "+curro.curriculum=frontier": "the selection is named twice",
     "+curro.fill_limit=0.5": "a number of batches from 1",
-    "+curro.allocation=knapsack": "rolls out actor_rollout_ref.rollout.n of every prompt",
-    "+curro.allocation=estimates": "`estimates` alone works, with a selection that does not train on its",
+    "+curro.allocation='knapsack:least=5'": "the budget is 20 to",
+    "+curro.allocation='knapsack:least=0'": "set its option `least` to 1 or more",
+    "+curro.allocation=knapsack critic.enable=True": "leave critic.enable out",
+    "+curro.allocation=estimates": "choose adcl",
     "+curro.allocation=estimates +curro.selection=adcl": "rollout.n is 4: set the .* option train=4",
     "+curro.selection=prioritised-replay": "did you mean 'prioritized-replay'",
     "+curro.selection.name=adcl +curro.selection.column=grade": "has no 'grade'",
@@ -155,8 +157,6 @@ def test_the_text_of_the_command_line_stands_for_its_parts():
     )
     assert text == parts
     assert "curriculum" not in text.curriculum
-    with pytest.raises(curro.ConfigError, match=r"curro\.allocation has no effect"):
-        VerlSettings.read({"curriculum": "uniform allocation=knapsack"})
 
 
 def test_a_configuration_without_a_method_is_refused(tmp_path):
