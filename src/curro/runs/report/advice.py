@@ -316,7 +316,7 @@ class Worth:
 
     A group i of n_i rollouts has a signal (s_i = 1) where its rewards vary. With u_i, the share of groups
     with a signal that uniform sampling would have had at its step by the estimate of that step
-    (`curro.core.meters.UniformMeter`),
+    (`curro.core.uniform_meter.UniformMeter`),
 
         needed = sum over i of s_i n_i / u_i
 
