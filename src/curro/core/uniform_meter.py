@@ -24,8 +24,8 @@ UNIFORM_LEAST = 16
 FIRST = 128
 """The number of groups at which a run is judged first; again at each double."""
 LEAST_GAIN, LEAST_DIFFERENCE = 1.1, 0.02
-"""The factor over uniform sampling's share of groups with a signal, and the difference, below which the method
-finds no more."""
+"""The factor over uniform sampling's share of groups with a signal, and the difference, up to which the
+method finds no more."""
 MOST = 0.6
 """Uniform sampling's share of groups with a signal above which little can be saved."""
 FLAT = 0.9
