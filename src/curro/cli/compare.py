@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -78,7 +77,6 @@ def compare(
     flags = [*flags_of(left), *flags_of(options)]
     check_writable(out)
     paths = {(name, seed): out / f"{folder_name(name)}-seed{seed}" for seed in range(seeds) for name in names}
-    flags = _with_one_commit(flags, paths.values())
     side_by_side = jobs_or_cores(jobs)
     quiet()
     from curro.runs.report import comparison_table, render_comparison, write_comparison
@@ -113,21 +111,3 @@ def compare(
         console.print(f"report: {write_comparison(folders, out / 'report.html')}")
     if failed:
         raise typer.Exit(1)
-
-
-def _with_one_commit(flags: list[str], folders: Iterable[Path]) -> list[str]:
-    """The flags of all runs, in which pass rates on the hub have a commit: of begun runs, or now's.
-
-    Runs that begin before and after somebody pushes would otherwise start from different pass rates.
-    """
-    named = next((flag for flag in flags if flag.startswith("--known=hub:") and "@" not in flag), None)
-    if named is None:
-        return flags
-    begun = [RunFolder.open(folder) for folder in folders if (folder / "config.json").is_file()]
-    commands = [flag for run in begun for flag in run.config.get("command", []) if isinstance(flag, str)]
-    pinned = next((flag for flag in commands if flag == named or flag.startswith(f"{named}@")), None)
-    if pinned is None:
-        from curro.training.evaluation.estimate_hub import pull
-
-        pinned = f"--known={pull(named.removeprefix('--known='))[1]}"
-    return [pinned if flag == named else flag for flag in flags]

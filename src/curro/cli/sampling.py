@@ -72,11 +72,6 @@ class SamplingJob:
     threads: int
 
     @property
-    def is_answered_here(self) -> bool:
-        """Whether a model here answers in one turn, so that it can also be asked for known answers."""
-        return self.server is None and self.environment is None
-
-    @property
     def settings(self) -> dict[str, Any]:
         """What an estimate's folder says of it, beside the names of the data, the model and the reward."""
         return {
@@ -146,7 +141,6 @@ def sample_all(
     *,
     title: str,
     least: int = 1,
-    keep_texts: bool = False,
 ) -> EstimateFolder:
     """Sample and score into an estimate's folder what is not there yet, with a progress bar.
 
@@ -155,7 +149,6 @@ def sample_all(
         settings: what the folder says of the estimate beside the job's own.
         title: of the progress bar.
         least: how many rollouts a prompt needs to be done; one that has fewer is sampled again.
-        keep_texts: keep the completions in the folder too.
 
     Raises:
         LockedError: another process samples into the folder.
@@ -180,7 +173,7 @@ def sample_all(
         counts: Counter[str] = Counter()
 
         def on_group(row: dict[str, Any]) -> None:
-            folder.append(row, keep_texts=keep_texts)
+            folder.append(row)
             counts.update(done=1, never=row["variance"] == 0 == row["mean"])
             bar.update(task, advance=1, latest=f"without any reward {counts['never'] / counts['done']:.2f}")
 

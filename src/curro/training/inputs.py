@@ -28,7 +28,6 @@ from curro.rollout.fill_settings import FillSettings
 from curro.runs.estimate_folder import EstimateFolder, are_pass_rates
 from curro.runs.folder import RunFolder
 from curro.runs.reader import scale
-from curro.training.evaluation.estimate_hub import PREFIX, pull
 from curro.training.settings import TrainSettings
 
 if TYPE_CHECKING:
@@ -154,9 +153,6 @@ def with_known(
     """
     column = source
     folder = Path(source)
-    if source.startswith(PREFIX):
-        estimate, source = pull(source)
-        folder = estimate.path
     if folder.is_dir():
         column, rates = COLUMN, _rates(folder, config["reward_range"])
         known = [rates.get(key) for key in prompts.keys]

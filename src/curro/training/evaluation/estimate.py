@@ -72,10 +72,7 @@ async def estimate(
                 rows = [rollout_row(prompts[i], rollout) for rollout in completed]
                 scores = await asyncio.to_thread(reward.score, texts, rows)
             is_cut = [rollout.finish == "length" for rollout in completed]
-            on_group(
-                {"prompt": i, "key": prompts.keys[i], "completions": completions(texts, scores, is_cut)}
-                | moments(scores, sum(is_cut))
-            )
+            on_group({"prompt": i, "key": prompts.keys[i]} | moments(scores, sum(is_cut)))
 
     workers = [asyncio.ensure_future(work()) for _ in range(in_flight)]
     try:
@@ -98,16 +95,6 @@ def moments(scores: Sequence[float | None], truncated: int) -> dict[str, Any]:
         "mean": float(scored.mean()) if len(scored) else None,
         "variance": float(scored.var()) if len(scored) else None,
     }
-
-
-def completions(
-    texts: Sequence[str], scores: Sequence[float | None], is_cut: Sequence[bool]
-) -> list[dict[str, Any]]:
-    """The completions of a prompt, as an estimate's folder keeps them."""
-    return [
-        {"text": text, "score": score, "cut": cut}
-        for text, score, cut in zip(texts, scores, is_cut, strict=True)
-    ]
 
 
 def estimate_episodes(
@@ -144,8 +131,4 @@ def estimate_episodes(
             group = played[j * k : (j + 1) * k]
             is_cut = [len(episode.ids) >= settings.max_new_tokens for episode in group]
             rewards = [episode.reward for episode in group]
-            texts = tokenizer.batch_decode([episode.ids for episode in group], skip_special_tokens=True)
-            on_group(
-                {"prompt": i, "key": prompts.keys[i], "completions": completions(texts, rewards, is_cut)}
-                | moments(rewards, sum(is_cut))
-            )
+            on_group({"prompt": i, "key": prompts.keys[i]} | moments(rewards, sum(is_cut)))
