@@ -41,7 +41,7 @@ from curro.data import load_levels
 from curro.lab import family as lab_family
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.sampling import beside_training, sampled_rewards
-from curro.training.prepared import Prepared, prepare
+from curro.training.plan import Plan, plan
 from curro.training.settings import TrainSettings
 
 FAMILIES = ("chains", "chain_sum", "leg_counting", "spell_backward", "locks")
@@ -103,7 +103,7 @@ def train_once(family: str, method: str, seed: int, rollouts: int) -> dict[str, 
             max_completion_length=recipe.max_completion_length, save_every=100_000,
             environment="benchmarks.learning.levels:locks" if family == "locks" else None,
         )  # fmt: skip
-        prepared = prepare(settings)
+        prepared = plan(settings)
         lines, groups = train_run(prepared)
     scores = [line["eval/pass@1"] for line in lines if "eval/pass@1" in line]
     levels = [int(group["key"].split("/")[1]) for group in groups] if method != "pool" else []
@@ -117,7 +117,7 @@ def train_once(family: str, method: str, seed: int, rollouts: int) -> dict[str, 
     }  # fmt: skip
 
 
-def by_level(prepared: Prepared) -> list[float]:
+def by_level(prepared: Plan) -> list[float]:
     """The trained model's pass@1 on the held-out problems of each level, from the easiest."""
     (held_out,), settings = prepared.held_out, prepared.settings
     with beside_training(prepared.model, settings.seed):

@@ -86,7 +86,7 @@ def main() -> None:
     try:
         sys.exit(make_app(arguments[:1])(arguments, standalone_mode=False))
     except CurroError as error:
-        from curro.cli.checks import as_typed
+        from curro.cli.options import as_typed
 
         _end(as_typed(str(error), sys.argv[1:]))
     except OSError as error:

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from curro.cli.checks import check_start
 from curro.cli.options import Config, Jobs, Trust, all_but, option_values, values_of_file, with_settings
 from curro.cli.side_by_side import RunFailed, TrainingRun, jobs_or_cores, run_all
 from curro.cli.terminal import folder_name, plain_console, progress_bar, quiet
@@ -17,6 +16,7 @@ from curro.core.files import check_writable
 from curro.core.text import printable
 from curro.runs.folder import RunFolder
 from curro.training.declared import flags_of
+from curro.training.plan import check_names
 from curro.training.settings import TrainSettings
 
 OWN = ("curriculum", "allocation", "advantage", "admission", "signal", "seed")
@@ -66,7 +66,7 @@ def compare(
     if config is None:
         of_file: dict[str, Any] = {}
         settings = TrainSettings(**option_values(options))
-        check_start(settings)
+        check_names(settings)
         settings.check_model()
     else:
         of_file = {name: value for name, value in values_of_file(config, trust).items() if name not in OWN}

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import RenderableType
 
-from curro.cli.checks import check_start
 from curro.cli.options import option_values, with_settings
 from curro.cli.sampling import (
     BatchSize,
@@ -74,14 +73,15 @@ def estimate(
         raise ConfigError("name a --model or a --server, not both")
     if server is not None and server_model is None:
         raise ConfigError(f"name the model to ask for at {server}: --server-model")
-    check_start(settings)
+    from curro.training.plan import check_names, run_reward
+
+    check_names(settings)
     from curro.data import load_prompts
     from curro.reward.environments import resolve_environment
     from curro.reward.resolve import outcome_reward
     from curro.rollout.engines.engine import SamplingSettings
     from curro.rollout.engines.models import weights_digest
     from curro.training.evaluation.expectations import describe_visits
-    from curro.training.inputs import run_reward
 
     if out is not None:
         check_writable(out)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from curro.cli.checks import check_model
 from curro.cli.options import option_values, with_settings
 from curro.cli.sampling import BatchSize, Connections, SamplingJob, ServerAddress, Timeout, sample_all
 from curro.cli.terminal import folder_name, plain_console, quiet
@@ -194,6 +193,8 @@ def evaluate(
     Ctrl-C, the same command continues.
     """
     quiet()
+    from curro.training.plan import check_model
+
     for model in models if server is None else []:
         check_model(model)
     from curro.reward.environments import resolve_environment
@@ -249,7 +250,7 @@ def _outcome_reward(task: EvaluationTask, asked: TrainSettings, console: Console
     """The part of the task's reward that verifies the answer, which is told where there are other parts."""
     from curro.reward.resolve import outcome_reward
     from curro.training.evaluation.code_suites import with_heads
-    from curro.training.inputs import run_reward
+    from curro.training.plan import run_reward
 
     whole = run_reward(task.reward, asked, task.prompts)
     reward = outcome_reward(whole)

@@ -121,3 +121,13 @@ def provider(source: str) -> tuple[Provider, str] | None:
     if not colon or prefix not in PROVIDERS:
         return None
     return cast(Provider, load_object(PROVIDERS[prefix], "provider")()), name
+
+
+OF_USERS = ("levels", "verifiers")
+"""Prefixes whose names may stand for the user's own code; their providers have a method `code(name)`."""
+
+
+def provided_code(source: str) -> list[str]:
+    """The user's own code that a provider's name stands for, as `module:name`; nothing of it is run."""
+    prefix, _, name = source.partition(":")
+    return cast(Any, load_object(PROVIDERS[prefix], "provider")()).code(name) if prefix in OF_USERS else []

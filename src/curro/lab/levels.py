@@ -170,6 +170,10 @@ class LevelTasks:
             raise ConfigError(f"levels:{name} has no model of its own: a single family of the lab has")
         return lab.load(family.name)
 
+    def code(self, name: str) -> list[str]:
+        families = [each.strip() for each in name.split(",")]
+        return [each for each in families if ":" in each and not each.startswith("lab/")]
+
     def _only_family(self, name: str) -> Family | None:
         """The lab's family where it is the only one."""
         families = [

@@ -59,6 +59,11 @@ class TrainSettings(DeclaredSettings):
         return lab_family(self.data)
 
     @property
+    def data_sources(self) -> list[str]:
+        """The names in `data`; families of levels are one."""
+        return [self.data] if is_levels(self.data) else [name.strip() for name in self.data.split(",")]
+
+    @property
     def eval_sources(self) -> list[str]:
         """The data sets and suites to evaluate on; a path that has a comma is one, and so are several levels.
 
