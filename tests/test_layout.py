@@ -23,13 +23,7 @@ FORBIDDEN = {
 }
 """What else a folder must not know, although it stands before it."""
 
-REMAINING = {
-    ("curro.core.curriculum", "curro.methods.allocation.budget_division"),
-    ("curro.core.prompts", "curro.data.arrow_rows"),
-    ("curro.core.prompts", "curro.data.levels"),
-    ("curro.training.prepared", "curro.contrib.verifiers_tasks"),
-    ("curro.training.trust", "curro.contrib.verifiers_tasks"),
-}
+REMAINING = {}
 """Imports that still go upwards."""
 
 

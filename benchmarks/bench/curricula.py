@@ -23,10 +23,12 @@ class Oracle(Predictor):
     """
 
     needs_policy = True
-    has_belief = True
 
     def __init__(self, *, samples: int = 8, inverted: bool = False) -> None:
-        self.samples, self.inverted = samples, inverted
+        self.samples, self.inverted, self.posterior = samples, inverted, self
+
+    def learn(self) -> None:
+        """Nothing: what is believed comes from the uncounted rollouts alone."""
 
     def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
         seed = int(self.rng.integers(2**31))

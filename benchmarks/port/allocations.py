@@ -14,7 +14,7 @@ import numpy as np
 
 from curro.core import registry
 
-RULES = ("equal", "knapsack", "knapsack:least=0")
+RULES = ("knapsack", "knapsack:least=0")
 SIZES = (64, 512, 4096)
 
 
@@ -26,7 +26,7 @@ def milliseconds(rule: str, size: int, weight: float, rng: np.random.Generator) 
     taken = []
     for _ in range(51):
         before = time.thread_time()
-        rollouts_P = allocation(size, 8 * size, *belief)
+        rollouts_P = allocation.divide(*belief, 8 * size)
         taken.append(time.thread_time() - before)
         assert rollouts_P.sum() == 8 * size
     return 1e3 * float(np.median(taken[1:]))

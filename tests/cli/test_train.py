@@ -41,13 +41,6 @@ def test_wrong_values(curro, tmp_path, arguments, sentence):
     assert not (tmp_path / "runs").exists()
 
 
-def test_changed_rows_are_of_a_run_that_goes_on(curro):
-    said = curro("train", "--data", "lab:chains", "--changed-rows", status=2)
-    assert said == (
-        "curro: --changed-rows is of a run that goes on: leave it out, or name the run with --resume"
-    )
-
-
 def test_other_options_beside_resume(curro):
     said = curro("train", "--resume", "somewhere", "--seed", "1", "--data=nonsense", status=2)
     assert said == (

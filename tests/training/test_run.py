@@ -100,14 +100,6 @@ def test_a_suite_is_evaluated_by_its_name_beside_a_data_set(run, suite):
     assert alone.name == "", "of one data set the metrics are called as ever"
 
 
-def test_several_levels_are_evaluated_as_one_data_set():
-    levels = "levels:lab/chains,lab/chain_sum"
-    asked = settings(data=levels, eval_data=levels, eval_prompts=40, limit=None, model="lab:chains")
-    (held_out,) = plan(asked).held_out
-    assert held_out.name == ""
-    assert {row["source"] for row in held_out.prompts} == {"chains", "chain_sum"}
-
-
 def test_held_out_rows_without_the_answers_that_the_reward_needs_are_refused(tmp_path):
     """They would all count as unsolved."""
     for name, column in (("train", "answer"), ("held", "target")):
@@ -582,39 +574,6 @@ def test_a_finished_run_that_is_extended_trains_as_one_with_the_larger_budget(ru
     assert [line["prompt"] for line in folder.groups()] == [line["prompt"] for line in whole.groups()]
     assert model(folder) == model(whole)
     assert "--resume with more --rollouts" in run(extended, resume=True)[2]
-
-
-def test_a_run_goes_on_with_rows_that_were_added_and_removed(run, tmp_path):
-    def write(numbers, **changed):
-        rows = [{"key": f"sum {i}", "prompt": f"{i}+{i}=", "answer": str(2 * i)} | changed for i in numbers]
-        (tmp_path / "sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    asked = settings(
-        data=str(tmp_path / "sums.jsonl"), reward="exact", curriculum="least-visited", model="lab:chains",
-        rollouts=3 * STEP, learning_rate=1e-4,
-    )  # fmt: skip
-    write(range(16))
-    folder, complete, _ = run(asked)
-    assert complete is True
-    seen = [line["key"] for line in folder.groups()]
-    write([20, 21, *reversed(range(1, 16))])
-    with pytest.warns(UserWarning, match="15 rows are known, 0 of them changed, 2 are new and 1 are gone"):
-        folder, complete, _ = run(asked.extended(5 * STEP, "run"), resume=True)
-    assert complete is True
-    table, lines = folder.table().to_pandas().set_index("key"), list(folder.groups())
-    assert table.prompt[[line["key"] for line in lines]].tolist() == [line["prompt"] for line in lines]
-    assert table.visits.sum() == 20 - seen.count("sum 0")
-    assert table.visits[["sum 20", "sum 21"]].min() >= 1  # the least visited come first
-    write([20, *reversed(range(1, 16))])
-    shutil.rmtree(folder.model)  # as if the process had been killed before it wrote it: no step is left
-    with pytest.warns(UserWarning, match="16 rows are known, 0 of them changed, 0 are new and 1 are gone"):
-        folder, complete, _ = run(asked.extended(5 * STEP, "run"), resume=True)
-    assert complete is True
-    table, lines = folder.table().to_pandas().set_index("key"), list(folder.groups())
-    assert table.prompt[[line["key"] for line in lines]].tolist() == [line["prompt"] for line in lines]
-    write([20, 21, *range(1, 16)], answer="7")
-    _, error, _ = run(asked.extended(6 * STEP, "run"), resume=True)
-    assert "17 rows have another prompt or answer than when the checkpoint was saved" in str(error)
 
 
 def test_rollouts_are_trained_on_several_times(run):

@@ -94,22 +94,6 @@ def test_options_of_a_class_of_ones_own_are_text():
     assert config["selection"] == {"name": "longest_ago:LongestAgo", "window": 3, "decay": 0.5}
 
 
-@pytest.mark.parametrize(
-    ("eval_data", "sources"),
-    [
-        ("levels:chain_sum,leg_counting", ["levels:chain_sum,leg_counting"]),
-        ("lab:chains,levels:lab/chains,mine:Family", ["lab:chains", "levels:lab/chains,mine:Family"]),
-        ("levels:chain_sum, leg_counting, MATH-500", ["levels:chain_sum,leg_counting", "MATH-500"]),
-        ("levels:chain_sum,held.jsonl,o/n", ["levels:chain_sum", "held.jsonl", "o/n"]),
-        ("levels:a,levels:b,c,lab:chains", ["levels:a", "levels:b,c", "lab:chains"]),
-    ],
-)
-def test_levels_to_evaluate_on_are_one_mixture(tmp_path, monkeypatch, eval_data, sources):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "held.jsonl").touch()
-    assert TrainSettings("lab:chains", eval_data=eval_data).eval_sources == sources
-
-
 def test_the_whole_step_goes_through_the_model_at_once_whatever_its_size():
     """Complete settings can be fed back with another step, so nothing that follows from it is kept."""
     done = TrainSettings("lab:chains").complete(100)

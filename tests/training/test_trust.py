@@ -57,29 +57,14 @@ def test_what_names_code(values, code):
 @pytest.mark.parametrize(
     ("values", "code"),
     [
-        ({"data": "levels:chain_sum,lab/chains"}, []),
-        ({"data": "levels:./x/evil.py:F"}, ["./x/evil.py:F"]),
-        ({"data": "levels:chain_sum, mine:Family"}, ["mine:Family"]),
-        ({"data": "lab:chains", "eval_data": "MATH-500,levels:mine:Family"}, ["mine:Family"]),
-        ({"data": "lab:chains", "model": "levels:mine:Family"}, ["mine:Family"]),
         ({"data": "verifiers:owner/My-Tasks@1"}, ["my_tasks:Taskset"]),
         ({"data": "lab:chains", "eval_data": "MATH-500, verifiers:mine"}, ["mine:Taskset"]),
-        ({"data": "lab:chains", "reward": "math+0.5*levels:mine:Family"}, ["mine:Family"]),
-        ({"data": "lab:chains", "reward": "levels:lab/chains"}, []),
         ({"data": "lab:chains", "reward": "verifiers:mine"}, ["mine:Taskset"]),
         ({"data": "lab:chains", "reward": "0.5*verifiers:o/my-tasks + format"}, ["my_tasks:Taskset"]),
     ],
 )
-def test_families_of_levels_are_code_too(values, code):
+def test_packages_of_verifiers_are_code_too(values, code):
     assert trust.code_of(TrainSettings(**values)) == code
-
-
-def test_data_of_another_family_asks_again():
-    mine = TrainSettings(data="levels:mine:Family")
-    trust.note(mine)
-    trust.check(mine, "a folder")
-    with pytest.raises(ConfigError, match="names code of its own, 'mine:Other'"):
-        trust.check(TrainSettings(data="levels:mine:Other"), "a folder")
 
 
 def test_only_what_was_noted_is_this_user_s(tmp_path):

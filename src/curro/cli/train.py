@@ -51,14 +51,6 @@ def train(
             "--rollouts can be given beside it: a larger budget extends the run, even a finished one.",
         ),
     ] = None,
-    changed_rows: Annotated[
-        bool,
-        typer.Option(
-            rich_help_panel="Output",
-            help="With --resume: accept rows whose prompt or answer has changed under the same key, and keep "
-            "what is known of them. Rows that were added or removed are always accepted.",
-        ),
-    ] = False,
     trust: Trust = False,
     **options: Any,
 ) -> None:
@@ -81,10 +73,6 @@ def train(
         if not trust:
             check(settings, f"{resume}/config.json")
     else:
-        if changed_rows:
-            raise ConfigError(
-                "--changed-rows is of a run that goes on: leave it out, or name the run with --resume"
-            )
         values = option_values(options)
         settings = TrainSettings(**values) if config is None else _settings(config, values, trust)
         folder = RunFolder(out or Path("runs") / _name(settings))
@@ -99,7 +87,6 @@ def train(
     from curro.training.run import train as run
 
     settings = planned.settings
-    planned.curriculum.allows_changed_rows = changed_rows
     if resume is None:
         folder = RunFolder.create(folder.path, _config(planned))
     elif rollouts is not None:

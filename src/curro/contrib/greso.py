@@ -34,7 +34,6 @@ class Greso(Uniform):
         ConfigError: start outside [0.05, 0.95], flat outside [0, 1] or floor outside (0, 1].
     """
 
-    takes_levels = False
     needs_second_visits = True
 
     def __init__(self, *, start: float = 0.5, flat: float = 0.25, floor: float = 0.01) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 from curro.core.checkpoint import check_state
 from curro.core.errors import ConfigError
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Columns, Renumbering, State, by_name
 from curro.core.selection import Outcome
 from curro.methods.selection.sec import SelfEvolvingCurriculum
 
@@ -66,11 +65,6 @@ class UpperConfidence(SelfEvolvingCurriculum):
 
     def state_dict(self) -> dict[str, Any]:
         return super().state_dict() | {"latest": self.latest_CW.copy(), "count": self.count_C.copy()}
-
-    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
-        latest_CW = by_name(state["latest"].T, state["names"], self.names, 0.0).T
-        count_C = by_name(state["count"], state["names"], self.names, 0)
-        return {**super().renumbered(state, columns, rows), "latest": latest_CW, "count": count_C}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
@@ -154,11 +148,6 @@ class LearningProgress(SelfEvolvingCurriculum):
 
     def state_dict(self) -> dict[str, Any]:
         return super().state_dict() | {"average": self.average_2C.copy(), "seen": self.seen_C.copy()}
-
-    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
-        average_2C = by_name(state["average"], state["names"], self.names, 0.0)
-        seen_C = by_name(state["seen"], state["names"], self.names, False)
-        return {**super().renumbered(state, columns, rows), "average": average_2C, "seen": seen_C}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import cos, isfinite, pi
 from numbers import Real
 from typing import Any
@@ -12,8 +12,7 @@ import numpy as np
 
 from curro.core.checkpoint import check_state
 from curro.core.errors import ConfigError
-from curro.core.prompts import OTHER, PromptTable
-from curro.core.renumbering import Columns, Renumbering, State, by_name
+from curro.core.prompts import PromptTable
 from curro.core.selection import Choice, Outcome, Reason, Selection
 
 MOVES = ("reward", "linear", "cosine")
@@ -37,14 +36,12 @@ class Target(Selection):
         steps: of a schedule.
         rate, sensitivity, goal: AdaRFT's eta, alpha and beta, with eta on the scale of 0 to 1.
         width: with a width prompts are drawn in proportion to exp(-(d - T)^2 / (2 width^2)); with 0 the
-            nearest are taken, of levels again and again.
+            nearest are taken.
         by_source: a target for each source, which follows its own rewards.
 
     Raises:
         ConfigError: an option that is none of these; no such column, or one that is not of numbers.
     """
-
-    takes_levels = True
 
     def __init__(
         self,
@@ -75,7 +72,6 @@ class Target(Selection):
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
-        self.repeats = table.levels is not None
         value_N = self.difficulties(table)
         self.difficulty_N = (value_N - value_N.min()) / (np.ptp(value_N) or 1.0)
         self.source_N, self.sources = np.zeros(table.size, np.int64), [""]
@@ -103,29 +99,9 @@ class Target(Selection):
         if step > self.step:
             self._move(step)
             self.step = step
-        if self.repeats:
-            return Choice.of(self.rng.choice(self.table.size, n, p=self._shares()), Reason.PRIORITY)
         free = np.flatnonzero(~self.table["in_flight"])
         chosen = free[np.argsort(self._order()[free], kind="stable")[:n]]
         return Choice.of(chosen, Reason.PRIORITY)
-
-    def _shares(self) -> np.ndarray:
-        """How likely each level is drawn (N,): every target's own open levels equally often."""
-        away_N = np.abs(self.difficulty_N - self.target_S[self.source_N])
-        open_N = np.ones(len(away_N), np.bool_) if self.open_N is None else self.open_N
-        weight_N = np.zeros(len(away_N))
-        for source in range(len(self.target_S)):
-            own_N = (self.source_N == source) & open_N
-            if not own_N.any():
-                continue
-            away = away_N[own_N]
-            if self.width:
-                # less the nearest one's exponent, so that a narrow width leaves that one a weight of 1
-                weight_N[own_N] = np.exp((away.min() ** 2 - away**2) / self._scale)
-            else:
-                weight_N[own_N] = away <= away.min() + 1e-12
-            weight_N[own_N] /= weight_N[own_N].sum()
-        return weight_N / weight_N.sum()
 
     @property
     def _scale(self) -> float:
@@ -177,26 +153,12 @@ class Target(Selection):
             "sources": self.sources,
         }
 
-    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
-        """Sources keep their targets by their names; new ones begin at `start`."""
-        saved = _present_names(state["sources"], self.sources)
-        target_S = by_name(state["target"], saved, self.sources, self.start)
-        success_2S = by_name(state["success"], saved, self.sources, 0.0)
-        return {**state, "target": target_S, "success": success_2S, "sources": self.sources}
-
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         target_S, success_2S = state["target"], state["success"]
-        saved = _present_names(state["sources"], self.sources)
-        check_state(set(saved) == set(self.sources), "target/sources", "are not those of the data")
-        inside = target_S.shape == (len(saved),) and ((target_S >= 0) & (target_S <= 1)).all()
+        check_state(state["sources"] == self.sources, "target/sources", "are not those of the data")
+        inside = target_S.shape == (len(self.sources),) and ((target_S >= 0) & (target_S <= 1)).all()
         check_state(inside, "target/target", "is not in [0, 1] for each source")
-        is_finite = success_2S.shape == (2, len(saved)) and np.isfinite(success_2S).all()
+        is_finite = success_2S.shape == (2, len(self.sources)) and np.isfinite(success_2S).all()
         check_state(is_finite, "target/success", "are not sums for each source")
-        self.target_S = by_name(target_S, saved, self.sources, self.start)
-        self.success_2S = by_name(success_2S, saved, self.sources, 0.0)
+        self.target_S, self.success_2S = target_S.copy(), success_2S.copy()
         self.step, self.seed = state["step"], state["seed"]
-
-
-def _present_names(saved: Sequence[str], present: Sequence[str]) -> list[str]:
-    """Saved names of sources; up to version 0.2 prompts without a source were of "None" or of ""."""
-    return [OTHER if name in ("", "None") and name not in present else name for name in saved]

@@ -9,7 +9,6 @@ import numpy as np
 
 from curro.core.groups import Groups
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Renumbering, refuse_other_rows
 
 
 class Advantage:
@@ -17,13 +16,8 @@ class Advantage:
 
     What is remembered of a prompt belongs in columns of the prompt table, so that it is saved and restored
     with it; what is remembered of all of them belongs in `state_dict`.
-
-    Attributes:
-        takes_levels: whether the prompts may be levels (`curro.data.levels`). A method that compares a group
-            with earlier groups of its prompt cannot: every group of a level has a new problem.
     """
 
-    takes_levels = True
     table: PromptTable
 
     def bind(self, table: PromptTable) -> None:
@@ -45,14 +39,6 @@ class Advantage:
     def state_dict(self) -> dict[str, Any]:
         """What the estimator remembers beside the columns; saved only where it is not empty."""
         return {}
-
-    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> Mapping[str, Any]:
-        """What `load_state_dict` is to restore where the state was saved with other rows of the data set.
-
-        Raises:
-            CheckpointError: the estimator has a state and does not say what becomes of it.
-        """
-        return refuse_other_rows(self, state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore `state_dict`."""

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from curro.core.errors import ConfigError
+from curro.core.groups import Groups
+from curro.core.prompts import PromptTable
+from curro.core.selection import Selection
 
 
 class Allocation:
-    """Base of all rules: override `__call__`, or `initial`. A rule decides, and remembers nothing.
+    """Base of all rules: override `__call__`, or `initial` where no budget is divided.
 
     Attributes:
         needs_budget: whether `__call__` divides a budget. False: every prompt gets what `initial` says.
         first: the most rollouts that a prompt gets where there is no budget.
-        needs_belief: whether `__call__` looks at `successes` and `failures`; else they are empty.
     """
 
     needs_budget = True
-    needs_belief = True
     first = 0
+    table: PromptTable
+    selection: Selection
+
+    def bind(self, table: PromptTable, selection: Selection) -> None:
+        """Keep the prompt table and the selection, which is bound already; add columns."""
+        self.table, self.selection = table, selection
 
     def check(self, prompts: int, budget: int) -> None:
         """Refuse a budget that cannot be spent on so many prompts; the port asks before it selects.
@@ -31,15 +39,8 @@ class Allocation:
         if budget < prompts:
             raise ConfigError(f"{budget} rollouts for {prompts} prompts: each needs at least one")
 
-    def __call__(self, prompts: int, budget: int, successes: np.ndarray, failures: np.ndarray) -> np.ndarray:
-        """How many rollouts each of P prompts gets, int64 (P,), from 0; they sum to `budget`.
-
-        Args:
-            prompts: P.
-            budget: rollouts, from 1.
-            successes, failures: float64 (P,), above 0. What is believed of a prompt's success rate p on the
-                scale of the reward range is the distribution Beta(successes, failures).
-        """
+    def __call__(self, prompts: np.ndarray, budget: int, step: int) -> np.ndarray:
+        """Divide a budget of rollouts among chosen prompts (P,): int64 (P,) from 0, which sum to `budget`."""
         raise NotImplementedError
 
     def initial(self, reasons: np.ndarray) -> np.ndarray:
@@ -50,9 +51,19 @@ class Allocation:
         """
         return np.full(len(reasons), self.first, np.int64)
 
+    def observe(self, outcome: Groups) -> None:
+        """Learn from finished groups, before the prompt table notes their visits."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the rule remembers beside the prompt table."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore `state_dict`; the prompt table has been restored before."""
+
 
 def checked(rollouts: Any, prompts: int, budget: int, rule: Allocation) -> np.ndarray:
-    """What a rule gave, if it is an allocation of the budget."""
+    """Check that a rule divided the budget, and return the division as int64 (P,)."""
     numbers_P = np.asarray(rollouts)
     if (
         numbers_P.shape != (prompts,)

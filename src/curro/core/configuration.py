@@ -52,21 +52,6 @@ def build_part(part: str, spec: Any) -> Any:
     return method
 
 
-def check_levels(selection: Selection, advantage: Advantage, config: Mapping[str, Any]) -> None:
-    """Refuse methods that remember single prompts, where the prompts are levels (`curro.data.levels`)."""
-    if not selection.takes_levels:
-        raise ConfigError(
-            f"{config['selection']['name']} chooses prompts that come back, and levels have new problems in "
-            "every group: choose the selection frontier, posterior, target or uniform"
-        )
-    if not advantage.takes_levels:
-        raise ConfigError(
-            f"{config['advantage']['name']} compares a group with earlier groups of its prompt, and levels "
-            "have new problems in every group: choose the advantage group, history, leave-one-out, maxrl "
-            "or shrinkage"
-        )
-
-
 SUM = "sum"
 """The signal that is the trained reward itself."""
 

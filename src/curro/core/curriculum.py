@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import operator
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import RLock
@@ -18,12 +17,12 @@ from curro.core import checkpoint
 from curro.core.admission import Gate
 from curro.core.advantage import Advantage
 from curro.core.allocation import Allocation
+from curro.core.allocation import checked as checked_division
 from curro.core.checkpoint import check_alike, check_state
 from curro.core.configuration import (
     SUM,
     build_part,
     check_configuration,
-    check_levels,
     check_names,
     describe_part,
     read_signal,
@@ -33,13 +32,11 @@ from curro.core.groups import Feedback, Groups, outcome_parts, read_groups
 from curro.core.meters import RangeMeter, ShapingMeter, SignalMeter, SourceMeter, UniformMeter
 from curro.core.policy import Policy
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import match_rows
 from curro.core.selection import Choice, Outcome, Selection, checked, checked_samples
 from curro.core.sources import SourceMixture, read_shares
 from curro.core.text import abbreviated, html_table
 from curro.core.tickets import TicketLedger
 from curro.core.verdicts import Credited, Draw, Verdict, multiply_credit
-from curro.methods.allocation.budget_division import BudgetDivision
 
 FORMAT = 3
 """Version of the checkpoint format; other versions are refused."""
@@ -73,7 +70,7 @@ class Curriculum:
             "module:Class" of your own, or a `Selection`.
         prompts: a `datasets.Dataset` or a list of rows, dicts with a `prompt`; a `curro.data.PromptSet`, or
             anything else with `keys`, `fingerprint` and, for methods that look at them, `rows`; the sequence
-            of the prompts' keys; or their number. `Levels` are problems without end, whose levels are drawn.
+            of the prompts' keys; or their number.
         advantage: how rollouts are credited; the same forms. None leaves the crediting to the host
             framework, and verdicts carry A = r - mean(r).
         admission: which finished groups are trained on ("band:0.3,0.7"); the same forms. None: all.
@@ -98,8 +95,6 @@ class Curriculum:
         ledger: the tickets in flight.
         step: how many training steps had finished at the latest `select`.
         admitted: how many groups were admitted.
-        allows_changed_rows: whether a state may be loaded whose rows have changed under their keys, which are
-            then taken for what they were. False, unless somebody sets it.
 
     Raises:
         ConfigError: a wrong name or option, an empty data set, duplicate keys.
@@ -129,9 +124,6 @@ class Curriculum:
             fingerprint=getattr(prompts, "fingerprint", None),
             rows=getattr(prompts, "rows", None),
             reward_range=reward_range,
-            row_digests=getattr(prompts, "row_digests", None),
-            levels=getattr(prompts, "levels", None),
-            seed=_read_seed(seed),
         )
         self._was_numbered = self.table.is_numbered
         self._parts = {
@@ -153,7 +145,6 @@ class Curriculum:
         self._lock = RLock()
         self.ledger = TicketLedger(self.table)
         self.step = self.admitted = 0
-        self.allows_changed_rows = False
         self.signal_meter = SignalMeter(self.table)
         self.source_meter = SourceMeter(self.table)
         self.shaping_meter = ShapingMeter(self.table)
@@ -169,8 +160,6 @@ class Curriculum:
         self.admission: Gate = build_part("admission", admission or "everything")
         self.admission.bind(self.table)
         self.selection: Selection = build_part("selection", selection)
-        if self.table.levels is not None:
-            check_levels(self.selection, self.advantage, self.config)
         self.selection.has_shares = bool(weights or floors)
         self.selection.bind(self.table, self.rng)
         for part in (self.advantage, self.admission, self.selection):
@@ -184,7 +173,7 @@ class Curriculum:
         self.has_admission = admission is not None or self.selection.replaces_uncredited
         self.has_allocation = allocation is not None
         self.allocation: Allocation = build_part("allocation", allocation or "equal")
-        self.division = BudgetDivision(self.allocation, self.selection, self.table)
+        self.allocation.bind(self.table, self.selection)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], prompts: int | Sequence[str] | Any) -> Curriculum:
@@ -238,8 +227,6 @@ class Curriculum:
         """
         from curro.core.identity import check_same_rows
 
-        if getattr(rows, "levels", None) is None:
-            self.refuse_levels(name)
         check_same_rows(self.table.size, self.table.fingerprint, rows, name)
         if self.table.is_numbered:
             self.table.adopt(rows)
@@ -248,32 +235,6 @@ class Curriculum:
     def attach(self, policy: Policy) -> None:
         """Lend the policy to a method that asks it something (METIS); hosts call this before training."""
         self.selection.attach(policy)
-
-    def refuse_levels(self, name: str) -> None:
-        """Refuse a curriculum of generated problems, for a host that trains on a fixed data set.
-
-        Args:
-            name: of the data set or of the host, for the message.
-
-        Raises:
-            ConfigError: the curriculum's prompts are levels.
-        """
-        if self.table.levels is not None:
-            raise ConfigError(
-                f"the curriculum draws levels, whose problems are generated, and {name} is fixed: train "
-                "levels with `curro train`, TRL's GRPO trainer (train_dataset=levels) or verl "
-                "(data.train_files=levels:NAME)"
-            )
-
-    def row(self, prompt: int, ticket: int) -> Mapping[str, Any]:
-        """What is rolled out for a ticket of a draw: the prompt's row; of levels, the problem made for it.
-
-        The same prompt and ticket give the same row in every process, and after a resume.
-
-        Raises:
-            ConfigError: the curriculum was built without rows.
-        """
-        return self.table.row(prompt, ticket)
 
     @property
     @one_at_a_time
@@ -314,7 +275,7 @@ class Curriculum:
         # the shares of sources are not those of uniform sampling
         is_mixed = self.mixture is not None
         uniform_P = np.full(n, np.nan) if is_mixed else self.selection.uniform_weights(choice)
-        choice, rollouts_P = self.division.divide(choice, step, rollouts)
+        choice, rollouts_P = self._divide(choice, step, rollouts)
         tickets = self.ledger.open(
             choice.prompts, step, choice.weights, rollouts_P, repeats=self.selection.repeats
         )
@@ -329,6 +290,20 @@ class Curriculum:
             return checked(self.selection.select(count, step), count, self.selection)
 
         return ask(n) if self.mixture is None else self.mixture.choose(n, ask)
+
+    def _divide(self, choice: Choice, step: int, budget: int | None) -> tuple[Choice, np.ndarray]:
+        """The prompts that get rollouts, and how many each gets, int64 (P,); 0 where the host decides.
+
+        The selection hears of chosen prompts that get none: they are free again.
+        """
+        if budget is None:
+            return choice, self.allocation.initial(choice.reasons)
+        division = self.allocation(choice.prompts, budget, step)
+        rollouts_P = checked_division(division, len(choice.prompts), budget, self.allocation)
+        if rollouts_P.all():
+            return choice, rollouts_P
+        self.selection.release(choice.prompts[rollouts_P == 0])
+        return choice.take(rollouts_P > 0), rollouts_P[rollouts_P > 0]
 
     def _read_request(self, n: Any, step: Any, rollouts: Any) -> tuple[int, int, int | None]:
         """The arguments of `select` as whole numbers; `rollouts` may be None."""
@@ -404,7 +379,7 @@ class Curriculum:
             settled = self.ledger.tickets[rows]
             self.ledger.settle(rows, observed=True)
             auxiliary_samples = checked_samples(self.selection.observe(outcome), self.selection)
-        self.division.observe(outcome)
+        self.allocation.observe(outcome)
         self.table.visit(outcome.prompts, outcome.steps, outcome.mean, outcome.variance)
         self.signal_meter.observe(outcome.variance)
         self.uniform_meter.observe(settled, outcome.variance)
@@ -521,8 +496,7 @@ class Curriculum:
             "ledger": self.ledger.state_dict(),
             "table": self.table.state_dict(),
             "selection": self.selection.state_dict(),
-            "beliefs": self.division.state_dict(),
-            **({} if self.table.identities is None else {"rows": self.table.identities}),
+            "allocation": self.allocation.state_dict(),
             **({} if self.mixture is None else {"mixture": self.mixture.state_dict()}),
             **({"advantage": remembered} if (remembered := self.advantage.state_dict()) else {}),
         }
@@ -534,15 +508,9 @@ class Curriculum:
         Prompts that were in flight still are; `drop(curriculum.ledger.tickets)` frees them where their
         rollouts are lost.
 
-        Rows may have been added, removed or moved since then. They are matched by their keys, or by prompt
-        and answer where the data has no keys. What is known of a row stays with it, new rows are unseen, and
-        tickets of removed ones count as dropped; a warning says how many there are. The draws are then
-        others. The curriculum has to be one that has selected nothing yet.
-
         Raises:
-            CheckpointError: the state of another data set, configuration or version, or of rows that have
-                changed since (but see `allows_changed_rows`); or it is damaged, and this curriculum, of which
-                a part may be loaded, is of no more use.
+            CheckpointError: the state was saved with other rows, another configuration or another version; or
+                the state is damaged. The curriculum may be half loaded then: discard it.
         """
         try:
             here = self.state_dict()
@@ -551,9 +519,9 @@ class Curriculum:
                     f"the checkpoint is of another format: it has {state.get('format')!r}, this version of "
                     f"curro {FORMAT}; resume with the version that saved it, or start a new run"
                 )
-            check_configuration(state.get("config"), self.config, self._parts)
+            self.check_origin(state)
             check_alike(state, here)
-            self._load(state if self.has_rows_of(state) else self._renumbered(state))
+            self._load(state)
         except CheckpointError:
             raise
         except Exception as error:  # whatever a damaged state makes of the code that reads it
@@ -566,68 +534,16 @@ class Curriculum:
         Raises:
             CheckpointError: they differ; the message has both.
         """
-        if not self.has_rows_of(state):
-            raise self._other_data(state)
-        check_configuration(state.get("config"), self.config, self._parts)
-
-    def has_rows_of(self, state: Mapping[str, Any]) -> bool:
-        """Whether a state was saved with the same rows in the same order."""
         saved = state.get("fingerprint")
         # a curriculum that was built from a bare number may have been saved before it met its rows
         is_numbered = self._was_numbered and saved == f"{self.table.size} prompts"
-        return is_numbered or saved == self.table.fingerprint
-
-    def _other_data(self, state: Mapping[str, Any]) -> CheckpointError:
-        saved, own = abbreviated(state.get("fingerprint")), abbreviated(self.table.fingerprint)
-        return CheckpointError(
-            f"the checkpoint is of another data set: it has {saved!r}, this curriculum {own!r}; resume with "
-            "the data that it was saved with, or start a new run"
-        )
-
-    def _renumbered(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """A state that was saved with other rows, as it would have been saved with these.
-
-        Raises:
-            CheckpointError: nothing says which row is which, no row is left, or one has changed.
-        """
-        if "rows" not in state or self.table.identities is None:
-            raise self._other_data(state)
-        rows, changed = match_rows(state["rows"], self.table.identities)
-        kept, added = np.count_nonzero(rows.saved_N >= 0), np.count_nonzero(rows.saved_N < 0)
-        if not kept:
-            raise self._other_data(state)
-        if len(changed) and not self.allows_changed_rows:
+        if not is_numbered and saved != self.table.fingerprint:
             raise CheckpointError(
-                f"{len(changed)} rows have another prompt or answer than when the checkpoint was saved, the "
-                f"first of them {self.table.key(int(changed[0]))!r}: give changed rows new keys, or set "
-                "allows_changed_rows (--changed-rows) where what is known of them still holds"
+                f"the checkpoint is of another data set: it has {abbreviated(saved)!r}, this curriculum "
+                f"{abbreviated(self.table.fingerprint)!r}; resume with the same rows in the same order, or "
+                "start a new run with --known RUN, which takes over the pass rates of the earlier run"
             )
-        if self.ledger.selected:
-            raise CheckpointError(
-                "the checkpoint is of other rows, and this curriculum has selected some of its own: load it "
-                "into a new one, before its first select"
-            )
-        warnings.warn(
-            f"the data set is not the one of the checkpoint: {kept} rows are known, {len(changed)} of them "
-            f"changed, {added} are new and {np.count_nonzero(rows.now_M < 0)} are gone",
-            UserWarning,
-            stacklevel=4,
-        )
-        self.table.renumbering = rows
-        columns = self.table.renumbered(state["table"], rows)
-        return {
-            **state,
-            "ledger": self.ledger.renumbered(state["ledger"], rows),
-            "selection": self.selection.renumbered(state["selection"], columns, rows),
-            "beliefs": self.division.renumbered(state["beliefs"], rows),
-            **({} if self.mixture is None else {"mixture": self.mixture.renumbered(state["mixture"], rows)}),
-            **(
-                {"advantage": self.advantage.renumbered(state["advantage"], rows)}
-                if "advantage" in state
-                else {}
-            ),
-            "table": columns,
-        }
+        check_configuration(state.get("config"), self.config, self._parts)
 
     def _load(self, state: Mapping[str, Any]) -> None:
         self.table.load_state_dict(state["table"])
@@ -648,16 +564,15 @@ class Curriculum:
             self.table.signal_parts = tuple(parts)
         self.step, self.admitted = state["step"], state["admitted"]
         self.signal_meter.load_state_dict(state["signal"])
-        if "uniform" in state:  # not in checkpoints of version 0.2
-            self.uniform_meter.load_state_dict(state["uniform"])
-            self.uniform_meter.forget_all_but(self.ledger.tickets)
+        self.uniform_meter.load_state_dict(state["uniform"])
+        self.uniform_meter.forget_all_but(self.ledger.tickets)
         if self.mixture is not None:
             self.mixture.load_state_dict(state["mixture"])
         if "advantage" in state:
             self.advantage.load_state_dict(state["advantage"])
         self.rng.bit_generator.state = state["rng"]
         self.selection.load_state_dict(state["selection"])
-        self.division.load_state_dict(state["beliefs"])
+        self.allocation.load_state_dict(state["allocation"])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `state_dict` to one file, atomically.

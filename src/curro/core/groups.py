@@ -28,7 +28,7 @@ def largest_reward(reward_range: tuple[float, float]) -> float:
 
 OUTCOMES = (
     *VERIFIERS,
-    *("lab", "levels", "bfcl", "verifiers"),
+    *("lab", "bfcl", "verifiers"),
     *("accuracy", "accuracy_reward", "reasoning_accuracy_reward"),
 )
 """Parts of a reward that verify the answer, by the names that curro and TRL give them."""

@@ -45,14 +45,6 @@ def digest_rows(pairs: Iterable[tuple[Any, Any]]) -> tuple[str, np.ndarray]:
     return total.hexdigest(), np.frombuffer(bytes(digests), "<u8")
 
 
-def digest_keys(keys: Sequence[str]) -> np.ndarray:
-    """A digest of each of N keys, uint64 (N,); zeros where the keys only number the rows, or hash them."""
-    if isinstance(keys, RowNumbers | HashKeys):
-        return np.zeros(len(keys), np.uint64)
-    digests = b"".join(hashlib.sha256(str(key).encode()).digest()[:8] for key in keys)
-    return np.frombuffer(digests, "<u8")
-
-
 def digest_dataset(
     rows: Iterable[Mapping[str, Any]], prompt_column: str = "prompt"
 ) -> tuple[str, np.ndarray]:

@@ -93,7 +93,6 @@ def _is_own(value: Any, module: str) -> bool:
 PROVIDERS = {
     "lab": "curro.lab.provider:Lab",
     "bfcl": "curro.reward.environments.bfcl.tasks:BfclTasks",
-    "levels": "curro.lab.levels:LevelTasks",
     "verifiers": "curro.contrib.verifiers_tasks:VerifiersTasks",
 }
 """By the prefix of its names: a class, called without arguments."""
@@ -123,11 +122,7 @@ def provider(source: str) -> tuple[Provider, str] | None:
     return cast(Provider, load_object(PROVIDERS[prefix], "provider")()), name
 
 
-OF_USERS = ("levels", "verifiers")
-"""Prefixes whose names may stand for the user's own code; their providers have a method `code(name)`."""
-
-
 def provided_code(source: str) -> list[str]:
-    """The user's own code that a provider's name stands for, as `module:name`; nothing of it is run."""
+    """The user's own code that `verifiers:NAME` stands for, as `module:name`; nothing of it is run."""
     prefix, _, name = source.partition(":")
-    return cast(Any, load_object(PROVIDERS[prefix], "provider")()).code(name) if prefix in OF_USERS else []
+    return cast(Any, provider(source))[0].code(name) if prefix == "verifiers" else []

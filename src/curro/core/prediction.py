@@ -11,7 +11,6 @@ from curro.core.errors import ConfigError
 from curro.core.groups import Groups
 from curro.core.policy import AuxiliarySamples, Policy
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Renumbering, refuse_other_rows
 
 
 class Predictor:
@@ -22,16 +21,15 @@ class Predictor:
         reads_weights: whether it asks for numbers of the policy's weights, such as hidden states.
         trains_policy: whether `observe` returns samples to train the policy on.
         needs_second_visits: whether it predicts a prompt by that prompt's own earlier outcomes alone.
-        has_belief: whether `belief` says how sure the predictor is of a success rate.
-        takes_levels: whether the prompts may be levels (`curro.data.levels`).
+        posterior: the Beta distributions of success rates that the method keeps, which allocations read: an
+            object with `learn()` and `belief(prompts, step)`, as `FadedPosterior` has them; None without.
     """
 
     needs_policy = False
     reads_weights = False
     trains_policy = False
     needs_second_visits = False
-    has_belief = False
-    takes_levels = False
+    posterior: Any = None
     table: PromptTable
     rng: np.random.Generator
 
@@ -58,13 +56,6 @@ class Predictor:
         """
         raise ConfigError(f"{type(self).__name__} predicts no success rate: select by informativeness")
 
-    def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
-        """Successes and failures (P,), above 0, of the Beta distribution of each prompt's success rate.
-
-        It is asked where `has_belief`, by rules that allocate rollouts.
-        """
-        raise NotImplementedError
-
     def selected(self, prompts: np.ndarray) -> None:
         """The candidates (P,) of the latest prediction that will be rolled out; the others will not."""
 
@@ -82,14 +73,6 @@ class Predictor:
     def state_dict(self) -> dict[str, Any]:
         """What the predictor remembers beside the prompt table; its random numbers are saved for it."""
         return {}
-
-    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> Mapping[str, Any]:
-        """What `load_state_dict` is to restore where the state was saved with other rows of the data set.
-
-        Raises:
-            CheckpointError: the predictor has a state and does not say what becomes of it.
-        """
-        return refuse_other_rows(self, state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore `state_dict`; the prompt table has been restored before."""

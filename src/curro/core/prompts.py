@@ -10,14 +10,11 @@ import numpy as np
 
 from curro.core.checkpoint import check_state
 from curro.core.errors import CheckpointError, ConfigError
-from curro.core.renumbering import Renumbering
 from curro.core.text import html_table, preview
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-
-    from curro.data.levels import Levels
 
 
 SOURCES = ("source", "data_source")
@@ -39,7 +36,6 @@ class PromptTable:
             it.
         signal_parts: the parts of the reward that are the signal, which `reward_range` is then of; empty: the
             trained reward. The port keeps them.
-        renumbering: from the rows of the state that was loaded; None where they were the same.
 
     Args:
         prompts: the number of prompts N, or a sequence of the data set's N keys.
@@ -47,10 +43,6 @@ class PromptTable:
             hash of the keys, or the number of prompts.
         rows: the data set's N rows, dicts of its columns, for methods that look at them; kept by reference.
         reward_range: the rewards of complete failure and of complete success.
-        row_digests: a digest of each row's content, uint64 (N,), by which a checkpoint finds rows again.
-            None: made of the rows where it is wanted.
-        levels: where the rows are arms, levels of generated problems: these. They make the problems.
-        seed: of the problems that are generated.
 
     Raises:
         ConfigError: no prompts, prompts that are neither, two prompts with one key, or a reward range
@@ -64,14 +56,8 @@ class PromptTable:
         fingerprint: str | None = None,
         rows: Sequence[Mapping[str, Any]] | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
-        row_digests: np.ndarray | None = None,
-        levels: Levels | None = None,
-        seed: int = 0,
     ) -> None:
-        self.rows, self._row_digests = rows, row_digests
-        self.levels, self.seed = levels, seed
-        self._identities: np.ndarray | None = None
-        self.renumbering: Renumbering | None = None
+        self.rows = rows
         self.keys: Sequence[str] | None = None
         if isinstance(prompts, int | np.integer):
             self.size = int(prompts)
@@ -110,25 +96,6 @@ class PromptTable:
         _check_keys(prompts.keys)
         self.keys, self.fingerprint, self.rows = prompts.keys, prompts.fingerprint, prompts.rows
         self._texts, self.source_column = None, _source_column(self.rows)
-        self._row_digests, self._identities = getattr(prompts, "row_digests", None), None
-
-    @property
-    def identities(self) -> np.ndarray | None:
-        """Digests of each prompt's key and of its row's content, uint64 (N, 2); None where nothing is known.
-
-        A column is 0 where keys only number the rows, or where there are no rows.
-        """
-        if self.keys is None:
-            return None
-        if self._identities is None:
-            from curro.core.identity import digest_dataset, digest_keys
-
-            contents = self._row_digests
-            if contents is None and self.rows is not None:
-                contents = digest_dataset(self.rows)[1]
-            known = np.zeros(self.size, np.uint64) if contents is None else contents
-            self._identities = np.stack([digest_keys(self.keys), known], axis=1)
-        return self._identities
 
     def add(self, name: str, dtype: Any, initial: float) -> np.ndarray:
         """Add a column of shape (N,) that starts at `initial` everywhere; returns it."""
@@ -176,20 +143,6 @@ class PromptTable:
     def key(self, prompt: int) -> str:
         """The data set's key of a prompt; its number where the data set has no keys."""
         return str(prompt) if self.keys is None else self.keys[prompt]
-
-    def row(self, prompt: int, ticket: int) -> Mapping[str, Any]:
-        """What is rolled out for a ticket: the data set's row, or a problem that is generated for the ticket.
-
-        Raises:
-            ConfigError: the table holds no rows.
-        """
-        if self.levels is not None:
-            return self.levels.problem(prompt, ticket, self.seed)
-        if self.rows is None:
-            raise ConfigError(
-                "the curriculum was built without the rows of its prompts: look them up yourself"
-            )
-        return self.rows[prompt]
 
     def text(self, prompt: int) -> str:
         """The first 80 characters of a prompt, on one line; empty where the table has no rows."""
@@ -285,11 +238,6 @@ class PromptTable:
         """A copy of every column."""
         return {name: column.copy() for name, column in self.columns.items()}
 
-    def renumbered(self, state: Mapping[str, np.ndarray], rows: Renumbering) -> dict[str, np.ndarray]:
-        """The saved columns for other rows; new prompts have what this table has, which is to be new."""
-        known = self.columns.keys() & state.keys()  # others are refused by `load_state_dict`
-        return {**state, **{name: rows.column(state[name], self.columns[name]) for name in known}}
-
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Overwrite the columns in place.
 
@@ -353,9 +301,7 @@ def _source_column(rows: Sequence[Mapping[str, Any]] | None) -> str | None:
 
 def _column_of(rows: Sequence[Mapping[str, Any]], column: str) -> Iterable[Any]:
     """The values of a column of a data set's rows, None where a row has no such column."""
-    from curro.data.arrow_rows import ArrowRows
-
-    if isinstance(rows, ArrowRows):
+    if hasattr(rows, "values"):  # rows that read a column without making the rows (`curro.data.arrow_rows`)
         return rows.values(column)
     names = getattr(rows, "column_names", None)
     if names is None:

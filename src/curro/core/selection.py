@@ -13,7 +13,6 @@ from curro.core.errors import ConfigError
 from curro.core.groups import Groups
 from curro.core.policy import AuxiliarySamples, Policy
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Columns, Renumbering, State, refuse_other_rows
 
 
 class Reason(IntEnum):
@@ -119,34 +118,28 @@ class Selection:
             nothing to go by where a run visits most prompts once.
         orders_everything: whether the method goes through the whole data set in an order of its own, so that
             shares of sources (`SourceMixture`) have no place in it.
-        has_belief: whether `belief` says how sure the method is of a prompt's success rate.
+        posterior: the Beta distributions of success rates that the method keeps, which allocations read: an
+            object with `learn()` and `belief(prompts, step)`, as `FadedPosterior` has them; None without.
         has_weights: whether choices have importance weights other than 1; hosts that do not apply them refuse
             the method.
         needs_policy: whether `select` asks the policy, which the host then has to lend with `attach`.
         reads_weights: whether it asks the policy for numbers of its weights, such as hidden states, which
             hosts that split the weights over workers do not have.
         trains_policy: whether `observe` returns samples to train the policy on.
-        takes_levels: whether the prompts may be levels (`curro.data.levels`), which are drawn again and
-            again: `bind` then sets `repeats`.
         has_shares: whether sources have shares (`SourceMixture`); the port sets it before `bind`.
-        open_N: which prompts may be drawn, bool (N,); None: all. A method that takes levels draws no others
-            in `select`: shares of sources are kept by it (`SourceMixture`), because prompts that repeat
-            cannot be marked as in flight.
     """
 
     repeats = False
-    takes_levels = False
     replaces_uncredited = False
     withholds_credit = False
     needs_second_visits = False
-    has_belief = False
+    posterior: Any = None
     has_weights = False
     needs_policy = False
     reads_weights = False
     trains_policy = False
     orders_everything = False
     has_shares = False
-    open_N: np.ndarray | None = None
     table: PromptTable
     rng: np.random.Generator
 
@@ -171,13 +164,6 @@ class Selection:
         ever drawn are missing, and there is no estimate.
         """
         return np.full(len(choice.prompts), np.nan)
-
-    def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
-        """Successes and failures (P,), above 0, of the Beta distribution of each prompt's success rate.
-
-        It is asked of the prompts just chosen, where `has_belief`, by the rule that allocates rollouts.
-        """
-        raise NotImplementedError
 
     def uncredited(self, groups: Groups) -> np.ndarray | None:
         """Which finished groups, bool (P,), the policy is not trained on: their advantages become 0.
@@ -212,22 +198,6 @@ class Selection:
     def state_dict(self) -> dict[str, Any]:
         """What the method remembers beside the prompt table and the random numbers."""
         return {}
-
-    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
-        """What `load_state_dict` is to restore where the state was saved with other rows of the data set.
-
-        Override it where the state names prompts. The method is new, as `bind` left it.
-
-        Args:
-            state: as it was saved.
-            columns: of the prompt table, in the new numbers, to be changed in place: new prompts have what
-                `bind` wrote into the method's columns.
-            rows: which saved prompt is which prompt of now.
-
-        Raises:
-            CheckpointError: the method has a state and does not say what becomes of it.
-        """
-        return refuse_other_rows(self, state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore `state_dict`; the prompt table has been restored before, indexes are rebuilt from it."""

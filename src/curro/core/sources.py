@@ -10,7 +10,6 @@ import numpy as np
 from curro.core.checkpoint import check_state
 from curro.core.errors import ConfigError
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Renumbering, by_name
 from curro.core.selection import Choice, Selection
 
 
@@ -41,8 +40,7 @@ class SourceMixture:
 
     The selection is asked for prompts as ever. It takes back those of a source that has its share in this
     draw, and is asked for others, while the prompts of such sources are marked as in flight. So it keeps its
-    order within each source. Levels are drawn again and
-    again, whether in flight or not: there `Selection.open_N` leaves such sources out.
+    order within each source.
 
     Args:
         table: the prompt table, whose rows have sources.
@@ -65,7 +63,7 @@ class SourceMixture:
                 f"{name} trains on the data set in an order of its own, which shares of its sources would "
                 f"break: leave {setting} out"
             )
-        if selection.repeats and table.levels is None:
+        if selection.repeats:
             raise ConfigError(
                 f"{name} may draw a prompt that is in flight, so it cannot be told to leave a source out: "
                 f"leave {setting} out"
@@ -117,22 +115,17 @@ class SourceMixture:
     def choose(self, n: int, ask: Callable[[int], Choice]) -> Choice:
         """A choice of n prompts with these shares; at least n are free."""
         in_flight, open_prompts = self.table["in_flight"], self.table.prompts_in_flight
-        before_N, repeats = in_flight.copy(), self.selection.repeats
-        free_S = self.free(np.empty(0, np.int64) if repeats else open_prompts)
-        wanted_S, whichever = self._divide(n, np.where(repeats & (free_S > 0), n, free_S))
+        before_N = in_flight.copy()
+        wanted_S, whichever = self._divide(n, self.free(open_prompts))
         parts: list[Choice] = []
         returned: list[Choice] = []
         missing = n
         try:
             while missing:
-                closed_N = wanted_S[self.source_N] == 0 if not whichever else np.zeros(len(in_flight), bool)
-                if repeats:
-                    choice = self._ask_open(~closed_N, missing, ask)
-                else:
-                    if not whichever:
-                        in_flight |= closed_N
-                        self.table.prompts_in_flight = np.flatnonzero(in_flight)
-                    choice = ask(min(missing, int(np.count_nonzero(~in_flight))))
+                if not whichever:
+                    in_flight |= wanted_S[self.source_N] == 0
+                    self.table.prompts_in_flight = np.flatnonzero(in_flight)
+                choice = ask(min(missing, int(np.count_nonzero(~in_flight))))
                 taken_P = np.zeros(len(choice.prompts), np.bool_)
                 for row, source in enumerate(self.source_N[choice.prompts].tolist()):
                     taken_P[row] = wanted_S[source] > 0 or whichever > 0
@@ -143,9 +136,8 @@ class SourceMixture:
                 parts.append(choice.take(np.flatnonzero(taken_P)))
                 returned.append(choice.take(np.flatnonzero(~taken_P)))
                 missing -= len(parts[-1].prompts)
-                if not repeats:
-                    in_flight[choice.prompts] = True
-                    self.table.prompts_in_flight = np.flatnonzero(in_flight)
+                in_flight[choice.prompts] = True
+                self.table.prompts_in_flight = np.flatnonzero(in_flight)
         except BaseException:
             returned += parts
             raise
@@ -156,20 +148,6 @@ class SourceMixture:
                     self.selection.take_back(part)
         return Choice.join(parts)
 
-    def _ask_open(self, open_N: np.ndarray, n: int, ask: Callable[[int], Choice]) -> Choice:
-        """A choice of n levels, which may repeat, among those of open sources."""
-        self.selection.open_N = open_N
-        try:
-            choice = ask(n)
-        finally:
-            self.selection.open_N = None
-        if not open_N[choice.prompts].all():
-            raise ConfigError(
-                f"{type(self.selection).__name__} drew a level of a source that has its share: draw those in "
-                "`open_N` alone, or leave source_weights and source_floors out"
-            )
-        return choice
-
     def count(self, prompts: np.ndarray) -> None:
         """Note the prompts (P,) of a draw that are rolled out, as what their sources have had."""
         drawn_S = np.bincount(self.source_N[prompts], minlength=len(self.names))
@@ -179,10 +157,6 @@ class SourceMixture:
 
     def state_dict(self) -> dict[str, Any]:
         return {"due": self.due_S.copy(), "names": self.names}
-
-    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
-        """A saved state for other rows: sources keep what they are due by their names."""
-        return {"due": by_name(state["due"], state["names"], self.names, 0.0), "names": self.names}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         due_S = state["due"]

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from curro.core.checkpoint import check_state
 from curro.core.errors import ConfigError, TicketError
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Renumbering
 
 _COUNTS = ("selected", "observed", "dropped")
 _COLUMNS = ("tickets", "prompts", "steps", "rollouts")
@@ -133,14 +132,6 @@ class TicketLedger:
 
     def state_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in (*_COUNTS, *_COLUMNS, "weights")}
-
-    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
-        """A saved state for other rows: open tickets of removed prompts count as dropped."""
-        prompts = rows.numbers(state["prompts"], "ledger/prompts")
-        kept = prompts >= 0
-        columns = {name: state[name][kept] for name in (*_COLUMNS, "weights")}
-        dropped = state["dropped"] + int(np.count_nonzero(~kept))
-        return {**state, **columns, "prompts": prompts[kept], "dropped": dropped}
 
     def load_state_dict(self, state: Mapping[str, Any], *, repeats: bool) -> None:
         """Restore `state_dict`, whose prompts in flight have to be those of the table, restored before.

@@ -11,12 +11,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from curro.core.errors import ConfigError
 from curro.core.loading import provider
 from curro.data import raw as provided
 from curro.data.arrow_rows import arrow_rows, dataset_table, parquet_table
 from curro.data.columns import normalise
-from curro.data.levels import Levels
 from curro.data.prompt_set import PromptSet
 from curro.data.raw import DataError, RawRow, Rows
 
@@ -210,25 +208,6 @@ def load_prompts(
     table, rows = _opened(source, split)
     in_arrow = None if table is None else arrow_rows(table.slice(0, limit), **columns)
     return _read(rows, limit, columns, source) if in_arrow is None else PromptSet(in_arrow, source=source)
-
-
-def load_levels(source: str) -> Levels:
-    """Load tasks that are generated at levels of difficulty (`curro.data.levels`).
-
-    Args:
-        source: `levels:NAME`, or several names with commas between: a data set of reasoning-gym that has a
-            curriculum of its own, `lab/FAMILY`, or a class of your own as `module:Class`.
-
-    Raises:
-        DataError: no such family, or one that gives no problems.
-    """
-    packaged = provider(source)
-    if packaged is None or not hasattr(packaged[0], "levels"):
-        raise DataError(f"{source!r} names no levels: write levels:NAME, as in levels:chain_sum")
-    try:
-        return packaged[0].levels(packaged[1])
-    except ConfigError as error:
-        raise DataError(f"{source}: {error}") from error
 
 
 def raw_rows(source: str, split: str, limit: int | None) -> Rows:

@@ -36,15 +36,8 @@ class DataError(CurroError):
     """A data set that cannot be used: says what was wrong, where, and what to do."""
 
 
-def is_levels(source: str) -> bool:
-    """Whether a source is `levels:NAME`: problems that are generated, in place of a data set."""
-    return source.startswith("levels:")
-
-
 def lab_family(source: str) -> str | None:
-    """The family that `lab:NAME[/DIFFICULTY]` or `levels:lab/NAME` names; None for another source."""
-    if source.startswith("levels:lab/") and "," not in source:
-        return source.removeprefix("levels:lab/")
+    """The family that `lab:NAME[/DIFFICULTY]` names; None for another source."""
     return source.removeprefix("lab:").partition("/")[0] if source.startswith("lab:") else None
 
 

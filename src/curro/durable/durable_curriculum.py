@@ -420,11 +420,8 @@ class DurableCurriculum:
     def _snapshot_size(self) -> int:
         return self._snapshot.stat().st_size if self._number else 0
 
-    def load(self, path: str | os.PathLike[str], *, kept: ArrayLike = (), same_rows: bool = False) -> None:
+    def load(self, path: str | os.PathLike[str], *, kept: ArrayLike = ()) -> None:
         """Go on from what `Curriculum.save` wrote; tickets in flight that are not in `kept` are dropped.
-
-        Args:
-            same_rows: refuse a checkpoint of other rows, because the host has prompts by their numbers.
 
         Raises:
             CheckpointError: as `Curriculum.load` does; then the curriculum goes on as it was.
@@ -432,8 +429,6 @@ class DurableCurriculum:
         with self._lock:
             self._check_whole()
             state, before = checkpoint.load_state(path), self.curriculum.state_dict()
-            if same_rows:
-                self.curriculum.check_origin(state)
             self._is_whole = False
             try:
                 self.curriculum.load_state_dict(state)

@@ -149,7 +149,6 @@ class Filler:
         _check_seconds(timeout=timeout, score_timeout=score_timeout, max_seconds=max_seconds)
         if least_rollouts is not None and least_rollouts > rollouts_per_prompt:
             raise ConfigError(f"least_rollouts is at most {rollouts_per_prompt}, not {least_rollouts}")
-        curriculum.refuse_levels("what the filler rolls out")
         repeats = curriculum.selection.repeats
         if repeats and math.isinf(fill.limit) and math.isinf(max_seconds):
             raise ConfigError(

@@ -11,8 +11,6 @@
     rollouts.jsonl    where rollouts are kept, a line a group: `step`, `prompt`, the prompt's `text`, and
                       `rollouts`, each with `reward`, `text`, `tokens` and `cut`
     table.parquet     the prompt table, with the data set's fingerprint as `curro.fingerprint`
-    rows.parquet      the rows whose numbers the lines of groups and rollouts have: digests of their keys and
-                      contents, with the fingerprint likewise
     checkpoints/      of the trainer, to resume from
     model/            the trained model
     best/step-N/      with --keep-best, the model of the best evaluation, and that in `evaluation.json`
@@ -26,7 +24,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -36,7 +33,6 @@ import numpy as np
 
 from curro.core.errors import RunError
 from curro.core.files import open_regular, open_unlinked, read_parquet, replacing
-from curro.core.renumbering import match_rows
 from curro.runs.json_lines import (
     LONGEST,
     append_rows,
@@ -85,8 +81,6 @@ class RunFolder:
         self._groups = path / "groups.jsonl"
         self.rollouts_file = path / "rollouts.jsonl"
         self._table = path / "table.parquet"
-        self._rows = path / "rows.parquet"
-        self._renumbered = path / ".renumbered"
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], config: Mapping[str, Any]) -> RunFolder:
@@ -233,65 +227,12 @@ class RunFolder:
 
     def truncate_after(self, step: int) -> None:
         """Forget what was written of later steps, as a run that resumes from `step` will write it again."""
-        self._finish_renumbering()
         for path in (self._metrics, self._groups, self.rollouts_file):
             if path.exists():
                 with replacing(path) as part, part.open("wb") as file:
                     for number, row in enumerate(read_rows(path), 1):
                         check_whole(row, ("step",), f"line {number} of {path}")
                         file.write(encode_row(row) if row["step"] <= step else b"")
-
-    def renumber(self, table: PromptTable) -> None:
-        """Give the lines of groups the numbers that their rows have in `table`, and note down its rows.
-
-        Lines of rows that are gone are forgotten. `rows.parquet` says which rows the numbers were of, so it
-        does not matter which rows the loaded checkpoint has. All files are first written aside, in a folder
-        that is complete once it has its name; a process that is killed while the files take their places is
-        followed by one that moves the others.
-        """
-        self._finish_renumbering()
-        identities_N2 = table.identities
-        if identities_N2 is None or (self._rows.exists() and self._rows_fingerprint() == table.fingerprint):
-            return
-        now_M = self._present_numbers(table, identities_N2)
-        aside = self._renumbered.with_suffix(".part")
-        if aside.exists():
-            shutil.rmtree(aside)
-        aside.mkdir()
-        if now_M is not None:
-            for path in (self._groups, self.rollouts_file):
-                if path.exists():
-                    _renumber_lines(path, now_M, aside / path.name)
-            if self.has_table:
-                _write_parquet(count_from_one(table.to_arrow()), aside / self._table.name)
-        _write_parquet(_rows_as_table(table.fingerprint, identities_N2), aside / self._rows.name)
-        aside.rename(self._renumbered)
-        self._finish_renumbering()
-
-    def _finish_renumbering(self) -> None:
-        """Move the files that a process had written aside before it was killed to their places."""
-        if self._renumbered.is_symlink():
-            raise RunError(f"{self._renumbered} is a link, and nothing is moved through one: remove it")
-        if self._renumbered.is_dir():
-            for target in (self._groups, self.rollouts_file, self._table, self._rows):
-                if (self._renumbered / target.name).exists():
-                    os.replace(self._renumbered / target.name, target)
-            self._renumbered.rmdir()
-
-    def _rows_fingerprint(self) -> str:
-        return _fingerprint(read_parquet(self._rows))
-
-    def _present_numbers(self, table: PromptTable, identities_N2: np.ndarray) -> np.ndarray | None:
-        """The number that each row of the lines has now, -1 where it is gone; None: the one that it had."""
-        if self._rows.exists():
-            rows = read_parquet(self._rows)
-            if rows.schema.names != ["key", "content"] or {*map(str, rows.schema.types)} != {"uint64"}:
-                raise RunError(f"{self._rows} is damaged: it has no digests of keys and contents")
-            saved_M2 = np.stack([rows["key"].to_numpy(), rows["content"].to_numpy()], axis=1)
-            return match_rows(saved_M2, identities_N2)[0].now_M
-        # a folder of an earlier version: its lines are of the checkpoint's rows, unless its table is of these
-        is_numbered = self.has_table and _fingerprint(self.table()) == table.fingerprint
-        return None if table.renumbering is None or is_numbered else table.renumbering.now_M
 
     def sizes(self) -> dict[str, int]:
         """How many bytes each file of lines has."""
@@ -300,7 +241,6 @@ class RunFolder:
 
     def truncate_to(self, sizes: Mapping[str, int]) -> None:
         """Forget the lines that were written since the files had these `sizes`; by default 0 bytes."""
-        self._finish_renumbering()
         for name, size in self.sizes().items():
             if size > sizes.get(name, 0):
                 with open(self.path / name, "r+b", opener=open_unlinked) as file:
@@ -330,41 +270,6 @@ class RunFolder:
         if not self.has_table:
             raise RunError(f"{self.path} has no prompt table yet: it is saved with the first checkpoint")
         return read_parquet(self._table)
-
-
-def _renumber_lines(path: Path, now_M: np.ndarray, target: Path) -> None:
-    """Copy a file's lines with the present numbers of their prompts, without those of rows that are gone."""
-    numbers = now_M.tolist()
-    with target.open("wb") as file:
-        for row in read_rows(path, ["prompt"]):
-            saved = row["prompt"]
-            if not (isinstance(saved, int) and 0 <= saved < len(numbers)):
-                raise RunError(f"{path} is damaged: it has the prompt {saved!r:.50} of {len(numbers)}")
-            prompt = numbers[saved]
-            file.write(encode_row(row | {"prompt": prompt}) if prompt >= 0 else b"")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _rows_as_table(fingerprint: str, identities_N2: np.ndarray) -> pa.Table:
-    import pyarrow as pa
-
-    columns = {"key": identities_N2[:, 0], "content": identities_N2[:, 1]}
-    return pa.table(columns, metadata={"curro.fingerprint": fingerprint})
-
-
-def _fingerprint(table: pa.Table) -> str:
-    """Of the data set that a saved table is of."""
-    return (table.schema.metadata or {}).get(b"curro.fingerprint", b"").decode()
-
-
-def _write_parquet(table: pa.Table, target: Path) -> None:
-    import pyarrow.parquet as pq
-
-    with target.open("wb") as file:
-        pq.write_table(table, file, use_dictionary=False, compression="none")
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def count_from_one(table: pa.Table) -> pa.Table:

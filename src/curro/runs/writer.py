@@ -14,7 +14,7 @@ import numpy as np
 from curro.core.errors import ConfigError, RunError
 from curro.core.prompts import PromptTable
 from curro.core.selection import Reason
-from curro.core.text import content_text, preview
+from curro.core.text import content_text
 from curro.core.verdicts import Draw, Verdict
 from curro.runs.folder import HOSTED, PREDICTED, RunFolder
 from curro.runs.lock import KeptFolder, keep_out_others
@@ -168,7 +168,6 @@ class RunWriter:
             self.folder = RunFolder.create(path, self._config or {})
             self._kept = keep_out_others(path)
         self.has_begun = True
-        self.folder.renumber(self.table)
 
     def resume(self, step: int) -> None:
         """Go on after a step: forget what was written of later ones, count on from there."""
@@ -225,7 +224,7 @@ class RunWriter:
                     "prompt": prompt,
                     "ticket": int(tickets[i]),
                     "key": table.key(prompt),
-                    **_text(table, prompt, int(tickets[i])),
+                    **_text(table, prompt),
                     "reason": reasons_P[i],
                     "mean": verdict.mean[i],
                     "variance": verdict.informativeness[i],
@@ -321,9 +320,7 @@ class RunWriter:
                 "step": step,
                 "prompt": prompt,
                 "ticket": int(tickets[i]),
-                "text": _prompt_text(self.table, prompt, tickets[i] if self.table.levels else None)[
-                    :MOST_TEXT
-                ],
+                "text": _prompt_text(self.table, prompt)[:MOST_TEXT],
                 "rollouts": [
                     {
                         "reward": None if np.isnan(rewards_PG[i, j]) else float(rewards_PG[i, j]),
@@ -348,9 +345,9 @@ def spread(rewards_G: np.ndarray, n: int) -> list[int]:
     return sorted([*order[np.unique(ranks)].tolist(), *order[scored : scored + max(0, n - scored)].tolist()])
 
 
-def _text(table: PromptTable, prompt: int, ticket: int) -> dict[str, str]:
-    """The beginning of the prompt's text, of levels that of the problem which the ticket makes."""
-    text = table.text(prompt) if table.levels is None else preview(table.row(prompt, ticket)["prompt"])
+def _text(table: PromptTable, prompt: int) -> dict[str, str]:
+    """The beginning of the prompt's text."""
+    text = table.text(prompt)
     return {"text": text} if text else {}
 
 
@@ -368,11 +365,9 @@ def _lengths(group: Sequence[Completion]) -> dict[str, int]:
     }
 
 
-def _prompt_text(table: PromptTable, prompt: int, ticket: int | None) -> str:
+def _prompt_text(table: PromptTable, prompt: int) -> str:
     """A row's prompt as text; of a conversation all messages, each after its role."""
     text = None if table.rows is None else table.rows[prompt].get("prompt")
-    if ticket is not None:
-        text = table.row(prompt, int(ticket))["prompt"]
     if not isinstance(text, list):
         return "" if text is None else str(text)
     return "\n\n".join(f"{message.get('role')}: {content_text(message.get('content'))}" for message in text)

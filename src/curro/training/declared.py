@@ -117,9 +117,7 @@ class DeclaredSettings:
     data: str = setting(
         "lab:spell_backward",
         "The training prompts: lab:NAME, a JSONL or Parquet file, a folder, or a data set's id on the "
-        "Hugging Face Hub. levels:NAME generates problems at levels of difficulty; NAME is lab/FAMILY, a "
-        "data set of reasoning-gym that has a curriculum, or MODULE:CLASS. Commas separate several files or "
-        "names.",
+        "Hugging Face Hub. Commas separate several files.",
         panel="Data",
     )
     limit: int | None = setting(

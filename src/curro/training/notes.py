@@ -27,7 +27,7 @@ def notes(plan: Plan) -> list[str]:
     """
     settings, curriculum = plan.settings, plan.curriculum
     sentences = [*plan.reward.notes, *plan.prompts.notes, precision_warning(settings.precision)]
-    if curriculum.selection.needs_second_visits and curriculum.table.levels is None:
+    if curriculum.selection.needs_second_visits:
         sentences.append(
             visits_warning(
                 curriculum.config["selection"]["name"], settings.rollouts, settings.rollouts_per_prompt or 1,
@@ -53,7 +53,7 @@ TEMPLATE_TOKENS = 256
 def _beyond_context(plan: Plan) -> str | None:
     """The sentence for a run some of whose prompts and completions do not fit into the model's context."""
     positions = getattr(plan.model.config.get_text_config(), "max_position_embeddings", None)
-    if not positions or plan.curriculum.table.levels is not None:
+    if not positions:
         return None
     room = positions - (plan.settings.max_completion_length or 1)
     lengths = {}

@@ -23,10 +23,9 @@ from curro.core.errors import ConfigError
 from curro.core.loading import PROVIDERS
 from curro.core.registry import REWARDS
 from curro.core.text import did_you_mean
-from curro.data import load_levels, load_prompts
+from curro.data import load_prompts
 from curro.data.load import READERS, source_files
 from curro.data.prompt_set import PromptSet
-from curro.data.raw import is_levels
 from curro.reward import Reward, resolve_reward
 from curro.reward.environments import Environment, resolve_environment
 from curro.reward.environments.environment import EPISODE_REWARD, episode_reward
@@ -96,8 +95,6 @@ class Plan:
 
     def overlaps(self) -> list[str]:
         """A sentence for each held-out set of which some problems, by prompt and answer, are trained on."""
-        if self.curriculum.table.levels is not None:
-            return []
         sentences = []
         for part in self.held_out:
             with_answer_N = np.array([row["answer"] is not None for row in part.prompts])
@@ -125,7 +122,7 @@ def plan(settings: TrainSettings) -> Plan:
         )
     if settings.vllm and find_spec("vllm") is None:
         raise ConfigError("--vllm needs the package vllm: pip install vllm, or leave --vllm out")
-    prompts = _training_prompts(settings)
+    prompts = load_prompts(settings.data, limit=settings.limit, **settings.columns)
     settings = settings.complete(len(prompts))
     settings.check_model()
     if settings.vllm and (settings.model or "").startswith("lab:"):
@@ -202,17 +199,6 @@ def check_model(name: str) -> None:
 def _is_local(name: str) -> bool:
     """Whether a name cannot be one of the hub's."""
     return name.startswith((".", "/", "~")) or Path(name).suffix in (*READERS, ".gguf") or Path(name).exists()
-
-
-def _training_prompts(settings: TrainSettings) -> PromptSet:
-    """The data set, or the levels of generated problems."""
-    if not is_levels(settings.data):
-        return load_prompts(settings.data, limit=settings.limit, **settings.columns)
-    row_settings = {"limit": settings.limit, "known": settings.known, **settings.columns}
-    for name, value in row_settings.items():
-        if value is not None:
-            raise ConfigError(f"levels are generated, without rows to read or to count: leave {name} out")
-    return load_levels(settings.data)
 
 
 MEDIA = ("image", "images", "video", "videos", "audio", "audios")

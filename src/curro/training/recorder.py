@@ -138,7 +138,6 @@ class Recorder(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        self.folder.renumber(self.curriculum.table)  # the checkpoint was loaded just now
         self.has_begun = True
         if state.global_step == 0:
             self._report(self.writer.evaluated(0, {} if self.evaluate is None else self.evaluate()))

@@ -211,7 +211,6 @@ def _train(
     if last is not None and recorder.spent:
         say("the budget is spent: there is nothing left to train")
         trainer.restore(last)
-        folder.renumber(plan.curriculum.table)
     else:
         if last is None:
             try_judge(plan, say)

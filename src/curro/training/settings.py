@@ -10,13 +10,11 @@ from typing import Any
 from curro.core import registry
 from curro.core.errors import ConfigError
 from curro.core.files import read_toml
-from curro.core.loading import PROVIDERS
 from curro.core.text import did_you_mean
-from curro.data.raw import is_levels, lab_family
+from curro.data.raw import lab_family
 from curro.reward.workers.pool import WorkerLimits
 from curro.runs.folder import RunFolder
 from curro.training.declared import DeclaredSettings, known_settings
-from curro.training.evaluation.suites import SUITES
 
 DEFAULTS: dict[str, Any] = {
     "prompts_per_step": 16,
@@ -60,27 +58,17 @@ class TrainSettings(DeclaredSettings):
 
     @property
     def data_sources(self) -> list[str]:
-        """The names in `data`; families of levels are one."""
-        return [self.data] if is_levels(self.data) else [name.strip() for name in self.data.split(",")]
+        """The names in `data`."""
+        return [name.strip() for name in self.data.split(",")]
 
     @property
     def eval_sources(self) -> list[str]:
-        """The data sets and suites to evaluate on; a path that has a comma is one, and so are several levels.
-
-        All names after `levels:` belong to it, up to the next suite, file, folder, or name with a prefix.
-        """
+        """The data sets and suites to evaluate on; a path that has a comma is one."""
         if self.eval_data is None:
             return []
         if Path(self.eval_data).exists():
             return [self.eval_data]
-        sources: list[str] = []
-        for part in map(str.strip, self.eval_data.split(",")):
-            is_source = part in SUITES or part.partition(":")[0] in PROVIDERS or Path(part).exists()
-            if sources and is_levels(sources[-1]) and not is_source:
-                sources[-1] += f",{part}"
-            else:
-                sources.append(part)
-        return sources
+        return [part.strip() for part in self.eval_data.split(",")]
 
     @property
     def columns(self) -> dict[str, str]:
@@ -141,18 +129,15 @@ class TrainSettings(DeclaredSettings):
         """The settings with the lab's recipe, or else the defaults, in place of None.
 
         Args:
-            prompts: how many the data set has; no step takes more by default. Levels have no end.
+            prompts: how many the data set has; no step takes more by default.
 
         Raises:
             ConfigError: a step that takes more prompts than there are, or is not divided by device_batch.
         """
         values = dict(DEFAULTS) if self.family is None else recipe_values(self.family, self.data)
-        is_endless = is_levels(self.data)
-        values["prompts_per_step"] = (
-            values["prompts_per_step"] if is_endless else min(values["prompts_per_step"], prompts)
-        )
+        values["prompts_per_step"] = min(values["prompts_per_step"], prompts)
         done = replace(self, **{name: value for name, value in values.items() if getattr(self, name) is None})
-        if not is_endless and done.prompts_per_step > prompts:  # type: ignore[operator]
+        if done.prompts_per_step > prompts:  # type: ignore[operator]
             raise ConfigError(
                 f"a step takes {done.prompts_per_step} prompts and {self.data} has {prompts}: "
                 "lower --prompts-per-step"

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from datasets import Dataset
 
-from curro.data.levels import Levels
 from curro.data.prompt_set import PromptSet
 from curro.reward import Reward, trl_reward
 from curro.reward.adapters import completion_text, facts
-from curro.reward.reward import Row, Score
+from curro.reward.reward import Score
 
 
-def training_set(prompts: PromptSet, *, environment: bool) -> Dataset | Levels:
+def training_set(prompts: PromptSet, *, environment: bool) -> Dataset:
     """The rows that TRL gets: prompts, their numbers and answers; for episodes all columns.
 
-    The answers identify the data set. Levels stay what they are: TRL's trainer generates their problems.
+    The answers identify the data set.
     """
-    if isinstance(prompts, Levels):
-        return prompts
     rows = prompts.to_hf()
     if environment:
         return rows
@@ -34,8 +31,7 @@ def row_rewards(
 ) -> list[Callable[..., Sequence[Score]]]:
     """A reward function for TRL for each of the reward's parts, named as the part.
 
-    The functions take `training_set`'s columns and give the verifier the data set's own rows. The rows of
-    generated problems are those columns.
+    The functions take `training_set`'s columns and give the verifier the data set's own rows.
 
     Args:
         ends: the tokens that end a sequence.
@@ -54,28 +50,19 @@ class _LatestScores:
         self.batch: Any = None
         self.scores: dict[str, list[Score]] = {}
 
-    def __call__(
-        self, completions: Sequence[Any], prompt_id: Sequence[int], ids: Any, columns: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def __call__(self, completions: Sequence[Any], prompt_id: Sequence[int], ids: Any) -> dict[str, Any]:
         if self.batch is not completions:
-            rows = facts(self._rows(prompt_id, columns), ids, self.ends)
+            rows = facts([dict(self.prompts[i]) for i in prompt_id], ids, self.ends)
             self.scores = self.reward.named([completion_text(text) for text in completions], rows)
             self.batch = completions
         return self.scores
-
-    def _rows(self, prompt_id: Sequence[int], columns: Mapping[str, Any]) -> list[Row]:
-        if not isinstance(self.prompts, Levels):
-            return [dict(self.prompts[i]) for i in prompt_id]
-        names = ("prompt", "answer", "metadata", "key", "source")
-        values = [columns["prompts"], *(columns[name] for name in names[1:])]
-        return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def _part(named: _LatestScores, name: str) -> Callable[..., Sequence[Score]]:
     def function(
         *, completions: Sequence[Any], prompt_id: Sequence[int], completion_ids: Any = None, **columns: Any
     ) -> Sequence[Score]:
-        return named(completions, prompt_id, completion_ids, columns)[name]
+        return named(completions, prompt_id, completion_ids)[name]
 
     function.__name__ = name
     return function

@@ -59,18 +59,8 @@ def test_a_curriculum_of_other_tasks_is_refused(prime):
 
 
 def test_a_checkpoint_of_other_tasks(prime):
-    """Of 24 tasks the first goes and one comes; then none is left."""
-    one = installed(prime)
-    for _ in range(24):
-        one.on_result(group_of(next(one.sampler), [0, 1]))
-    state = copy.deepcopy(one.state_dict())
-    tasks = [*TASKS[1:], task_of(30)]
-    again = prime.Curriculum(None, tasks)
-    with pytest.warns(UserWarning, match="23 rows are known, 0 of them changed, 1 are new and 1 are gone"):
-        again.load_state_dict(state)
-    table, saved = again.sampler.curriculum.table, one.sampler.curriculum.table
-    assert table["visits"].tolist() == [*saved["visits"].tolist()[1:], 0]
-    other = prime.Curriculum(None, [task_of(number) for number in range(30, 54)])
+    state = copy.deepcopy(installed(prime).state_dict())
+    other = prime.Curriculum(None, [*TASKS[1:], task_of(30)])
     with pytest.raises(CheckpointError, match="of another data set"):
         other.load_state_dict(state)
 
@@ -87,7 +77,7 @@ def test_a_task_whose_prompt_or_answer_has_changed_under_its_key_is_noticed(prim
     before, after = with_data(TASKS[0]), with_data(TASKS[0], **changed)
     state = installed(prime, tasks=[before, *TASKS[1:]]).state_dict()
     prime.Curriculum(None, [with_data(TASKS[0]), *TASKS[1:]]).load_state_dict(state)
-    with pytest.raises(CheckpointError, match="1 rows have another prompt or answer"):
+    with pytest.raises(CheckpointError, match="of another data set"):
         prime.Curriculum(None, [after, *TASKS[1:]]).load_state_dict(state)
 
 

@@ -131,8 +131,7 @@ def test_a_file_of_another_kind(tmp_path):
     [
         ({"prompts": "wxyz"}, "the checkpoint is of another data set"),
         ({"prompts": "xyz"}, "the checkpoint is of another data set"),
-        ({"prompts": "abce"}, "the checkpoint is of other rows, and this curriculum has selected"),
-        ({"prompts": "abc"}, "the checkpoint is of other rows, and this curriculum has selected"),
+        ({"prompts": "abce"}, "the checkpoint is of another data set"),
         ({"spec": "uniform"}, "another configuration: its selection is {.*'uniform'}"),
         (
             {"spec": SPEC + ",smoothing=0.5"},

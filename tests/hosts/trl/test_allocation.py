@@ -13,10 +13,8 @@ from curro.hosts.trl import FillSettings
 class TwoOrSix(curro.Allocation):
     """2 and 6 rollouts in turn."""
 
-    needs_belief = False
-
-    def __call__(self, prompts, budget, successes, failures):
-        return np.resize([2, 6], prompts)
+    def __call__(self, prompts, budget, step):
+        return np.resize([2, 6], len(prompts))
 
 
 def test_rows_credit_and_statistics_are_those_of_the_true_groups(tmp_path):
@@ -45,11 +43,9 @@ def test_rows_credit_and_statistics_are_those_of_the_true_groups(tmp_path):
 class Uneven(curro.Allocation):
     """The first of several prompts gets two rollouts fewer than the others, and the last two more."""
 
-    needs_belief = False
-
-    def __call__(self, prompts, budget, successes, failures):
-        rollouts = np.full(prompts, budget // prompts)
-        if prompts > 1:
+    def __call__(self, prompts, budget, step):
+        rollouts = np.full(len(prompts), budget // len(prompts))
+        if len(prompts) > 1:
             rollouts[[0, -1]] += [-2, 2]
         return rollouts
 

@@ -114,16 +114,6 @@ def test_a_resume_and_an_error_leave_the_groups_that_it_remembers():
     np.testing.assert_array_equal(credit(again, rewards, 1), credit(resumed, rewards, 1))
 
 
-def test_rows_in_another_order_keep_their_groups():
-    before = Curriculum("uniform", ROWS, advantage="shrinkage", seed=0)
-    draw = before.select(3, step=0)
-    before.observe(draw.tickets, [[1, 0], [1, 1], [0, 0]])
-    after = Curriculum("uniform", ROWS[::-1], advantage="shrinkage", seed=0)
-    with pytest.warns(UserWarning, match="6 rows are known"):
-        after.load_state_dict(before.state_dict())
-    np.testing.assert_array_equal(after.advantage.recent_3K[0], 5 - draw.prompts)
-
-
 def test_a_negative_number_of_groups_is_refused():
     with pytest.raises(ConfigError, match="groups is a number from 0"):
         registry.build("advantage", "shrinkage:groups=-1")

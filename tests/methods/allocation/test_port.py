@@ -61,10 +61,8 @@ def test_hard_prompts_get_more_than_solved_ones(selection):
 
 def test_a_prompt_that_gets_nothing_is_not_drawn():
     class First(Allocation):
-        needs_belief = False
-
-        def __call__(self, prompts, budget, successes, failures):
-            return np.where(np.arange(prompts) == 0, budget, 0)
+        def __call__(self, prompts, budget, step):
+            return np.where(np.arange(len(prompts)) == 0, budget, 0)
 
     curriculum = Curriculum("uniform", 5, allocation=First())
     draw = curriculum.select(3, step=0, rollouts=7)
@@ -100,7 +98,7 @@ def test_a_budget_that_cannot_be_spent_changes_nothing(rollouts, words):
 @pytest.mark.parametrize("found", [[1, 2], [-1, 5], [2.0, 2.0], [4, 1, 0]])
 def test_a_rule_of_ones_own_that_does_not_spend_the_budget(found):
     class Wrong(Allocation):
-        def __call__(self, prompts, budget, successes, failures):
+        def __call__(self, prompts, budget, step):
             return np.array(found)
 
     with pytest.raises(ConfigError, match=r"Wrong allocated .*: 2 whole numbers from 0 that sum to 4"):

@@ -40,7 +40,7 @@ def test_a_prompt_that_comes_twice_in_a_batch_is_learnt_twice(together):
         draw = curriculum.select(2, step=step, rollouts=8)
         for rows in [[0, 1]] if together else [[0], [1]]:
             curriculum.observe(draw.tickets[rows], np.array(rewards)[rows])
-    posterior = curriculum.division.beliefs.posterior
+    posterior = curriculum.allocation.own
     posterior.learn()
     kept = 8 * 0.5 ** (3 / posterior.half_life)
     assert posterior.count[0] == pytest.approx(kept + 8)

@@ -22,7 +22,6 @@ from curro import (
 from curro.core.identity import DatasetRows
 from curro.core.registry import parse_curriculum
 from curro.data import load_prompts
-from curro.data.levels import Levels
 
 MIXED = [
     spec
@@ -131,15 +130,6 @@ def test_each_source_is_passed_through(spec, n):
         assert len({tuple(prompts) for prompts in passes.tolist()}) == len(passes), "in another order each"
 
 
-def test_a_new_prompt_joins_the_pass_of_its_source():
-    before = Curriculum("uniform", rows(math=4, code=4), source_weights="math=3,code=1")
-    drawn(before, 4, 8)  # 6 passes of math and 2 of code
-    after = Curriculum("uniform", rows(math=5, code=5), source_weights="math=3,code=1")
-    with pytest.warns(UserWarning, match="2 are new"):
-        after.load_state_dict(before.state_dict())
-    assert after.table["uniform_turns"].tolist() == [6] * 5 + [2] * 5
-
-
 def test_a_source_has_at_least_its_floor_and_otherwise_what_the_selection_draws():
     data = rows(math=90, code=10)
     half = Curriculum("uniform", data, source_floors="code=0.5", seed=1)
@@ -220,96 +210,8 @@ def test_prompts_that_get_no_rollouts_do_not_count_for_shares():
 class Last(Allocation):
     """Two rollouts for each of the last four prompts of a draw, none for the first two."""
 
-    def __call__(self, count, budget, successes_P, failures_P):
-        return np.where(np.arange(count) >= 2, 2, 0)
-
-
-class Letters:
-    """A family of so many levels, of one name."""
-
-    def __init__(self, name, levels):
-        self.name, self.levels = name, tuple({"size": size} for size in range(levels))
-
-    def problem(self, level, rng):
-        return {"prompt": f"{self.name} {level} {rng.random()}"}
-
-
-ON_LEVELS = (
-    "uniform",
-    "uniform:replacement=true",
-    "frontier",
-    "posterior",
-    "target:difficulty",
-    "target:difficulty,by_source=true,width=0.3",
-)
-
-
-@pytest.mark.parametrize("spec", ON_LEVELS)
-def test_levels_keep_the_weights_though_one_source_alone_is_worth_choosing(spec):
-    def made():
-        levels = Levels([Letters("a", 5), Letters("b", 2), Letters("c", 1)])
-        return Curriculum(spec, levels, source_weights="a=1,b=3,c=0", seed=2)
-
-    curriculum, sources, draws = made(), [], []
-    for step in range(12):
-        if step == 6:  # what each source is due is saved
-            state, curriculum = curriculum.state_dict(), made()
-            curriculum.load_state_dict(state)
-        draw = curriculum.select(6, step=step)
-        draws.append([curriculum.table.source(arm) for arm in draw.prompts.tolist()])
-        sources += draws[-1]
-        is_a = np.array([source == "a" for source in draws[-1]])
-        curriculum.observe(draw.tickets, np.where(is_a[:, None], [1, 0, 1, 0], 0))
-    assert (sources.count("a"), sources.count("b")) == (18, 54)
-    assert all(draw.count("a") in (1, 2) for draw in draws)
-
-
-def test_levels_have_at_least_their_floor_and_otherwise_what_the_selection_draws():
-    levels = Levels([Letters("a", 5), Letters("b", 2)])
-    plain, floored = (
-        Curriculum("frontier", levels, source_floors=floors, seed=1) for floors in (None, "b=0.25")
-    )
-    counts = []
-    for curriculum in (plain, floored):
-        sources = []
-        for step in range(12):
-            draw = curriculum.select(8, step=step)
-            names = [curriculum.table.source(arm) for arm in draw.prompts.tolist()]
-            sources += names if step >= 4 else []
-            is_a = np.array([name == "a" for name in names])
-            curriculum.observe(draw.tickets, np.where(is_a[:, None], [1, 0, 1, 0], 0))
-        counts.append(sources.count("b"))
-    assert counts == [0, 2 * 8]
-
-
-def test_uniform_sampling_of_levels_visits_the_levels_of_a_source_alike():
-    levels = Levels([Letters("a", 8), Letters("b", 2)])
-    curriculum = Curriculum("uniform", levels, source_weights="a=1,b=1", seed=3)
-    for step in range(100):
-        draw = curriculum.select(8, step=step)
-        curriculum.observe(draw.tickets, np.zeros((8, 2)))
-    visits = curriculum.table["visits"]
-    assert visits[:8].sum() == visits[8:].sum() == 400
-    # 50 and 200 each; an independent draw would have standard deviations of 6.6 and 10
-    assert np.abs(visits[:8] - 50).max() <= 20
-    assert np.abs(visits[8:] - 200).max() <= 30
-
-
-def test_a_selection_of_ones_own_that_draws_other_levels_is_refused():
-    class Zero(Selection):
-        takes_levels = repeats = True
-
-        def select(self, n, step):
-            return Choice.of(np.zeros(n, np.int64), Reason.PRIORITY)
-
-    curriculum = Curriculum(
-        Zero(), Levels([Letters("a", 2), Letters("b", 2)]), source_weights="a=1,b=1", seed=0
-    )
-    with pytest.raises(
-        ConfigError, match=r"drew a level of a source that has its share: draw those in `open_N`"
-    ):
-        curriculum.select(4, step=0)
-    assert curriculum.selection.open_N is None
+    def __call__(self, prompts, budget, step):
+        return np.where(np.arange(len(prompts)) >= 2, 2, 0)
 
 
 def test_an_error_of_the_selection_leaves_nothing_in_flight():

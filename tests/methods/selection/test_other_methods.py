@@ -107,31 +107,6 @@ def test_every_source_has_a_target_of_its_own():
     assert curriculum.selection.target_S == pytest.approx(0.5 + 0.5 * np.tanh([1, -1]))
 
 
-def test_prompts_without_a_source_are_of_other_also_in_older_checkpoints():
-    rows = [{"prompt": str(i), "hard": i, "source": ("math", None, "zen")[i % 3]} for i in range(6)]
-    state = Curriculum("target:hard,by_source=true", rows).state_dict()
-    assert state["selection"]["sources"] == ["math", "other", "zen"]
-    state["selection"] |= {"sources": ["None", "math", "zen"], "target": np.array([0.1, 0.2, 0.3])}
-    resumed = Curriculum("target:hard,by_source=true", rows)
-    resumed.load_state_dict(state)
-    assert resumed.selection.target_S.tolist() == [0.2, 0.1, 0.3]
-
-
-def test_targets_are_those_of_their_sources_however_the_sources_are_called():
-    """Before version 0.3 prompts whose source is empty were of a source ""; here "None" is a name."""
-    rows = [{"prompt": name, "source": name, "hard": 1} for name in ("math", "None", "", "zeta")]
-    curriculum = Curriculum("target:hard,by_source=true", rows)
-    assert curriculum.selection.sources == ["None", "math", "other", "zeta"]
-    curriculum.selection.target_S = np.array([0.1, 0.2, 0.3, 0.4])
-    state = curriculum.state_dict()
-    resumed = Curriculum("target:hard,by_source=true", rows)
-    resumed.load_state_dict(state)
-    assert resumed.selection.target_S.tolist() == [0.1, 0.2, 0.3, 0.4]
-    state["selection"] |= {"sources": ["", "None", "math", "zeta"], "target": np.array([0.3, 0.1, 0.2, 0.4])}
-    resumed.load_state_dict(state)
-    assert resumed.selection.target_S.tolist() == [0.1, 0.2, 0.3, 0.4]
-
-
 def test_schedules_by_hand():
     for move, half in (("linear", 0.25), ("cosine", (1 - np.cos(np.pi / 4)) / 2)):
         curriculum = Curriculum(f"target:hard,move={move},steps=8", ROWS)
@@ -154,7 +129,6 @@ def test_the_width_is_that_of_a_gaussian():
 def test_a_width_so_narrow_that_every_density_is_0_takes_the_nearest(width):
     rows = [{"prompt": "p", "hard": hard} for hard in (0.0, 1.0, 5.0, 10.0)]
     curriculum = Curriculum(f"target:hard,start=0.4,rate=0,width={width}", rows)
-    np.testing.assert_allclose(curriculum.selection._shares(), [0, 0, 1, 0], atol=1e-100)
     assert curriculum.select(4, step=0).prompts.tolist() == [2, 1, 0, 3]
 
 

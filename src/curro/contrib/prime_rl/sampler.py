@@ -29,7 +29,7 @@ class Tasks:
         if None in self.keys:
             raise ConfigError(f"task {self.keys.index(None)} of the taskset has no key: give every task one")
         self.rows = [_row(task.data) for task in tasks]
-        self.fingerprint, self.row_digests = digest_dataset(self.rows)
+        self.fingerprint = digest_dataset(self.rows)[0]
 
 
 def _row(data: Any) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class CurriculumSampler(TaskSampler):
         run: counts the groups without a reward of all environments.
 
     Raises:
-        ConfigError: a curriculum of other tasks or in another order, of levels, or with a gate that admits no
+        ConfigError: a curriculum of other tasks or in another order, or with a gate that admits no
             group by itself.
 
     Attributes:

@@ -21,7 +21,6 @@ from curro.core.identity import DatasetRows
 from curro.core.policy import refuse_policy
 from curro.core.selection import refuse_weights
 from curro.core.verdicts import Verdict
-from curro.data.raw import is_levels
 from curro.rollout.polled_fill import PolledFill
 from curro.runs.writer import Completion, KeepRollouts, RunWriter
 
@@ -183,11 +182,6 @@ def read(args: Any) -> SlimeSettings:
         )
     if getattr(args, "rollout_shuffle", False):
         raise ConfigError("the curriculum chooses the order: leave --rollout-shuffle out")
-    if is_levels(str(getattr(args, "prompt_data", ""))):
-        raise ConfigError(
-            "slime makes groups of the rows of a file, so it cannot draw levels: give --prompt-data a file, "
-            "or train levels with `curro train`, TRL's GRPO trainer or verl"
-        )
     config = {name: value for name, value in section.items() if name not in (LIMIT, FOLDER, KEEP, MEGABYTES)}
     _need(args, "rollout_all_samples_process_path", "all_samples_process")
     selection = registry.build("selection", config["selection"])

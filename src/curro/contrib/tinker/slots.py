@@ -65,7 +65,6 @@ class BatchSlots:
         on_end: Callable[[], None],
         writer: RunWriter | None = None,
     ) -> None:
-        curriculum.refuse_levels("Tinker's data set")
         self.curriculum, self.group_size, self.on_end = curriculum, group_size, on_end
         self.writer = writer
         self.metrics, self.missing_rewards, self.errors = metrics, missing_rewards, errors

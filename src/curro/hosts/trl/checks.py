@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from datasets import Dataset, concatenate_datasets
+from datasets import Dataset
 from trl import GRPOConfig
 
 from curro.core import registry
@@ -15,7 +15,6 @@ from curro.core.errors import ConfigError
 from curro.core.files import check_writable
 from curro.core.selection import Selection
 from curro.core.text import did_you_mean
-from curro.data.levels import Levels
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import KeepRollouts
 
@@ -50,16 +49,6 @@ def build_curriculum(
     if twice:
         raise ConfigError(f"{twice[0]} stands in `curriculum` and beside it: give it once")
     return Curriculum.from_config({"seed": seed, **config, **beside}, rows)
-
-
-LOADED = 4096
-"""Rows that TRL's data loader has of levels, at least. It loads batches of them, of which none is used."""
-
-
-def loader_rows(levels: Levels) -> Dataset:
-    """The examples of levels, again and again: TRL's data loader wants more rows than a batch has."""
-    examples = levels.to_hf()
-    return concatenate_datasets([examples] * -(-LOADED // len(examples)))
 
 
 def check_arguments(

@@ -29,7 +29,6 @@ from curro.core.identity import DatasetRows
 from curro.core.policy import AuxiliarySamples
 from curro.core.selection import Selection
 from curro.core.verdicts import Draw, Verdict
-from curro.data.levels import Levels
 from curro.hosts.trl import checkpoint as checkpoints
 from curro.hosts.trl.auxiliary import auxiliary_loss, loss_divisor, share_out
 from curro.hosts.trl.batches import (
@@ -56,7 +55,6 @@ from curro.hosts.trl.checks import (
     check_arguments,
     check_batch,
     check_parts,
-    loader_rows,
 )
 from curro.hosts.trl.episodes import EpisodeRollouts
 from curro.hosts.trl.flat_groups import (
@@ -120,8 +118,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             others, as those of `scale_rewards="group"`, the rate falls too far.
         log_all_metrics: let TRL log all of `Curriculum.metrics()` and `fill/...`, and not only those of
             `curro.hosts.trl.batches.LOGGED_METRICS`; the run folder has them all.
-        args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`, or `Levels`, whose
-            problems are generated.
+        args, kwargs: as GRPOTrainer takes them; `train_dataset` is a `datasets.Dataset`.
 
     Attributes:
         curriculum: the main process's knows all rewards; those of other processes are never asked.
@@ -179,9 +176,6 @@ class CurriculumGRPOTrainer(GRPOTrainer):
                 if given.get(other):
                     raise ConfigError(f"an environment plays the rollouts: give it or {other}, not both")
             given.setdefault("reward_funcs", trl_reward(episode_reward("environment")))
-        levels = given.get("train_dataset")
-        if isinstance(levels, Levels):
-            given["train_dataset"] = loader_rows(levels)
         check_arguments(
             given.get("args"), given.get("train_dataset"), keep=keep, fill=fill, on_groups=on_groups,
             is_played=bool(given.get("environment_factory")),
@@ -195,7 +189,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
                 "a curriculum needs a `datasets.Dataset` to choose from: "
                 f"train_dataset is {type(self.train_dataset).__name__}"
             )
-        rows = levels if isinstance(levels, Levels) else DatasetRows(self.train_dataset)
+        rows = DatasetRows(self.train_dataset)
         parts = {
             "allocation": allocation, "advantage": advantage, "admission": admission,
             "reward_range": reward_range, "signal": signal,
@@ -335,7 +329,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
     def _roll_out_prompts(self, prompts: list[int], tickets: list[int]) -> GeneratedRollouts:
         """Generate and score one rollout of each of these prompts, with their tickets, of all processes."""
         mine = own_share(self.accelerator, list(zip(prompts, tickets, strict=True)))
-        row_of = {drawn: self._row(*drawn) for drawn in dict.fromkeys(mine)}
+        row_of = {drawn: self.train_dataset[drawn[0]] for drawn in dict.fromkeys(mine)}
         self.rows = [dict(row_of[drawn]) for drawn in mine]
         usual = self.num_generations
         if self.curriculum.has_allocation:
@@ -346,12 +340,6 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             self.num_generations = usual
         lengths = [completion.tokens for completion in self._completions]
         return GeneratedRollouts(output, lengths, self._rewards, gather_object(self._completions))
-
-    def _row(self, prompt: int, ticket: int) -> Mapping[str, Any]:
-        """The data set's row of a prompt; of levels, the problem that is made for the ticket."""
-        if self.curriculum.table.levels is None:
-            return self.train_dataset[prompt]
-        return {**self.curriculum.row(prompt, ticket), "prompt_id": prompt}
 
     def _generate_single_turn(
         self,

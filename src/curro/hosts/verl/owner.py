@@ -22,8 +22,6 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from curro.core.curriculum import Curriculum
 from curro.core.groups import Feedback
 from curro.core.verdicts import Credited, Draw, Verdict
-from curro.data import load_levels
-from curro.data.levels import Levels
 from curro.durable import CallReply, DurableCurriculum, unpack
 from curro.durable.frames import decode
 from curro.hosts.verl.policy import ServedPolicy, VerlRows, load_backbone
@@ -98,7 +96,7 @@ class CurriculumOwner:
 
     Args:
         config: as `Curriculum.from_config` takes it.
-        prompts: the data set, or the levels of generated problems as text, `levels:NAME`.
+        prompts: the data set.
         folder: a folder on the machine of the actor.
         keep: how many rollouts of each group are written down to be read.
         model: the path of the model that the training starts from, for methods that copy its weights; None
@@ -110,14 +108,14 @@ class CurriculumOwner:
     def __init__(
         self,
         config: Mapping[str, Any],
-        prompts: VerlRows | str,
+        prompts: VerlRows,
         folder: str,
         keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
         model: str | None = None,
         reward_parts: Sequence[str] = (),
     ) -> None:
         self.prompts = prompts
-        curriculum = Curriculum.from_config(config, _loaded(prompts))
+        curriculum = Curriculum.from_config(config, prompts)
         curriculum.default_signal(reward_parts)
         self.durable = DurableCurriculum(
             curriculum,
@@ -176,9 +174,9 @@ class CurriculumOwner:
         """Write the curriculum into a checkpoint."""
         self.curriculum.save(path)
 
-    def load(self, path: str, kept: Sequence[int], step: int, same_rows: bool) -> None:
+    def load(self, path: str, kept: Sequence[int], step: int) -> None:
         """Continue from a checkpoint after this finished step; tickets that are not in `kept` are dropped."""
-        self.durable.load(path, kept=kept, same_rows=same_rows)
+        self.durable.load(path, kept=kept)
         self.writer.begin(step)
 
     def write_step(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -240,8 +238,8 @@ class CurriculumClient:
     def save(self, path: Path) -> None:
         self._ask("save", str(path))
 
-    def load(self, path: Path, *, kept: Sequence[int] = (), step: int, same_rows: bool = False) -> None:
-        self._ask("load", str(path), list(kept), step, same_rows)
+    def load(self, path: Path, *, kept: Sequence[int] = (), step: int) -> None:
+        self._ask("load", str(path), list(kept), step)
 
     def metrics(self) -> dict[str, float]:
         return self._ask("metrics")
@@ -269,14 +267,9 @@ class CurriculumClient:
             raise error.cause from None
 
 
-def _loaded(prompts: VerlRows | str) -> VerlRows | Levels:
-    """The prompts of a curriculum; levels are sent as text, because a class of the user's may not pickle."""
-    return load_levels(prompts) if isinstance(prompts, str) else prompts
-
-
 def start_owner(
     config: Mapping[str, Any],
-    prompts: VerlRows | str,
+    prompts: VerlRows,
     folder: Path,
     name: str,
     keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
@@ -293,7 +286,7 @@ def start_owner(
         name: of the actor, in the cluster's current namespace.
     """
     # an actor that fails while it starts does not say clearly why
-    Curriculum.from_config(config, _loaded(prompts))
+    Curriculum.from_config(config, prompts)
     live = folder.absolute() / "curro-live"
     shutil.rmtree(live, ignore_errors=True)
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)

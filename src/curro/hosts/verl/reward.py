@@ -10,7 +10,7 @@ from verl.experimental.reward_loop.reward_manager.naive import NaiveRewardManage
 from verl.experimental.reward_loop.reward_manager.registry import register
 
 from curro.core.errors import RewardError
-from curro.hosts.verl.settings import PROBLEM, SCORED
+from curro.hosts.verl.settings import SCORED
 from curro.reward import Reward, resolve_reward
 from curro.reward.completion import CUT, TOKENS
 
@@ -59,8 +59,7 @@ def compute_score(
 
     Args:
         ground_truth: the answer; for the reward `code`, the tests as JSON.
-        extra_info: from `CompletionRewardManager`, the length of the response and whether it was cut; from
-            `LevelRows`, the generated problem, which `levels:NAME` scores.
+        extra_info: from `CompletionRewardManager`, the length of the response and whether it was cut.
         reward: as `curro.reward.resolve_reward` takes it; from
             `reward.custom_reward_function.reward_kwargs.reward`. The parts of a weighted sum are returned by
             name beside `score`, so that a gate or the signal can read them; of a single reward `acc` is its
@@ -71,7 +70,7 @@ def compute_score(
             has another reward manager.
     """
     resolved = _resolved(reward)
-    row = {"answer": ground_truth, "prompt": "", "key": data_source, **(extra_info or {}).get(PROBLEM, {})}
+    row = {"answer": ground_truth, "prompt": "", "key": data_source}
     facts = {name: extra_info[name] for name in (TOKENS, CUT) if name in (extra_info or {})}
     try:
         named = resolved.named([solution_str], [row | facts])

@@ -21,9 +21,7 @@ from curro.reward.resolve import part_names
 from curro.runs.writer import KeepRollouts
 
 KEY = "curro"
-LEVELS = "levels:"
 REWARD_MODULE = "curro.hosts.verl.reward"
-PROBLEM = "curro_problem"
 """In a row's `extra_info`: a generated problem as a whole, which the score of its family reads."""
 
 KINDS = ("selection", "advantage", "admission", "allocation")
@@ -212,24 +210,6 @@ def reward_parts(config: Any) -> list[str]:
     return part_names((function.get("reward_kwargs", None) or {}).get("reward", "math"))
 
 
-def levels_source(files: Any) -> str | None:
-    """The levels of generated problems that `data.train_files` or `data.val_files` names; None for files.
-
-    Returns:
-        `levels:NAME`, with commas between the names of several families.
-    """
-    names = [files] if isinstance(files, str) else list(files or ())
-    families = [str(name).removeprefix(LEVELS) for name in names if str(name).startswith(LEVELS)]
-    if not families:
-        return None
-    if len(families) < len(names):
-        raise ConfigError(
-            f"{', '.join(map(str, names))}: levels generate their problems, and are no part of a list with "
-            "files: name one or the other"
-        )
-    return LEVELS + ",".join(families)
-
-
 def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
     """Refuse settings of verl that would silently break a curriculum, before anything is started.
 
@@ -293,8 +273,6 @@ def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
         ]
     if settings.trains_policy:
         conflicts += _auxiliary_conflicts(config)
-    if levels_source(data.train_files) is not None:
-        conflicts += _level_conflicts(config)
     for is_set, message in conflicts:
         if is_set:
             raise ConfigError(message)
@@ -313,26 +291,6 @@ def refuse_large_batch(config: Any, mode: str, prompts: int) -> None:
             f"a batch takes {batch} prompts{window if ahead else ''}; the data set has {prompts}: lower "
             f"data.train_batch_size{' or num_warmup_batches' if ahead else ''}"
         )
-
-
-def _level_conflicts(config: Any) -> list[tuple[bool, str]]:
-    """The conflicts of problems that are generated as they are drawn."""
-    data = config.data
-    return [
-        (
-            config.trainer.total_training_steps is None,
-            "levels have no end, and so no epochs: set trainer.total_training_steps",
-        ),
-        (
-            bool(data.filter_overlong_prompts),
-            "levels generate their prompts during the run, so that none can be filtered before: leave "
-            "data.filter_overlong_prompts out, and let data.max_prompt_length hold the longest",
-        ),
-        (
-            data.get("train_max_samples", -1) > 0,
-            "levels have no number of samples: leave data.train_max_samples out",
-        ),
-    ]
 
 
 def _auxiliary_conflicts(config: Any) -> list[tuple[bool, str]]:

@@ -28,10 +28,8 @@ from curro.core.configuration import describe_signal
 from curro.core.errors import ConfigError
 from curro.core.files import replacing
 from curro.core.groups import largest_reward
-from curro.core.verdicts import Draw
 from curro.hosts.verl.auxiliary import AuxiliaryWorkers, add_auxiliary, ranks_of, rows_divisor
 from curro.hosts.verl.credit import ppo_loss_with_auxiliary, withhold_credit, write_credit
-from curro.hosts.verl.levels import Item, choose_data_set
 from curro.hosts.verl.owner import CurriculumClient, held_out_rewards, start_owner
 from curro.hosts.verl.policy import Serving, VerlRows
 from curro.hosts.verl.replay import (
@@ -47,7 +45,6 @@ from curro.hosts.verl.replay import (
 from curro.hosts.verl.settings import (
     FILL_ADVICE,
     VerlSettings,
-    levels_source,
     refuse_conflicts,
     refuse_large_batch,
     reward_parts,
@@ -61,10 +58,8 @@ else:
     Host = object
 
 
-class DrawnRows(Sampler[int | Item]):
+class DrawnRows(Sampler[int]):
     """A sampler without end that yields the rows of the latest draw, in its order.
-
-    A row is its number, or of levels what its problem is made from.
 
     Args:
         size: the number of rows of the data set.
@@ -72,9 +67,9 @@ class DrawnRows(Sampler[int | Item]):
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.rows: deque[int | Item] = deque()
+        self.rows: deque[int] = deque()
 
-    def put(self, rows: Iterable[int | Item]) -> None:
+    def put(self, rows: Iterable[int]) -> None:
         """Set the rows of a draw, to be loaded next."""
         self.rows.clear()
         self.rows.extend(rows)
@@ -82,10 +77,10 @@ class DrawnRows(Sampler[int | Item]):
     def __len__(self) -> int:
         return self.size
 
-    def __iter__(self) -> Iterator[int | Item]:
+    def __iter__(self) -> Iterator[int]:
         return self
 
-    def __next__(self) -> int | Item:
+    def __next__(self) -> int:
         if not self.rows:
             raise ConfigError("the data loader asks for more prompts than were drawn: report this to curro")
         return self.rows.popleft()
@@ -119,7 +114,6 @@ class CurriculumTrainer(Host):
     Attributes:
         mode: verl's own name of the mode, which it compares with in many places.
         buffer: the class of the replay buffer.
-        levels: the levels of generated problems that are trained on, `levels:NAME`; None for a data set.
         owner: the client of the curriculum's actor. Other processes find that by its name,
             `config.curro_owner`.
 
@@ -133,7 +127,6 @@ class CurriculumTrainer(Host):
     reads_curro = True
     mode: str
     buffer: type[ReportingBuffer]
-    levels: str | None
 
     owner: CurriculumClient
     global_steps: int
@@ -151,7 +144,7 @@ class CurriculumTrainer(Host):
     def __init__(self, config: Any) -> None:
         self.settings = VerlSettings.read(config.get("curro", None))
         refuse_conflicts(config, self.settings)
-        self.levels, self.reward_parts = levels_source(config.data.train_files), reward_parts(config)
+        self.reward_parts = reward_parts(config)
         config.trainer.v1.trainer_mode = self.mode
         if self.settings.gate is not None:
             # verl then fetches prompts one by one and replaces every failed group, and so the rejected ones
@@ -159,7 +152,6 @@ class CurriculumTrainer(Host):
             config.trainer.v1.sampler.sync_refill_failed_groups = True
         with open_dict(config):
             config.curro_owner = f"curro-{uuid.uuid4().hex[:8]}"
-            choose_data_set(config.data)
         super().__init__(config)
 
     def _build_replay_buffer(self) -> Any:
@@ -171,9 +163,7 @@ class CurriculumTrainer(Host):
 
     def _init_dataloader(self) -> None:
         super()._init_dataloader()
-        may_repeat = self.settings.may_repeat or self.levels is not None
-        if self.levels is not None:
-            self.steps_per_epoch = self.total_training_steps  # verl stops after so many epochs otherwise
+        may_repeat = self.settings.may_repeat
         size = len(self.train_dataset)
         if not may_repeat:
             refuse_large_batch(self.config, self.mode, size)
@@ -186,7 +176,7 @@ class CurriculumTrainer(Host):
             collate_fn=self.train_dataloader.collate_fn,
             sampler=self.prompt_rows,
         )
-        rows = self.levels or VerlRows(self.train_dataset, self.config.data.get("prompt_key", "prompt"))
+        rows = VerlRows(self.train_dataset, self.config.data.get("prompt_key", "prompt"))
         folder = Path(self.config.trainer.default_local_dir)
         keep = self.settings.keep
         model = self.config.actor_rollout_ref.model.path if self.settings.asks_policy else None
@@ -229,7 +219,7 @@ class CurriculumTrainer(Host):
         number = self.config.data.train_batch_size if num_prompts is None else num_prompts
         draw = self.fill.draw(number, step=self._finished_steps)
         try:
-            self.prompt_rows.put(self._items(draw))
+            self.prompt_rows.put(draw.prompts.tolist())
             batch = super()._next_train_batch(number)
         except BaseException:
             self.owner.drop(draw.tickets.tolist())
@@ -240,16 +230,6 @@ class CurriculumTrainer(Host):
             # by this column verl's agent loops generate another number of rollouts than `rollout.n`
             tu.assign_non_tensor_stack(batch, ROLLOUTS, draw.rollouts.tolist())
         return batch
-
-    def _items(self, draw: Draw) -> list[int] | list[Item]:
-        """What the data set is asked for: rows by their numbers, or problems by what they are made from."""
-        prompts = draw.prompts.tolist()
-        if self.levels is None:
-            return prompts
-        return [
-            (arm, ticket, self.settings.seed)
-            for arm, ticket in zip(prompts, draw.tickets.tolist(), strict=True)
-        ]
 
     def _add_prompts_to_generate(self, num_prompts: int) -> int:
         self.fill.check()
@@ -361,10 +341,7 @@ class CurriculumTrainer(Host):
             folder = trainer.resume_from_path
         groups = self._queued_groups()
         kept = self.replay_buffer.resume(groups.items())
-        # groups in the queue have their prompts by number, so other rows are taken only where it is empty
-        self.owner.load(
-            Path(folder).absolute() / FILE, kept=kept, step=self.global_steps, same_rows=bool(groups)
-        )
+        self.owner.load(Path(folder).absolute() / FILE, kept=kept, step=self.global_steps)
         observed = {ticket_of(uid): tag[PROMPT] for uid, tag in groups.items() if PROMPT in tag}
         estimates = Path(folder) / ESTIMATES
         marked = json.loads(estimates.read_text(encoding="utf-8")) if estimates.exists() else []

@@ -12,7 +12,6 @@ from curro.core.checkpoint import check_state
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Renumbering
 from curro.methods.advantage.group import GroupRelative
 
 
@@ -109,9 +108,6 @@ class HistoryAware(Advantage):
             "anchors": self.anchors.copy(), "batches": self.batches, "step": self.step,
             "success": self.success, "count": self.count,
         }  # fmt: skip
-
-    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
-        return dict(state)  # nothing in it is of a prompt
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         anchors, batches = state["anchors"], state["batches"]

@@ -11,7 +11,6 @@ from curro.core.advantage import Advantage
 from curro.core.checkpoint import check_state
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups
-from curro.core.renumbering import Renumbering
 
 
 class Shrinkage(Advantage):
@@ -79,9 +78,6 @@ class Shrinkage(Advantage):
 
     def state_dict(self) -> dict[str, Any]:
         return {"recent": self.recent_3K.copy()}
-
-    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
-        return {"recent": rows.groups(state["recent"], "advantage/recent")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         recent_3K = state["recent"]

@@ -59,8 +59,6 @@ class Smoothed(Advantage):
         ConfigError: an option that is none of these.
     """
 
-    takes_levels = False
-
     def __init__(
         self,
         *,

@@ -13,7 +13,6 @@ class Equal(Allocation):
     Source: GRPO (Shao et al. 2024).
     """
 
-    needs_belief = False
-
-    def __call__(self, prompts: int, budget: int, successes: np.ndarray, failures: np.ndarray) -> np.ndarray:
-        return np.full(prompts, budget // prompts) + (np.arange(prompts) < budget % prompts)
+    def __call__(self, prompts: np.ndarray, budget: int, step: int) -> np.ndarray:
+        count = len(prompts)
+        return np.full(count, budget // count) + (np.arange(count) < budget % count)

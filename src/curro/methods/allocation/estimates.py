@@ -25,7 +25,7 @@ class Estimates(Allocation):
         ConfigError: not 1 <= estimate <= train.
     """
 
-    needs_budget = needs_belief = False
+    needs_budget = False
     option_attributes: ClassVar = {"train": "first"}
 
     def __init__(self, *, estimate: int = 4, train: int = 8) -> None:

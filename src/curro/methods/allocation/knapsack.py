@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from curro.core.allocation import Allocation
 from curro.core.errors import ConfigError
+from curro.core.groups import Groups
+from curro.core.prompts import PromptTable
+from curro.core.selection import Selection
+from curro.methods.prediction.posterior import FadedPosterior
 
 
 class Knapsack(Allocation):
@@ -14,8 +21,9 @@ class Knapsack(Allocation):
     It maximises, exactly, the sum over prompts of E[(1 - p^N - (1-p)^N) p (1-p)^2] within bounds on N.
     Here 1 - p^N - (1-p)^N is the probability that N rollouts have both outcomes,
     so that the group has a gradient; p (1-p)^2 is what that gradient is worth, p(1-p) times the room 1-p that
-    is left above. The paper puts in the success rate that it saw last; here the expectation is over what is
-    believed of p, so that a prompt about which little is known is not written off for one failed group.
+    is left above. The paper puts in the success rate that it saw last; here the expectation is over the
+    selection's posterior of p, or over a posterior of the rule's own where the selection has none. Eight
+    failures of eight mean a success rate that is probably low, not one of 0.
 
     Source: "Knapsack RL" (arXiv 2509.25849).
 
@@ -39,9 +47,23 @@ class Knapsack(Allocation):
                 f"{self.most}, so the budget is {low} to {high}; change it, or `least` and `most`"
             )
 
-    def __call__(self, prompts: int, budget: int, successes: np.ndarray, failures: np.ndarray) -> np.ndarray:
+    def bind(self, table: PromptTable, selection: Selection) -> None:
+        super().bind(table, selection)
+        self.own: FadedPosterior | None = None
+        if selection.posterior is None:
+            self.own = FadedPosterior()
+            self.own.bind(table)
+
+    def __call__(self, prompts: np.ndarray, budget: int, step: int) -> np.ndarray:
+        posterior = self.own or self.selection.posterior
+        posterior.learn()
+        return self.divide(*posterior.belief(prompts, step), budget)
+
+    def divide(self, successes: np.ndarray, failures: np.ndarray, budget: int) -> np.ndarray:
+        """The division (P,) that is best where success rates have these Beta distributions, (P,) each."""
         import curro.methods.allocation.kernels as kernels
 
+        prompts = len(successes)
         highest = min(self.most, budget - self.least * (prompts - 1))
         width = min(highest, self.least + 4 * max(budget // prompts, 8))
         while True:
@@ -51,3 +73,14 @@ class Knapsack(Allocation):
             if sure or width == highest:
                 return rollouts_P
             width = min(highest, 2 * width)
+
+    def observe(self, outcome: Groups) -> None:
+        if self.own is not None:
+            self.own.observe(outcome)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {} if self.own is None else self.own.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        if self.own is not None:
+            self.own.load_state_dict(state)

@@ -15,14 +15,11 @@ from typing import Any
 import numpy as np
 
 from curro.core.checkpoint import check_prompt_numbers, check_state
-from curro.core.errors import ConfigError
 from curro.core.groups import Groups
 from curro.core.policy import Policy
 from curro.core.prediction import Predictor
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Renumbering
 from curro.methods.prediction.features import Features, KnownFeatures, features_of
-from curro.methods.prediction.levels import LevelPosterior
 from curro.methods.prediction.logistic_regression import LogisticRegression
 from curro.methods.prediction.posterior import FadedPosterior, prior_rows
 from curro.methods.prediction.quality import Calibration
@@ -53,9 +50,6 @@ class BetaPosterior(Predictor):
     "Model Predictive Prompt Selection" (arXiv 2507.04632) draws from such posteriors, with a prior of (1, 1)
     and a fixed share of the evidence kept at each visit.
 
-    Attributes:
-        reads_single_prompts: whether an option names something of a prompt that a level has not.
-
     Args:
         thompson: predictions are draws from the posterior; False: its expectations.
         half_life: H in training steps; None: learnt from repeated visits. Evidence that fades by a factor d
@@ -64,18 +58,15 @@ class BetaPosterior(Predictor):
             then what a regression makes of that column.
     """
 
-    has_belief = True
     needs_second_visits = True
-    takes_levels = True
-    reads_single_prompts = False
 
     def __init__(
         self, *, thompson: bool = True, half_life: float | None = None, known: str | None = None
     ) -> None:
-        self.thompson, self.reads_single_prompts = thompson, known is not None
+        self.thompson = thompson
         if known is not None:
             self.needs_second_visits = False
-        self.posterior: FadedPosterior | LevelPosterior = (
+        self.posterior: FadedPosterior = (
             FadedPosterior(half_life)
             if known is None
             else FeaturePosterior(half_life, KnownFeatures(known, None))
@@ -83,13 +74,6 @@ class BetaPosterior(Predictor):
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
-        if table.levels is not None:
-            if self.reads_single_prompts:
-                raise ConfigError(
-                    "levels have new problems in every group and are predicted from their parameters: leave "
-                    "`known` and `features` out, which read single prompts"
-                )
-            self.posterior = LevelPosterior(self.posterior.fixed)
         self.posterior.bind(table)
 
     def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
@@ -109,10 +93,6 @@ class BetaPosterior(Predictor):
             return self.posterior.draw_rate(prompts, step, self.rng)
         return self.posterior.combine(prompts, step)[1]
 
-    def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
-        self.posterior.learn()
-        return self.posterior.belief(prompts, step)
-
     def observe(self, outcome: Groups) -> None:
         self.posterior.observe(outcome)
 
@@ -121,9 +101,6 @@ class BetaPosterior(Predictor):
 
     def state_dict(self) -> dict[str, Any]:
         return self.posterior.state_dict()
-
-    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
-        return self.posterior.renumbered(state, rows)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.posterior.load_state_dict(state)
@@ -159,7 +136,6 @@ class Frontier(BetaPosterior):
         known: str | None = None,
     ) -> None:
         super().__init__(thompson=thompson)
-        self.reads_single_prompts = known is not None or features != "text"
         seen = features_of(features)
         if known is not None:
             seen = KnownFeatures(known, seen)
@@ -286,10 +262,6 @@ class FeaturePosterior(FadedPosterior):
         fitted = {} if self.regression is None else {"regression": self.regression.state_dict()}
         fitted["calibration"] = self.calibration.state_dict()
         return super().state_dict() | {"recent": self.recent.copy(), "new": self.new} | fitted
-
-    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
-        recent = rows.groups(state["recent"], "posterior/recent")
-        return super().renumbered(state, rows) | {"recent": recent}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict({name: value for name, value in state.items() if name not in _PARTS})

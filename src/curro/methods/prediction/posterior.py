@@ -18,7 +18,6 @@ from curro.core.compiled import kernel, part
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups, UnlearnedGroups
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Renumbering
 
 HALF_LIVES = 2.0 ** np.arange(1, 13)
 """Candidate half-lives of the evidence, in training steps."""
@@ -234,10 +233,6 @@ class FadedPosterior:
         names = ("low", "high", "prior_visits", "prior_mean", "prior_square", "prior_within")
         arrays = {"losses": self.losses.copy(), "unlearned": self.unlearned.groups.copy()}
         return {name: float(getattr(self, name)) for name in names} | arrays
-
-    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
-        """A saved state for other rows: groups of removed prompts that were to be learnt are forgotten."""
-        return {**state, "unlearned": rows.groups(state["unlearned"], "posterior/unlearned")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         check_posterior(state, FadedPosterior.state_dict(self))

@@ -13,7 +13,6 @@ import numpy as np
 
 from curro.core.checkpoint import check_state
 from curro.core.groups import UnlearnedGroups
-from curro.core.renumbering import Renumbering
 
 WINDOW = 512
 """The number of latest groups over which quality is measured."""
@@ -90,10 +89,6 @@ class PredictionQuality:
     def state_dict(self) -> dict[str, Any]:
         arrays = {"pairs": self.pairs.copy(), "unlearned": self.unlearned.groups.copy()}
         return arrays | {"spread_kept": self.spread_kept}
-
-    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
-        """A saved state for other rows: pairs of removed prompts that were to be learnt are forgotten."""
-        return {**state, "unlearned": rows.groups(state["unlearned"], "quality/unlearned")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         check_state(len(state["pairs"]) == 2, "quality", "is not of pairs")

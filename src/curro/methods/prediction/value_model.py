@@ -15,7 +15,6 @@ from curro.core.groups import Groups, UnlearnedGroups
 from curro.core.policy import AuxiliarySamples, Policy
 from curro.core.prediction import Predictor
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Renumbering
 
 PREDICTS = ("success-rate", "variance")
 MAX_TOKENS = 2048
@@ -168,9 +167,6 @@ class ValueModel(Predictor):
                     name: _array([moments[name] for moments in held]) for name in ("exp_avg", "exp_avg_sq")
                 }
         return state
-
-    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
-        return {**state, "fresh": rows.groups(state["fresh"], "pcl/fresh")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore `state_dict`.

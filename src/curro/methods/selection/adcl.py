@@ -15,7 +15,6 @@ from curro.core.checkpoint import check_state
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Columns, Renumbering, State
 from curro.core.selection import Choice, Outcome, Reason, Selection
 
 DIFFICULTIES = ("failure", "variance")
@@ -199,15 +198,6 @@ class ADCL(Selection):
 
     def state_dict(self) -> dict[str, Any]:
         return {"seed": self.seed, "chunk": self.chunk}
-
-    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
-        """New prompts join the chunk that comes next, and are estimated with it."""
-        chunk_N, new_N = columns["adcl_chunk"], rows.saved_N < 0
-        if state["chunk"] >= 0:
-            chunk_N[:] = np.minimum(chunk_N, self.count - 1)  # there may be fewer prompts now than chunks
-            chunk_N[new_N] = (state["chunk"] + 1) % self.count
-            columns["adcl_due"][new_N] = _IDLE
-        return {**state, "chunk": min(state["chunk"], self.count - 1)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         lowest = 0 if state["chunk"] >= 0 else -1

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Columns, Renumbering, State
 from curro.core.selection import Choice, Outcome, Reason, Selection
 from curro.methods.index import MaxHeap
 
@@ -40,9 +39,6 @@ class LeastVisited(Selection):
 
     def state_dict(self) -> dict[str, Any]:
         return {"heap": self.heap.state_dict()}
-
-    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
-        return {"heap": rows.heap(state["heap"], new_priority=0.0)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.heap.load_state_dict(state["heap"])

@@ -18,7 +18,6 @@ from curro.core.errors import ConfigError
 from curro.core.policy import AuxiliarySamples, Policy
 from curro.core.prediction import Predictor
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Columns, Renumbering, State
 from curro.core.selection import Choice, Outcome, Reason, Selection
 from curro.methods.prediction.quality import PredictionQuality
 
@@ -41,7 +40,6 @@ class Predicted(Selection):
         exploration: the share of the batch that is taken from the candidates at random, in [0, 1].
     """
 
-    takes_levels = True
     option_attributes: ClassVar = {"predictor": "predicts_by"}
 
     def __init__(
@@ -66,7 +64,7 @@ class Predicted(Selection):
             raise ConfigError(f"predictor {predictor!r} is not a curro.Predictor: derive its class from that")
         if target is not None and type(self.predictor).success_rate is Predictor.success_rate:
             raise ConfigError(f"{predictor!r} predicts no success rate: leave `target` out")
-        self.has_belief = self.predictor.has_belief
+        self.posterior = self.predictor.posterior
         self.needs_policy = self.predictor.needs_policy
         self.reads_weights = self.predictor.reads_weights
         self.trains_policy = self.predictor.trains_policy
@@ -76,12 +74,6 @@ class Predicted(Selection):
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
-        self.repeats = table.levels is not None
-        if self.repeats and not self.predictor.takes_levels:
-            raise ConfigError(
-                f"{self.predicts_by['name']} predicts single prompts, and levels have new problems in "
-                "every group: choose frontier or posterior"
-            )
         (self._stream,) = rng.spawn(1)
         column = "predicted_variance" if self.target is None else "predicted_rate"
         self.expected_N = table.add(column, np.float32, np.nan)
@@ -121,12 +113,7 @@ class Predicted(Selection):
         return Choice.of(prompts, reasons)
 
     def _candidates(self, n: int) -> np.ndarray:
-        """Free prompts in random order, at most n times `candidates`; of open levels that many, repeated."""
-        if self.repeats:
-            if self.open_N is not None:
-                open_arms = np.flatnonzero(self.open_N)
-                return open_arms[self.rng.integers(len(open_arms), size=n * self.candidates)]
-            return self.rng.integers(self.table.size, size=n * self.candidates)
+        """Free prompts in random order, at most n times `candidates`."""
         free_count = self.table.size - len(self.table.prompts_in_flight)
         wanted = min(n * self.candidates, free_count)
         if 2 * wanted > free_count or 2 * free_count < self.table.size:
@@ -154,9 +141,6 @@ class Predicted(Selection):
             return np.full(n, np.nan)
         return np.where(is_explored_P, others / max(explored, 1), 1.0) * n / self._candidate_count
 
-    def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
-        return self.predictor.belief(prompts, step)
-
     def observe(self, outcome: Outcome) -> AuxiliarySamples | None:
         low, high = self.table.reward_range
         realised = (
@@ -179,13 +163,6 @@ class Predicted(Selection):
             "predictor": self.predictor.state_dict(),
             "quality": self.quality.state_dict(),
             "stream": self._stream.bit_generator.state,
-        }
-
-    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
-        return {
-            **state,
-            "predictor": self.predictor.renumbered(state["predictor"], rows),
-            "quality": self.quality.renumbered(state["quality"], rows),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -18,7 +18,6 @@ from curro.core.compiled import kernel
 from curro.core.errors import ConfigError
 from curro.core.loading import load_object
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Columns, Renumbering, State
 from curro.core.selection import Choice, Outcome, Reason, Selection
 from curro.methods.index import SumTree
 from curro.methods.prediction.posterior import FadedPosterior
@@ -81,7 +80,6 @@ class FadedReplay(Selection):
     """
 
     needs_second_visits = True
-    has_belief = True
 
     def __init__(self, *, candidates: int = 4, exploration: float = 0.125) -> None:
         if candidates < 2 or candidates % 2:
@@ -120,9 +118,6 @@ class FadedReplay(Selection):
     def uniform_weights(self, choice: Choice) -> np.ndarray:
         return np.where(choice.reasons == Reason.EXPLORATION, 1.0, np.nan)
 
-    def belief(self, prompts: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
-        return self.posterior.belief(prompts, step)
-
     def observe(self, outcome: Outcome) -> None:
         self.posterior.observe(outcome)
 
@@ -131,9 +126,6 @@ class FadedReplay(Selection):
 
     def state_dict(self) -> dict[str, Any]:
         return {"posterior": self.posterior.state_dict(), "thompson": self.thompson.bit_generator.state}
-
-    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
-        return {**state, "posterior": self.posterior.renumbered(state["posterior"], rows)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.posterior.load_state_dict(state["posterior"])

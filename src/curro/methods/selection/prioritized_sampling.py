@@ -11,7 +11,6 @@ from curro.core.checkpoint import check_state
 from curro.core.compiled import kernel
 from curro.core.errors import ConfigError
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Columns, Renumbering, State
 from curro.core.selection import Choice, Outcome, Reason, Selection, sequential_weights
 from curro.methods.index import SumTree
 
@@ -155,9 +154,6 @@ class PrioritizedSampling(Selection):
             "pspo/priority_mean": float(self.priority_N.mean()),
             "pspo/effective_prompts": float(weights_N.sum() ** 2 / np.square(weights_N).sum()),
         }
-
-    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
-        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         is_positive = (self.priority_N > 0).all() and np.isfinite(self.priority_N**self.exponent).all()

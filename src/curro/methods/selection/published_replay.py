@@ -17,7 +17,6 @@ from curro.core.compiled import kernel, part, prefetch
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Columns, Renumbering, State
 from curro.core.selection import Choice, Outcome, Reason, Selection
 from curro.core.table_kernels import is_solved
 from curro.methods.index import AgeQueue, MaxHeap, SumTree
@@ -281,17 +280,6 @@ class PublishedReplay(Selection):
             "unsolved": self.pools[UNSOLVED].state_dict(),
         }
 
-    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
-        heap = {**state["heap"]}
-        if isinstance(self.heap, MaxHeap):
-            heap = rows.heap(heap, new_priority=self.initial_priority)
-        else:
-            heap = self.heap.renumbered(heap, rows)
-        pools = {name: {**state[name], "size": len(rows.saved_N)} for name in ("solved", "unsolved")}
-        for pool in pools.values():
-            pool["heap"] = rows.heap(pool["heap"])
-        return {**state, "heap": heap, **pools}
-
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         check_state(
             set(np.unique(self.pool_N)) <= {HEAP, SOLVED, UNSOLVED}, "table/pool", "is none of the pools"
@@ -367,13 +355,6 @@ class ProportionalStore:
 
     def state_dict(self) -> dict[str, Any]:
         return {"inside": self.inside.copy(), "tree": self.tree.state_dict()}
-
-    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
-        """The state with other rows; new prompts have the priorities that they have in this store."""
-        everything = np.arange(len(self.inside))
-        weights_N = rows.column(state["tree"]["weights"], self.tree.weights(everything))
-        tree = {**state["tree"], "size": len(self.inside), "weights": weights_N}
-        return {"inside": rows.column(state["inside"], True), "tree": tree}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         check_state(state["inside"].shape == self.inside.shape, "store/inside", "is not of all prompts")

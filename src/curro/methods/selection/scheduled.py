@@ -9,7 +9,6 @@ import numpy as np
 
 from curro.core.checkpoint import check_state
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Columns, Renumbering, State
 from curro.core.selection import Choice, Reason, Selection
 
 
@@ -40,12 +39,6 @@ class Scheduled(Selection):
 
     def state_dict(self) -> dict[str, Any]:
         return {"position": self.position}
-
-    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
-        """The pass goes on before the first prompt that is left of those to come."""
-        now = rows.now_M[state["position"] :]
-        left = now[now >= 0]
-        return {"position": int(left[0]) if len(left) else 0}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         check_state(0 <= state["position"] < self.table.size, "scheduled", "is at no prompt")

@@ -15,7 +15,6 @@ from curro.core.compiled import kernel
 from curro.core.errors import ConfigError
 from curro.core.groups import UnlearnedGroups
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Columns, Renumbering, State, by_name
 from curro.core.selection import Choice, Outcome, Reason, Selection, sequential_weights
 
 _STANDARD = 1e-4
@@ -191,14 +190,6 @@ class SelfEvolvingCurriculum(Selection):
             "step": self.step,
             "names": self.names,
         }
-
-    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
-        """Categories keep what is known of them by their names; prompts have the categories of now."""
-        columns["sec_category"][:] = self.category_N
-        unlearned = rows.groups(state["unlearned"], f"{self.prefix}/unlearned")
-        unlearned[1] = self.category_N[unlearned[0].astype(np.int64)]
-        value_C = by_name(state["value"], state["names"], self.names, 0.0)
-        return {**state, "value": value_C, "unlearned": unlearned, "names": self.names}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         known = len(state["names"])

@@ -9,7 +9,6 @@ import numpy as np
 
 from curro.core.checkpoint import check_state
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Columns, Renumbering, State
 from curro.core.selection import Choice, Reason, Selection
 
 RANKS = 16
@@ -19,9 +18,8 @@ RANKS = 16
 class Uniform(Selection):
     """Passes over the data set, each in a new random order; a prompt in flight misses its turn.
 
-    Source: the baseline that every method is compared with. Of levels, none of which is ever left out, every
-    pass draws each level once; with shares of sources, a level whose source has its share misses its turn.
-    Where prompts are not levels, each source with a share has passes of its own.
+    Source: the baseline that every method is compared with. With shares of sources, each source has passes of
+    its own.
 
     The probabilities are 1 over the free prompts, those of somebody who does not know where the pass is.
 
@@ -29,20 +27,17 @@ class Uniform(Selection):
         replacement: draw every prompt independently of what came before instead of in passes.
     """
 
-    takes_levels = True
-
     def __init__(self, *, replacement: bool = False) -> None:
         self.replacement = replacement
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
-        self.repeats = table.levels is not None
         self.seed, self.epoch, self.position = int(rng.integers(2**63)), 0, 0
         self._shuffle()
         # how many passes each prompt has been in, where sources have shares and so passes of their own
         self.turns_N: np.ndarray | None = None
         self._ranks: dict[int, np.ndarray] = {}
-        if self.has_shares and not (self.repeats or self.replacement):
+        if self.has_shares and not self.replacement:
             self.turns_N = table.add("uniform_turns", np.int32, 0)
             self.place_N = np.empty(table.size, np.int64)
             self._place(self.turns_N, np.arange(table.size))
@@ -93,16 +88,10 @@ class Uniform(Selection):
                 drawn = self.rng.integers(self.table.size, size=n - len(taken))
             else:
                 drawn = self._next(n - len(taken))
-            if self.open_N is not None:
-                drawn = drawn[self.open_N[drawn]]
-            if not self.repeats:
-                _, first = np.unique(drawn, return_index=True)
-                drawn = drawn[np.sort(first)]
-                drawn = drawn[~self.table["in_flight"][drawn] & ~np.isin(drawn, taken)]
+            _, first = np.unique(drawn, return_index=True)
+            drawn = drawn[np.sort(first)]
+            drawn = drawn[~self.table["in_flight"][drawn] & ~np.isin(drawn, taken)]
             taken = np.concatenate([taken, drawn])
-        if self.repeats:
-            count = self.table.size if self.open_N is None else np.count_nonzero(self.open_N)
-            return Choice.of(taken, Reason.UNIFORM, 1 / count)
         return Choice.of(taken, Reason.UNIFORM, 1 / np.arange(free, free - n, -1))
 
     def uniform_weights(self, choice: Choice) -> np.ndarray:
@@ -115,19 +104,6 @@ class Uniform(Selection):
 
     def state_dict(self) -> dict[str, Any]:
         return {"seed": self.seed, "epoch": self.epoch, "position": self.position}
-
-    def renumbered(self, state: State, columns: Columns, rows: Renumbering) -> State:
-        """With other rows a new pass begins, because the order of the saved one is of other numbers.
-
-        Where sources have passes of their own, new prompts join that of their source.
-        """
-        if self.turns_N is not None:
-            turns_N, is_new_N = columns["uniform_turns"], rows.saved_N < 0
-            source_N = self.table.sources()[1]
-            for source in np.unique(source_N[is_new_N]):
-                saved = turns_N[(source_N == source) & ~is_new_N]
-                turns_N[(source_N == source) & is_new_N] = saved.min() if saved.size else turns_N.min()
-        return {**state, "epoch": state["epoch"] + 1, "position": 0}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         is_position = 0 <= state["position"] < self.table.size and state["epoch"] >= 0

@@ -20,7 +20,6 @@ from curro.core.groups import Groups, UnlearnedGroups
 from curro.core.policy import AuxiliarySamples
 from curro.core.prediction import Predictor
 from curro.core.prompts import PromptTable
-from curro.core.renumbering import Renumbering
 from curro.methods.prediction.metis.template import DEFAULT, Statements, read_template
 
 FAILED = ("lowest", "zero", "skip")
@@ -205,12 +204,6 @@ class Metis(Predictor):
             "failures": self.failures,
         }
 
-    def renumbered(self, state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
-        fresh = rows.groups(state["fresh"], "metis/fresh")
-        pending = PendingJudgments.renumbered(state["pending"], rows)
-        memory = CalibrationMemory.renumbered(state["memory"], rows)
-        return {**state, "pending": pending, "memory": memory, "fresh": fresh}
-
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.pending.load_state_dict(state["pending"])
         self.memory.load_state_dict(state["memory"])
@@ -277,19 +270,6 @@ class PendingJudgments:
             "answered": _flat([judgment.completion_ids for judgment in made]),
             "answered_lengths": np.array([len(judgment.completion_ids) for judgment in made], np.int64),
         }
-
-    @staticmethod
-    def renumbered(state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
-        """A saved state for other rows: judgments of removed prompts are forgotten."""
-        prompts = rows.numbers(state["prompts"], "metis/pending/prompts")
-        left = np.flatnonzero(prompts >= 0)
-        left = left[np.argsort(prompts[left])]
-        moved: dict[str, Any] = {"prompts": prompts[left], "predicted": state["predicted"][left]}
-        for name in ("asked", "answered"):
-            parts = _parts(state[name], state[f"{name}_lengths"])
-            moved[name] = _flat([parts[row] for row in left.tolist()])
-            moved[f"{name}_lengths"] = state[f"{name}_lengths"][left]
-        return moved
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         for name in ("asked", "answered"):
@@ -358,12 +338,6 @@ class CalibrationMemory:
 
     def state_dict(self) -> dict[str, Any]:
         return {"prompts": self.prompts.copy(), "variances": self.variances.copy()}
-
-    @staticmethod
-    def renumbered(state: Mapping[str, Any], rows: Renumbering) -> dict[str, Any]:
-        """A saved state for other rows: pairs of removed prompts are forgotten."""
-        prompts = rows.numbers(state["prompts"], "metis/memory/prompts")
-        return {"prompts": prompts[prompts >= 0], "variances": state["variances"][prompts >= 0]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         prompts, variances = state["prompts"], state["variances"]

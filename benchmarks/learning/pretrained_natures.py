@@ -1,0 +1,311 @@
+"""Methods on a pretrained model and pools of five natures: is the default ahead, and never behind?
+
+    make pretrained                                            # the model and the pools, in runs/pretrained
+    python -m benchmarks.learning.pretrained_natures           # trains what has no row yet
+    python -m benchmarks.learning.pretrained_natures --report  # trains nothing, writes the page
+
+SmolLM2-135M-Instruct on the pools `NATURES` of recipes/pretrained/prepare.py, by the plan in
+plan_pretrained.md, which was fixed before the first run on a judging pool: settings are chosen on the tuning
+pools, and methods compared on the judging pools. A row is added to
+benchmarks/results/pretrained_natures.jsonl as a run ends, seed by seed and pool by pool, so that methods have
+equally many rows wherever it is stopped; a run that was cut off is trained again. `--pool`, `--method` and
+`--seed` choose some of them. With `--results FILE.jsonl` the rows, the page and the picture are your own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import typer
+from benchmarks.common import PICTURES, RESULTS, write_page
+from benchmarks.learning import natures_page
+from benchmarks.learning.pictures import DRAWN
+from benchmarks.learning.pretrained_mixed import fast_precision, only_of
+from curro.training.prepared import Prepared, prepare
+
+from curro.core.errors import ConfigError
+from curro.data.raw import Row
+from curro.reward.reward import Reward, Score
+from curro.runs.folder import RunFolder
+from curro.runs.json_lines import append_rows, read_rows
+from curro.training.declared import flags_of
+from curro.training.run import train
+from curro.training.settings import TrainSettings
+
+TUNING = {
+    "mixture_twelve": "mixture",
+    "same_letters": "same words",
+    "range_products": "range",
+    "easy_larger": "easy",
+    "sums_75": "one template",
+}
+"""The pools on which settings are chosen, and their natures."""
+JUDGING = {
+    "mixture_sixteen": "mixture",
+    "same_numbers": "same words",
+    "lookup_75": "one template",
+    "mixture_twenty": "mixture",
+    "range_sums": "range",
+    "easy_copies": "easy",
+}
+"""The pools by which methods are judged, the most telling first."""
+POOLS = JUDGING | TUNING
+EVERY = 16
+"""Steps between evaluations, and the steps over which a row adds up groups."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """What a row is of.
+
+    Attributes:
+        curriculum: as `curro train --curriculum` takes it.
+        settings: in which it differs from the others.
+        data: which prompts it may choose from: "all"; the "shortest" quarter; or the "learnable" ones, of
+            which some of 16 rollouts are right and some are wrong.
+        measured: whether it needs 16 rollouts of every prompt, which are not in its budget.
+    """
+
+    curriculum: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    data: str = "all"
+    measured: bool = False
+
+
+BEFORE = "frontier"
+METHODS = {
+    "uniform": Method("uniform"),
+    "frontier-before": Method(BEFORE),
+    "prioritized-replay": Method("prioritized-replay"),
+    "shortest-quarter": Method("uniform", data="shortest"),
+    "entropies": Method("frontier:features=text+entropy,exploration=0.1"),
+    "exploration": Method("frontier:exploration=0.1"),
+    "pspo": Method("pspo"),
+    "posterior": Method("posterior"),
+    "learnable": Method("uniform", data="learnable", measured=True),
+    "told": Method(BEFORE, {"known": True}, measured=True),
+}
+"""By the name of a row's method; `told` knows the pass rates that 16 rollouts of each prompt measured."""
+ROUNDS = (
+    ("uniform", "frontier-before"),
+    ("prioritized-replay", "shortest-quarter"),
+    ("posterior", "pspo"),
+    ("told", "learnable"),
+)
+"""The methods of the plan; with each seed all pools get those of a round before the next round."""
+SHOWN = "entropies"
+"""The new default."""
+COLOURS = {"uniform": DRAWN["uniform"], "frontier-before": "#e69f00", SHOWN: DRAWN["frontier"]}
+"""The methods of the picture."""
+COMMAND = "python -m benchmarks.learning.pretrained_natures --report"
+SEEDS = (10, 11, 12, 13, 14)
+
+
+def settings_of(folder: Path, pool: str, precision: str) -> dict[str, Any]:
+    """The settings that all runs on a pool share.
+
+    Raises:
+        ConfigError: the folder lacks the model.
+    """
+    if not (folder / "model").is_dir():
+        raise ConfigError(f"{folder} has no model: run make pretrained, or name its folder")
+    own = Path(__file__).parents[2] / "recipes" / "pretrained" / "families.py"
+    return {
+        "data": str(folder / f"{pool}.jsonl"),
+        "eval_data": str(folder / f"{pool}.held-out.jsonl"),
+        "model": str(folder / "model"),
+        "reward": "math" if pool.startswith("sums") else f"{own}:right",
+        "reward_workers": 0,
+        "precision": precision,
+        "max_completion_length": 6,
+        "learning_rate": 3e-6,
+        "prompts_per_step": 8,
+        "rollouts_per_prompt": 4,
+        "rollouts": 2_560,
+        "eval_every": EVERY,
+        "eval_prompts": 200,
+        "eval_samples": 2,
+        "save_every": 1_000,
+    }
+
+
+def measured_rates(shared: Mapping[str, Any]) -> Path:
+    """The folder of the pool's pass rates, measured on the first call and kept beside its data."""
+    folder = Path(shared["data"]).with_suffix(".estimate")
+    names = ("model", "reward", "precision", "max_completion_length", "reward_workers")
+    options = flags_of({name: shared[name] for name in names} | {"out": str(folder)})
+    subprocess.run([sys.executable, "-m", "curro", "estimate", shared["data"], *options], check=True)
+    return folder
+
+
+def part_of(data: str, kind: str, rates: Path | None) -> str:
+    """The path of a file with the prompts of a pool that a method may choose from."""
+    if kind == "all":
+        return data
+    rows = list(read_rows(Path(data)))
+    if kind == "shortest":
+        chosen = sorted(rows, key=lambda row: len(row["prompt"]))[: len(rows) // 4]
+    else:
+        assert rates is not None
+        rate_of = {row["prompt"] - 1: row["mean"] for row in read_rows(rates / "groups.jsonl")}
+        chosen = [row for number, row in enumerate(rows) if 0 < rate_of[number] < 1]
+    target = Path(data).with_suffix(f".{kind}.jsonl")
+    target.unlink(missing_ok=True)
+    append_rows(target, chosen)
+    return str(target)
+
+
+class Recorded:
+    """A reward that also counts the right answers of each held-out problem, evaluation by evaluation.
+
+    Args:
+        reward: the reward itself.
+        problems: the prompts of the held-out problems, in the order of the counts.
+    """
+
+    def __init__(self, reward: Reward, problems: Sequence[str]) -> None:
+        self._place = {prompt: place for place, prompt in enumerate(problems)}
+        self._reward, self._counts = reward, np.zeros(len(problems), int)
+        self.reward = Reward(reward.name, self._verify)
+
+    def _verify(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+        scores = self._reward.score(completions, rows)
+        for row, score in zip(rows, scores, strict=True):
+            self._counts[self._place[row["prompt"]]] += score == 1
+        return scores
+
+    def take(self) -> str:
+        """The counts since the last call, a digit for each problem."""
+        text = "".join(map(str, self._counts))
+        self._counts[:] = 0
+        return text
+
+
+def one_run(label: str, pool: str, seed: int, shared: Mapping[str, Any], runs: Path) -> dict[str, Any]:
+    """Train once; the row.
+
+    Raises:
+        SystemExit: the run was stopped before its end.
+    """
+    method = METHODS[label]
+    rates = measured_rates(shared) if method.measured else None
+    own = {name: str(rates) if name == "known" else value for name, value in method.settings.items()}
+    data = part_of(shared["data"], method.data, rates)
+    settings = TrainSettings(**{**shared, **own, "data": data, "curriculum": method.curriculum, "seed": seed})
+    prepared = prepare(settings)
+    (held_out,) = prepared.held_out
+    recorded = Recorded(held_out.reward, [row["prompt"] for row in held_out.prompts])
+    prepared = replace(prepared, held_out=(replace(held_out, reward=recorded.reward),))
+    path = runs / f"{pool}-{label}-{seed}"
+    shutil.rmtree(path, ignore_errors=True)
+    folder = RunFolder.create(path, {"settings": settings.as_dict()})
+    items: list[str] = []
+
+    def on_step(line: Mapping[str, Any]) -> None:
+        if "eval/pass@1" in line:
+            items.append(recorded.take())
+
+    if not train(prepared, folder, on_step=on_step, page=False):
+        raise SystemExit(f"{path} was stopped before its end: repeat the command to run it again")
+    row = {
+        "pool": pool,
+        "method": label,
+        "seed": seed,
+        "curriculum": method.curriculum,
+        "version": version(),
+        "precision": settings.precision,
+        "learning_rate": settings.learning_rate,
+        **summary(folder, prepared),
+        "items": items,
+    }
+    shutil.rmtree(path)
+    return row
+
+
+def summary(folder: RunFolder, prepared: Prepared) -> dict[str, Any]:
+    """The columns of a row that say what a run learnt, cost and found."""
+    lines = folder.metrics()
+    evaluated = [line for line in lines if "eval/pass@1" in line]
+    kinds = [row.get("kind", "learnable") for row in prepared.held_out[0].prompts]
+    kind_of = {row["key"]: row.get("kind", "learnable") for row in prepared.prompts}
+    length_of = {row["key"]: len(prepared.tokenizer(row["prompt"])["input_ids"]) for row in prepared.prompts}
+    parts = -(-(len(lines) - 1) // EVERY)
+    groups: dict[str, list[list[int]]] = defaultdict(lambda: [[0, 0, 0] for _ in range(parts)])
+    prompt_tokens = tokens = 0
+    for group in folder.groups():
+        part = groups[kind_of[group["key"]]][(group["step"] - 1) // EVERY]
+        part[0] += 1
+        part[1] += group["variance"] > 0
+        part[2] += group["mean"] == 1
+        tokens += group["tokens"]
+        prompt_tokens += length_of[group["key"]]
+    return {
+        "rollouts": [line["rollouts"] for line in evaluated],
+        "pass@1": [round(line["eval/pass@1"], 5) for line in evaluated],
+        "kinds": dict(Counter(kinds)),
+        "groups": groups,
+        "completion_tokens": tokens,
+        "prompt_tokens": prompt_tokens,
+        "cpu_seconds": round(lines[-1]["cpu_seconds"], 1),
+        "seconds": round(lines[-1]["seconds"], 1),
+    }
+
+
+def version() -> str:
+    """The commit of the checkout, for the reader of a row."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def main(
+    folder: Annotated[Path, typer.Option(help="What recipes/pretrained/prepare.py has written.")] = Path(
+        "runs/pretrained"
+    ),
+    results: Annotated[
+        Path, typer.Option(help="The file of rows. Beside one of your own are its page and its picture.")
+    ] = RESULTS / "pretrained_natures.jsonl",
+    runs: Annotated[Path, typer.Option(help="Where the run in progress is.")] = Path("runs/natures"),
+    seed: Annotated[list[int] | None, typer.Option(help="A seed. [default: those of the plan]")] = None,
+    pool: Annotated[
+        list[str] | None, typer.Option(help="A pool. [default: the judging pools]", callback=only_of(POOLS))
+    ] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="A method. [default: all]", callback=only_of(METHODS))
+    ] = None,
+    only_report: Annotated[bool, typer.Option("--report", help="Train nothing.")] = False,
+) -> None:
+    precision = fast_precision()
+    rounds = [method] if method else ROUNDS
+    for at, labels, name in [] if only_report else product(seed or SEEDS, rounds, pool or JUDGING):
+        for label in labels:
+            done = {(row["pool"], row["method"], row["seed"]) for row in read_rows(results)}
+            if (name, label, at) not in done:
+                print(f"{name}, {label}, seed {at}", flush=True)
+                shared = settings_of(folder, name, precision)
+                append_rows(results, [one_run(label, name, at, shared, runs)])
+    rows = list(read_rows(results))
+    ours = results.parent.resolve() == RESULTS
+    command = COMMAND if ours else f"{COMMAND} --results {results}"
+    text = natures_page.page(
+        rows, {"Judging pools": JUDGING, "Tuning pools": TUNING}, (SHOWN, "frontier-before")
+    )
+    title = "A pretrained model on pools of five natures"
+    write_page(results.stem, title, command, text, results.parent)
+    picture = PICTURES / "result-natures.svg" if ours else results.with_suffix(".svg")
+    natures_page.draw(rows, JUDGING, COLOURS, picture)
+
+
+if __name__ == "__main__":
+    typer.run(main)
