@@ -24,7 +24,7 @@ from curro.core.loading import PROVIDERS
 from curro.core.registry import REWARDS
 from curro.core.text import did_you_mean
 from curro.data import load_prompts
-from curro.data.load import READERS, source_files
+from curro.data.files import READERS, source_files
 from curro.data.prompt_set import PromptSet
 from curro.reward import Reward, resolve_reward
 from curro.reward.environments import Environment, resolve_environment
