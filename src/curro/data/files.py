@@ -184,8 +184,9 @@ def _rows_in(content: dict[str, Any], path: Path, split: str) -> list[Any]:
     values = list(content.values())
     column = next((content[name] for name in PROMPT if name in content), None)
     lists = {name: value for name, value in content.items() if isinstance(value, list)}
-    is_flat = not any(isinstance(value, list | dict) for value in values)
-    if isinstance(column, str) or _are_messages(column) or (values and is_flat):
+    has_plain = any(not isinstance(value, list | dict) for value in values)
+    is_flat = has_plain and not any(isinstance(value, list | dict) for value in values)
+    if is_flat or _are_messages(column) or (column is not None and has_plain):
         return [content]
     if {"columns", "data"} <= set(lists):  # pandas, orient="split"
         return [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
