@@ -24,7 +24,7 @@ BFLOAT16 := $(if $(shell grep -s -m 1 -o -w -e avx512_bf16 -e amx_bf16 /proc/cpu
 FAST := tests/core tests/methods/admission tests/methods/advantage tests/methods/index \
 	$(filter-out %/test_shares.py,$(wildcard tests/methods/selection/test_*.py))
 
-.PHONY: check demo fast pretrained test sandbox lint docs docs-blocks browser loggers trl-async verl tinker skyrl trinity bfcl verifiers examples wheel lock
+.PHONY: check demo fast pretrained test sandbox lint docs docs-blocks browser loggers trl-async trl-versions verl tinker skyrl trinity bfcl verifiers examples wheel lock
 
 check:
 	@targets=$$($(PYTHON) .ci/targets.py) && echo "make $$targets" && { test -z "$$targets" || $(MAKE) $$targets; }
@@ -77,6 +77,12 @@ loggers: .venv-loggers/loggers
 # TRL's asynchronous trainer, with servers of our own in place of vLLM, in an environment of its own: it brings eight packages
 trl-async: .venv-trl-async/aiohttp
 	.venv-trl-async/bin/python -m pytest -c tests/contrib/trl_async/pytest.ini tests/contrib/trl_async
+
+# the tests of the TRL host with older versions of TRL, each in an environment of one package more
+TRL_VERSIONS := 1.12.0 1.14.1
+trl-versions: $(TRL_VERSIONS:%=trl-%)
+trl-%: .venv-trl-%/trl
+	.venv-trl-$*/bin/python -m pytest -n $(WORKERS) tests/hosts/trl
 
 # verl wants other versions than the rest, so it has an environment of its own
 # verl's own workers run by themselves, in a Ray of their own; with --jobs 2 beside the others
@@ -187,6 +193,13 @@ build/torch: constraints/main.txt
 .venv-trl-async/aiohttp: .venv/dev constraints/trl-async.txt
 	$(call LAYER,.venv-trl-async)
 	.venv-trl-async/bin/python -m pip install --quiet --requirement constraints/trl-async.txt
+	touch $@
+
+.PRECIOUS: .venv-trl-%/trl
+.venv-trl-%/trl: .venv/dev
+	$(call LAYER,.venv-trl-$*)
+	$(BIN)/python -m pip install --quiet --no-deps --target \
+		$$(.venv-trl-$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') trl==$*
 	touch $@
 
 .venv-verl/verl: build/torch constraints/verl.txt pyproject.toml

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
-from scipy.stats import t as student
 
 from curro.runs.folder import RunFolder
 from curro.runs.json_lines import append_rows, read_rows
@@ -82,6 +81,8 @@ def mean_with_interval(groups: Sequence[np.ndarray]) -> str:
         return f"{mean:+.3f}"
     error = np.sqrt(sum(one.var(ddof=1) / len(one) for one in groups)) / len(groups)
     degrees = sum(len(one) - 1 for one in groups)
+    from scipy.stats import t as student  # not where verl is installed
+
     return f"{mean:+.3f} ± {student.ppf(0.975, degrees) * error:.3f}"
 
 

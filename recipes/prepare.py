@@ -59,24 +59,32 @@ def read(path: str, columns: Iterable[str]) -> datasets.Dataset:
     return rows
 
 
-STRATA: dict[str, int | list[float]] = {"quantiles": 20, "tenths": [tenth / 10 for tenth in range(1, 10)]}
-"""Of pass rates, as `stratified_subset` takes them: twenty quantiles, or ten strata of equal width."""
+GURU_KEPT = 47_844
+"""Problems that the paper and the authors' notebook keep of the public file's 54,404."""
 
 
-def guru(path: str, problems: int, seed: int, strata: str = "quantiles") -> datasets.Dataset:
+def guru(path: str, problems: int, seed: int, notebook: bool = False) -> datasets.Dataset:
     """Prioritized replay, section 5: pass rate above 0.5 of Qwen3-30B, then a stratified subset.
 
-    The strata are of Qwen2.5-7B's pass rate, the policy's; each keeps its share by largest remainder. Pass
-    rates choose the subset and are kept out of what is trained on.
+    The strata are quantiles of the pass rate of Qwen2.5-7B, the policy; each keeps its share by largest
+    remainder. Pass rates choose the subset and are kept out of what is trained on. The number of problems
+    that pass the filters is printed beside the paper's.
 
     Args:
-        strata: one of `STRATA`; the authors' notebook has ten strata.
+        notebook: choose as the authors' notebook does: by ten quantiles in place of twenty, and only problems
+            marked `is_unique`, if there is such a column, whose two pass rates differ and whose rate by the
+            policy is below 0.7.
     """
     rows = read(path, (*VERL_COLUMNS, POLICY_RATE, STRONG_RATE))
-    strong = np.array(rows[STRONG_RATE], np.float64)
-    rows = rows.select(np.flatnonzero(strong > 0.5))
-    rates = np.array(rows[POLICY_RATE], np.float64)
-    chosen = rows.select(stratified_subset(rates, problems, bins=STRATA[strata], seed=seed))
+    strong, rates = (np.array(rows[name], np.float64) for name in (STRONG_RATE, POLICY_RATE))
+    is_kept = strong > 0.5
+    if notebook:
+        is_unique = "is_unique" not in rows.column_names or np.array(rows["is_unique"], bool)
+        is_kept &= is_unique & (strong != rates) & (rates < 0.7)
+    print(f"{is_kept.sum()} of {len(rows)} problems pass the filters; the paper keeps {GURU_KEPT} of 54,404")
+    rows, rates = rows.select(np.flatnonzero(is_kept)), rates[is_kept]
+    bins = 10 if notebook else 20
+    chosen = rows.select(stratified_subset(rates, problems, bins=bins, seed=seed))
     return datasets.Dataset.from_list(
         [verl_row(f"guru-{row['data_source']}", row["prompt"], row) for row in chosen]
     )
@@ -188,12 +196,11 @@ def code(path: str) -> datasets.Dataset:
 PROBLEM_COLUMNS = ("problem", "question")
 ANSWER_COLUMNS = ("answer", "final_answer", "solution")
 """Of a problem and its answer, the names that public files give them; the first that a file has is read."""
-SYSTEM = (
-    "You are asked a question. First think it through in English, between a line <think> and a line "
-    "</think>. Then give the answer between a line <answer> and a line </answer>, with the final result "
-    "within \\boxed{}."
-)
-"""PSPO: the form that its format reward wants; in the words of curro, not of the authors."""
+SYSTEM = Path(__file__).parent / "pspo_system.txt"
+"""The system message of PSPO's authors, from their recipes (github.com/sunCityDaa/PSPO, MIT licence).
+
+It asks for tags in a line of text; their format reward counts a line that has `</think>` alone.
+"""
 
 
 def problems(path: str, name: str, system: str | None) -> datasets.Dataset:
@@ -233,7 +240,9 @@ def _answer(value: Any) -> str:
 
 
 def split(rows: datasets.Dataset, held_out: int, seed: int) -> tuple[datasets.Dataset, datasets.Dataset]:
-    """The rows that are left, and as many random ones that are held out.
+    """Hold out random rows, whose source then ends in `-held-out`, and return the others and these.
+
+    The source tells verl which reward a row has, so that a shaped reward can train and accuracy validate.
 
     Raises:
         DataError: no row would be left.
@@ -241,7 +250,8 @@ def split(rows: datasets.Dataset, held_out: int, seed: int) -> tuple[datasets.Da
     if held_out >= len(rows):
         raise DataError(f"{held_out} problems cannot be held out of {len(rows)}: lower --held-out-problems")
     order = np.random.default_rng(seed).permutation(len(rows))
-    return rows.select(np.sort(order[held_out:])), rows.select(np.sort(order[:held_out]))
+    left, apart = rows.select(np.sort(order[held_out:])), rows.select(np.sort(order[:held_out]))
+    return left, apart.map(lambda row: {"data_source": f"{row['data_source']}-held-out"})
 
 
 def bfcl(name: str, split: str) -> datasets.Dataset:
@@ -303,16 +313,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("file", help="of bfcl the category")
     parser.add_argument("--out", required=True)
     parser.add_argument("--problems", type=int, default=1000, help="of guru's subset")
-    parser.add_argument("--strata", choices=tuple(STRATA), default="quantiles", help="of guru's subset")
+    parser.add_argument("--notebook", action="store_true", help="guru's subset as in the authors' notebook")
     parser.add_argument("--seed", type=int, default=0, help="of guru's subset, and of what is held out")
     parser.add_argument("--held-out", help="where the problems go that are not trained on")
     parser.add_argument("--held-out-problems", type=int, default=1024)
-    parser.add_argument("--system", help="of open-rs: a text file with another system message than ours")
+    parser.add_argument("--system", help="a text file: another system message for open-rs")
     parser.add_argument("--name", help="of a test set, in verl's metrics; of bfcl the split, train or test")
     given = parser.parse_args(arguments)
-    system = SYSTEM if given.system is None else Path(given.system).read_text()
+    system = Path(given.system or SYSTEM).read_text().rstrip("\n")
     makers = {
-        "guru": lambda: guru(given.file, given.problems, given.seed, given.strata),
+        "guru": lambda: guru(given.file, given.problems, given.seed, given.notebook),
         "dapo": lambda: dapo(given.file),
         "eurus": lambda: eurus(given.file),
         "open-rs": lambda: problems(given.file, "open-rs", system),

@@ -1,8 +1,10 @@
-"""What METIS shows of a programming problem: `strip=statements:prose`, with this folder on PYTHONPATH."""
+"""What METIS shows of a problem: `strip=statements:problem` or `prose`, with this folder on PYTHONPATH."""
 
 from __future__ import annotations
 
 import re
+
+from curro.training.evaluation.suites import BOXED
 
 _NAME = (
     r"(?:constraints?|(?:sample |example )?(?:input|output)s?(?: format| data| and output)?|examples?|notes?)"
@@ -18,6 +20,11 @@ _HEADING = re.compile(
     rf")[ \t]*$",
     re.IGNORECASE | re.MULTILINE,
 )
+
+
+def problem(text: str) -> str:
+    """The problem without the instruction for answers behind it, as appendix B.3 shows problems."""
+    return text.partition(BOXED.format(problem=""))[0].strip()
 
 
 def prose(text: str) -> str:

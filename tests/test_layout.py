@@ -13,7 +13,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src"
 
 ORDER = (
-    "core", "methods", "data", "reward", "rollout", "runs", "durable", "curro", "lab", "hosts",
+    "core", "methods", "data", "reward", "rollout", "runs", "curro", "lab", "hosts",
     "training", "contrib", "cli", "__main__",
 )  # fmt: skip
 """Folders of curro, and modules beside them: each may import only what stands before it."""

@@ -58,13 +58,13 @@ class Browser:
             self._end_driver()
             raise
 
-    def open(self, page: Path, *, width: int, dark: bool) -> None:
+    def open(self, url: str, *, width: int, dark: bool) -> None:
         """Show a page on a screen of this width that prefers light or dark."""
         screen = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}
         self._devtools("Emulation.setDeviceMetricsOverride", screen)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._devtools("Emulation.setEmulatedMedia", {"features": [scheme]})
-        self._call("POST", "/url", {"url": page.as_uri()})
+        self._call("POST", "/url", {"url": url})
 
     def run(self, script: str) -> object:
         """What a JavaScript function body returns on the page."""

@@ -29,19 +29,10 @@ SHOTS = (
     ("watch-dark", 1280, 1180, True),
     ("watch-phone", 390, 1180, False),
 )
-RUNS = {"posterior": "posterior:exploration=0.25", "uniform": "uniform"}
-PROMPTS_TOP = "return document.querySelector('#prompts').getBoundingClientRect().top + scrollY"
+SPEC = "posterior:exploration=0.25"
+PROMPTS_TOP = "return document.querySelector('h2').getBoundingClientRect().top + scrollY"
+OPEN_ONE = "document.querySelector('.rankings details').open = true; " + PROMPTS_TOP
 app = typer.Typer()
-
-
-class Page:
-    """An address as the browser of the tests takes it."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-
-    def as_uri(self) -> str:
-        return self.url
 
 
 @contextmanager
@@ -63,32 +54,21 @@ def serving(runs: list[WatchedRun]) -> Iterator[WatchServer]:
         server.shutdown()
 
 
-def wait_until(browser: Browser, condition: str) -> None:
-    """Wait for a JavaScript expression to be true, and then for what moves to rest."""
-    while not browser.run(f"return {condition}"):
-        threading.Event().wait(0.2)
-    threading.Event().wait(1)
-
-
 @app.command()
 def simulated() -> None:
-    """Two simulated runs, compared."""
+    """A simulated run."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         folder = Path(scratch)
-        runs = [
-            WatchedRun(simulated_run(folder / name, spec, steps=240).path, name)
-            for name, spec in RUNS.items()
-        ]
+        runs = [WatchedRun(simulated_run(folder / "posterior", SPEC, steps=240).path, "posterior")]
         with browsing(folder) as browser, serving(runs) as server:
             for name, width, height, dark in SHOTS:
-                browser.open(Page(server.url), width=width, dark=dark)
-                wait_until(browser, "document.querySelectorAll('figure > svg text').length >= 100")
+                browser.open(server.url, width=width, dark=dark)
                 browser.screenshot(PICTURES / f"{name}.png", height=height)
 
 
 @app.command()
 def prompts(run: Path) -> None:
-    """The prompts of a run: the live page's rankings, and the terminal."""
+    """The prompts of a run: on the live page and in the terminal."""
     console = Console(record=True, width=118, markup=False, highlight=False, file=StringIO())
     inspect_run(run, 3, console)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
@@ -98,12 +78,11 @@ def prompts(run: Path) -> None:
             console.export_html(code_format="<meta charset=utf-8><pre>{code}</pre>", inline_styles=True)
         )
         with browsing(folder) as browser, serving([WatchedRun(run, run.name)]) as server:
-            browser.open(terminal, width=1000, dark=False)
+            browser.open(terminal.as_uri(), width=1000, dark=False)
             height = browser.run("return document.documentElement.scrollHeight")
             browser.screenshot(PICTURES / "inspect.png", height=height)
-            browser.open(Page(server.url), width=1280, dark=False)
-            wait_until(browser, "document.querySelectorAll('#rankings button').length > 0")
-            browser.screenshot(PICTURES / "watch-prompts.png", top=browser.run(PROMPTS_TOP), height=900)
+            browser.open(server.url, width=1280, dark=False)
+            browser.screenshot(PICTURES / "watch-prompts.png", top=browser.run(OPEN_ONE), height=900)
 
 
 if __name__ == "__main__":

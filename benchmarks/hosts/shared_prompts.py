@@ -30,7 +30,7 @@ import typer
 from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 
 from curro.hosts.trl import CurriculumGRPOTrainer
-from curro.hosts.trl import trainer as trainer_module
+from curro.hosts.trl.fast import accelerated
 from curro.rollout.engines.plain_generation import end_ids
 from curro.runs.folder import RunFolder
 from curro.training.plan import plan
@@ -120,7 +120,7 @@ def work(
     """
     torch.set_num_threads(1)
     if trains_flat:
-        trainer_module.only_advantages_teach = lambda trainer: False
+        accelerated.only_advantages_teach = lambda trainer: False
     turn = InTurn(mine, following)
     with tempfile.TemporaryDirectory() as folder:
         trainer_of(settings, Path(folder) / "run", turn).train()

@@ -1,16 +1,14 @@
-"""Time to the live page's first picture, on a run folder of 100,000 steps of a million prompts.
+"""Time to the live page, on a run folder of 100,000 steps of a million prompts.
 
     python -m benchmarks.hosts.watch_speed [--steps 100000] [--prompts 1000000] [--groups 16] [FOLDER]
 
 Makes such a folder (280 MB, unless FOLDER holds a run already), starts `curro watch` on it as a process of
-its own, and asks as the page does. Prints the seconds from the first request to the first answer with
-pictures, until everything is read, and of one refresh after that, and the size of an answer.
+its own, and asks as a browser does. Prints the seconds to the first page and until everything is shown.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import subprocess
 import sys
@@ -67,11 +65,11 @@ def make(folder: Path, steps: int, prompts: int, groups: int) -> None:
         run.append_groups(lines)
 
 
-def ask(url: str) -> tuple[dict, int]:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+def ask(opener: urllib.request.OpenerDirector, url: str) -> tuple[float, str]:
+    begun = time.perf_counter()
     with opener.open(url, timeout=600) as answer:
-        body = answer.read()
-    return json.loads(body), len(body)
+        page = answer.read().decode()
+    return time.perf_counter() - begun, page
 
 
 def measure(folder: Path) -> None:
@@ -85,15 +83,14 @@ def measure(folder: Path) -> None:
         assert server.stdout is not None
         url = re.search(r"http://\S+", server.stdout.readline())[0]  # type: ignore[index]
         print(f"{time.perf_counter() - begun:.2f} s until the server answers")
-        asked = time.perf_counter()
-        while not (answer := ask(f"{url}api/run?run=0&version=-1"))[0].get("sections"):
-            time.sleep(0.01)
-        print(f"{time.perf_counter() - asked:.2f} s from the first request to the first picture")
-        while answer[0]["left"]:
+        proxies, cookies = urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor()
+        opener, asked = urllib.request.build_opener(proxies, cookies), time.perf_counter()
+        seconds, page = ask(opener, url)
+        print(f"{seconds:.2f} s to the first page, of what was read by then, {len(page) / 1000:.0f} kB")
+        while "still to be read" in page:
             time.sleep(0.2)
-            answer = ask(f"{url}api/run?run=0&version=-1")
-        print(f"{time.perf_counter() - asked:.2f} s until everything is read")
-        print(f"{answer[0]['seconds']:.2f} s to make all pictures anew, {answer[1] / 1000:.0f} kB to send")
+            seconds, page = ask(opener, url.partition("?")[0])
+        print(f"{time.perf_counter() - asked:.2f} s until all is read and shown, {len(page) / 1000:.0f} kB")
     finally:
         server.terminate()
         server.wait()

@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -28,6 +28,7 @@ from typing import Annotated, Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+import torch
 import typer
 from benchmarks.common import PICTURES, RESULTS, write_page
 from benchmarks.learning import natures_page
@@ -113,7 +114,21 @@ COMMAND = "python -m benchmarks.learning.pretrained_natures --report"
 SEEDS = (10, 11, 12, 13, 14)
 
 
-def settings_of(folder: Path, pool: str, precision: str) -> dict[str, Any]:
+def cases(
+    rows: Collection[Mapping[str, Any]],
+    seeds: Iterable[int],
+    rounds: Iterable[Sequence[str]],
+    pools: Iterable[str],
+) -> list[tuple[str, str, int]]:
+    """The pool, method and seed of each run that has no row, in the order of the plan."""
+    done = {(row["pool"], row["method"], row["seed"]) for row in rows}
+    every = (
+        (pool, method, seed) for seed, methods, pool in product(seeds, rounds, pools) for method in methods
+    )
+    return [case for case in every if case not in done]
+
+
+def settings_of(folder: Path, pool: str) -> dict[str, Any]:
     """The settings that all runs on a pool share.
 
     Raises:
@@ -128,7 +143,7 @@ def settings_of(folder: Path, pool: str, precision: str) -> dict[str, Any]:
         "model": str(folder / "model"),
         "reward": "math" if pool.startswith("sums") else f"{own}:right",
         "reward_workers": 0,
-        "precision": precision,
+        "precision": None if torch.cuda.is_available() else fast_precision(),
         "max_completion_length": 6,
         "learning_rate": 3e-6,
         "prompts_per_step": 8,
@@ -145,7 +160,8 @@ def measured_rates(shared: Mapping[str, Any]) -> Path:
     """The folder of the pool's pass rates, measured on the first call and kept beside its data."""
     folder = Path(shared["data"]).with_suffix(".estimate")
     names = ("model", "reward", "precision", "max_completion_length", "reward_workers")
-    options = flags_of({name: shared[name] for name in names} | {"out": str(folder)})
+    chosen = {name: shared[name] for name in names if shared[name] is not None}
+    options = flags_of(chosen | {"out": str(folder)})
     subprocess.run([sys.executable, "-m", "curro", "estimate", shared["data"], *options], check=True)
     return folder
 
@@ -162,8 +178,9 @@ def part_of(data: str, kind: str, rates: Path | None) -> str:
         rate_of = {row["prompt"] - 1: row["mean"] for row in read_rows(rates / "groups.jsonl")}
         chosen = [row for number, row in enumerate(rows) if 0 < rate_of[number] < 1]
     target = Path(data).with_suffix(f".{kind}.jsonl")
-    target.unlink(missing_ok=True)
-    append_rows(target, chosen)
+    part = target.with_suffix(f".{os.getpid()}")  # another process may write the same file
+    append_rows(part, chosen)
+    part.replace(target)
     return str(target)
 
 
@@ -225,7 +242,8 @@ def one_run(label: str, pool: str, seed: int, shared: Mapping[str, Any], runs: P
         "seed": seed,
         "curriculum": method.curriculum,
         "version": version(),
-        "precision": settings.precision,
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU",
+        "precision": settings.precision or "bfloat16",
         "learning_rate": settings.learning_rate,
         **summary(folder, prepared),
         "items": items,
@@ -286,15 +304,11 @@ def main(
     ] = None,
     only_report: Annotated[bool, typer.Option("--report", help="Train nothing.")] = False,
 ) -> None:
-    precision = fast_precision()
     rounds = [method] if method else ROUNDS
-    for at, labels, name in [] if only_report else product(seed or SEEDS, rounds, pool or JUDGING):
-        for label in labels:
-            done = {(row["pool"], row["method"], row["seed"]) for row in read_rows(results)}
-            if (name, label, at) not in done:
-                print(f"{name}, {label}, seed {at}", flush=True)
-                shared = settings_of(folder, name, precision)
-                append_rows(results, [one_run(label, name, at, shared, runs)])
+    wanted = cases(list(read_rows(results)), seed or SEEDS, rounds, pool or list(JUDGING))
+    for name, label, at in [] if only_report else wanted:
+        print(f"{name}, {label}, seed {at}", flush=True)
+        append_rows(results, [one_run(label, name, at, settings_of(folder, name), runs)])
     rows = list(read_rows(results))
     ours = results.parent.resolve() == RESULTS
     command = COMMAND if ours else f"{COMMAND} --results {results}"

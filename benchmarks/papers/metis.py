@@ -32,8 +32,8 @@ from matplotlib.axes import Axes
 
 from curro.lab.families.chains import ChainsJudge
 from curro.lab.warm import warm_start
-from curro.runs.report.charts import trailing_mean
 from curro.runs.report.compare import METRIC
+from curro.runs.report.figures import trailing_mean
 
 HARD = "lab:chains_calibrated"
 METIS = "metis:template=lab-compact,max_tokens=12"

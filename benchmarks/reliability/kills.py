@@ -3,13 +3,15 @@
     python -m benchmarks.reliability.kills train --kills 100    # `curro train` in TRL: 20 minutes
     python -m benchmarks.reliability.kills filler --kills 60    # the asynchronous filler: 1 minute
     python -m benchmarks.reliability.kills owner --kills 40     # verl's owner, with verl: 1 minute
+    python -m benchmarks.reliability.kills service --kills 40   # `curro serve`, asked by a client: 2 minutes
     python -m benchmarks.reliability.kills count                # what the rows hold
 
 A program is run once to its end, and then again and again with a kill each, from the state that the killed
 one left behind, until the kills are used up. Whenever it comes to its end, all that it left is compared with
 the uninterrupted run, byte for byte, and a row is added to benchmarks/results/kills.jsonl; a run that differs
 ends the benchmark, and its folder is kept. Half of the kills come after a random time, half as soon as a
-file is seen that is only half there. `--kills` counts the rows that are there, and `--seconds` ends the
+file is seen that is only half there. The service may lose a step by a kill, so what is compared there is what
+its client checks at the end. `--kills` counts the rows that are there, and `--seconds` ends the
 benchmark early, so that it can be made in parts.
 The programs are forked from this process, which has imported everything, so a restart costs no import. Gives
 up: power cuts, which lose what the operating system had not written yet.
@@ -25,6 +27,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -40,6 +43,7 @@ from benchmarks.common import run as in_virtual_time
 
 from curro import Curriculum
 from curro.core import checkpoint
+from curro.core.files import replacing
 from curro.runs.json_lines import append_rows, read_rows
 
 ROWS = RESULTS / "kills.jsonl"
@@ -230,7 +234,8 @@ def filled(folder: Path) -> bytes:
 
 
 def owner(method: str) -> Callable[[Path], Callable[[], None]]:
-    """verl's owner without Ray: every call is repeated by a new owner when the old one dies in it."""
+    """verl's owner without Ray, and a trainer that saves it every second step, as verl does."""
+    from curro.core.groups import Feedback
     from curro.hosts.verl.owner import CurriculumOwner
 
     class Rows:
@@ -241,36 +246,96 @@ def owner(method: str) -> Callable[[Path], Callable[[], None]]:
     def start(folder: Path) -> Callable[[], None]:
         def program() -> None:
             folder.mkdir(exist_ok=True)
-            curriculum = CurriculumOwner({"selection": method, "seed": 2}, Rows(), str(folder / "live.npz"))
-            # the client is another process in truth: it knows each reply that it has had, and asks again
-            # for the one that it has not
-            known = folder / "client.json"
-            replies = json.loads(known.read_text()) if known.exists() else []
-
-            def note(reply: Any) -> None:
-                replies.append(reply)
-                part = folder / "client.part"
-                part.write_text(json.dumps(replies))
-                part.rename(known)
-
-            for call in range(len(replies), 40 * STEPS):
-                if call % 2 == 0:
-                    draw = curriculum.select("client", call, 8, call // 2, [])
-                    note([np.asarray(draw.prompts).tolist(), np.asarray(draw.tickets).tolist()])
-                else:
-                    prompts, tickets = replies[-1]
-                    rewards = ((np.array(prompts)[:, None] * 3 + np.arange(4)) % 4 == 0).astype(float)
-                    verdict = curriculum.observe("client", call, tickets, rewards, rewards >= 0, {})
-                    note(np.asarray(verdict.advantages).tolist())
-            metrics = {name: repr(value) for name, value in sorted(curriculum.metrics().items())}
-            (folder / "end.json").write_text(json.dumps([replies, metrics]))
+            own, latest = CurriculumOwner(), folder / "latest.json"
+            own.build({"selection": method, "seed": 2}, Rows(), str(folder))
+            done = json.loads(latest.read_text()) if latest.exists() else 0
+            if done:
+                own.load(str(folder / f"step-{done}.npz"), [], done)
+            for step in range(done, 10 * STEPS):
+                draw = own.select(8, step)
+                own.observe(Feedback.read(draw.tickets, rewards_of(draw.prompts)))
+                own.write_step(step + 1, own.metrics())
+                if step % 2:
+                    own.save(str(folder / f"step-{step + 1}.npz"))
+                    with replacing(latest) as part:  # verl calls the checkpoint complete now
+                        part.write_text(json.dumps(step + 1))
+            (folder / "end.json").write_text(json.dumps([repr(own.metrics()), own.writer.rollouts]))
 
         return program
 
     return start
 
 
-SUBJECTS = {"train": (train, trained), "filler": (filler, filled), "owner": (owner, filled)}
+def rewards_of(prompts: np.ndarray) -> np.ndarray:
+    """Rewards (P, 4) that depend on the prompts alone."""
+    return ((prompts[:, None] * 3 + np.arange(4)) % 4 == 0).astype(float)
+
+
+def owned(folder: Path) -> tuple[bytes, bytes]:
+    """The finished groups, and the metrics at the end."""
+    return (folder / "curro" / "groups.jsonl").read_bytes(), (folder / "end.json").read_bytes()
+
+
+def service(method: str) -> Callable[[Path], Callable[[], None]]:
+    """`curro serve` at a socket in its folder, which alone is killed, and a client that ends it."""
+    from curro.contrib.serve import ServedCurriculum
+    from curro.contrib.serve.run import serve, token_of
+
+    def ask(folder: Path) -> None:
+        port = ServedCurriculum(f"unix:{folder / 'socket'}", token_of(folder / "live"), patience=600)
+        tickets: list[int] = []
+        for step in range(20 * STEPS):
+            draw = port.select(8, step=step)
+            tickets += draw.tickets.tolist()
+            port.observe(draw.tickets, rewards_of(draw.prompts))
+        about, metrics = port.about(), port.metrics()
+        groups = sum(1 for _ in (folder / "run" / "curro" / "groups.jsonl").open())
+        checks = {
+            "each ticket was given out once": len(set(tickets)) == len(tickets),
+            "selected = observed + dropped": metrics["selected"] == metrics["observed"] + metrics["dropped"],
+            # the step under way, and the one before where its successor's first draw was not answered
+            "a kill lost two steps or fewer": metrics["observed"] >= len(tickets) - 16 * about["start"],
+            "the run folder has each group once": groups == metrics["observed"],
+        }
+        with replacing(folder / "end.json") as part:
+            part.write_text(json.dumps(checks))
+
+    def start(folder: Path) -> Callable[[], None]:
+        if not folder.exists():
+            (folder / "live").mkdir(parents=True)
+            in_child(lambda: ask(folder), folder / "client.log")
+
+        def end_with_client() -> None:
+            while not (folder / "end.json").exists():
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        def program() -> None:
+            curriculum = Curriculum(method, 300, seed=2)
+            threading.Thread(target=end_with_client, daemon=True).start()
+            serve(
+                curriculum, folder / "live", port=0, path=folder / "socket", say=print,
+                run_folder=folder / "run",
+            )  # fmt: skip
+
+        return program
+
+    return start
+
+
+def served(folder: Path) -> str:
+    """Which checks of the client passed; its process ends after the service's."""
+    text = (folder / "end.json").read_text()
+    assert "false" not in text, text
+    return text
+
+
+SUBJECTS = {
+    "train": (train, trained),
+    "filler": (filler, filled),
+    "owner": (owner, owned),
+    "service": (service, served),
+}
 
 
 def kills_of(row: dict[str, Any]) -> int:
@@ -284,12 +349,14 @@ def count() -> None:
         of = [row for row in rows if row["subject"] == subject and kills_of(row)]
         print(
             f"{subject}: {sum(map(kills_of, of))} kills, {sum(row['while writing'] for row in of)} of them "
-            f"while a file was half written; {len(of)} resumed runs ended, all equal to the uninterrupted one"
+            f"while a file was half written; {len(of)} resumed runs ended as they should"
         )
 
 
 def main(
-    subject: Annotated[str, typer.Argument(help="What is killed: train, filler or owner; or count.")],
+    subject: Annotated[
+        str, typer.Argument(help="What is killed: train, filler, owner or service; or count.")
+    ],
     kills: Annotated[int, typer.Option(help="How many kills, shared out over three methods.")] = 60,
     seed: Annotated[int, typer.Option(help="The seed of the moments.")] = 0,
     seconds: Annotated[float, typer.Option(help="Begin no run after so long.")] = 86_400.0,

@@ -43,14 +43,15 @@ class CurriculumArguments:
         limit: train on the first so many.
         known: pass rates known before the first rollout: a column, or the folder of `curro estimate`.
         reward: how completions are scored.
-        largest_reward: the reward of complete success; 0 is that of complete failure.
+        lowest_reward, largest_reward: the rewards of complete failure and of complete success.
         sandbox: how programs that the model wrote are confined.
         reward_workers: how many processes run a reward function of one's own.
         fill_limit: with a gate, the most groups to generate for one step, as a multiple of its prompts.
         when_short: with a gate, "error" or "top-up" at that limit.
         keep_rollouts: how many rollouts of each group the run folder keeps.
         keep_megabytes: the size at which it keeps no more.
-        eval_data: files of held-out prompts, which TRL evaluates every `eval_steps`, each under its name.
+        eval_data: files of held-out prompts, which TRL evaluates every `eval_steps`, each under its name. If
+            there are several, `eval_mean_reward` is the mean of their rewards.
         eval_prompts: evaluate on the first so many of each.
     """
 
@@ -59,6 +60,7 @@ class CurriculumArguments:
     limit: int | None = None
     known: str | None = None
     reward: str = "auto"
+    lowest_reward: float = 0.0
     largest_reward: float = 1.0
     sandbox: str = "auto"
     reward_workers: int = 1
@@ -72,8 +74,28 @@ class CurriculumArguments:
     @property
     def shared(self) -> dict[str, Any]:
         """The values of the settings that `curro train` has too, but for those that it evaluates with."""
-        own = ("largest_reward", "eval_data", "eval_prompts")
+        own = ("lowest_reward", "largest_reward", "eval_data", "eval_prompts")
         return {name: value for name, value in vars(self).items() if name not in own}
+
+
+class RecipeTrainer(CurriculumGRPOTrainer):
+    """Adds the mean reward of several held-out files, by which METIS chooses its checkpoint (table 1)."""
+
+    def evaluate(
+        self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """Evaluate each file as TRL does, and add `eval_mean_reward`."""
+        files = self.eval_dataset if eval_dataset is None else eval_dataset
+        if not isinstance(files, dict):
+            return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+        metrics, rewards = {}, []
+        for name in files:
+            scores = super().evaluate(files[name], ignore_keys, f"{metric_key_prefix}_{name}")
+            rewards.append(scores["eval_reward"])  # TRL logs the reward of every file under this name
+            metrics |= scores
+        mean = {f"{metric_key_prefix}_mean_reward": sum(rewards) / len(rewards)}
+        self.log(dict(mean))
+        return metrics | mean
 
 
 def with_held_out(
@@ -103,10 +125,10 @@ def with_held_out(
 
 def trainer_of(
     arguments: CurriculumArguments, config: GRPOConfig, model_config: ModelConfig
-) -> CurriculumGRPOTrainer:
+) -> RecipeTrainer:
     """The trainer of a recipe; nothing is trained yet."""
     settings = TrainSettings(
-        **arguments.shared, reward_range=(0.0, arguments.largest_reward), seed=config.seed
+        **arguments.shared, reward_range=(arguments.lowest_reward, arguments.largest_reward), seed=config.seed
     )
     prompts = load_prompts(arguments.data, limit=arguments.limit)
     curriculum_config = settings.curriculum_config
@@ -116,7 +138,7 @@ def trainer_of(
     reward = resolve_reward(settings.reward, prompts, limits=settings.reward_limits, sandbox=settings.sandbox)
     config.reward_weights = list(reward.weights.values())
     model, tokenizer = load_model(str(model_config.model_name_or_path), dtype=model_config.dtype)
-    return CurriculumGRPOTrainer(
+    return RecipeTrainer(
         model=model,
         processing_class=tokenizer,
         reward_funcs=row_rewards(reward, rows, [tokenizer.eos_token_id], environment=False),
@@ -134,7 +156,7 @@ def parser() -> TrlParser:
     return TrlParser((CurriculumArguments, GRPOConfig, ModelConfig))
 
 
-def main(arguments: Sequence[str] | None = None) -> CurriculumGRPOTrainer:
+def main(arguments: Sequence[str] | None = None) -> RecipeTrainer:
     trainer = trainer_of(*parser().parse_args_and_config(arguments))
     trainer.train()
     trainer.save_model()

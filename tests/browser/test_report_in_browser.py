@@ -1,13 +1,19 @@
-"""The pages in a real browser, on a phone and a desk, in light and dark; needs Debian's chromium-driver."""
+"""The page in a real browser, still and live, on a phone and a desk; needs Debian's chromium-driver."""
+
+import threading
+from contextlib import contextmanager
 
 import pytest
 from benchmarks.hosts.browser import Browser
-from benchmarks.hosts.simulated_runs import HOSTILE, simulated_run
+from benchmarks.hosts.simulated_runs import simulated_run
 
 from curro.runs.report import write_comparison, write_report
+from curro.runs.watch.server import WatchedRun, WatchServer
 
-PUBLISHED = "prioritized-replay:variant=published"
-SCREENS = [(width, dark) for width in (360, 1280) for dark in (False, True)]
+HOSTILE = (
+    '</pre><script>window.hurt = 1</script><img src=x onerror="window.hurt = 2">\x1b[31m\u202eabc'
+    + "y" * 1_000_000
+)
 
 
 @pytest.fixture(scope="module")
@@ -18,92 +24,85 @@ def browser(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs")
-    published = simulated_run(folder / "a", PUBLISHED, hostile=True)
-    default = simulated_run(folder / "b", "prioritized-replay")
-    predicting = simulated_run(folder / "p", "posterior:exploration=0.25")
-    return {
-        "published": write_report(published),
-        "default": write_report(default),
-        "predicting": write_report(predicting),
-        "comparison": write_comparison({HOSTILE: [published], "b": [default]}, folder / "c.html"),
-    }
+def run(tmp_path_factory):
+    """A run of hostile keys, of whose last groups hostile rollouts were kept."""
+    run = simulated_run(tmp_path_factory.mktemp("runs") / "a", "posterior:exploration=0.25", hostile=True)
+    rollouts = [{"reward": 0.0, "text": HOSTILE, "tokens": 9, "cut": True}, {"reward": 1.0, "text": "مرحبا"}]
+    run.append_rollouts(
+        {"step": row["step"], "prompt": row["prompt"], "text": HOSTILE, "rollouts": rollouts}
+        for row in run.groups()
+    )
+    return run
 
 
-@pytest.mark.parametrize(
-    "screen", SCREENS, ids=lambda screen: f"{screen[0]}-{'dark' if screen[1] else 'light'}"
-)
-@pytest.mark.parametrize("name", ["published", "default", "predicting", "comparison"])
-def test_a_page_is_readable(browser, pages, name, screen):
-    width, dark = screen
-    browser.open(pages[name], width=width, dark=dark)
-    assert browser.run("return document.documentElement.scrollWidth") <= width
-    assert browser.run(OUTSIDE) == []
-    assert browser.run(SMALLEST_TEXT) >= 8.5
-    assert browser.run(OVERLAPPING_LABELS) == []
-    assert browser.run(LEAST_CONTRAST) >= 4.5
-    assert browser.run("return document.querySelectorAll('figure > svg').length") >= 4
+@pytest.fixture(scope="module")
+def pages(run, tmp_path_factory):
+    comparison = write_comparison({HOSTILE[:90]: [run], "b": [run]}, tmp_path_factory.mktemp("c") / "c.html")
+    return {"run": write_report(run).as_uri(), "comparison": comparison.as_uri()}
 
 
-@pytest.mark.parametrize("name", ["published", "default", "comparison"])
-def test_a_page_loads_and_runs_nothing(browser, pages, name):
+@contextmanager
+def watching(*runs):
+    with WatchServer([WatchedRun(run.path, run.name) for run in runs]) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.url
+        server.shutdown()
+
+
+def eventually(browser, script):
+    for _ in range(6000):
+        if shown := browser.run(script):
+            return shown
+        threading.Event().wait(0.1)
+    raise AssertionError(script)
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("name", ["run", "comparison"])
+def test_a_page_is_readable_and_loads_and_runs_nothing(browser, pages, name, width, dark):
     browser.console()
-    browser.open(pages[name], width=1280, dark=False)
-    assert browser.console() == []
-    assert browser.run("return performance.getEntriesByType('resource').length") == 0
-    assert browser.run("return document.scripts.length") == 0
-
-
-@pytest.mark.parametrize("name", ["published", "comparison"])
-def test_hostile_keys_are_text(browser, pages, name):
-    browser.open(pages[name], width=360, dark=False)
-    text = browser.run("return document.body.innerText")
-    assert '</td><script>alert("x")</script> $\\frac{1}{0}$' in text
-    assert "\\x1b[31m\\u20" in text
-    assert "\u202e" not in text
-
-
-@pytest.mark.parametrize("name", ["published", "default", "predicting", "comparison"])
-def test_ids_are_unique(browser, pages, name):
-    browser.open(pages[name], width=1280, dark=False)
-    ids = browser.run("return [...document.querySelectorAll('[id]')].map(e => e.id)")
+    browser.open(pages[name], width=width, dark=dark)
+    browser.run("document.querySelectorAll('details').forEach(part => part.open = true)")
+    assert browser.run("return document.documentElement.scrollWidth") <= width
+    assert browser.run(LEAST_CONTRAST) >= 4.5
+    assert browser.run("return document.querySelectorAll('figure > svg').length") >= 2
+    assert (
+        browser.run("return performance.getEntriesByType('resource').length + document.scripts.length") == 0
+    )
+    ids = browser.run("return [...document.querySelectorAll('[id]')].map(part => part.id)")
     assert len(ids) == len(set(ids))
+    assert browser.console() == []
 
 
-OUTSIDE = """
-// what sticks out of the page, but for tables that scroll by themselves
-return [...document.querySelectorAll('body *')]
-  .filter(e => !e.closest('.table') && !e.closest('defs'))
-  .filter(e => { const box = e.getBoundingClientRect(), width = document.documentElement.clientWidth
-                 return box.width && (box.left < -0.5 || box.right > width + 0.5) })
-  .map(e => e.outerHTML.slice(0, 80))
-"""
+@pytest.mark.parametrize("is_live", [False, True], ids=["still", "live"])
+def test_hostile_texts_do_nothing(browser, pages, run, is_live):
+    browser.console()
+    with watching(run) as url:
+        browser.open(url if is_live else pages["run"], width=360, dark=False)
+        browser.run("document.querySelectorAll('details').forEach(part => part.open = true)")
+        text = browser.run("return document.body.innerText")
+        assert "</pre><script>window.hurt = 1</script><img src=x" in text
+        assert "\\x1b[31m\\u202eabc" in text
+        assert "\u202e" not in text
+        assert len(text) < 500_000
+        assert browser.run("return [window.hurt ?? null, document.images.length]") == [None, 0]
+    assert [line for line in browser.console() if "refresh.js" not in line] == []
 
-SMALLEST_TEXT = """
-return Math.min(...[...document.querySelectorAll('figure > svg text')].map(text => {
-  const svg = text.ownerSVGElement
-  const zoom = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width
-  return parseFloat(getComputedStyle(text).fontSize) * zoom
-}))
-"""
 
-OVERLAPPING_LABELS = """
-const found = []
-for (const svg of document.querySelectorAll('figure > svg')) {
-  const texts = [...svg.querySelectorAll('text')], frame = svg.getBoundingClientRect()
-  const boxes = texts.map(text => text.getBoundingClientRect())
-  boxes.forEach((a, i) => {
-    if (a.left < frame.left - 1 || a.right > frame.right + 1) found.push('cut: ' + texts[i].textContent)
-    boxes.slice(0, i).forEach((b, j) => {
-      const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left)
-      const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top)
-      if (wide > 1 && high > 4) found.push(texts[i].textContent + ' over ' + texts[j].textContent)
-    })
-  })
-}
-return found
-"""
+def test_the_live_page_follows_a_run_keeps_open_what_is_open_and_says_when_it_ends(browser, tmp_path):
+    run = simulated_run(tmp_path / "run", "uniform", steps=5, prompts=20)
+    with watching(run) as url:
+        browser.open(url, width=1280, dark=False)
+        assert browser.run("return location.search") == ""  # the secret is out of the address
+        browser.run("document.querySelector('details').open = true; scrollTo(0, 300)")
+        opened = browser.run("return document.querySelector('details').id")
+        run.append_metrics({"step": 6, "rollouts": 123_456, "seconds": 9.0})
+        eventually(browser, "return document.body.innerText.includes('123,456')")
+        assert browser.run(f"return document.getElementById('{opened}').open")
+        assert browser.run("return scrollY") == 300
+    eventually(browser, "return document.getElementById('live').textContent.includes('has ended')")
+
 
 LEAST_CONTRAST = """
 // of any text against what it stands on

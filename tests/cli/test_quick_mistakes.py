@@ -52,7 +52,10 @@ TYPOS = [
     ("train --reward maths", "did you mean 'math'?"),
     ("train --reward rewards.py", "names a file and no function: write rewards.py:FUNCTION"),
     ("train --out /proc/x", "/proc/x cannot be used (No such file or directory): choose a folder in"),
-    ("train --model full", "the folder 'full' holds no model: it has no config.json"),
+    (
+        "train --model full",
+        "the folder 'full' holds no model: it has no config.json",
+    ),
     ("train --seed -1", "--seed must be from 0"),
     ("train --seed x", "invalid value for '--seed': it must be a whole number (see"),
     ("train --out full", "full exists and is not an empty folder"),

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from curro import Curriculum
-from curro.runs.folder import RunFolder
-from curro.runs.watch.server import WatchedRun, WatchServer, find_runs
+from curro.runs.folder import RunFolder, find_runs
+from curro.runs.watch.server import WatchedRun, WatchServer
 
 
 @pytest.fixture
@@ -61,8 +61,7 @@ def test_checkpoints_of_trl_are_watched_by_the_run_beside_them(watch, curro):
     for path in ("out", "out/checkpoint-2"):
         assert "watching 1 run:" in watch(path)
         (watched,) = [WatchedRun(run, "a") for run in find_runs([Path(path)])]
-        while watched.advance():
-            pass
+        watched.advance()
         assert watched.history().last("step") == 2
 
 
@@ -75,27 +74,7 @@ def test_a_port_that_is_taken(curro, watch, tmp_path):
     assert said.startswith(f"curro: the page cannot have port {server.port}: Address already in use; choose")
 
 
-def test_a_run_that_begins_later_in_a_folder_is_shown(tmp_path):
-    first = RunFolder.create(tmp_path / "a", {})
-    server = WatchServer([WatchedRun(first.path, "a")], folders=[tmp_path])
-    try:
-        second = RunFolder.create(tmp_path / "b", {})
-        group = {
-            "step": 1,
-            "prompt": 0,
-            "key": "k",
-            "reason": 1,
-            "mean": 0.5,
-            "admitted": True,
-            "rollouts": 4,
-        }
-        second.append_groups(group | {"variance": variance} for variance in (0.25, 0.0))
-        second.append_metrics({"step": 1, "rollouts": 8, "signal_share": 0.5})
-        for _ in range(6000):
-            rows = server.answer("/api/side-by-side", {})["rows"]
-            if rows:
-                break
-            server._closing.wait(0.1)
-        assert rows == [["b", "1", "8", "-", "0.50", "-"]]
-    finally:
-        server.server_close()
+def test_the_printed_address_has_a_secret_unless_it_is_not_wanted(curro, watch, tmp_path):
+    RunFolder.create("a", {})
+    assert "/?token=" in watch("a")
+    assert "token" not in watch("a", "--no-token")

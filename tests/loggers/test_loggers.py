@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 PNG = b"\x89PNG"
-PICTURES = ("curriculum/pictures/outcomes", "curriculum/pictures/reward-streaks")
+PICTURES = ("curriculum/pictures/outcomes", "curriculum/pictures/source-rates")
 HOSTILE = "<img src=x> [a](b)="
 NAMES = ("curriculum/table/learnable", "curriculum/easy/pass_rate", "curriculum/a-b/share")
 

@@ -1,4 +1,4 @@
-"""Runs a recipe for TRL by its own commands: two steps on small files with a tiny model, on the CPU.
+"""Runs a recipe for TRL by the commands in its header: small files, a tiny model, two steps, on the CPU.
 
 python -m tests.recipes.harness        # the table of benchmarks/results/recipes.md; some minutes
 
@@ -16,22 +16,26 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
+import datasets
 import torch
 import yaml
 from safetensors.torch import load_file
 from tests.hosts.trl.launch import under_fsdp2
-from tests.recipes.small_data import ANSWERS, write_public_file, write_sft_set, write_tiny_model
+from tests.in_process import run_command
+from tests.recipes.small_data import ANSWERS, suite_rows, write_public_file, write_sft_set, write_tiny_model
 
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "recipes"
 PAPER = sorted(path for path in (RECIPES / "trl").glob("*.yaml") if path.stem != "fsdp")
-COMMAND = re.compile(r"^#   ((?:PYTHONPATH=\S+ )?(?:accelerate launch|python) (?:.*\\\n#)*.*)$", re.MULTILINE)
-ON_CPU = {"use_cpu": "true", "dataloader_pin_memory": "false", "max_steps": "2", "save_strategy": "no"}
+COMMAND = re.compile(
+    r"^#   ((?:PYTHONPATH=\S+ )?(?:accelerate launch|python|curro) (?:.*\\\n#)*.*)$", re.MULTILINE
+)
+ON_CPU = {"use_cpu": "true", "dataloader_pin_memory": "false", "max_steps": "2"}
 IN_SMALL = ON_CPU | {
     "use_vllm": "false",
     "max_completion_length": "24",
@@ -67,27 +71,67 @@ def answers_for(path: Path) -> str:
     return "programs" if path.stem.endswith("_code") else "numbers"
 
 
+def prepares(words: Sequence[str]) -> bool:
+    """Whether a command makes a file of data."""
+    return "recipes/prepare.py" in words
+
+
+def launches(words: Sequence[str]) -> bool:
+    """Whether a command trains."""
+    return "--config" in words
+
+
 @contextlib.contextmanager
 def prepared_folder(path: Path, folder: Path) -> Iterator[None]:
-    """A working directory with `recipes` and the files that the recipe's own commands prepare."""
+    """A working directory with `recipes` and the files that the recipe's own commands prepare.
+
+    Public files have the names that the header gives them, and a few rows in their own format.
+    """
     (folder / "recipes").symlink_to(RECIPES)
     with contextlib.chdir(folder):
-        for words in commands_of(path):
-            if "recipes/prepare.py" in words:
-                script = words.index("recipes/prepare.py")
-                words[script + 2] = str(write_public_file(words[script + 1], folder))
-                _run(words[script:])
+        for words in filter(prepares, commands_of(path)):
+            script = words.index("recipes/prepare.py")
+            write_public_file(words[script + 1], folder / words[script + 2])
+            _run(words[script:])
         if path.stem.endswith("_sft"):
             write_sft_set(folder / "data" / "numina-r1-1107")
         yield
 
 
-def train(path: Path, model: Path, out: str, **options: str) -> Trained:
-    """Run the recipe's launch command in this process, in the working directory of `prepared_folder`."""
-    (words,) = [words for words in commands_of(path) if "--config" in words]
+def measure(path: Path) -> list[str]:
+    """Run what the header says after the launch: `estimate`, `curate` and `evaluate`, in its order.
+
+    The hub is out of reach: `datasets.load_dataset` gives a few problems of a suite in its own columns.
+
+    Returns:
+        what each command printed.
+    """
+    small = {"estimate": SHORT, "evaluate": SHORT, "curate": []}
+    with mock.patch.object(datasets, "load_dataset", suite_rows):
+        return [
+            run_command(*words[1:], *small[words[1]], folder=Path.cwd())
+            for words in commands_of(path)
+            if words[0] == "curro"
+        ]
+
+
+SHORT = ["--limit", "4", "--max-completion-length", "24"]
+"""Options that make a measurement small, in place of the header's own."""
+
+
+def train(path: Path, model: Path, out: str | None, **options: str) -> Trained:
+    """Run the recipe's launch command in this process, in the working directory of `prepared_folder`.
+
+    Args:
+        out: where the model goes; None leaves it to the recipe.
+    """
+    (words,) = filter(launches, commands_of(path))
     assert words[words.index("--config") + 1] == str(path.relative_to(ROOT))
     small = ON_CPU if path.stem.endswith("_sft") else IN_SMALL
-    given = small | {"model_name_or_path": str(model), "output_dir": out} | options
+    given = (
+        small | {"model_name_or_path": str(model)} | ({} if out is None else {"output_dir": out}) | options
+    )
+    out = out or yaml.safe_load(path.read_text())["output_dir"]
     script = next(i for i, word in enumerate(words) if word == "-m" or word.endswith(".py"))
     folders = [word.removeprefix("PYTHONPATH=") for word in words if word.startswith("PYTHONPATH=")]
     begun = time.monotonic()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import datasets
@@ -11,6 +12,7 @@ import torch
 
 from curro.lab.model import build_model, build_tokenizer
 
+_load_dataset = datasets.load_dataset
 PROBLEMS = 64
 MANY = 1100
 """Enough for a subset of 1,000 problems (guru), or to hold out 1,024 (eurus)."""
@@ -61,11 +63,59 @@ def public_rows(kind: str) -> list[dict[str, object]]:
     return [{"problem": _messages(n)[0]["content"], "answer": str(1 + n % 2)} for n in numbers]
 
 
-def write_public_file(kind: str, folder: Path) -> Path:
+def write_public_file(kind: str, path: Path) -> None:
     """The file that `prepare.py KIND` is called with, with few rows."""
-    path = folder / f"public-{kind}.parquet"
-    datasets.Dataset.from_list(public_rows(kind)).to_parquet(path)
-    return path
+    rows = datasets.Dataset.from_list(public_rows(kind))
+    (rows.to_parquet if path.suffix == ".parquet" else rows.to_json)(path)
+
+
+def suite_rows(name: str, *_: object, **options: object) -> datasets.Dataset:
+    """Eight problems in the columns of a suite on the hub, or of a local file what `datasets` reads."""
+    if name in ("parquet", "json") and "hf://" not in str(options.get("data_files")):
+        return _load_dataset(name, *_, **options)
+    source = str(options.get("data_files", name))
+    (columns,) = [row for part, row in _SUITES.items() if part in source]
+    return datasets.Dataset.from_list([columns(number) for number in range(8)])
+
+
+def _code(number: int) -> str:
+    return f'import random\n\ndef task_func():\n    """Return {number % 2 + 1}."""\n'
+
+
+_SUITES: dict[str, Callable[[int], dict[str, object]]] = {
+    **dict.fromkeys(
+        ("aime", "amc", "MATH-500", "minerva"),
+        lambda n: {
+            "problem": _messages(n)[0]["content"], "question": _messages(n)[0]["content"],
+            "answer": str(1 + n % 2), "level": 1 + n % 5,
+        },
+    ),
+    "OlympiadBench": lambda n: {
+        "question": _messages(n)[0]["content"], "final_answer": [str(1 + n % 2)], "subfield": "Algebra",
+    },
+    "humaneval": lambda n: {
+        "task_id": f"HumanEval/{n}", "prompt": _code(n), "entry_point": "task_func", "canonical_solution": "",
+        "test": f"def check(candidate):\n    assert candidate() == {1 + n % 2}\n",
+    },
+    "mbpp": lambda n: {
+        "task_id": n, "text": f"Return {1 + n % 2}.", "prompt": f"Return {1 + n % 2}.", "code": "",
+        "test_list": [f"assert task_func() == {1 + n % 2}"], "test_setup_code": "", "test_imports": [],
+        "challenge_test_list": [],
+    },
+    "livecodebench": lambda n: {
+        "question_content": f"Print {1 + n % 2}.", "question_id": str(n), "difficulty": "easy",
+        "starter_code": "", "metadata": "{}", "private_test_cases": "[]",
+        "public_test_cases": json.dumps([{"input": "", "output": f"{1 + n % 2}\n", "testtype": "stdin"}]),
+    },
+    "bigcodebench": lambda n: {
+        "task_id": f"BigCodeBench/{n}", "complete_prompt": _code(n), "instruct_prompt": "Return it.",
+        "code_prompt": _code(n), "canonical_solution": "    return 1\n", "entry_point": "task_func",
+        "libs": "['random']",
+        "test": "import unittest\n\nclass TestCases(unittest.TestCase):\n    def test_it(self):\n"
+        f"        self.assertEqual(task_func(), {1 + n % 2})\n",
+    },
+}  # fmt: skip
+"""A row of each suite, by a part of its name on the hub."""
 
 
 def write_tiny_model(folder: Path, texts: Sequence[str], steps: int = 250) -> None:
@@ -78,6 +128,7 @@ def write_tiny_model(folder: Path, texts: Sequence[str], steps: int = 250) -> No
     torch.manual_seed(0)
     rng = random.Random(0)
     tokenizer = build_tokenizer()
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_end|>"]})
     model = build_model(tokenizer, width=64, layers=2)
     vocabulary = sorted(token for token in tokenizer.get_vocab() if not token.startswith("<"))
     words = [f"{word} " for word in f"{DAPO_BEFORE} {DAPO_AFTER}".split()]

@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file
 from tests.recipes.harness import changed
+from torch.testing import assert_close
 from trl import ModelConfig, SFTConfig, TrlParser
 from trl.scripts.utils import DatasetMixtureConfig, ScriptArguments
 
@@ -45,8 +47,24 @@ def folder(monkeypatch):
     monkeypatch.syspath_prepend(RECIPES)
 
 
+def weights_of(checkpoint):
+    return load_file(checkpoint / "model.safetensors")["model.norm.weight"]
+
+
 def parsed(path, *more):
     return recipes_train.parser().parse_args_and_config(["--config", str(path), *more])
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(path for place in ("trl", "verl") for path in (RECIPES / place).glob("*.[yt][ao]ml")),
+    ids=lambda path: f"{path.parent.name}-{path.stem}",
+)
+def test_every_file_of_data_that_a_recipe_names_is_made_by_its_header(path):
+    text = path.read_text()
+    header = text.partition("\n\n")[0]
+    made = set(re.findall(r"(?:--out|--held-out) (data/\S+)", header))
+    assert set(re.findall(r"data/[\w.-]+\.(?:parquet|jsonl)", text[len(header) :])) <= made
 
 
 @pytest.mark.parametrize("path", PAPER, ids=lambda path: path.stem)
@@ -55,7 +73,9 @@ def test_a_recipe_at_paper_size_is_read_whole(path):
     spec = parse_curriculum(arguments.curriculum)
     curriculum = Curriculum.from_config(spec, 10_000)
     reward = resolve_reward(arguments.reward)
+    is_cosine = "cosine" in arguments.reward
     assert arguments.largest_reward == sum(reward.weights.values())
+    assert arguments.lowest_reward == (-0.5 * reward.weights["cosine"] if is_cosine else 0)
     processes = PROCESSES[path.stem]
     rollouts = config.per_device_train_batch_size * config.steps_per_generation * processes
     step = config.per_device_train_batch_size * config.gradient_accumulation_steps * processes
@@ -125,22 +145,27 @@ def test_a_recipe_in_small_trains(path, tmp_path):
 def test_the_checkpoint_that_is_best_in_validation_stays(tmp_path):
     """As the recipes of METIS at paper size keep it, in small."""
     options = {
-        "eval_data": "lab:chains_judge", "eval_prompts": "8", "eval_strategy": "steps", "eval_steps": "1",
-        "num_generations_eval": "1", "per_device_eval_batch_size": "8", "save_strategy": "best",
-        "metric_for_best_model": "eval_reward", "save_total_limit": "1", "output_dir": str(tmp_path),
+        "eval_prompts": "8", "eval_strategy": "steps", "eval_steps": "1", "num_generations_eval": "1",
+        "per_device_eval_batch_size": "8", "save_strategy": "best", "load_best_model_at_end": "true",
+        "metric_for_best_model": "eval_mean_reward", "save_total_limit": "1", "output_dir": str(tmp_path),
     }  # fmt: skip
-    for recipe in ("metis_dapo", "metis_code"):
+    for recipe, files in (("metis_dapo", 4), ("metis_code", 1)):
         arguments, config, _ = parsed(RECIPES / "trl" / f"{recipe}.yaml", *ON_CPU)
-        same = ("save_strategy", "metric_for_best_model")
-        assert [getattr(config, name) for name in same] == [options[name] for name in same]
-        assert len(arguments.eval_data) == 1, "of several data sets TRL compares the last one's rewards"
+        assert (config.save_strategy, config.load_best_model_at_end) == ("best", True)
+        assert config.metric_for_best_model == ("eval_mean_reward" if files > 1 else "eval_reward")
+        assert len(arguments.eval_data) == files
     words = [part for name, value in options.items() for part in (f"--{name}", value)]
+    words += ["--eval_data", "lab:chains_judge", "lab:chains"]
     trainer = recipes_train.trainer_of(*parsed(RECIPES / "small" / "metis.yaml", *words))
     trainer.train()
-    rewards = [entry["eval_reward"] for entry in trainer.state.log_history if "eval_reward" in entry]
-    assert len(rewards) == 4
-    best = 1 + rewards.index(max(rewards))
-    assert [folder.name for folder in tmp_path.glob("checkpoint-*")] == [f"checkpoint-{best}"]
+    history = trainer.state.log_history
+    means = [entry["eval_mean_reward"] for entry in history if "eval_mean_reward" in entry]
+    assert len(means) == 4
+    each = [entry["eval_reward"] for entry in history if "eval_reward" in entry]
+    assert means == [sum(each[2 * step : 2 * step + 2]) / 2 for step in range(4)]
+    (checkpoint,) = tmp_path.glob("checkpoint-*")
+    assert checkpoint.name == f"checkpoint-{1 + means.index(max(means))}"
+    assert_close(trainer.model.state_dict()["model.norm.weight"].cpu(), weights_of(checkpoint))
 
 
 def test_what_metis_shows_of_a_programming_problem():

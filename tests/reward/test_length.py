@@ -75,10 +75,10 @@ def test_repeated_words():
 
 
 def test_cosine_by_characters_needs_no_tokens():
-    # right: .5 + .5 (1 + cos(pi t / 8)) / 2 at t = 0, 4 and 8 characters, and at 9 as at 8
+    # right: .5 + .5 (1 + cos(pi t / 8)) / 2 at t = 1, 4 and 8 characters, and at 9 as at 8
     reward = resolve_reward("cosine:limit=8,of=exact,by=characters")
-    rows = [{"answer": answer, "key": "k"} for answer in ("", "abcd", "abcdefgh", "abcdefghi")]
+    rows = [{"answer": answer, "key": "k"} for answer in ("a", "abcd", "abcdefgh", "abcdefghi")]
     scores = reward.score([row["answer"] for row in rows], rows)
-    assert scores == pytest.approx([1.0, 0.75, 0.5, 0.5])
+    assert scores == pytest.approx([0.5 + 0.25 * (1 + math.cos(math.pi / 8)), 0.75, 0.5, 0.5])
     with pytest.raises(ConfigError, match="by is tokens or characters, not 'words'"):
         resolve_reward("cosine:limit=8,by=words")

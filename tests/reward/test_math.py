@@ -1,4 +1,6 @@
-"""Mathematical equality; and hostile text, in any thread."""
+"""Mathematical equality by kinds of answers; and hostile text, in any thread."""
+
+# ruff: noqa: RUF001
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from curro.reward import resolve_reward
+from curro.reward.answers import accepted
 from curro.reward.checks import checks
 
 MATH = resolve_reward("math")
@@ -32,48 +35,295 @@ def score(completion: str, answer: str | None) -> float | None:
     return MATH.score([completion], [{"answer": answer, "key": "k"}])[0]
 
 
-@pytest.mark.parametrize(
-    ("completion", "answer"),
-    [
-        (r"\boxed{0.5}", "1/2"),
-        (r"\boxed{\dfrac{1}{2}}", r"\frac12"),
-        (r"\boxed{\dfrac{1}{2}}", r"$\frac{1}{2}$"),
-        (r"so \boxed{72 apples}", "She sold 24. In all 48 + 24 = 72.\n#### 72"),
-        ("so it is\n#### 1000", "1,000"),
-        ("The answer is 72.", "72"),
-        ("so 2 + 3 = 5", "5"),
-        ("The final answer is $\\sqrt 2$.", r"\sqrt{2}"),
-        (r"\boxed{\{2, 1\}}", r"\{1,2\}"),
-        (r"\boxed{x = 5}", "5"),
-        (r"\boxed{\text{B}}", "B"),
-        (r"\boxed{(x+1)^2}", "x^2+2x+1"),
-        (r"\boxed{18}", r"\$18"),
-        (r"\boxed{\$36.00}", r"\$36"),
-        (r"it costs $\boxed{32348}$", r"\$32,\!348"),
-        (r"\boxed{1} is wrong, so \boxed{2}", r"We find that \boxed{2.0}."),
-        ("a text that no mathematics can read", "a text that no mathematics can read"),
+RIGHT: dict[str, list[tuple[str, str]]] = {
+    "answer tags": [
+        ("<answer>42</answer>", "42"), ("<answer> 42 </answer>", "42"), ("<ANSWER>42</ANSWER>", "42"),
+        ("<answer>\n42\n</answer>", "42"), (r"<answer>\boxed{42}</answer>", "42"),
+        ("<answer>$42$</answer>", "42"), ("<answer>**42**</answer>", "42"),
+        ("<answer>The answer is 42.</answer>", "42"), ("<answer>x = 42</answer>", "42"),
+        (r"<answer>\frac{1}{2}</answer>", "0.5"), ("<answer>1/2</answer>", r"\frac12"),
+        ("<answer>-5</answer>", "-5"), ("<answer>+5</answer>", "5"), ("<answer>$1,234.50</answer>", "1234.5"),
+        ("<think>t</think><answer>41</answer> wait <answer>42</answer>", "42"),
+        ("<think>x</think><answer>42", "42"), ("<answer>The total is 42 dollars.</answer>", "42"),
+        (r"<answer>42</answer> \boxed{43}", "42"), ("<final_answer>42</final_answer>", "42"),
+        ("<answer>42</answer><|im_end|>", "42"), ("<think>a</think>\n<answer>(2, 3)</answer>", "(2,3)"),
+        (r"<answer>2\sqrt{3}</answer>", r"2\sqrt{3}"), ("<answer>x^2+1</answer>", "1+x^2"),
+        ("<answer>Evelyn</answer>", "Evelyn"), ("<answer>True</answer>", "true"),
     ],
-)
-def test_equal(completion, answer):
-    assert score(completion, answer) == 1.0
+    "thoughts": [
+        (r"<thinking>\boxed{41}</thinking>\boxed{42}", "42"),
+        ("<reasoning>\n#### 41\n</reasoning>\n42", "42"), ('perhaps \\boxed{41}</think>\n42', "42"),
+        (r"<think>a<think>\boxed{41}</think>\boxed{41}</think>\boxed{42}", "42"),
+        (r"<think>a</think>\boxed{42}<think>b</think>ok", "42"),
+        (
+            r"<|begin_of_thought|>\boxed{41}<|end_of_thought|>"
+            r"<|begin_of_solution|>It is \boxed{42}.<|end_of_solution|>", "42",
+        ),
+        (r"<|channel|>analysis<|message|>\boxed{41}<|end|><|channel|>final<|message|>42<|return|>", "42"),
+        (r"analysisWe think \boxed{41}assistantfinalThe answer is 42", "42"),
+        (r"◁think▷\boxed{41}◁/think▷42", "42"), (r"[THINK]\boxed{41}[/THINK]42", "42"),
+        (r"<THINK>\boxed{41}</THINK> 42", "42"), ('<think>\n<think>\\boxed{41}</think>42', "42"),
+    ],
+    "tiny and huge numbers": [
+        (r"\boxed{1.0\times 10^{-7}}", r"1\times10^{-7}"), (r"\boxed{0}", "0.0"),
+        (r"\boxed{2^{-30}}", r"\frac{1}{2^{30}}"), (r"\boxed{\frac{1}{1073741824}}", "2^{-30}"),
+        (r"\boxed{6.022\times10^{23}}", "6.022e23"),
+        (r"\boxed{1.6\times10^{-19}\text{ C}}", r"1.6\times10^{-19}"), (r"\boxed{0.5}", "1/2"),
+        (r"\boxed{\frac{1}{3}}", "0.333333"),
+    ],
+    "intervals and inequalities": [
+        (r"\boxed{x<3}", r"(-\infty,3)"), (r"\boxed{x\le 3}", r"(-\infty,3]"),
+        (r"\boxed{[3,\infty)}", r"x\ge 3"), (r"\boxed{x \geq 3}", r"[3,\infty)"),
+        (r"\boxed{x≥3}", r"[3,\infty)"), (r"\boxed{3 < x}", r"(3,\infty)"), (r"\boxed{x\in(0,1)}", "(0,1)"),
+        (r"\boxed{(0,1)}", r"x\in(0,1)"), (r"\boxed{0<x<1}", r"x \in (0,1)"),
+        (r"\boxed{x<1 \text{ or } x>2}", r"(-\infty,1)\cup(2,\infty)"),
+        (r"\boxed{(-\infty,1)\cup(2,\infty)}", r"x<1 \text{ or } x>2"), (r"\boxed{1\le x<2}", "[1,2)"),
+        (r"\boxed{[0, 1]}", r"0 \leq x \leq 1"), (r"\boxed{-1<x<1}", "|x|<1"), (r"\boxed{(-1,1)}", "-1<x<1"),
+        (r"\boxed{\{x | x>0\}}", r"(0,\infty)"), (r"\boxed{(0,+\infty)}", r"(0,\infty)"),
+        (r"\boxed{]0,1[}", "(0,1)"), (r"\boxed{0 < a < 5}", "(0,5)"), (r"\boxed{(1,2)}", "(1,2)"),
+        (r"\boxed{\mathbb{R}}", r"(-\infty,\infty)"), (r"\boxed{\left(-\infty, 3\right)}", "x<3"),
+        (r"\boxed{2\leq k\leq 5}", "[2,5]"), ("The answer is x < 3.", r"(-\infty,3)"),
+        (r"\boxed{x > 2 \text{ and } x < 5}", "(2,5)"),
+        (r"\boxed{\frac12<x<\frac32}", r"(\frac{1}{2},\frac{3}{2})"),
+        (r"\boxed{(-\infty,-1]\cup[1,\infty)}", r"x\le -1 \text{ or } x\ge 1"),
+        (r"\boxed{x \neq 2}", r"(-\infty,2)\cup(2,\infty)"),
+    ],
+    "scientific notation": [
+        (r"\boxed{1.2e5}", "120000"), (r"\boxed{1.2E5}", "120000"), (r"\boxed{1.2 \times 10^5}", "120000"),
+        (r"\boxed{1.2×10⁵}", "120000"), (r"\boxed{1.2*10^5}", "120000"), (r"\boxed{1.2 x 10^5}", "120000"),
+        (r"\boxed{1.2\cdot10^{5}}", "1.2e5"), (r"\boxed{120000}", "1.2e+05"), (r"\boxed{1e3}", "1000"),
+        ("The answer is 3e8 m/s.", "3e8"), ("#### 2.5e-3", "0.0025"),
+        (r"\boxed{3.0\times 10^{8}\ \mathrm{m/s}}", "3e8"), (r"\boxed{2e}", "2e"),
+        (r"\boxed{10^{-3}}", "0.001"), (r"\boxed{1E-3}", "10^{-3}"), (r"\boxed{1.5e3 m}", "1500"),
+        (r"\boxed{6.02e23}", r"6.02 \times 10^{23}"), (r"\boxed{5e0}", "5"), (r"\boxed{1.0e1}", "10"),
+        ("so 1.5e3", "1500"), (r"\boxed{1.23456e+10}", "12345600000"), (r"\boxed{2.998 × 10^8}", "2.998e8"),
+        (r"\boxed{1{,}200{,}000}", "1.2e6"), (r"\boxed{1.2 million}", "1.2e6"),
+    ],
+    "money, units, percents and times": [
+        (r"\boxed{10 dollars}", "10"), (r"\boxed{$10}", "10"), (r"\boxed{\$10.00}", "10"),
+        (r"\boxed{10 USD}", "10"), (r"\boxed{¥10}", "10"), (r"\boxed{₹500}", "500"),
+        (r"\boxed{Rs. 500}", "500"), (r"\boxed{10\text{ cents}}", "10"), (r"\boxed{50 cents}", "$0.50"),
+        (r"\boxed{€12.50}", "12.5"), (r"\boxed{5 km}", "5"), (r"\boxed{5\,\text{km}}", "5 km"),
+        (r"\boxed{500 cm}", "5 m"), (r"\boxed{20 square feet}", "20"), (r"\boxed{20\text{ ft}^2}", "20"),
+        (r"\boxed{20 cm^2}", r"20\text{ cm}^2"), (r"\boxed{20 cm²}", "20"), (r"\boxed{60 mph}", "60"),
+        (r"\boxed{60 miles per hour}", "60"), (r"\boxed{60\text{ km/h}}", "60"),
+        (r"\boxed{9.8 m/s^2}", "9.8"), (r"\boxed{30^\circ}", "30"), (r"\boxed{30^{\circ}}", "30"),
+        (r"\boxed{30 degrees}", r"30^\circ"), (r"\boxed{30\text{ degrees}}", "30"),
+        (r"\boxed{90°}", r"90^\circ"), (r"\boxed{25°C}", "25"), (r"\boxed{50%}", "50"),
+        (r"\boxed{50\%}", "50"), (r"\boxed{50}", "50%"), (r"\boxed{50 percent}", "50"),
+        (r"\boxed{0.5}", r"50\%"), (r"\boxed{50\%}", "0.5"), ("#### $18", "18"), ("#### 18 eggs", "18"),
+        ("#### 1,234", "1234"), ("The answer is $18.", "18"), ("The answer is 18 dollars.", "18"),
+        ("She earns $18 a day.", "18"), ("It costs $1,200.50 in total.", "1200.5"), (r"\boxed{3 hours}", "3"),
+        (r"\boxed{3 hours}", "180 minutes"), (r"\boxed{2\frac{1}{2}\text{ hours}}", "2.5"),
+        (r"\boxed{1\frac{3}{4}\text{ cups}}", "7/4"), (r"\boxed{3:30 p.m.}", "3:30"),
+        (r"\boxed{3:30 PM}", "3:30 p.m."), (r"\boxed{3 PM}", "3:00 pm"), (r"\boxed{\text{\$}12}", "12"),
+        (r"\boxed{12 units}", "12"), (r"\boxed{\pi/3 \text{ radians}}", r"\frac{\pi}{3}"),
+        (r"\boxed{12\pi\text{ cm}^3}", r"12\pi"), (r"\boxed{2\sqrt{3}\text{ cm}}", r"2\sqrt{3}"),
+        (r"\boxed{2\sqrt{3} cm}", r"2\sqrt{3}"), (r"\boxed{2\sqrt3 \text{ units}}", r"2\sqrt{3}"),
+        ("#### 10 years old", "10"), ("#### -$5", "-5"), (r"\boxed{150 pounds}", "150"),
+        (r"\boxed{5 feet}", "5"), (r"\boxed{72 apples}", "72 apples"), (r"\boxed{$\frac{3}{4}$ cup}", "3/4"),
+        (r"\boxed{1/4 of the pizza}", "1/4"), (r"\boxed{5 times}", "5"), (r"\boxed{20 years}", "20"),
+        (r"\boxed{18 students are left}", "18"),
+    ],
+    "choices": [
+        (r"\boxed{B}", "B"), (r"\boxed{(B)}", "B"), (r"\boxed{\text{(B)}}", "B"),
+        (r"\boxed{\textbf{B}}", "B"), ("Answer: B", "B"), ("**Answer:** B", "B"),
+        ("The correct answer is B.", "B"), ("The correct option is (B).", "B"), ("B) 5", "B"), ("B. 5", "B"),
+        ("(B) 5", "B"), ("B: five", "B"), ("<answer>B</answer>", "(B)"), ("<answer>B. Paris</answer>", "B"),
+        ("#### B", "B"), ("The answer is option B", "B"), ("I choose B.", "B"),
+        ("So the answer is **B**", "B"), ("Answer: (b)", "B"), ("b", "B"),
+        ("The answer is A, a polygenic score", "A"), (r"Therefore, the correct answer is $\boxed{B}$.", "B"),
+        ("(A) is wrong, (C) is wrong, so (B)", "B"), ("B is correct", "B"), (r"\boxed{A, C}", "A, C"),
+        (r"\boxed{AC}", "A, C"), (r"\boxed{A and C}", "AC"), (r"\boxed{C, A}", "A,C"),
+        (r"\boxed{12}", r"\textbf{(D)}\ 12"), (r"\boxed{(D) 12}", r"\textbf{(D)}\ 12"), ("Option D", "D"),
+        ("The answer is: D", "D"), ("Final Answer: D", "D"), ("**D**", "D"), ("D. Because of that", "D"),
+        (r"Final answer: \boxed{\text{D}}", "D."), ("Answer: D", "D) 12"), ("<think>C</think>D", "D"),
+        ("The answer is (D) since A is wrong.", "D"), (r"\boxed{\mathrm{D}}", "D"),
+        (r"\boxed{\mathbf{(D)}}", "D"), ("Answer: $D$", "D"), ("答案是 B", "B"), ("答案：B", "B"),
+    ],
+    "Unicode": [
+        ("The answer is −5.", "-5"), (r"\boxed{–5}", "-5"), (r"\boxed{2√3}", r"2\sqrt{3}"),
+        (r"\boxed{√(x+1)}", r"\sqrt{x+1}"), (r"\boxed{√2/2}", r"\frac{\sqrt{2}}{2}"), (r"\boxed{½}", "0.5"),
+        (r"\boxed{3½}", "3.5"), (r"\boxed{¾}", "3/4"), (r"\boxed{π/2}", r"\frac{\pi}{2}"),
+        (r"\boxed{2π}", r"2\pi"), (r"\boxed{x³}", "x^3"), (r"\boxed{10⁻³}", "0.001"), (r"\boxed{x₁}", "x_1"),
+        (r"\boxed{１２}", "12"), (r"\boxed{１２．５}", "12.5"), ('\\boxed{1\xa0234}', "1234"),
+        ('\\boxed{1\u202f234}', "1234"), (r"\boxed{5 × 10³}", "5000"), (r"\boxed{≤ 5}", r"\le 5"),
+        (r"\boxed{∅}", r"\emptyset"), (r"\boxed{90°}", "90"), (r"\boxed{α+β}", r"\alpha+\beta"),
+        (r"\boxed{𝑥+1}", "x+1"), (r"\boxed{∛8}", "2"), (r"\boxed{±2}", r"\pm 2"), (r"\boxed{6·7}", "42"),
+        (r"\boxed{8÷2}", "4"), (r"\boxed{（1，2）}", "(1,2)"), (r"\boxed{x ∈ [0, 1]}", "[0,1]"),
+        (r"\boxed{−½}", "-1/2"), (r"\boxed{3∕4}", "3/4"), ("Answer: −½", "-1/2"),
+        ("The answer is 2√3.", r"2\sqrt{3}"), ("so x² + 1", "x^2+1"), (r"\boxed{∞}", r"\infty"),
+        (r"\boxed{٣٤}", "34"), ('\u200b42', "42"), (r"\boxed{ℝ}", r"\mathbb{R}"),
+        ('\\boxed{5\u2009000}', "5000"), (r"\boxed{5’000}", "5000"), (r"\boxed{2⁄3}", "2/3"),
+        (r"\boxed{2²}", "4"), ("The area is 9π cm².", r"9\pi"), (r"\boxed{\sqrt{3}−1}", r"\sqrt{3}-1"),
+    ],
+    "equations": [
+        (r"\boxed{x=2}", "2"), (r"\boxed{2=x}", "2"), (r"\boxed{2+3=5}", "5"),
+        (r"\boxed{1/3 \approx 0.333}", "1/3"), (r"\boxed{f(x)=2x}", "2x"), (r"\boxed{y=2x+1}", "2x+1"),
+        (r"\boxed{x = 2}", "x=2"), (r"\boxed{x=1=1}", "1"), (r"\boxed{5=5}", "5"),
+        (r"\boxed{10=2\cdot5}", "10"), (r"\boxed{x+y=5}", "5"), (r"\boxed{\sqrt{4}=2}", "2"),
+        ("so 2 + 3 = 5", "5"), (r"\boxed{n=10}", "10"), (r"\boxed{AB=10}", "10"),
+        (r"\boxed{\angle A = 30^\circ}", "30"), (r"\boxed{m = \frac{1}{2}}", "0.5"),
+        (r"\boxed{P(X=2)=0.3}", "0.3"), (r"\boxed{100 = 99 + 1 = 100}", "100"), (r"\boxed{S=1+2+3=6}", "6"),
+        (r"\boxed{x = \pi \approx 3.14}", r"\pi"),
+    ],
+    "lists of answers and sets": [
+        (r"\boxed{18}", "[\"18\"]"), (r"\boxed{18}", "[\"18\", \"18.0 cm\"]"),
+        (r"\boxed{0.5}", "['1/2', '0.5']"), (r"\boxed{1,2,3}", "3,2,1"), (r"\boxed{\{1,2\}}", "1,2"),
+        (r"\boxed{1 \text{ and } 2}", "1,2"), (r"\boxed{1} and \boxed{2}", "1,2"),
+        (r"$\boxed{1}$, $\boxed{2}$", "2,1"), (r"\boxed{x=1, x=2}", "1,2"),
+        (r"\boxed{x=1 \text{ or } x=2}", "1,2"), (r"\boxed{\pm 2}", "-2,2"),
+        (r"\boxed{(1,2),(3,4)}", "(3,4),(1,2)"), (r"\boxed{1;2}", "1,2"), (r"\boxed{[1,2,3]}", "[1, 2, 3]"),
+        (r"\boxed{1,2,2}", "1,2"), (r"\boxed{a}", "[\"a\",\"b\"]"),
+        (r"\boxed{Paris}", "[\"Paris\", \"paris\"]"), (r"\boxed{x_1=1, x_2=2}", "1,2"),
+        (r"\boxed{-1, 1}", "1, -1"), (r"\boxed{\frac12, \frac13}", r"0.5, \frac{1}{3}"),
+        (r"\boxed{2, 3, 5}", "(2,3,5)"), (r"\boxed{18}", "[\"\", \"18\"]"),
+    ],
+    "empty answers": [
+        ("0", "0"), (r"\boxed{no solution}", "no solution"), (r"\boxed{\text{No solution}}", "no solution"),
+    ],
+    "wrappers and prose": [
+        (r"\boxed{\text{yes}}", "yes"), (r"\boxed{Yes}", "yes"), (r"\boxed{\dfrac{1}{2}}", r"\tfrac12"),
+        (r"\fbox{5}", "5"), (r"\boxed 5", "5"), (r"$\boxed{\frac{1}{\sqrt{2}}}$", r"\frac{\sqrt{2}}{2}"),
+        (r"\boxed{\displaystyle \frac12}", "1/2"), (r"\boxed{\left(1,2\right)}", "(1,2)"),
+        (r"\boxed{\mathrm{east}}", "east"), ("The final answer is $42$. I hope it is correct.", "42"),
+        ("**Final Answer**\n\n42", "42"), ('**Final Answer:**\n\\[\n42\n\\]', "42"), ("### Answer\n42", "42"),
+        ("#### Step 2: add\nThe answer is 42", "42"), ("#### 42\nI hope this helps", "42"),
+        ("Answer: 42.", "42"), ("answer=42", "42"), (r"The answer is \(42\).", "42"),
+        (r"The answer is: \[42\]", "42"), ("The answer is 42, because 6*7=42.", "42"),
+        ("Thus, $x = 42$.", "42"), ("42", "42"), ("It is 42!", "42"), ("She has 5 + 3 = 8 apples.", "8"),
+        ("They need 3 buses.", "3"), ("The answer is 3.5", "3.5"), ("so we get 7/2.", "3.5"),
+        ("The answer is **42**.", "42"), ("`42`", "42"), ("\"42\"", "42"),
+        ("There are 3 cats and 4 dogs, 7 in all.", "7"), ("I am 42. The answer is correct.", "42"),
+        (r"\boxed{101_2}", "101_{2}"), (r"\boxed{101}", "101_2"), (r"\boxed{2^{10}}", "1024"),
+        (r"\boxed{\begin{pmatrix}1\\2\end{pmatrix}}", r"\begin{pmatrix}1\\2\end{pmatrix}"),
+        (r"\boxed{3:2}", "3 : 2"), (r"\boxed{\frac{x}{2}}", "0.5x"), (r"\boxed{1.50}", "3/2"),
+        (r"\boxed{-\frac{3}{2}}", r"\frac{-3}{2}"), (r"\boxed{5!}", "120"), ('x\n\\boxed{\n42\n}', "42"),
+        (r"\boxed{42\\}", "42"), (r"\boxed{\mathbf{42}}", "42"), (r"\boxed{\text{The answer is }42}", "42"),
+        (r"\boxed{42\text{ (approximately)}}", "42"), (r"Final answer: 2 \cdot 3 \sqrt{5}", r"6\sqrt{5}"),
+    ],
+}  # fmt: skip
+
+WRONG: dict[str, list[tuple[str, str]]] = {
+    "answer tags": [
+        ("<answer>41</answer> or <answer>42</answer>", "41"),
+        ("<think>x <answer>42</answer></think><answer>43</answer>", "42"),
+        ("<answer>I don't know</answer> 42", "42"), ("so 42 <answer></answer>", "42"),
+        ("<answer>42 and 43</answer>", "43"), ("<answer>42, 43</answer>", "43"),
+    ],
+    "thoughts": [
+        (r"<think>perhaps \boxed{42}", "42"), (r"<think>\boxed{42}</think>", "42"),
+        (r"<thinking>\boxed{42}</thinking> so 43", "42"),
+        ('perhaps \\boxed{42}</think>\nThe answer is 43.', "42"),
+        (r"<think>a</think>x<think>\boxed{42}", "42"),
+        (r"<|channel|>analysis<|message|>maybe \boxed{42}", "42"), (r"analysisWe think \boxed{42}", "42"),
+        ("<think>42", "42"), ("<think>#### 42", "42"), ("<think><answer>42</answer>", "42"),
+        ("<think>The answer is 42.", "42"),
+    ],
+    "tiny and huge numbers": [
+        (r"\boxed{6.63e-34}", "6.626e-34"), (r"\boxed{1e-10}", "2e-10"), (r"\boxed{10^{-7}}", "0"),
+        (r"\boxed{0}", "10^{-9}"), (r"\boxed{0}", "1e-8"), (r"\boxed{10^{20}+1}", "10^{20}"),
+        (r"\boxed{100000000000000000001}", "100000000000000000000"),
+        (r"\boxed{\frac{1}{2^{30}}}", r"\frac{1}{2^{31}}"), (r"\boxed{-10^{-9}}", "10^{-9}"),
+        (r"\boxed{\sqrt{2}\times10^{-9}}", r"\sqrt{3}\times10^{-9}"), (r"\boxed{e^{-30}}", "e^{-31}"),
+        (r"\boxed{6.022\times10^{23}}", "6.023e23"), (r"\boxed{0.333333}", "1/3"),
+        (r"\boxed{0.3333333333}", "1/3"), (r"\boxed{0.1}", "0.10000001"),
+        (r"\boxed{\{10^{-9}, 1\}}", r"\{10^{-8}, 1\}"), (r"\boxed{(10^{-9}, 1)}", "(10^{-8}, 1)"),
+        (r"\boxed{\pi\times10^{-9}}", r"\pi\times10^{-10}"),
+    ],
+    "intervals and inequalities": [
+        (r"\boxed{x\le 3}", r"(-\infty,3)"), (r"\boxed{1\le x<2}", "(1,2]"), (r"\boxed{(2,1)}", "(1,2)"),
+        (r"\boxed{x > 3}", "x < 3"),
+    ],
+    "scientific notation": [
+        (r"\boxed{1.2e5}", "1.3e5"), (r"\boxed{1.2e-5}", "1.2e5"),
+    ],
+    "money, units, percents and times": [
+        (r"\boxed{12,50 €}", "12.5"), (r"\boxed{5 m}", "5 cm"), (r"\boxed{5%}", "50"),
+        (r"\boxed{10 eggs}", "12"), (r"\boxed{3:30}", "3:40"), (r"\boxed{12\pi\text{ cm}^3}", r"13\pi"),
+    ],
+    "choices": [
+        ("Answer: C", "B"), (r"\boxed{C}", "(B)"), ("The answer is a polygenic score", "A"),
+        (r"\boxed{A}", "A, C"), (r"\boxed{13}", r"\textbf{(D)}\ 12"),
+    ],
+    "Unicode": [
+        (r"\boxed{-∞}", r"\infty"), (r"\boxed{x²}", "x^3"),
+    ],
+    "equations": [
+        (r"\boxed{1=2}", "2"), (r"\boxed{4=5}", "5"), (r"\boxed{2+2=5}", "5"), (r"\boxed{x=2=3}", "3"),
+        (r"\boxed{\frac{1}{3}=0.333}", "1/3"), (r"\boxed{x=2}", "y=2"), (r"\boxed{x=3}", "x=2"),
+        (r"\boxed{0=1}", "1"), (r"\boxed{1=2,3}", "2,3"), (r"\boxed{\sqrt{5}=2}", "2"), ("3 + 3 = 5", "5"),
+        ("The answer is 1 = 2.", "2"), (r"\boxed{2\equiv 3}", "2"), (r"\boxed{2 \ne 2}", "2"),
+        (r"\boxed{3 \neq 2}", "2"), (r"\boxed{2==3}", "3"), (r"\boxed{S=1+2+3=7}", "7"),
+        (r"\boxed{\pi = 3.14}", "3.14"),
+    ],
+    "lists of answers and sets": [
+        (r"\boxed{19}", "[\"18\", \"18.0 cm\"]"), (r"\boxed{1, 2}", "1, 2, 3"),
+        (r"x = \boxed{1} or x = \boxed{2}", "1,2"), (r"\boxed{(1,2)}", "(2,1)"), (r"\boxed{12, 13}", "12"),
+        (r"\boxed{12, 13}", "13"),
+    ],
+    "empty answers": [
+        ("", "5"), (r"\boxed{}", "5"), ("<answer></answer>", "5"), ("####", "5"), ("", "0"),
+        ("", "no solution"), (r"\boxed{none}", "0"),
+    ],
+    "wrappers and prose": [
+        ("the answer is forty-two", "42"), ("odd", "dod"), (r"\boxed{silent}", "listen"),
+        (r"\boxed{101_2}", "101_3"),
+    ],
+}  # fmt: skip
+
+
+RIGHT["the row's answer as a solution"] = [
+    (r"so \boxed{72 apples}", "She sold 24. In all 48 + 24 = 72.\n#### 72"),
+    (r"\boxed{1} is wrong, so \boxed{2}", r"We find that \boxed{2.0}."), (r"\boxed{5}", "The area is $5$."),
+    (r"it costs $\boxed{32348}$", r"\$32,\!348"), (r"\boxed{\dfrac{1}{2}}", r"$\frac{1}{2}$"),
+    ("a text that no mathematics can read", "a text that no mathematics can read"),
+]  # fmt: skip
+WRONG["no answer"] = [
+    (r"2 \boxed{", "3"), (r"\boxed{1, 2, 3}", "2"), ("two", "2"), ("no number", "yes"),
+    (r"\boxed{" + "1 + " * 400 + "1}", "401"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("completion", "answer"),
-    [
-        (r"\boxed{3}", "2"),
-        (r"\boxed{2} is wrong, so \boxed{3}", "2"),
-        (r"2 \boxed{", "3"),
-        (r"\boxed{1, 2, 3}", "2"),
-        ("", "2"),
-        ("two", "2"),
-        ("no number", "yes"),
-        (r"\boxed{}", "2"),
-        (r"\boxed{" + "1 + " * 400 + "1}", "401"),
-    ],
+    ("kind", "expected"), [*((kind, 1.0) for kind in RIGHT), *((kind, 0.0) for kind in WRONG)]
 )
-def test_unequal(completion, answer):
-    assert score(completion, answer) == 0.0
+def test_kinds(kind, expected):
+    pairs = (RIGHT if expected else WRONG)[kind]
+    scores = MATH.score([completion for completion, _ in pairs], [{"answer": answer} for _, answer in pairs])
+    assert [pair for pair, score in zip(pairs, scores, strict=True) if score != expected] == []
+
+
+def test_a_percent_sign_counts_where_the_question_is_not_about_percents():
+    prompts = ["What percent are red?", "How many are red?", [{"role": "user", "content": "in %?"}], None]
+    rows = [{"answer": "50", "prompt": prompt} for prompt in prompts]
+    assert MATH.score([r"\boxed{50\%}"] * 4, rows) == [1.0, 0.0, 1.0, 1.0]
+
+
+OPTIONS = [
+    {"options": ["10", "12", "14"]},
+    {"choices": '["10", "12", "14"]'},
+    {"choices": {"label": ["A", "B", "C"], "text": ["10", "12", "14"]}},
+    {"options": {"A": "10", "B": "12", "C": "14"}},
+    {"options": ["A. 10", "B. 12", "C. 14"]},
+    {"prompt": "Which one?\nA) 10\nB) 12\nC) 14"},
+    {"prompt": [{"role": "user", "content": "Which one?\n(A) 10\n(B) 12\n(C) 14"}]},
+    {"prompt": r"$\textbf{(A)}\ 10\qquad\textbf{(B)}\ 12\qquad\textbf{(C)}\ 14$"},
+]
+
+
+@pytest.mark.parametrize("columns", OPTIONS)
+@pytest.mark.parametrize("answer", ["B", "(B)", "12", r"\textbf{(B)}\ 12"])
+def test_a_letter_or_its_options_text(columns, answer):
+    completions = [r"\boxed{B}", r"\boxed{12}", "The answer is (B) 12.", r"\boxed{12.0}", r"\boxed{A}", "14"]
+    rows = [{"answer": answer, **columns}] * 6
+    assert MATH.score(completions, rows) == [1.0, 1.0, 1.0, 1.0, 0.0, 0.0]
+    assert resolve_reward("exact").score(completions[:3], rows[:3]) == [1.0, 1.0, 1.0]
+
+
+def test_the_number_of_an_option():
+    row = {"answer": "2", "choices": ["an apple", "a pear", "a plum"]}
+    assert MATH.score([r"\boxed{C}", "A plum", "The answer is B."], [row] * 3) == [1.0, 1.0, 0.0]
 
 
 def test_only_boxed_answers_count_where_that_is_asked_for():
@@ -88,9 +338,9 @@ def test_where_the_time_is_over_there_is_no_score(monkeypatch):
     pool = checks("curro.reward.math_check")
     monkeypatch.setattr(pool, "scores", partial(pool.scores, seconds=-1.0))
     monkeypatch.setattr(pool, "_has_warned", False)
-    completions = [r"\boxed{0.125}", "1/8", "x"]
+    completions = [r"\boxed{2\sqrt{2}}", r"\sqrt{8}", "x"]
     with pytest.warns(RuntimeWarning, match=r"^2 of 2 answers were not checked in time"):
-        assert MATH.score(completions, [{"answer": "1/8"}] * 3) == [None, 1.0, None]
+        assert MATH.score(completions, [{"answer": r"\sqrt{8}"}] * 3) == [None, 1.0, None]
 
 
 def test_a_row_without_answer_is_not_scored():
@@ -136,7 +386,8 @@ def test_a_million_characters_of_anything(piece):
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=60) | st.text(alphabet=r"\{}[]()$^_/*+-=.,%x19 ", max_size=25), st.text(max_size=20))
 def test_any_text_against_any_answer_is_right_or_wrong(completion, answer):
-    assert score(completion, answer) in (0.0, 1.0)
+    if accepted({"answer": answer}):
+        assert score(completion, answer) in (0.0, 1.0)
 
 
 def test_threads_that_are_not_the_main_one_get_what_the_main_one_gets():
@@ -156,9 +407,10 @@ import sys
 from curro.reward.math_check import check, warm
 warm()
 loaded = set(sys.modules)
-assert check((r"\boxed{(a-b)(a+b)}", r"\boxed{a^2-b^2}")) == 1
-assert check((r"\boxed{\sqrt{8}}", r"\boxed{2\sqrt{2}}")) == 1
-assert check((r"\boxed{\{1, 2\}}", r"\boxed{\{2, 1\}}")) == 1
+assert check((r"(a-b)(a+b)", r"a^2-b^2")) == 1
+assert check((r"\sqrt{8}", r"2\sqrt{2}")) == 1
+assert check((r"\{1, 2\}", r"\{2, 1\}")) == 1
+assert check((r"(2,\infty)", "x>2")) == 1
 print(sorted(set(sys.modules) - loaded))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

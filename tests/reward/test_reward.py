@@ -44,11 +44,15 @@ def test_lengths_must_agree():
     [
         (" 42\n", "42", 1.0),
         ("42.0", "42", 0.0),
-        ("the answer is 42", "42", 0.0),
+        ("the answer is 42", "42", 1.0),
+        ("<think>43</think> <answer>**42**</answer>", "42", 1.0),
+        (r"\boxed{\text{Paris}}", "Paris", 1.0),
+        ("The answer is (B).", "B", 1.0),
         (r"so \boxed{42}", "42", 1.0),
         ("first 41\n#### 42", "worked\n#### 42", 1.0),
         (r"42 \boxed{41}", "42", 0.0),
-        ("", "", 1.0),
+        ("42", '["41", "42"]', 1.0),
+        ("", "42", 0.0),
         ("anything", None, None),
     ],
 )

@@ -46,7 +46,7 @@ def test_a_single_reward_with_a_weight():
         "2*exact",
         "exact + 0.2*format",
         "repetition:n=2+-1*lab:chains",
-        "exact+0.5*curro.reward.text:verify",
+        "exact+0.5*curro.reward.text:closed_thought",
     ],
 )
 def test_the_names_of_the_parts_are_known_without_resolving_them(spec):

@@ -111,7 +111,7 @@ def test_each_part_is_a_function_that_knows_the_rows_and_whether_completions_wer
         "completion_ids": [[4, 5], [4, END]],
         "prompts": ["2", "1"],
     }
-    assert exact(**batch) == [1.0, 0.0]
+    assert exact(**batch) == [1.0, 1.0]
     assert form(**batch) == [0.0, 1.0]
     assert form(**batch | {"completions": ["2", "1"]}) == [0.0, 0.2]
 

@@ -23,7 +23,10 @@ COMMANDS = {
     "train": ("curro.cli.train:train", "Train a model on the prompts that a curriculum chooses."),
     "sft": ("curro.cli.sft:sft", "Train a model on worked answers."),
     "compare": ("curro.cli.compare:compare", "Train with several curricula on one task and compare them."),
-    "serve": ("curro.cli.serve:serve", "Serve a curriculum over HTTP to trainers on this machine."),
+    "serve": (
+        "curro.contrib.serve.command:serve",
+        "Serve a curriculum over HTTP to trainers on this machine.",
+    ),
     "methods": ("curro.cli.methods:methods", "List all methods, or the options of one."),
     "watch": ("curro.cli.watch:watch", "Show runs on a local page while they train."),
     "inspect": ("curro.cli.inspect:inspect", "Show a run's hard, informative and forgotten prompts."),

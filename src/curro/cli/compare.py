@@ -14,7 +14,7 @@ from curro.core import registry
 from curro.core.errors import ConfigError
 from curro.core.files import check_writable
 from curro.core.text import printable
-from curro.runs.folder import RunFolder
+from curro.runs.folder import RunFolder, find_runs, is_run
 from curro.training.declared import flags_of
 from curro.training.plan import check_names
 from curro.training.settings import TrainSettings
@@ -29,8 +29,8 @@ def compare(
         list[str] | None,
         typer.Argument(
             help="The curricula, each 'SELECTION allocation=... advantage=... admission=...' with one or "
-            "more of its parts. The others are compared with the first. [default: uniform "
-            "frontier]"
+            "more of its parts. The others are compared with the first. Or folders of runs that are there: "
+            "they are compared without training. [default: uniform frontier]"
         ),
     ] = None,
     seeds: Annotated[
@@ -51,11 +51,14 @@ def compare(
 ) -> None:
     """Train with several curricula on one task and compare them.
 
-    All runs have the same settings, the same budget of rollouts and the same seeds. A table shows how many
-    rollouts each curriculum needs to reach the final accuracy of the first. If a run fails, the others go on.
-    After Ctrl-C, the same command continues.
+    All runs have the same settings, the same budget of rollouts and the same seeds. A table shows the
+    accuracy of each curriculum and the rollouts it needs to reach the final accuracy of the first. If a run
+    fails, the others go on. After Ctrl-C, the same command continues.
     """
     names = curricula or ["uniform", "frontier"]
+    if all(_holds_runs(Path(name)) for name in names):
+        _compare_folders([Path(name) for name in names], out)
+        return
     if len({folder_name(name) for name in names}) < len(names):
         raise ConfigError(
             "a curriculum stands twice in the comparison, or two have one folder's name: name each once"
@@ -111,3 +114,18 @@ def compare(
         console.print(f"report: {write_comparison(folders, out / 'report.html')}")
     if failed:
         raise typer.Exit(1)
+
+
+def _holds_runs(path: Path) -> bool:
+    return path.is_dir() and (is_run(path) or any(map(is_run, path.iterdir())))
+
+
+def _compare_folders(paths: list[Path], out: Path) -> None:
+    """Compare runs that are there; runs that differ in their seed alone are one curriculum."""
+    from curro.runs.report import by_curriculum, comparison_table, render_comparison, write_comparison
+
+    runs = by_curriculum(RunFolder.open(path) for path in find_runs(paths))
+    console = plain_console()
+    console.print(render_comparison(comparison_table(runs)))
+    folder = paths[0] if len(paths) == 1 else out
+    console.print(f"report: {write_comparison(runs, folder / 'report.html')}")

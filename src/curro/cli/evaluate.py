@@ -40,6 +40,12 @@ class EvaluationTask:
     """The missing packages of each problem that cannot be scored without them."""
 
 
+NOTE = (
+    "pass@k is the unbiased estimate of Chen et al. (2021), averaged over problems. In brackets stand 95% "
+    "intervals over problems: Wilson's score interval with the effective number of problems."
+)
+
+
 def task_of(
     name: str,
     data: str | None,
@@ -200,8 +206,8 @@ def evaluate(
     from curro.reward.environments import resolve_environment
     from curro.rollout.engines.engine import SamplingSettings
     from curro.rollout.engines.models import weights_digest
-    from curro.rollout.evaluation_results import sheets
-    from curro.runs.report.pages import write_evaluation
+    from curro.rollout.evaluation_results import Sheet, sheets
+    from curro.runs.report.page import tables_page, write_page
 
     if data is not None and len(suite) != 1:
         raise ConfigError("--data stands for the data of one suite: name one --suite with it")
@@ -243,7 +249,10 @@ def evaluate(
     for sheet in result_sheets:
         console.print(sheet.render())
     summaries = [(task.name, sampling_summary(task, rewards[task.name].name)) for task in tasks]
-    console.print(f"page: {write_evaluation(out / 'evaluation.html', result_sheets, summaries)}")
+    page = tables_page(
+        "Evaluation", [*result_sheets, Sheet("How it was sampled", ("", ""), tuple(summaries))], [NOTE]
+    )
+    console.print(f"page: {write_page(out / 'evaluation.html', page)}")
 
 
 def _outcome_reward(task: EvaluationTask, asked: TrainSettings, console: Console) -> Reward:

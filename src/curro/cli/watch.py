@@ -26,6 +26,14 @@ def watch(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="The port of the page. 0 takes a free one.")
     ] = 7700,
+    token: Annotated[
+        bool,
+        typer.Option(
+            "--token/--no-token",
+            help="Ask for the secret that the printed address has, so that other users of this machine "
+            "do not read the prompts and completions.",
+        ),
+    ] = True,
     open_browser: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in the browser.")
     ] = False,
@@ -33,17 +41,18 @@ def watch(
     """Show runs on a local page while they train.
 
     The page only reads the files of the runs, so watching a run does not affect it. Only this machine
-    reaches the page; to open it on another one, forward the port (ssh -L 7700:127.0.0.1:7700 SERVER).
-    Ctrl-C ends it.
+    reaches it, by the printed address, which has a secret in it; to open it on another machine, forward the
+    port (ssh -L 7700:127.0.0.1:7700 SERVER). Ctrl-C ends it.
     """
-    from curro.runs.watch.server import WatchedRun, WatchServer, find_runs, run_names
+    from curro.runs.folder import find_runs, run_names
+    from curro.runs.watch.server import WatchedRun, WatchServer
 
     os.nice(10)
     paths = find_runs(runs)
     watched = [WatchedRun(path, name) for path, name in zip(paths, run_names(paths), strict=True)]
     folders = [path for path in runs if path.is_dir() and path not in paths]
     try:
-        server = WatchServer(watched, port, folders)
+        server = WatchServer(watched, port, folders, token=token)
     except OSError as error:
         raise ConfigError(
             f"the page cannot have port {port}: {error.strerror}; choose another one with --port, or --port 0"

@@ -33,14 +33,13 @@ from trinity.buffer.operators.experience_operator import ExperienceOperator
 from trinity.buffer.selector.selector import BaseSelector
 from trinity.common.constants import SELECTOR_METRIC
 
-from curro.core import registry
+from curro.core import checkpoint, registry
 from curro.core.curriculum import Curriculum
 from curro.core.errors import CheckpointError, ConfigError, RewardError
 from curro.core.groups import Feedback, MissingRewards
 from curro.core.identity import DatasetRows
 from curro.core.policy import refuse_policy
 from curro.core.selection import refuse_weights, refuse_withheld_credit
-from curro.durable import frames
 
 
 class CurriculumSelector(BaseSelector):
@@ -158,8 +157,8 @@ class CurriculumSelector(BaseSelector):
 
     def state_dict(self) -> dict[str, Any]:
         """The curriculum as text, because Trinity writes the states of its selectors as JSON."""
-        frame = frames.encode({"curriculum": self.curriculum.state_dict(), "reads": self.reads})
-        return {"curro": base64.b64encode(frame).decode("ascii")}
+        saved = checkpoint.to_bytes({"curriculum": self.curriculum.state_dict(), "reads": self.reads})
+        return {"curro": base64.b64encode(saved).decode("ascii")}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Continue; rows that were in flight are free again, because Trinity rolls them out no more.
@@ -177,10 +176,10 @@ class CurriculumSelector(BaseSelector):
                 "a new run"
             )
         try:
-            frame = base64.b64decode(state_dict["curro"], validate=True)
+            saved = base64.b64decode(state_dict["curro"], validate=True)
         except (ValueError, TypeError) as error:
             raise CheckpointError(f"the selector's state is damaged: {error}") from error
-        state = frames.decode(frame)
+        state = checkpoint.from_bytes(saved, "the selector's state")
         if set(state) != {"curriculum", "reads"} or type(state["reads"]) is not int or state["reads"] < 0:
             raise CheckpointError("the selector's state is damaged: it has no curriculum and number of reads")
         self.curriculum.load_state_dict(state["curriculum"])

@@ -6,8 +6,9 @@ import json
 import os
 import zipfile
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -63,12 +64,23 @@ def save_state(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
     of JSON text for all other values.
     """
     target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(target) as part, part.open("wb") as file:
+        _write(file, state)
+
+
+def to_bytes(state: dict[str, Any]) -> bytes:
+    """The bytes that `save_state` writes."""
+    file = BytesIO()
+    _write(file, state)
+    return file.getvalue()
+
+
+def _write(file: BinaryIO, state: dict[str, Any]) -> None:
     values, arrays_by_path = split(state)
     arrays = {_name(entry): array for entry, array in arrays_by_path.items()}
     arrays[_VALUES] = np.frombuffer(json.dumps(values, default=plain).encode(), dtype=np.uint8)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(target) as part, part.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
+    np.savez(file, allow_pickle=False, **arrays)
 
 
 def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -79,13 +91,29 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     if not Path(path).is_file():
         raise CheckpointError(f"no saved curriculum at {path}")
+    with Path(path).open("rb") as file:  # opened here, because NumPy leaves a file open that is no archive
+        return _read(file, os.fstat(file.fileno()).st_size, f"{path} is not a saved curriculum")
+
+
+def from_bytes(state: bytes, name: str) -> dict[str, Any]:
+    """Read what `to_bytes` made.
+
+    Args:
+        name: of the bytes, for messages.
+
+    Raises:
+        CheckpointError: bytes that `to_bytes` did not make.
+    """
+    return _read(BytesIO(state), len(state), f"{name} is not a saved curriculum")
+
+
+def _read(raw: BinaryIO, size: int, problem: str) -> dict[str, Any]:
     try:
-        # opened here, because NumPy leaves a file open that is no archive
-        with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+        with np.load(raw, allow_pickle=False) as file:
             entries = file.zip.infolist()
             if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
                 raise ValueError("its entries are compressed, and a small file could fill the memory")
-            if sum(entry.file_size for entry in entries) > os.fstat(raw.fileno()).st_size:
+            if sum(entry.file_size for entry in entries) > size:
                 raise ValueError("its entries share bytes, and a small file could fill the memory")
             values = json.loads(file[_VALUES].tobytes())
             return join(
@@ -94,7 +122,7 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
     except Exception as error:  # whatever damaged bytes make of NumPy, zipfile and json
         # NumPy's advice for bytes that it does not know is to load them unsafely
         reason = "it is no archive of arrays" if "pickle" in str(error) else error
-        raise CheckpointError(f"{path} is not a saved curriculum, or is damaged: {reason}") from error
+        raise CheckpointError(f"{problem}, or is damaged: {reason}") from error
 
 
 def _name(path: StatePath) -> str:

@@ -31,6 +31,7 @@ MOVED = {
     "curro.environments": "curro.reward.environments",
     "curro.evaluation": "curro.training.evaluation",
     "curro.report": "curro.runs.report",
+    "curro.watch": "curro.runs.watch",
     "curro.serve": "curro.contrib.serve",
     "curro.hosts.tinker": "curro.contrib.tinker",
     "curro.hosts.slime": "curro.contrib.slime",

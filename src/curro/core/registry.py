@@ -60,7 +60,7 @@ BUILTIN: dict[str, dict[str, str]] = {
 
 VERIFIERS = {
     "math": "curro.reward.math:Math",
-    "exact": "curro.reward.text:verify",
+    "exact": "curro.reward.text:Exact",
     "reasoning-gym": "curro.reward.reasoning_gym:verify",
     "code": "curro.reward.code:Code",
     "function-calls": "curro.reward.function_calls:verify",

@@ -1,10 +1,11 @@
-"""Mathematical equality of the completion's answer and the row's, by math-verify.
+r"""Mathematical equality of the completion's answer and the row's.
 
-math-verify hands text to SymPy, which can take for ever on a short text (9^9^9^9), and its own time limits
-are signals, which only the main thread may use. So it runs in worker processes (`curro.reward.checks`), and
-any thread may ask for scores. A text that takes too much processor time or memory there is a wrong answer.
-Where a check waits too long for a busy machine, or a batch takes longer than a minute, the answers that are
-left are not scored.
+`curro.reward.answers` finds the answer. Texts, letters and plain numbers are compared here, and all other
+answers by math-verify. It hands text to SymPy, which can take for ever on a short text (9^9^9^9), and its own
+time limits are signals, which only the main thread may use. So it runs in worker processes
+(`curro.reward.checks`), and any thread may ask for scores. A text that takes too much processor time or
+memory there is a wrong answer. If a check waits too long for a busy machine, or a batch takes longer than a
+minute, the answers that are left are not scored.
 """
 
 from __future__ import annotations
@@ -14,65 +15,137 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from curro.data.raw import Row
+from curro.reward import answers, choices, notation
 from curro.reward.checks import checks
-from curro.reward.completion import final_answer, last_boxed
 from curro.reward.reward import Score
 
-_LONGEST_ANSWER = 1000
-
-_FORMULA = re.compile(r"(?<!\\)\$")
-"""A dollar that begins a formula, and is none of money."""
+Job = tuple[str, str]
+"""The row's answer and the completion's, as `curro.reward.math_check` takes them."""
 
 
 @dataclass(frozen=True)
 class Math:
     r"""Right if the completion's answer equals the row's answer mathematically.
 
-    The completion's answer is its last `\boxed{}`, else what follows its last `####`, else the final
-    expression that math-verify finds in its last 1,000 characters. An answer of more than 1,000 characters is
-    wrong. The row's answer may be a bare expression, LaTeX between dollars, or a worked solution that ends in
-    a box or after `####`.
+    The completion's answer is read outside of thoughts: between the last answer tags, else in the last box,
+    else after the last `####`, else after the last "answer is" or "answer:", else the last formula or number.
+    An answer of more than 1,000 characters is wrong. The row's answer may be a bare expression, LaTeX between
+    dollars, a worked solution that ends in a box or after `####`, the letter of a choice, or a list of
+    accepted answers. Rows whose answer only says that there is none ("", NaN, "N/A", "proof") are not scored.
 
-    Source: the library math-verify.
+    Source: the library math-verify; numbers, units and choices are curro's own.
 
     Args:
         boxed: only an answer in a box counts; a completion without one is wrong.
+        opened: the chat template writes `<think>` itself, so that the completion begins inside a thought.
     """
 
     boxed: bool = False
+    opened: bool = False
 
     def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
         """1.0 where the answers are equal, else 0.0; None without an answer, or where the time ran out."""
-        jobs: list[tuple[str, str] | None] = []
-        scores: list[Score] = []
-        for completion, row in zip(completions, rows, strict=True):
-            if self.boxed and row["answer"] is not None:
-                content = last_boxed(completion)
-                completion = "" if content is None else f"\\boxed{{{content}}}"
-            score, job = _without_asking(completion, row["answer"])
-            scores.append(score)
-            jobs.append(job)
-        checked = iter(checks("curro.reward.math_check").scores([job for job in jobs if job is not None]))
-        return [score if job is None else next(checked) for score, job in zip(scores, jobs, strict=True)]
+        decided = [self._decide(text, row) for text, row in zip(completions, rows, strict=True)]
+        jobs = [job for result in decided if isinstance(result, list) for job in result]
+        checked = iter(checks("curro.reward.math_check").scores(jobs))
+        return [
+            _any([next(checked) for _ in result]) if isinstance(result, list) else result
+            for result in decided
+        ]
+
+    def _decide(self, completion: str, row: Row) -> Score | list[Job]:
+        """The score where the texts decide it, else the jobs of which one must be right."""
+        golds = answers.accepted(row)
+        if not golds:
+            answers.warn_of_placeholder("math", row)
+            return None
+        text = answers.spoken(completion, row, opened=self.opened)
+        if self.boxed:
+            boxed = answers.last_boxed(text)
+            text = "" if boxed is None else f"\\boxed{{{boxed}}}"
+        return judge(text, golds, row)
 
 
-def _without_asking(completion: str, gold: str | None) -> tuple[Score, tuple[str, str] | None]:
-    """The score where the texts decide it; elsewhere the job for math-verify too."""
-    if gold is None:
-        return None, None
-    answer = final_answer(completion)
-    if (completion.strip() if answer is None else answer) == (final_answer(gold) or gold.strip()):
-        return 1.0, None
-    if answer is None:
-        return 0.0, (_gold(gold), completion[-_LONGEST_ANSWER:])
-    if len(answer) > _LONGEST_ANSWER:
-        return 0.0, None
-    return 0.0, (_gold(gold), f"\\boxed{{{answer}}}")
+def judge(text: str, golds: Sequence[str], row: Row) -> float | list[Job]:
+    """The score of a text outside of thoughts, or the jobs for math-verify of which one must be right."""
+    found = [answer for answer in answers.candidates(text) if answer]
+    if not text.strip() or (not found and answers.marked(text) is not None):
+        return 0.0
+    found = found or [text]
+    options = choices.options_of(row)
+    jobs: list[Job] = []
+    for gold in golds:
+        choice = choices.choice_of(gold, options)
+        result: float | Job | None = None
+        if choice is not None:
+            result = choices.judge(found, text if found == [text] else "", choice)
+            gold = choice.text or gold
+        if result is None:
+            result = _compare(_readable(found, text, gold), gold, asks_percent=_asks_percent(row))
+        if result == 1.0:
+            return 1.0
+        if isinstance(result, tuple):
+            jobs.append(result)
+    return jobs or 0.0
 
 
-def _gold(answer: str) -> str:
-    if last_boxed(answer) is None:
-        final = final_answer(answer)
-        if final is not None or not _FORMULA.search(answer):
-            return f"\\boxed{{{(final or answer).strip()}}}"
-    return answer
+def _readable(found: Sequence[str], text: str, gold: str) -> str:
+    """The first candidate that is no mere prose, else the last formula or number of an unmarked answer."""
+    if notation.words(found[0]) == notation.words(gold) or _is_wordy(gold):
+        return found[0]
+    for answer in found:
+        is_mere_prose = notation.has_prose(answer) and notation.last_expression(answer) is None
+        if answer is not text and not is_mere_prose:
+            return answer
+    return found[0] if answers.marked(text) is not None else notation.last_expression(text) or found[0]
+
+
+_WORDY = re.compile(r"[^\W\d_]+(?:[\s,.'/-]+[^\W\d_]+)*")
+_LONG_WORD = re.compile(r"[^\W\d_]{4}|\b(?:yes|no|odd|north|south|east|west)\b")
+
+
+def _compare(answer: str, gold: str, *, asks_percent: bool, again: bool = True) -> float | Job:
+    said, wanted = notation.words(answer), notation.words(gold)
+    if said == wanted:
+        return float(wanted != "")
+    if len(answer) > notation.LONGEST or not said:
+        return 0.0
+    if _is_wordy(gold):
+        return float(re.match(re.escape(wanted) + r"\s*(?:[,;:.(]|because\b|since\b)", said) is not None)
+    times = notation.clock_time(gold), notation.clock_time(answer)
+    if times[0] and times[1]:
+        return float(
+            times[0][0] == times[1][0] and (times[0][1] == times[1][1] or "" in (times[0][1], times[1][1]))
+        )
+    expected, value = notation.number(gold), notation.number(answer)
+    if expected and value:
+        return float(notation.same_numbers(expected, value, asks_percent=asks_percent))
+    if again and notation.has_prose(answer) and not value:
+        answer = notation.last_expression(answer) or answer
+        return _compare(answer, gold, asks_percent=asks_percent, again=False)
+    if not expected and notation.has_prose(gold):
+        gold = notation.last_expression(gold) or gold
+    return notation.expression(gold), notation.expression(answer)
+
+
+def _is_wordy(gold: str) -> bool:
+    """Whether an answer is words, which math-verify would read as products of letters."""
+    wanted = notation.words(gold)
+    return _WORDY.fullmatch(wanted) is not None and _LONG_WORD.search(wanted) is not None
+
+
+def _asks_percent(row: Row) -> bool:
+    """Whether the row's prompt, if it is a text, speaks of percents."""
+    prompt = row.get("prompt")
+    if isinstance(prompt, list | tuple) and prompt and isinstance(prompt[-1], dict):
+        prompt = prompt[-1].get("content")
+    return (
+        not isinstance(prompt, str) or not prompt or re.search(r"%|per\s?cent|百分", prompt, re.I) is not None
+    )
+
+
+def _any(scores: Sequence[Score]) -> Score:
+    """1.0 if one is right; else None if one was not checked in time."""
+    if 1.0 in scores:
+        return 1.0
+    return None if None in scores else 0.0

@@ -1,22 +1,186 @@
-"""math-verify on one pair of texts; runs in a process of its own.
+r"""math-verify on one pair of answers; runs in a process of its own.
 
 math-verify reads LaTeX with a grammar. Bare expressions go to SymPy's parser, which evaluates Python, but
 only once a regular expression has found nothing in them but digits, white space and + - * / ^ ( ) and dots.
+
+Its equality is taken with these fences:
+
+* Numbers must agree relative to their size. math-verify rounds to 6 decimals, so that 1e-19 equals 1e-31.
+* A rounded decimal is not the exact number: 0.333333 is no 1/3 (math-verify takes it).
+* A chain of equations in which numbers differ is wrong: `4=5` for 5 (math-verify takes the last side).
+* Numerals in different bases differ: 101_2 is no 101_3 (math-verify drops the base).
 """
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
+from typing import Any
+
+import sympy
 from math_verify import parse
 from math_verify import verify as math_equal
+from sympy.core.relational import Relational
+
+from curro.reward.notation import number, same_numbers
+
+EXACT, DECIMAL = sympy.Float("1e-20"), sympy.Float("1e-9")
+"""Largest relative difference of equal numbers: of exact ones, and where one of them is a decimal."""
+
+APPROXIMATE = 0.01
+"""Largest relative difference of numbers on the sides of an approximation sign."""
+
+_DIGITS = 40
+_SIDES = re.compile(r"(?<![<>!\\:])(={1,3}|\\approx|\\simeq|\\doteq)(?!=)")
+_PARTS = re.compile(r"[,;](?!\d{3}(?!\d))|\\text\s*\{\s*(?:or|and)\s*\}|\b(?:or|and)\b|\\l?or\b|\\land\b")
+_AND = re.compile(r"\\text\s*\{\s*and\s*\}|\band\b|\\land\b|\\wedge\b")
+_INEQUALITY = re.compile(r"[<>]|\\[lg](?:e|eq|t)(?![a-z])")
+_LETTER = re.compile(r"\\(?:frac|sqrt|cdot|times|left|right|pi|div|,|%)(?![A-Za-z])|(?P<letter>[A-Za-z])")
+_BASE = re.compile(r"(?P<digits>[0-9A-F]+)\s*_\s*\{?\s*(?P<base>\d+)\s*\}?")
 
 
 def warm() -> None:
     """Load what the first check would wait for: SymPy needs a second of processor time for a first power."""
-    check((r"\boxed{\frac{1}{2}}", r"\boxed{0.5}"))
-    check((r"\boxed{x^2+2x+1}", r"\boxed{(x+1)^2}"))
+    check((r"\frac{\sqrt{2}}{2}", "0.5"))
+    check(("x^2+2x+1", "(x+1)^2"))
+    check((r"\{1,2\}", "1=2"))
+    check(("(0,1)", "0<x<1"))
 
 
 def check(job: tuple[str, str]) -> float:
-    """1.0 if the second text's answer equals the first's, else 0.0. The time limits are the process's."""
-    gold, answer = (parse(text, parsing_timeout=None) for text in job)
-    return float(math_equal(gold, answer, timeout_seconds=None))
+    """1.0 if the second answer equals the first, else 0.0. The time limits are the process's.
+
+    Args:
+        job: the row's answer and the completion's, as `curro.reward.notation.expression` writes them.
+    """
+    gold, answer = job
+    bases = _BASE.fullmatch(gold), _BASE.fullmatch(answer)
+    if bases[0] and bases[1] and bases[0].groupdict() != bases[1].groupdict():
+        return 0.0
+    sides = _true_sides(answer)
+    if sides is None:
+        return 0.0
+    answers = [answer] if _SIDES.search(gold) or not sides else sides
+    wanted = _parsed(gold)
+    return float(any(_numbers(gold, a) or _equal(wanted, _parsed(a)) for a in answers))
+
+
+def _parsed(text: str) -> list[Any]:
+    pieces = _AND.split(text)
+    if len(pieces) > 1 and all(_INEQUALITY.search(piece) for piece in pieces):
+        sets = [_solutions(parsed[0]) if (parsed := _parsed(piece)) else None for piece in pieces]
+        if None not in sets:
+            return [sympy.Intersection(*sets)]
+    return parse(f"\\boxed{{{text}}}", parsing_timeout=None)
+
+
+def _numbers(gold: str, answer: str) -> bool:
+    numbers = number(gold), number(answer)
+    return bool(numbers[0] and numbers[1] and same_numbers(numbers[0], numbers[1]))
+
+
+def _true_sides(answer: str) -> list[str] | None:
+    """The sides of an equation that are numbers, none for another text; None if two of them differ."""
+    parts = _PARTS.split(answer)
+    sides: list[str] = []
+    for part in parts:
+        pieces = _SIDES.split(part)
+        values = [(piece, _value(piece)) for piece in pieces[::2]] if len(pieces) > 1 else []
+        numeric = [
+            (sign, piece, value)
+            for sign, (piece, value) in zip(["=", *pieces[1::2]], values, strict=False)
+            if value is not None
+        ]
+        for (_, _, before), (sign, _, value) in pairwise(numeric):
+            close = DECIMAL if sign == "=" else APPROXIMATE
+            if abs(before - value) > close * max(abs(before), abs(value)):
+                return None
+        sides += [piece for _, piece, _ in numeric]
+    return sides if len(parts) == 1 else []
+
+
+def _value(text: str) -> Any:
+    """The value of a text that is a number without a unit, else None."""
+    if any(match["letter"] for match in _LETTER.finditer(text)) or not re.search(r"\d|\\pi", text):
+        return None
+    for parsed in _parsed(text):
+        if isinstance(parsed, sympy.Expr) and parsed.is_number:
+            value = sympy.N(parsed.doit(), _DIGITS)
+            return value if value.is_finite else None
+    return None
+
+
+def _equal(gold: list[Any], answer: list[Any]) -> bool:
+    return any(_same(g, a) for g in gold for a in answer)
+
+
+def _same(gold: Any, answer: Any) -> bool:
+    if (
+        isinstance(gold, sympy.Expr)
+        and isinstance(answer, sympy.Expr)
+        and gold.is_number
+        and answer.is_number
+    ):
+        same = _same_number(gold, answer)
+        if same is not None:
+            return same
+    if isinstance(gold, str) or isinstance(answer, str):
+        return gold == answer != ""
+    sets = _solutions(gold), _solutions(answer)
+    if sets[0] is not None and sets[1] is not None and _same_variable(gold, answer):
+        gold, answer = sets
+    for kind in (sympy.Tuple, sympy.FiniteSet):
+        if isinstance(gold, kind) and isinstance(answer, kind):
+            return _same_items(list(gold.args), list(answer.args), in_order=kind is sympy.Tuple)
+    if isinstance(gold, sympy.Interval) and isinstance(answer, sympy.Interval):
+        is_open = gold.left_open == answer.left_open and gold.right_open == answer.right_open
+        return bool(is_open) and _same(gold.start, answer.start) and _same(gold.end, answer.end)
+    return math_equal(gold, answer, timeout_seconds=None, allow_set_relation_comp=True)
+
+
+def _same_variable(gold: Any, answer: Any) -> bool:
+    symbols = gold.free_symbols, answer.free_symbols
+    return not (symbols[0] and symbols[1]) or symbols[0] == symbols[1]
+
+
+def _solutions(answer: Any) -> Any:
+    """The set that an interval, an inequality or several joined by "or" describe; None for other answers."""
+    if isinstance(answer, sympy.Interval | sympy.Union):
+        return answer
+    if not isinstance(answer, sympy.Basic):
+        return None
+    relations = answer.args if isinstance(answer, sympy.FiniteSet) else [answer]
+    if len(answer.free_symbols) != 1 or not all(isinstance(r, Relational | sympy.And) for r in relations):
+        return None
+    if any(isinstance(r, sympy.Eq) for r in relations):
+        return None
+    try:
+        return sympy.Union(
+            *((sympy.And(*r.args) if isinstance(r, sympy.And) else r).as_set() for r in relations)
+        )
+    except (NotImplementedError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _same_items(gold: list[Any], answer: list[Any], *, in_order: bool) -> bool:
+    if len(gold) != len(answer):
+        return False
+    for item in gold:
+        match = next((a for a in (answer[:1] if in_order else answer) if _same(item, a)), None)
+        if match is None:
+            return False
+        answer.remove(match)
+    return True
+
+
+def _same_number(gold: Any, answer: Any) -> bool | None:
+    """Whether two numbers agree relative to their size; None for infinities and what has no value."""
+    gold, answer = gold.doit(), answer.doit()
+    if gold.is_Rational and answer.is_Rational:
+        return bool(gold == answer)
+    values = sympy.N(gold, _DIGITS), sympy.N(answer, _DIGITS)
+    if not all(value.is_finite and value.is_number for value in values):
+        return None
+    scale = max(abs(values[0]), abs(values[1]))
+    close = DECIMAL if gold.has(sympy.Float) or answer.has(sympy.Float) else EXACT
+    return bool(abs(values[0] - values[1]) <= close * scale)

@@ -13,17 +13,17 @@ from typing import Any
 
 from curro.core.errors import RewardError
 from curro.data.raw import Row
+from curro.reward.answers import marked, spoken
 from curro.reward.checks import checks
-from curro.reward.completion import final_answer, in_answer_tags
 from curro.reward.reward import Score, key
 
 
 def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
     r"""The number that reasoning-gym's own scorer gives the completion's answer.
 
-    The answer is what stands in the last `<answer>` tags, else in the last `\boxed{}`, else after the last
-    `####`, else the whole completion, without the white space around it. Each row has reasoning-gym's
-    `answer` and `metadata` (a dict, or its JSON), where `metadata["source_dataset"]` names the scorer.
+    The answer is read outside of thoughts: between the last `<answer>` tags, else in the last `\boxed{}`,
+    else after the last `####`, else it is the whole text without the white space around it. Each row has
+    reasoning-gym's `answer` and `metadata` (a dict, or its JSON), whose `source_dataset` names the scorer.
 
     Source: the library reasoning-gym.
 
@@ -35,7 +35,9 @@ def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
         RewardError: a row's metadata name no data set of reasoning-gym's, or it is not installed.
     """
     jobs = [
-        json.dumps({"data_set": _data_set(row), "answer": _answer(text), "entry": _entry(row)}, default=str)
+        json.dumps(
+            {"data_set": _data_set(row), "answer": _answer(text, row), "entry": _entry(row)}, default=str
+        )
         for text, row in zip(completions, rows, strict=True)
     ]
     return checks("curro.reward.reasoning_gym_check").scores(jobs)
@@ -70,8 +72,7 @@ def _metadata(row: Row) -> dict[str, Any]:
     return metadata if isinstance(metadata, dict) else {}
 
 
-def _answer(text: str) -> str:
-    answer = in_answer_tags(text)
-    if answer is None:
-        answer = final_answer(text)
+def _answer(text: str, row: Row) -> str:
+    text = spoken(text, row)
+    answer = marked(text)
     return text.strip() if answer is None else answer

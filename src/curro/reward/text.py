@@ -9,31 +9,52 @@ from dataclasses import dataclass
 from curro.core.errors import ConfigError
 from curro.core.text import did_you_mean
 from curro.data.raw import Row
-from curro.reward.completion import final_answer, is_cut, token_count
+from curro.reward import answers, choices
+from curro.reward.completion import is_cut, token_count
 from curro.reward.math import Math
+from curro.reward.notation import unwrapped
 from curro.reward.reward import SUCCESS, Score
 
 
-def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+@dataclass(frozen=True)
+class Exact:
     r"""Right if the completion's answer is the row's answer, character by character.
 
-    The answer of a text is what stands in its last `\boxed{}`, else after its last `####`, else all of it,
-    without the white space around it. The row's answer is read in the same way.
+    The completion's answer is read outside of thoughts, as by `math`: between the last answer tags, in the
+    last box, after the last `####`, after the last "answer is"; else all of it is the answer. Dollars, bold,
+    quotes, `\text{}`, white space and a full stop around it do not count. The letter of a choice may
+    be written in any form. A row may have a list of accepted answers. A row whose answer only says that
+    there is none ("", NaN, "N/A") is not scored.
 
     Source: curro's own.
 
-    Returns:
-        1.0 where the answers are equal, 0.0 where not, None where the row has no answer.
+    Args:
+        opened: the chat template writes `<think>` itself, so that the completion begins inside a thought.
     """
-    return [
-        None if row["answer"] is None else float(_answer(completion) == _answer(row["answer"]))
-        for completion, row in zip(completions, rows, strict=True)
-    ]
 
+    opened: bool = False
 
-def _answer(text: str) -> str:
-    final = final_answer(text)
-    return text.strip() if final is None else final
+    def __call__(self, completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
+        """1.0 where the answers are equal, 0.0 where not, None where the row has no answer."""
+        return [self._score(text, row) for text, row in zip(completions, rows, strict=True)]
+
+    def _score(self, completion: str, row: Row) -> Score:
+        golds = answers.accepted(row)
+        if not golds:
+            answers.warn_of_placeholder("exact", row)
+            return None
+        text = answers.spoken(completion, row, opened=self.opened)
+        return float(any(self._is_right(text, gold, row) for gold in golds))
+
+    def _is_right(self, text: str, gold: str, row: Row) -> bool:
+        found = [answer for answer in answers.candidates(text) if answer] or [text]
+        choice = choices.choice_of(gold, choices.options_of(row))
+        if choice is not None:
+            score = choices.judge(found, text if found == [text] else "", choice)
+            if score is not None:
+                return score == 1.0
+        is_whole = text.strip() == gold.strip() or unwrapped(found[0]) == unwrapped(gold)
+        return is_whole and bool(text.strip())
 
 
 OPEN, CLOSE = "<think>", "</think>"
@@ -122,9 +143,10 @@ class Repetition:
 
 @dataclass(frozen=True)
 class Cosine:
-    """Correctness scaled by length on a cosine: right and short is best, wrong and short is worst.
+    """Correctness scaled by length on a cosine: right and short is best; by default wrong and short is worst.
 
-    PSPO's runs use it with Open R1's values, which are the defaults:
+    The defaults are the values of the paper below. The authors of PSPO have `wrong_shortest=0` and
+    `wrong_longest=-0.5`, as Open R1's script has: a wrong answer costs more the longer it is.
 
         r = longest + (shortest - longest) (1 + cos(pi min(t, limit) / limit)) / 2
 
@@ -181,7 +203,7 @@ class Cosine:
 
 _CORRECT: dict[str, Callable[[Sequence[str], Sequence[Row]], Sequence[Score]]] = {
     "math": Math(),
-    "exact": verify,
+    "exact": Exact(),
 }
 
 

@@ -142,6 +142,12 @@ class RunFolder:
         return run
 
     @property
+    def name(self) -> str:
+        """The folder's name; that of the trainer's output folder where a host adapter wrote the run."""
+        path = self.path.resolve()
+        return path.parent.name if path.name == HOSTED else path.name
+
+    @property
     def config(self) -> dict[str, Any]:
         """What the run was started with."""
         try:
@@ -282,3 +288,66 @@ def count_from_one(table: pa.Table) -> pa.Table:
         return table
     steps = table[name].to_numpy()
     return table.set_column(table.column_names.index(name), name, [np.where(steps < 0, steps, steps + 1)])
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder, or the trainer's output around it, holds a run."""
+    try:
+        RunFolder.open(path)
+    except RunError:
+        return False
+    return True
+
+
+def find_runs(paths: Sequence[Path]) -> list[Path]:
+    """List the runs at these paths in order: a folder of runs gives its runs, and files are passed over.
+
+    A path where nothing is yet, or an empty folder, stays: its run may begin.
+
+    Raises:
+        RunError: a folder that holds something else, or only files.
+    """
+    runs: list[Path] = []
+    for path in paths:
+        if path.is_file():
+            continue
+        inside = [] if is_run(path) or not path.is_dir() else sorted(filter(is_run, path.iterdir()))
+        if path.is_dir() and not inside and not is_run(path) and any(path.iterdir()):
+            if saved_curriculum(path) is not None:
+                raise RunError(
+                    f"{path} has a saved curriculum, but no run folder `curro` beside it with lines to show: "
+                    f"curro inspect {path} shows its prompt table"
+                )
+            raise RunError(
+                f"{path} holds no run and no folder with one: name the folder of a run, such as the --out of "
+                "curro train or the output_dir of a TRL script"
+            )
+        runs += inside or [path]
+    if not runs:
+        raise RunError("only files were named: name the folders of runs, or the folder that holds them")
+    return list(dict.fromkeys(runs))
+
+
+def run_names(paths: Sequence[Path]) -> list[str]:
+    """Name each path by its last parts, as many as it takes to tell them apart."""
+    parts = [path.resolve().parts for path in paths]
+    for depth in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-depth:]) for part in parts]
+        if len(set(names)) == len(set(parts)):
+            return names
+    return [str(path) for path in paths]
+
+
+def saved_curriculum(path: Path) -> Path | None:
+    """Find the curriculum in a TRL checkpoint, or in the newest checkpoint of a folder without a run."""
+    if is_run(path):
+        return None
+    inside = Path(HOSTED) / CURRICULUM
+    newest = sorted(path.glob(f"checkpoint-*/{inside}"), key=_step_of)
+    return next((file for file in (path / inside, *reversed(newest)) if file.is_file()), None)
+
+
+def _step_of(saved: Path) -> int:
+    """The step of the checkpoint that a curriculum is in; the time of a copied file does not tell it."""
+    step = saved.parents[1].name.partition("-")[2]
+    return int(step) if step.isdecimal() else -1

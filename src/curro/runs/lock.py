@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import socket
 import weakref
 from collections.abc import Iterator
@@ -31,7 +32,8 @@ def only_process(folder: Path) -> Iterator[None]:
 
     The operating system takes the lock away from a process that ends, however it ends, so a lock that a
     dead process left is free. A child that the process forks does not hold it. On a file system without
-    locks nothing is kept out.
+    locks nothing is kept out. Whoever has the lock removes what ended processes left half-written
+    (`curro.core.files.replacing`).
     """
     with open(folder / NAME, "a+b", opener=open_unlinked) as file:
         try:
@@ -46,6 +48,7 @@ def only_process(folder: Path) -> Iterator[None]:
             yield
             return
         _held.add(file.fileno())
+        _remove_parts_of_the_dead(folder)
         _write(file, f"process {os.getpid()} on {socket.gethostname()}")
         try:
             yield
@@ -76,6 +79,27 @@ def keep_out_others(folder: Path) -> KeptFolder:
         kept = _kept[status.st_dev, status.st_ino] = KeptFolder()
         weakref.finalize(kept, lock.close)
     return kept
+
+
+_PART = re.compile(r"\..+\.(\d{1,9})\.part")
+
+
+def _remove_parts_of_the_dead(folder: Path) -> None:
+    """Remove `.NAME.PID.part` of every process that runs no more, in a folder and those directly in it."""
+    for path in (*folder.glob(".*.part"), *folder.glob("*/.*.part")):
+        name = _PART.fullmatch(path.name)
+        if name is not None and path.is_file() and not path.is_symlink() and not _runs(int(name[1])):
+            path.unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _write(file: BinaryIO, owner: str) -> None:

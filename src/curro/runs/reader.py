@@ -141,7 +141,7 @@ class History:
     """A run, read once.
 
     Attributes:
-        name: the folder's name.
+        name: the run's folder, of a trainer's run the trainer's own.
         config: what the run was started with.
         metrics: by name, float64 (S,) for the S lines of metrics; NaN where a line lacks the name.
         groups: the finished groups.
@@ -181,11 +181,19 @@ class History:
     def method(self) -> str:
         """What chose the prompts, as it is typed: `prioritized-replay: variant=published`."""
         curriculum = self.config.get("curriculum")
-        chosen = curriculum.get("selection", "") if isinstance(curriculum, Mapping) else curriculum or ""
-        if not isinstance(chosen, Mapping):
-            return str(chosen)
-        options = ", ".join(f"{name}={value}" for name, value in chosen.items() if name != "name")
-        return f"{chosen.get('name', '')}: {options}" if options else str(chosen.get("name", ""))
+        return _typed(curriculum.get("selection", "") if isinstance(curriculum, Mapping) else curriculum)
+
+    @property
+    def curriculum(self) -> str:
+        """All parts of the curriculum as they are typed: `frontier admission=signal`."""
+        parts = self.config.get("curriculum")
+        kinds = ("allocation", "advantage", "admission")
+        others = (
+            [f"{kind}={_typed(parts[kind])}" for kind in kinds if parts.get(kind)]
+            if isinstance(parts, Mapping)
+            else []
+        )
+        return " ".join([self.method or self.name, *others])
 
     def setting(self, name: str) -> int | None:
         """A number of what `curro train` was told; None where another program started the run."""
@@ -222,6 +230,14 @@ class History:
         seen = int(self.groups.first.sum())
         unseen = self.last("table/unseen")
         return seen + (int(unseen) if 0 <= unseen < MOST_PROMPTS else 0)
+
+
+def _typed(part: Any) -> str:
+    """A part of a curriculum as it is typed: its name and its options."""
+    if not isinstance(part, Mapping):
+        return str(part or "")
+    options = ", ".join(f"{name}={value}" for name, value in part.items() if name != "name")
+    return f"{part.get('name', '')}: {options}" if options else str(part.get("name", ""))
 
 
 def _count(value: Any) -> int | None:
@@ -317,9 +333,7 @@ class RunReader:
         """The run so far; its arrays do not change when more is read."""
         metrics = {name: self._metrics[name] for name in self._metrics.names()}
         generated = {name: self._generated[name] for name in GENERATED}
-        return History(
-            self.folder.path.resolve().name, self.config, metrics, self._groups_so_far(), generated
-        )
+        return History(self.folder.name, self.config, metrics, self._groups_so_far(), generated)
 
     def _read_metrics(self, block: Block) -> None:
         self._check_names(block)

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from html import escape
 from typing import Any
 
-import numpy as np
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.integrations import TensorBoardCallback
 from transformers.trainer_callback import CallbackHandler
@@ -19,9 +18,7 @@ from transformers.trainer_callback import CallbackHandler
 from curro.runs.folder import RunFolder
 from curro.runs.json_lines import GrowingFile, as_object
 from curro.runs.reader import RunReader
-from curro.runs.report.charts import Chart
-from curro.runs.report.drawing import pixels
-from curro.runs.report.sections import sections
+from curro.runs.report.figures import Picture, run_figures
 
 
 @contextmanager
@@ -79,8 +76,7 @@ class LoggedPictures(TrainerCallback):
             return
         while self._reader.advance():
             pass
-        charts = [chart for _, section_charts in sections(self._reader.history()) for chart in section_charts]
-        self._send([(chart, pixels(chart)) for chart in charts], state.global_step)
+        self._send(run_figures(self._reader.history()), state.global_step)
         now = time.perf_counter()
         self._not_before = now + (now - begun) / MAX_DRAWING_SHARE
 
@@ -109,18 +105,20 @@ class LoggedPictures(TrainerCallback):
             return text
         return escape(text).replace("[", "&#91;")
 
-    def _send(self, pictures: list[tuple[Chart, np.ndarray]], step: int) -> None:
+    def _send(self, pictures: list[Picture], step: int) -> None:
         if self._log == "tensorboard":
             (board,) = [
                 callback for callback in self._handler.callbacks if isinstance(callback, TensorBoardCallback)
             ]
-            for chart, image in pictures:
-                board.tb_writer.add_image(_name(chart), image, step, dataformats="HWC")
+            for picture in pictures:
+                board.tb_writer.add_image(_name(picture), picture.pixels(), step, dataformats="HWC")
             return
         logger = importlib.import_module(self._log)
-        images = {_name(chart): logger.Image(image, caption=chart.caption) for chart, image in pictures}
+        images = {
+            _name(picture): logger.Image(picture.pixels(), caption=picture.caption) for picture in pictures
+        }
         logger.log({**images, "train/global_step": step})
 
 
-def _name(chart: Chart) -> str:
-    return f"curriculum/pictures/{chart.name}"
+def _name(picture: Picture) -> str:
+    return f"curriculum/pictures/{picture.name}"

@@ -184,8 +184,9 @@ def check_model(name: str) -> None:
     similar name is near.
     """
     path = Path(name)
-    if path.is_dir() and not (path / "config.json").is_file():
-        raise ConfigError(f"the folder {name!r} holds no model: it has no config.json")
+    files = ("config.json", "adapter_config.json")  # the latter of a LoRA adapter, which names its base model
+    if path.is_dir() and not any((path / file).is_file() for file in files):
+        raise ConfigError(f"the folder {name!r} holds no model: it has no {' and no '.join(files)}")
     if name.partition(":")[0] in PROVIDERS or path.exists():
         return
     near = [str(item) for item in path.parent.iterdir() if item.is_dir()] if path.parent.is_dir() else []

@@ -40,7 +40,6 @@ def build():
 
     yield build
     for loop in made:
-        loop.curriculum.close()
         loop._loop.close()
 
 

@@ -68,8 +68,6 @@ def test_it_trains_on_admitted_groups_with_their_credit_and_resumes(tmp_path, vl
         assert resumed.state.global_step == 3
         again = resumed.served_curriculum.metrics()
         assert len(forgotten) == 3
-        for curriculum in (host.served_curriculum, resumed.served_curriculum):
-            curriculum.close()
         assert again["in_flight"] == 0
         assert again["selected"] == again["observed"] + again["dropped"]
 
@@ -80,7 +78,6 @@ def test_a_run_whose_rollouts_never_get_a_reward_ends_with_a_sentence(tmp_path, 
         with pytest.raises(RewardError, match=r"none of the first 2 groups has a reward \(no_reward\)"):
             host.train()
         metrics = host.served_curriculum.metrics()
-        host.served_curriculum.close()
         assert (metrics["observed"], metrics["in_flight"]) == (0, 0)
 
 
@@ -92,7 +89,6 @@ def test_an_error_of_the_reward_function_ends_the_run(tmp_path, vllm):
             host.train()
         assert "LookupError: the answer is missing" in str(failure.value.__cause__)
         metrics = host.served_curriculum.metrics()
-        host.served_curriculum.close()
         assert metrics["in_flight"] == 0
 
 
@@ -107,7 +103,6 @@ def test_the_example_trains_with_trls_advantages(tmp_path, vllm, monkeypatch):
         trl_async.main()
         curriculum = ServedCurriculum(address, token)
         metrics = curriculum.metrics()
-        curriculum.close()
         assert metrics["observed"] >= 2
         assert metrics["in_flight"] == 0
 
@@ -140,4 +135,3 @@ def test_importance_weights_are_refused_before_anything_is_drawn(tmp_path, vllm)
             trainer(tmp_path, vllm, service, max_steps=1, data=dataset())
         curriculum = ServedCurriculum(*service)
         assert curriculum.metrics()["selected"] == 0
-        curriculum.close()

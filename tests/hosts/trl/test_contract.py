@@ -1,58 +1,79 @@
-"""The seams of TRL and transformers that the host stands on: fails first, and names them, when they move."""
+"""The names of TRL on which the host stands, and what a TRL that has changed them switches off or stops."""
 
 from __future__ import annotations
 
-import inspect
+from typing import Any
 
 import pytest
-import transformers
 import trl
-from packaging.version import Version
-from transformers import Trainer
+from tests.hosts.trl.setup import trainer
 from trl import GRPOTrainer
 
-SEAMS = {
-    (GRPOTrainer, "_generate_and_score_completions"): ["self", "inputs"],
-    (GRPOTrainer, "_tokenize_prompts"): ["self", "prompts"],
-    (GRPOTrainer, "_generate_single_turn"): [
-        "self",
-        "prompt_ids",
-        "images",
-        "multimodal_fields",
-        "num_generations",
-        "has_tool_images",
-    ],
-    (GRPOTrainer, "_calculate_rewards"): ["self", "inputs", "prompts", "completions", "completion_ids_list"],
-    (Trainer, "_save_checkpoint"): ["self", "model", "trial"],
-    (Trainer, "_load_optimizer_and_scheduler"): ["self", "checkpoint"],
-    (Trainer, "_load_from_checkpoint"): ["self", "resume_from_checkpoint", "model"],
-    (Trainer, "_get_output_dir"): ["self", "trial"],
-}
+import curro
+from curro.hosts.trl import seams
+from curro.hosts.trl.fast.accelerated import AcceleratedGRPOTrainer
+from curro.hosts.trl.trainer import CurriculumGRPOTrainer
 
 
-def test_the_versions_this_host_was_tested_with():
-    assert Version("1.16") <= Version(trl.__version__) < Version("1.17")
-    assert Version(transformers.__version__).major == 5
+def test_the_installed_trl_has_every_name():
+    assert seams.check_contract(GRPOTrainer) == {}
 
 
-@pytest.mark.parametrize(("owner", "method"), list(SEAMS), ids=lambda part: getattr(part, "__name__", part))
-def test_a_method_that_the_host_wraps(owner, method):
-    assert list(inspect.signature(getattr(owner, method)).parameters) == SEAMS[owner, method]
+def test_every_method_that_is_wrapped_is_in_the_table():
+    own = {*vars(CurriculumGRPOTrainer), *vars(AcceleratedGRPOTrainer)}
+    wrapped = {name for name in own if name in dir(GRPOTrainer) and callable(getattr(GRPOTrainer, name))}
+    listed = {seam.name for seam in seams.OVERRIDDEN}
+    assert {name for name in wrapped if not name.startswith("__")} == listed
 
 
-def test_state_that_the_host_reads():
-    source = inspect.getsource(GRPOTrainer)
-    for seam in (
-        "self._buffered_inputs = [",
-        "self._step % generate_every == 0 or self._buffered_inputs is None",
-        'self._logs["advantages"].extend(',
-        "rewards_per_func = gather(rewards_per_func)",
-        '"advantages": advantages,',
-        "(self.accelerator.process_index + 1) * len(prompts)",
-        "self.args.steps_per_generation * self.num_iterations",
-        "rewards[unscorable_mask] = torch.nan",
-        "output = self.rollout_func(prompts, self)",
-        'tool_mask = extra_fields.pop("env_mask", None)',
-        "inp[key] = values[i]",
-    ):
-        assert seam in source, f"TRL has moved: GRPOTrainer no longer has `{seam}`; see curro/hosts/trl"
+class _Renamed:
+    """A trainer as `GRPOTrainer` is, in which one method takes other arguments."""
+
+    def __new__(cls, name: str) -> Any:
+        return type(
+            "GRPOTrainer", (GRPOTrainer,), {name: lambda self, batch: None, "__module__": "trl.trainer"}
+        )
+
+
+@pytest.mark.parametrize("seam", [seam for seam in seams.OVERRIDDEN if not seam.serves], ids=lambda s: s.name)
+def test_a_change_that_would_make_the_curriculum_wrong_stops_the_run(seam):
+    with pytest.raises(curro.ConfigError, match=rf"TRL {trl.__version__} has changed .*{seam.name}"):
+        seams.check_contract(_Renamed(seam.name))
+
+
+@pytest.mark.parametrize("seam", [seam for seam in seams.OVERRIDDEN if seam.serves], ids=lambda s: s.name)
+def test_any_other_change_switches_something_off(seam):
+    lost = seams.check_contract(_Renamed(seam.name))
+    assert list(lost) == [seam.serves]
+    assert seam.name in lost[seam.serves]
+
+
+def test_an_attribute_that_no_method_uses_has_gone():
+    class GRPOTrainer:
+        """Has none of the names."""
+
+    with pytest.raises(curro.ConfigError, match="_buffered_inputs"):
+        seams.check_contract(GRPOTrainer)
+
+
+def test_an_older_trl_is_refused(monkeypatch):
+    monkeypatch.setattr(trl, "__version__", "1.9.2")
+    with pytest.raises(curro.ConfigError, match="is older than 1"):
+        seams.check_contract(GRPOTrainer)
+
+
+def test_without_the_accelerations_the_same_is_trained(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(
+        "curro.hosts.trl.trainer.check_contract", lambda trainer: {seams.ACCELERATIONS: "TRL 9 has changed"}
+    )
+    host = trainer(tmp_path)
+    assert "without accelerations: TRL 9 has changed" in caplog.text
+    host.train()
+    assert host.curriculum.metrics()["observed"] == 12
+    assert host._shared_prompts is None
+
+
+def test_a_trainer_that_another_library_has_patched_is_not_accelerated():
+    patched = type("UnslothGRPOTrainer", (GRPOTrainer,), {"__module__": "unsloth_compiled_cache"})
+    assert "unsloth" in seams.unaccelerated(patched, None, {})
+    assert seams.unaccelerated(GRPOTrainer, None, {}) == ""

@@ -17,7 +17,7 @@ import curro
 from curro.core.errors import FillError
 from curro.hosts.trl.batches import GeneratedRollouts
 from curro.hosts.trl.observe import GroupObserver
-from curro.hosts.trl.owner import Owner
+from curro.hosts.trl.processes import MainProcess
 from curro.hosts.trl.rounds import Rounds, fill_in_rounds
 from curro.rollout.fill import Fill
 from curro.rollout.fill_settings import FillSettings
@@ -51,7 +51,7 @@ class Process:
         self.accelerator = SimpleNamespace(num_processes=processes, is_main_process=is_owner)
         self.rounds, self.records, self.rewards, self.numbers = [], [], [], {}
         self.observer = GroupObserver(
-            Owner(self.accelerator),
+            MainProcess(self.accelerator),
             curriculum,
             torch.ones(1),
             ["reward"],
@@ -94,7 +94,7 @@ class Process:
             metrics={"train": defaultdict(list)}, logs={},
         )  # fmt: skip
         try:
-            with patch("curro.hosts.trl.owner.broadcast_object_list", self.broadcast):
+            with patch("curro.hosts.trl.processes.broadcast_object_list", self.broadcast):
                 batch = fill_in_rounds(rounds, rows)
         finally:
             held = self.fill.release()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import shutil
 import tempfile
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,7 +26,6 @@ from curro.hosts.verl.trainer import (
     CurriculumTrainerSync,
 )
 from curro.lab import load
-from curro.runs.writer import KeepRollouts
 
 CONFIG = str(Path(verl.__file__).parent / "trainer" / "config")
 PROMPTS = 24
@@ -169,27 +166,13 @@ class LocalActor:
     def __init__(self, owner: CurriculumOwner) -> None:
         self.owner = owner
 
-    def close(self) -> None:
-        self.owner.durable.close()
-
     def __getattr__(self, name: str) -> Method:
         return Method(getattr(self.owner, name))
 
 
-def local_owner(
-    config: Any,
-    prompts: Any,
-    folder: Path,
-    name: str,
-    keep: KeepRollouts,
-    model: str | None,
-    gpus: float,
-    parts: Sequence[str],
-) -> CurriculumClient:
+def local_owner(name: str, gpus: float) -> CurriculumClient:
     """As `start_owner`, which starts an actor."""
-    live = folder.absolute() / "curro-live"
-    shutil.rmtree(live, ignore_errors=True)
-    return CurriculumClient(LocalActor(CurriculumOwner(config, prompts, str(live), keep, model, parts)))
+    return CurriculumClient(LocalActor(CurriculumOwner()))
 
 
 class Run:
@@ -218,9 +201,8 @@ class Run:
             self.state = self.trainer.owner.state_dict()
             self.metrics = self.trainer.owner.metrics()
         finally:
-            if hasattr(self.trainer, "owner"):
-                end = ray.kill if actor else LocalActor.close
-                end(self.trainer.owner.actor)
+            if actor and hasattr(self.trainer, "owner"):
+                ray.kill(self.trainer.owner.actor)
             clear_queue()
 
     def before(self, engine: Engine) -> None: ...

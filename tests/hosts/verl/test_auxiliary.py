@@ -99,7 +99,7 @@ def test_a_judgment_that_does_not_fit_is_refused(tmp_path):
 @pytest.mark.parametrize("ask", [ServedPolicy.hidden_states, ServedPolicy.entropies])
 def test_a_method_of_a_users_own_cannot_read_the_policys_weights(ask):
     with pytest.raises(curro.ConfigError, match="split over the workers"):
-        ask(ServedPolicy(None, None), [0])
+        ask(ServedPolicy(None, "/none"), [0])
 
 
 FIXED_MICRO_BATCHES = [

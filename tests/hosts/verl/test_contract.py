@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from importlib.metadata import entry_points
+from importlib.metadata import PackageNotFoundError, entry_points
 
 import pytest
 import verl
@@ -20,6 +20,9 @@ from verl.trainer.ppo.v1 import (
 from verl.utils import tensordict_utils
 from verl.workers.rollout.llm_server import LLMServerClient
 from verl.workers.utils import losses, padding
+
+from curro.core.errors import ConfigError
+from curro.hosts import verl as hosts_verl
 
 TRAINER, BUFFER = trainer_base.PPOTrainer, replay_buffer.ReplayBuffer
 SEAMS = {
@@ -136,3 +139,15 @@ def test_verl_finds_the_plugin():
     assert {"curro_sync", "curro_colocate_async", "curro_separate_async"} <= set(
         trainer_base.TRAINER_REGISTRY
     )
+
+
+@pytest.mark.parametrize(("installed", "words"), [(None, "none is installed"), ("0.8.0", "this is 0.8.0")])
+def test_without_verl_and_with_an_older_one_the_import_is_one_sentence(monkeypatch, installed, words):
+    def version(name):
+        if installed is None:
+            raise PackageNotFoundError(name)
+        return installed
+
+    monkeypatch.setattr(hosts_verl, "version", version)
+    with pytest.raises(ConfigError, match=words):
+        hosts_verl._check_verl()

@@ -70,8 +70,8 @@ def test_guru_is_filtered_and_its_subset_has_the_difficulties_of_the_whole(tmp_p
     assert made[0]["prompt"][0]["role"] == "user"
 
 
-def test_tenths_of_gurus_pass_rates_keep_their_shares(tmp_path):
-    """Of 100 problems 85 have a pass rate up to 0.1, and 15 one above 0.9: 17 and 3 of 20."""
+def test_guru_is_chosen_as_the_authors_notebook_does(tmp_path, capsys):
+    """Ten quantiles of unique problems whose two rates differ and whose rate by the policy is below 0.7."""
     rates = [0.0] * 60 + [n / 256 for n in range(1, 26)] + [1 - n / 256 for n in range(15)]
     rows = [
         {
@@ -79,15 +79,17 @@ def test_tenths_of_gurus_pass_rates_keep_their_shares(tmp_path):
             "prompt": [{"content": f"{n}?", "role": "user"}],
             "reward_model": {"ground_truth": str(n), "style": "rule"},
             "qwen2.5_7b_pass_rate": rate,
-            "qwen3_30b_pass_rate": 1.0,
+            "qwen3_30b_pass_rate": 1 / 256 if n == 60 else 1.0,
+            "is_unique": n != 61,
         }
         for n, rate in enumerate(rates)
     ]
     path, out = tmp_path / "guru.parquet", tmp_path / "out.parquet"
     datasets.Dataset.from_list(rows).to_parquet(path)
-    prepare.main(["guru", str(path), "--problems", "20", "--strata", "tenths", "--out", str(out)])
-    chosen = np.array([rates[int(row["ground_truth"])] for row in read_parquet(out)["reward_model"]])
-    assert ((chosen <= 0.1).sum(), (chosen > 0.9).sum()) == (17, 3)
+    prepare.main(["guru", str(path), "--problems", "83", "--notebook", "--out", str(out)])
+    chosen = [int(row["ground_truth"]) for row in read_parquet(out)["reward_model"]]
+    assert chosen == [n for n in range(85) if n not in (60, 61)]
+    assert "83 of 100 problems pass the filters; the paper keeps 47844 of 54,404" in capsys.readouterr().out
 
 
 def asked_by_suites(problem):
@@ -168,7 +170,7 @@ def test_every_option_of_the_preparation(tmp_path):
     (row,) = read_parquet(out)
     assert [part["content"] for part in row["prompt"]] == ["Be brief.", "1 + 1?"]
     prepare.main(["open-rs", str(problems), "--out", str(out)])
-    assert read_parquet(out)[0]["prompt"][0]["content"] == prepare.SYSTEM
+    assert read_parquet(out)[0]["prompt"][0]["content"] == prepare.SYSTEM.read_text().rstrip("\n")
     for name, expected in (([], "test"), (["--name", "AMC23"], "AMC23")):
         prepare.main(["test", str(problems), "--out", str(out), *name])
         (row,) = read_parquet(out)
@@ -278,7 +280,8 @@ def test_a_recipe_is_valid_for_verl_and_for_curro(tmp_path, name):
     rates = (actor.optim.lr, actor.optim.weight_decay)
     if name.startswith("metis"):
         values = {"candidates": 8, "exemplars": 3, "weight": 0.01, "baseline_rate": 0.95, "max_tokens": 512}
-        stripped = {"strip": "statements:prose"} if name == "metis_code" else {}
+        stripped = {"metis_code": "prose", "metis_dapo": "problem"}
+        stripped = {"strip": f"statements:{stripped[name]}"} if name in stripped else {}
         assert selection == {"name": "metis", "template": "paper"} | values | stripped
         batch, micro = {"metis_dapo": (256, 16), "metis_code": (128, 8), "metis_bfcl": (64, 32)}[name]
         sizes = (data.train_batch_size, actor.ppo_mini_batch_size, actor.ppo_micro_batch_size_per_gpu)
@@ -380,3 +383,5 @@ def test_the_reward_of_a_recipe_by_its_parts():
     scored = score(solution_str="so \\boxed{0.5}", **given)
     assert (scored["math"], scored["language"]) == (1.0, 1.0)
     assert scored["score"] == scored["math"] + scored["language"] + scored["format"]
+    held_out = given | {"data_source": "eurus-held-out"}
+    assert score(solution_str="so \\boxed{0.5}", **held_out)["score"] == 1.0

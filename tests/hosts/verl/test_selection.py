@@ -12,7 +12,7 @@ from twin import Twin
 
 import curro
 from curro.data import load_prompts
-from curro.hosts.verl.policy import ServedPolicy, VerlRows, load_backbone
+from curro.hosts.verl.policy import ServedPolicy, VerlRows
 from curro.hosts.verl.settings import VerlSettings, refuse_conflicts
 from curro.hosts.verl.trainer import CurriculumTrainerSync
 
@@ -47,19 +47,6 @@ def test_every_method_draws_what_it_draws_without_verl(tmp_path, method):
     assert done.trainer.policy.skill > 0.1
 
 
-class StartingWeights:
-    """What PCL's value model asks of a policy, without verl's servers."""
-
-    def __init__(self, rows, folder):
-        self.texts, self.folder = ServedPolicy(None, rows), folder
-
-    def prompt(self, number):
-        return self.texts.prompt(number)
-
-    def backbone(self):
-        return load_backbone(self.folder)
-
-
 def test_the_value_model_of_pcl_learns_beside_verls_weights(tmp_path):
     folder = write_model()
     pcl = [
@@ -69,7 +56,7 @@ def test_the_value_model_of_pcl_learns_beside_verls_weights(tmp_path):
     ]
     done = run(tmp_path / "out", *pcl, f"actor_rollout_ref.model.path={folder}", steps=4)
     twin = Twin(done)
-    twin.curriculum.attach(StartingWeights(VerlRows(done.trainer.train_dataset), folder))
+    twin.curriculum.attach(ServedPolicy(VerlRows(done.trainer.train_dataset), folder))
     for step in range(1, 5):
         twin.step(step, BATCH)
     assert done.asked == twin.asked

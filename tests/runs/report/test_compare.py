@@ -1,6 +1,7 @@
 """The comparison: levels and crossings by hand, its table and its page."""
 
 import io
+import re
 
 import numpy as np
 import pytest
@@ -10,9 +11,8 @@ from curro.core.errors import RunError
 from curro.core.intervals import bootstrap_quantiles
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
-from curro.runs.report import comparison_table, render_comparison, write_comparison
-from curro.runs.report.compare import METRIC, Curve, crossing, isotonic, pool
-from curro.runs.report.pages import distance
+from curro.runs.report import by_curriculum, comparison_table, render_comparison, write_comparison
+from curro.runs.report.compare import METRIC, crossing, isotonic, pool
 
 
 def evaluated(path, values, rollouts=100, tokens=()):
@@ -135,7 +135,7 @@ def test_a_factor_of_several_seeds_has_its_interval(tmp_path):
     console.print(render_comparison([uniform, fast, torn]))
     text = console.export_text()
     assert "(1.00, " in text
-    assert "95% intervals over seeds" in text
+    assert "95% intervals over seeds" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 80
     page = write_comparison(runs, tmp_path / "c.html").read_text()
     assert "(0.00, 4.00)" in page
@@ -154,7 +154,7 @@ def test_one_seed_is_said_to_be_noise(tmp_path):
     }
     console = Console(width=100, record=True, file=io.StringIO())
     console.print(render_comparison(comparison_table(runs)))
-    assert "One seed: differences between runs of one method are often as large" in console.export_text()
+    assert "One seed: differences between runs of one method" in " ".join(console.export_text().split())
     assert "One seed: differences" in write_comparison(runs, tmp_path / "c.html").read_text()
 
 
@@ -249,7 +249,6 @@ def test_the_terminals_table(runs):
     text = console.export_text()
     assert "uniform" in text
     assert "±" in text
-    assert "1.00x" in text
 
 
 def test_names_are_no_markup_in_the_terminal(tmp_path, hostile_key):
@@ -263,7 +262,7 @@ def test_names_are_no_markup_in_the_terminal(tmp_path, hostile_key):
 
 def test_the_page(runs, tmp_path):
     page = write_comparison(runs, tmp_path / "pages" / "compare.html").read_text()
-    assert page.count("<figure>") == 4
+    assert page.count("<figure>") == 2
     assert "published&#39;s level" in page
     assert "<script" not in page
 
@@ -271,24 +270,34 @@ def test_the_page(runs, tmp_path):
 def test_a_page_of_runs_with_evaluations_alone(tmp_path, hostile_key):
     runs = {hostile_key: [evaluated(tmp_path / "a", [0.1, 0.2])], "_b": [evaluated(tmp_path / "b", [0.1])]}
     page = write_comparison(runs, tmp_path / "compare.html").read_text()
-    assert page.count("<figure>") == 2
+    assert page.count("<figure>") == 1
     assert "<script" not in page
-    assert "_b</span>" in page
+    assert "> _b</text>" in page
 
 
-def test_the_distance_between_curves_is_marked_in_rollouts():
-    x = np.array([0.0, 100, 200, 300])
-    first = Curve(x, np.array([[0.0, 0.2, 0.4, 0.6]]))
-    faster = Curve(x, np.array([[0.0, 0.4, 0.8, 0.8]]))
-    found = distance(
-        {"uniform": first, "faster": faster, "never": Curve(x, np.array([[0.0, 0.1, 0.1, 0.1]]))}
-    )
-    # 0.6 is reached at 300 and, between 0.4 and 0.8, at 150
-    assert (found.mark.x0, found.mark.x1, found.mark.y) == (300, pytest.approx(150), 0.6)
-    assert found.mark.text == "150 fewer"
-    assert found.caption == "faster is at uniform's final level 150 rollouts sooner: 50% fewer."
-    seeds = {"uniform": first, "faster": Curve(x, faster.values.repeat(2, axis=0))}
-    assert distance(seeds).caption.endswith("150 rollouts sooner; the table has the interval over seeds.")
-    slower = distance({"faster": Curve(x[:3], faster.values[:, :3] * 0.5), "uniform": first})
-    assert slower.mark.text == "0 more"
-    assert distance({"uniform": first, "never": Curve(x, np.zeros((1, 4)))}) is None
+def test_below_five_seeds_there_is_no_factor(tmp_path):
+    runs = {
+        "uniform": [evaluated(tmp_path / "u", [0.1, 0.103])],
+        "other": [evaluated(tmp_path / "o", [0.1, 0.106])],
+    }
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(render_comparison(comparison_table(runs)))
+    for text in (console.export_text(), write_comparison(runs, tmp_path / "c.html").read_text()):
+        assert not re.search(r"\d\.\d\dx|fewer|sooner|intervals over seeds", text)
+        assert "Numbers and lines" not in text
+
+
+def test_runs_that_differ_in_their_seed_alone_are_one_curriculum(tmp_path):
+    def run(name, selection, **parts):
+        config = {"curriculum": {"selection": {"name": selection}, "admission": None, **parts}}
+        folder = RunFolder.create(tmp_path / name, config)
+        folder.append_metrics({"step": 1, "rollouts": 8, "eval/pass@1": 0.5})
+        return folder
+
+    gated = run("g", "frontier", admission={"name": "signal"})
+    runs = [run("f0", "frontier", seed=0), gated, run("u", "uniform"), run("f1", "frontier", seed=1)]
+    found = by_curriculum(runs)
+    assert {name: [folder.name for folder in folders] for name, folders in found.items()} == {
+        "uniform": ["u"], "frontier": ["f0", "f1"], "frontier admission=signal": ["g"],
+    }  # fmt: skip
+    assert next(iter(found)) == "uniform"

@@ -1,120 +1,117 @@
-"""The numbers of pictures, worked out by hand, and what a page is sent of them."""
+"""The numbers of the figures, worked out by hand from what matplotlib was told to draw."""
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
 from curro.runs.report import figures
-from curro.runs.report import sections as by_source
+
+HOSTILE = '<script>alert("x")</script> $\\frac{1}{0}$ \x1b[31m\u202e url(#a) id="b"'
 
 
 @pytest.fixture
 def history(tmp_path):
     """Four prompts of five, two visited twice; 4 rollouts a group."""
     run = RunFolder.create(tmp_path / "run", {})
-    run.append_metrics({"step": 4, "rollouts": 24, "table/unseen": 1.0})
+    run.append_metrics({"step": 4, "rollouts": 24, "table/unseen": 1.0, "signal/uniform_share": 0.25})
     groups = [
-        (1, 0, 0.5, "a"),
-        (1, 1, 0.0, "b"),
-        (2, 2, 1.0, "a"),
-        (3, 0, 1.0, "a"),
-        (3, 3, 0.25, "b"),
-        (4, 1, 0.5, "b"),
-    ]
+        (1, 0, 0.5, "a"), (1, 1, 0.0, "b"), (2, 2, 1.0, "a"),
+        (3, 0, 1.0, "a"), (3, 3, 0.25, "b"), (4, 1, 0.5, "b"),
+    ]  # fmt: skip
     run.append_groups(
         {"step": step, "prompt": prompt, "key": "k", "reason": 5, "mean": mean, "variance": mean * (1 - mean),
-         "admitted": step != 3, "rollouts": 4, "tokens": 100, "source": source}
+         "admitted": step != 3, "rollouts": 4, "tokens": 100, "cut": 1, "source": source}
         for step, prompt, mean, source in groups
     )  # fmt: skip
     return read_history(run)
 
 
-def by_name(chart):
-    return {one.name: one.y.tolist() for one in chart.series}
+def curves(picture, axes=0):
+    return {line.get_label(): line.get_ydata().tolist() for line in picture.figure.axes[axes].get_lines()}
 
 
-def test_outcomes_are_shares_of_each_step(history):
-    found = by_name(figures.outcomes(history))
-    assert found["mixed: these teach"] == [0.5, 0, 0.5, 1]
-    assert found["all right"] == [0, 1, 0.5, 0]
-    assert found["all wrong"] == [0.5, 0, 0, 0]
+def test_outcomes_are_shares_of_each_step_beside_the_estimate_for_uniform_sampling(history):
+    picture = figures.outcomes(history)
+    vertices = picture.figure.axes[0].collections[0].get_paths()[0].vertices
+    tops = [vertices[np.isclose(vertices[:, 0], step), 1].max() for step in (0.5, 1.5, 2.5, 3.5)]
+    assert tops == [0.5, 0.5, 0.5, 1]  # mixed: a half, none, a half and all; an edge belongs to both spans
+    assert curves(picture)["mixed, uniform sampling (est.)"] == [0.25]
 
 
-def test_evaluations_are_drawn_as_means_of_three_beside_themselves(tmp_path):
+def test_sources_lengths_and_rejects(history):
+    assert curves(figures.source_rates(history)) == {
+        "a": [0.5, 1, 1], "b": [0, 0.25, 0.5],
+    }  # fmt: skip
+    assert curves(figures.lengths(history))["tokens of a completion"] == [25, 25, 25, 25]
+    assert "25.0% of all completions were cut" in figures.lengths(history).caption
+    (rejected,) = curves(figures.fill(history)).values()
+    assert rejected == [1, 1, 1]  # of step 3 none was admitted
+    assert "rejected 33%" in figures.fill(history).caption
+
+
+def test_every_step_of_the_reward_has_the_mean_of_ten_over_it(tmp_path):
     run = RunFolder.create(tmp_path / "run", {})
-    for step, rate in enumerate((0.0, 0.3, 0.6, 0.0)):
-        run.append_metrics({"step": step, "rollouts": 8 * step, "eval/pass@1": rate})
-    drawn = [one.y.tolist() for one in figures.held_out(read_history(run), "step").series]
-    assert drawn == [[0.0, 0.3, 0.6, 0.0], pytest.approx([0.0, 0.15, 0.3, 0.3])]
-    (exact,) = figures.held_out(read_history(run), "rollouts").series
-    assert exact.y.tolist() == [0.0, 0.3, 0.6, 0.0]
+    for step in range(12):
+        run.append_metrics({"step": step, "rollouts": step, "reward": float(step)})
+    exact, mean = (line.get_ydata() for line in figures.reward(read_history(run)).figure.axes[0].get_lines())
+    assert exact.tolist() == list(range(12))
+    assert mean[[0, 1, 11]] == pytest.approx([0, 0.5, 6.5])
 
 
-def test_waste_and_what_uniform_sampling_would_have_wasted(history):
-    found = by_name(figures.without_gradient(history))
-    assert found["this curriculum"] == [4, 8, 12, 12]
-    assert set(found) == {"this curriculum"}  # nothing is known of uniform sampling
-    assert by_name(figures.tokens_without_gradient(history))["this curriculum"] == [100, 200, 300, 300]
+def test_long_curves_are_thinned_to_means():
+    x, y = figures.thin(np.arange(3000.0), np.ones(3000))
+    assert (len(x), x[0], y.tolist()) == (300, 4.5, [1.0] * 300)
 
 
-def test_coverage_and_visits_are_of_all_prompts(history):
-    found = by_name(figures.coverage(history))
-    assert found["at least once"] == [0.4, 0.6, 0.8, 0.8]
-    assert found["at least twice"] == [0, 0, 0.2, 0.4]
-    assert figures.visits(history).series[0].y.tolist() == [0.2, 0.4, 0.4, 0, 0, 0, 0, 0]
+def test_spans_are_whole_steps():
+    edges, bins = figures.time_bins(np.array([3, 4, 5, 9]), 4)
+    assert edges.tolist() == [2.5, 4.5, 6.5, 8.5, 10.5]
+    assert bins.tolist() == [0, 0, 1, 3]
 
 
-def test_the_pool_is_each_prompt_s_latest_group(history):
-    rows = [one.y.tolist() for one in figures.known_rates(history).series]
-    assert rows[0] == pytest.approx([1 / 2, 1 / 3, 1 / 4, 0])
-    assert rows[4] == pytest.approx([1 / 2, 1 / 3, 0, 1 / 4])
-    assert rows[8] == pytest.approx([0, 1 / 3, 1 / 2, 1 / 2])
-    np.testing.assert_allclose(np.sum(rows, axis=0), 1)
+def test_numbers_on_axes():
+    assert [figures.short(value) for value in (0.25, 1500, 2e4, 3e6, -2e9)] == [
+        "0.25",
+        "1.5k",
+        "20k",
+        "3M",
+        "-2G",
+    ]
 
 
-def test_sources_staleness_and_rejects(history):
-    assert by_name(by_source.drawn_sources(history)) == {"a": [0.5, 1, 0.5, 0], "b": [0.5, 0, 0.5, 1]}
-    assert by_name(by_source.source_rates(history)) == {"a": [0.5, 1, 1], "b": [0, 0.25, 0.5]}
-    assert by_name(figures.returns(history)) == {"median": [2, 3], "90%": [2, 3]}
-    assert figures.rejected(history).series[0].y.tolist() == [0, 0, 1, 0]
+def test_an_svg_has_the_pages_colours_own_ids_and_hostile_texts_as_text():
+    x = np.arange(3.0)
+    picture = figures.lines("two words", "t", {HOSTILE: (x, x), "b": (x, x)}, marked=True)
+    svg = picture.svg
+    assert svg.startswith('<svg class="chart" viewBox=')
+    assert "#0072b2" not in svg
+    assert "var(--s0)" in svg
+    assert "<script" not in svg
+    assert "&lt;script&gt;alert" in svg
+    assert "\x1b" not in svg
+    assert "<style" not in svg
+    assert "<metadata" not in svg
+    assert svg == picture.svg
 
 
-def test_reward_streaks_are_the_longest_of_each_step(tmp_path):
+def test_pixels_are_the_figure_on_white():
+    x = np.arange(3.0)
+    image = figures.lines("a", "t", {"漢": (x, x), "b": (x, x)}).pixels()
+    assert image.dtype == np.uint8
+    assert 200 < image.shape[0] < image.shape[1]
+    assert (image[0, 0] == 255).all()
+    assert image.min() < 128
+
+
+def test_a_curve_with_a_band():
+    band = figures.Band(np.array([0.0, 1]), np.array([0.5, 0.6]), np.array([0.1, 0.2]))
+    (area,) = figures.lines("a", "t", {"a": band}).figure.axes[0].collections
+    assert area.get_paths()[0].get_extents().bounds == pytest.approx((0, 0.4, 1, 0.4))
+
+
+def test_nothing_to_draw(tmp_path):
     run = RunFolder.create(tmp_path / "run", {})
-    run.append_metrics({"step": 4, "rollouts": 1})
-    outcomes = {"math": [0, 0, 0.5, 0, 0, 0], "code": [0, 0, 0, 0, 0.25, 0]}
-    run.append_groups(
-        {"step": 1 + i // 2, "prompt": i, "key": "k", "reason": 5, "mean": means[i], "source": source}
-        for i in range(6)
-        for source, means in outcomes.items()
-    )
-    found = by_name(by_source.reward_streaks(read_history(run)))
-    assert found == {"math": [2, 1, 3], "code": [2, 4, 1]}
-
-
-@given(st.lists(st.booleans()))
-def test_a_streak_counts_up_and_starts_again(happened):
-    count, expected = 0, []
-    for one in happened:
-        count = count + 1 if one else 0
-        expected.append(count)
-    assert by_source.streaks(np.array(happened, bool)).tolist() == expected
-
-
-def test_waste_beside_the_estimate_for_uniform_sampling(tmp_path):
-    run = RunFolder.create(tmp_path / "run", {"settings": {"rollouts_per_prompt": 4}})
-    for step, share in ((1, None), (2, 0.5), (3, 0.25)):
-        estimate = {} if share is None else {"signal/uniform_share": share}
-        run.append_metrics({"step": step, "rollouts": 8 * step, "seconds": 1.0, **estimate})
-    run.append_groups(
-        {"step": step, "prompt": step, "key": "k", "reason": 5, "mean": 0.5, "variance": 0.25,
-         "admitted": True, "rollouts": 4}
-        for step in (1, 2, 3)
-    )  # fmt: skip
-    found = by_name(figures.without_gradient(read_history(run)))
-    assert found["this curriculum"] == [0, 0, 0]
-    # before the first estimate, that one
-    np.testing.assert_allclose(found["uniform sampling, estimated"], np.cumsum([4 * 0.5, 4 * 0.5, 4 * 0.75]))
+    run.append_metrics({"step": 1, "rollouts": 8})
+    assert figures.run_figures(read_history(run)) == []
+    assert figures.lines("a", "t", {"a": (np.empty(0), np.empty(0))}) is None

@@ -1,4 +1,4 @@
-"""Calibration and rank correlation in the report, with numbers worked out by hand."""
+"""What was predicted beside what came of it, with numbers worked out by hand."""
 
 import numpy as np
 import pytest
@@ -6,13 +6,8 @@ import pytest
 from curro.core.selection import Reason
 from curro.runs.folder import RunFolder
 from curro.runs.reader import read_history
-from curro.runs.report.prediction import (
-    calibration,
-    calibration_bins,
-    over_training,
-    predictions_of,
-    rank_correlations,
-)
+from curro.runs.report.figures import calibration
+from curro.runs.report.prediction import calibration_bins, predictions_of
 
 
 def history_of(folder, rows, *, reward_range=(0, 1), **metrics):
@@ -68,56 +63,17 @@ def test_equal_predictions_are_one_bin():
     assert error[0] == pytest.approx(np.arange(8).std(ddof=1) / 8**0.5)
 
 
-def test_correlation_in_windows_of_what_was_chosen_how(tmp_path):
-    rising, falling = np.arange(64) / 100, np.arange(64)[::-1] / 100
-    rows = [
-        {"mean": 0.5, "variance": v, "predicted_variance": p, "step": step, "reason": reason}
-        for step, p_K, v_K in ((3, rising, rising), (5, rising, falling))
-        for p, v in zip(p_K, v_K, strict=True)
-        for reason in (Reason.PRIORITY,)
-    ]
-    rows += [
-        {"mean": 0.5, "variance": v, "predicted_variance": v, "step": 7, "reason": Reason.EXPLORATION}
-        for v in rising
-    ]
-    history = history_of(tmp_path / "run", rows, **{"prediction/spread_kept": 0.2})
-    found = predictions_of(history)
-    step, rho = over_training(found, ~found.explored)
-    np.testing.assert_allclose(step, [3, 5])
-    np.testing.assert_allclose(rho, [1, -1])
-    chart = rank_correlations(history)
-    assert [one.name for one in chart.series if one.name] == ["chosen by prediction", "chosen at random"]
-    assert "spread 20% as wide as the candidates'" in chart.caption
-    assert "Those chosen at random show the predictor as it is" in chart.caption
-
-
-def test_a_window_in_which_nothing_differs_is_left_out(tmp_path):
-    rows = many(64) + [{"mean": 0, "variance": 0, "predicted_variance": 0.1, "step": 99}] * 64
-    found = predictions_of(history_of(tmp_path / "run", rows))
-    assert over_training(found, ~found.explored)[0].tolist() == [7.5]
-
-
-def test_without_exploration_the_caption_says_what_is_missing(tmp_path):
-    chart = rank_correlations(history_of(tmp_path / "run", many()))
-    assert [one.name for one in chart.series if one.name] == ["chosen by prediction"]
-    assert chart.caption.endswith("A share of exploration would show the predictor as it is.")
-
-
-def test_calibration_names_what_was_predicted(tmp_path):
-    chart = calibration(history_of(tmp_path / "variance", many()))
-    assert chart.x_label == "predicted reward variance"
-    assert "(n-1)/n p(1-p)" in chart.caption
-    chart = calibration(history_of(tmp_path / "rate", many(name="predicted_rate")))
-    assert chart.x_label == "predicted success rate"
-    assert "p(1-p)" not in chart.caption
-
-
 @pytest.mark.parametrize(
     "rows",
     [many(63), many(name="other"), [row | {"predicted_variance": None} for row in many()], []],
     ids=["few", "no predictions", "none made", "no groups"],
 )
 def test_nothing_to_show(tmp_path, rows):
-    history = history_of(tmp_path / "run", rows)
-    assert calibration(history) is None
-    assert rank_correlations(history) is None
+    assert calibration(history_of(tmp_path / "run", rows)) is None
+
+
+def test_calibration_names_what_was_predicted_and_counts_judgments(tmp_path):
+    judged = {"judge/judgments": 320.0, "judge/failures": 20.0}
+    picture = calibration(history_of(tmp_path / "rate", many(name="predicted_rate"), **judged))
+    assert picture.title == "Predicted and realised success rate"
+    assert "Of 320 judgments, 20 could not be read." in picture.caption

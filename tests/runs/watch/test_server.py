@@ -1,23 +1,21 @@
 """The server of the live page, asked over its socket."""
 
-import json
+import http.client
 import socket
 import threading
-import urllib.error
-import urllib.request
 from contextlib import contextmanager
 
 import pytest
 
 from curro.runs.folder import RunFolder
-from curro.runs.watch.server import WatchedRun, WatchServer, side_by_side
+from curro.runs.watch.server import WatchedRun, WatchServer
 
 HOSTILE = '</script><img src=x onerror=alert(1)>\x1b[31m\u202e"'
 
 
 @contextmanager
-def serving(*paths):
-    server = WatchServer([WatchedRun(path, path.name) for path in paths])
+def serving(*paths, **options):
+    server = WatchServer([WatchedRun(path, path.name) for path in paths], **options)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
@@ -28,199 +26,149 @@ def serving(*paths):
         server.server_close()
 
 
-def ask(server, path, host=None):
-    request = urllib.request.Request(server.url + path, headers={"Host": host} if host else {})
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(request, timeout=600) as answer:
-            return answer.status, answer.headers, answer.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.headers, error.read()
+def ask(server, path="/", *, with_cookie=True, **headers):
+    """The status, the headers and the text of an answer; no redirection is followed."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=600)
+    if with_cookie:
+        headers["Cookie"] = f"other=1; curro-{server.port}={server.token}"
+    headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.request("GET", path, headers=headers)
+    answer = connection.getresponse()
+    with answer:
+        text = answer.read().decode()
+    connection.close()
+    return answer.status, answer.headers, text
 
 
-def asked(server, path):
-    return json.loads(ask(server, path)[2])
-
-
-def eventually(server, path, ready):
-    """Ask until the follower has read so far; it looks once a second."""
-    for _ in range(6000):
-        found = asked(server, path)
-        if ready(found):
-            return found
-        threading.Event().wait(0.1)
-    raise AssertionError(found)
+def version(page):
+    return page.partition('data-version="')[2].partition('"')[0]
 
 
 @pytest.fixture
 def run(tmp_path):
     run = RunFolder.create(tmp_path / "one", {"curriculum": {"selection": {"name": "uniform"}}, "steps": 9})
     run.append_metrics({"step": 1, "rollouts": 16, "seconds": 1.0, "signal_share": 0.5})
-    run.append_groups(
-        {
-            "step": 1,
-            "prompt": p,
-            "key": HOSTILE,
-            "reason": 5,
-            "mean": p / 2,
-            "variance": p / 4,
-            "admitted": True,
-        }
-        for p in range(2)
+    group = {"step": 1, "key": HOSTILE, "reason": 5, "admitted": True}
+    run.append_groups(group | {"prompt": p, "mean": p / 2, "variance": p / 4} for p in range(2))
+    run.append_rollouts(
+        [{"step": 1, "prompt": 1, "text": "Q", "rollouts": [{"reward": 0.0, "text": HOSTILE}]}]
     )
-    line = {
-        "step": 1,
-        "prompt": 1,
-        "key": HOSTILE,
-        "text": "Q",
-        "rollouts": [{"reward": 0.0, "text": HOSTILE}],
-    }
-    run.append_rollouts([line])
     return run
 
 
-def test_a_run_is_followed(run):
+def test_a_run_is_followed_and_an_unchanged_page_is_not_sent_again(run):
     with serving(run.path) as server:
-        short = {"name", "error", "version", "left"}
-
-        def is_settled(found):
-            again = asked(server, f"api/run?run=0&version={found['version']}")
-            return found.get("kept") and set(again) == short
-
-        first = eventually(server, "api/run?run=0&version=-1", is_settled)
-        assert (first["name"], first["step"], first["steps"], first["left"]) == ("one", 1, 9, 0)
-        assert first["verdict"]["word"] == "early"
-        assert first["sections"][0]["title"] == "Learning"
-        run.append_metrics({"step": 2, "rollouts": 32, "seconds": 2.0})
-        later = eventually(
-            server, f"api/run?run=0&version={first['version']}", lambda found: found.get("step") == 2
-        )
-        assert later["version"] > first["version"]
+        first = ask(server)[2]
+        assert "Too early to say: 2 groups are finished" in first
+        assert HOSTILE not in first
+        assert "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;\\x1b[31m\\u202e&#34;" in first
+        assert "no reward" not in first
+        assert ask(server, If_None_Match=f'"{version(first)}"')[0] == 304
+        run.append_metrics({"step": 2, "rollouts": 77, "seconds": 2.0})
+        server._pages.clear()  # else it is drawn again after twenty times the seconds that it took
+        later = ask(server, If_None_Match=f'"{version(first)}"')[2]
+        assert "77" in later
+        assert version(later) != version(first)
 
 
-def test_a_prompt_has_its_visits_and_rollouts_as_text(run):
-    with serving(run.path) as server:
-        eventually(server, "api/run?run=0&version=-1", lambda found: found.get("kept"))
-        found = asked(server, "api/prompt?run=0&prompt=1")
-        assert found["visits"][0]["rollouts"][0]["text"] == HOSTILE
-        assert "\x1b" not in found["key"]
-        assert asked(server, "api/prompt?run=0&prompt=77") is None
+def test_several_runs_one_that_has_not_begun_and_one_that_begins_later(run, tmp_path):
+    later = tmp_path / "runs" / "later"
+    later.parent.mkdir()
+    with serving(run.path, tmp_path / "nowhere", folders=[later.parent, tmp_path / "away"]) as server:
+        page = ask(server)[2]
+        assert '<a href="/run/0">one</a>' in page
+        assert "there is no such folder" in page
+        assert "there is no such folder" in ask(server, "/run/1")[2]
+        assert '<a href="/">all runs</a>' in ask(server, "/run/0")[2]
+        RunFolder.create(later, {}).append_metrics({"step": 1, "rollouts": 8, "reward": 0.5})
+        server._pages.clear()
+        assert '<a href="/run/2">later</a>' in ask(server)[2]
+        assert "0.50" in ask(server)[2]
 
 
-def test_several_runs_and_one_that_has_not_begun(run, tmp_path):
-    with serving(run.path, tmp_path / "later") as server:
-        eventually(server, "api/run?run=0&version=-1", lambda found: "sections" in found)
-        late = eventually(server, "api/run?run=1&version=-1", lambda found: found["error"])
-        assert "there is no such folder" in late["error"]
-        both = asked(server, "api/side-by-side")
-        assert [chart["name"] for chart in both["charts"]] == ["all-signal-share"]
-        later = RunFolder.create(tmp_path / "later", {})
-        later.append_metrics({"step": 1, "rollouts": 8, "reward": 0.5})
-        eventually(server, "api/run?run=1&version=-1", lambda found: found.get("step") == 1)
-
-
-def test_a_folder_of_runs_that_is_away_for_a_moment_is_looked_at_again(run, tmp_path):
-    """Without that the thread that follows all runs would end, and the page stay as it is."""
-    folder = tmp_path / "runs"
-    server = WatchServer([WatchedRun(run.path, "one")], folders=[folder])
-    try:
-        server._add_new_runs()
-        RunFolder.create(folder / "two", {})
-        server._add_new_runs()
-        assert [watched.name for watched in server.runs] == ["one", "two"]
-        assert server._follower.is_alive()
-    finally:
-        server.server_close()
-
-
-def test_the_table_of_several_runs_counts_groups_and_rollouts_and_not_steps(tmp_path):
+def test_the_overview_counts_groups_and_rollouts_and_not_steps(tmp_path):
     """A step of one group with a signal, and one of three without: the mean of the steps would be a half."""
     folder = RunFolder.create(tmp_path / "run", {})
     for step, rollouts, value, prompts in ((1, 4, 1.0, 1), (2, 16, 0.0, 3)):
-        folder.append_groups(
-            {"step": step, "prompt": i, "reason": 0, "mean": value / 2, "variance": value / 4}
-            for i in range(prompts)
-        )
+        group = {"step": step, "reason": 0, "mean": value / 2, "variance": value / 4}
+        folder.append_groups(group | {"prompt": i} for i in range(prompts))
         folder.append_metrics({"step": step, "rollouts": rollouts, "reward": value, "signal_share": value})
-    run = WatchedRun(folder.path, "run")
-    run.advance()
-    assert side_by_side([run])["rows"] == [["run", "2", "16", "-", "0.25", "0.25"]]
+    with serving(folder.path, tmp_path / "other") as server:
+        assert ask(server)[2].count("<td>0.25</td>") == 2
 
 
-def test_a_damaged_run_is_said_and_the_server_lives(run):
+@pytest.mark.parametrize("damage", ["nonsense\n", '{"step": 1, "prompt": -1, "reason": 0, "mean": 0.5}\n'])
+def test_a_damaged_run_is_said_and_the_server_lives(run, damage):
     with (run.path / "groups.jsonl").open("a") as file:
-        file.write("nonsense\n")
+        file.write(damage)
     with serving(run.path) as server:
-        found = eventually(server, "api/run?run=0&version=-1", lambda found: found["error"])
-        assert "groups.jsonl is damaged" in found["error"]
+        assert "groups.jsonl is damaged" in ask(server)[2]
+        assert "groups.jsonl is damaged" in ask(server)[2]
 
 
-def test_a_run_whose_first_groups_are_damaged_is_shown_without_them(tmp_path):
-    """Their sources were drawn, and the page said that its server had ended."""
-    folder = RunFolder.create(tmp_path / "run", {})
-    folder.append_metrics({"step": 1, "rollouts": 4, "seconds": 1.0})
-    folder.append_groups(
-        {"step": 1, "prompt": -number, "reason": 0, "mean": 0.5, "variance": 0.25, "source": source}
-        for number, source in enumerate("ab")
-    )
-    run = WatchedRun(folder.path, "run")
-    run.advance()
-    content = run.content()
-    assert "groups.jsonl is damaged: it has the prompt -1" in content["error"]
-    assert content["step"] == 1
+@pytest.mark.parametrize("path", ["/", "/run/0", "/refresh.js", "/?token=", "/?token=wrong", "/nothing"])
+def test_without_the_secret_nothing_is_shown(run, path):
+    with serving(run.path) as server:
+        status, _, text = ask(server, path, with_cookie=False)
+        assert (status, "one" in text.split()) == (403, False)
+        assert ask(server, path, with_cookie=False, Cookie=f"curro-{server.port}=wrong")[0] == 403
 
 
-@pytest.mark.parametrize("steps", [float("nan"), float("inf"), "x", [1], 10**9, -1, True, None], ids=str)
-def test_a_page_takes_steps_of_another_type_for_none(tmp_path, steps):
-    """NaN is no JSON in a browser: the page said that its server had ended."""
-    folder = RunFolder.create(tmp_path / "run", {"steps": steps})
-    folder.append_metrics({"step": 1, "rollouts": 4, "seconds": 1.0})
-    run = WatchedRun(folder.path, "run")
-    run.advance()
-    assert run.content()["steps"] is None
-    json.dumps(run.content(), allow_nan=False)
+def test_the_secret_of_the_address_becomes_a_cookie(run):
+    with serving(run.path) as server:
+        address = server.url.partition(str(server.port))[2]
+        status, headers, text = ask(server, address, with_cookie=False)
+        assert (status, headers["Location"], text) == (303, "/", "")
+        assert headers["Set-Cookie"].endswith("; Path=/; HttpOnly; SameSite=Strict")
+        cookie = headers["Set-Cookie"].partition(";")[0]
+        assert "<h1>one</h1>" in ask(server, with_cookie=False, Cookie=cookie)[2]
+        # an address that begins with two slashes would lead to another machine
+        for start in ("//", "/\\"):
+            away = ask(server, f"{start}elsewhere.example?token={server.token}", with_cookie=False)[1]
+            assert away["Location"].startswith("/elsewhere")
+    with serving(run.path) as other:
+        assert ask(other, with_cookie=False, Cookie=cookie)[0] == 403
+
+
+def test_the_secret_can_be_switched_off(run):
+    with serving(run.path, token=False) as server:
+        assert server.url == f"http://127.0.0.1:{server.port}/"
+        assert ask(server, with_cookie=False)[0] == 200
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:80"])
 def test_another_host_reads_nothing(run, host):
     with serving(run.path) as server:
-        for path in ("", "api/runs", "page.js"):
-            status, _, body = ask(server, path, host)
-            assert (status, body) == (403, b"this page is for its own machine alone\n")
-        assert ask(server, "", f"localhost:{server.port}")[0] == 200
+        assert ask(server, Host=host)[0] == 403
+        assert ask(server, Host=f"localhost:{server.port}")[0] == 200
 
 
-def test_it_listens_on_loopback_and_runs_only_its_own_scripts(run):
+def test_it_listens_on_loopback_and_runs_only_its_own_script(run):
     with serving(run.path) as server:
         assert server.server_address[0] == "127.0.0.1"
-        status, headers, body = ask(server, "")
-        assert status == 200
-        policy = headers["Content-Security-Policy"]
-        assert "default-src 'none'" in policy
-        assert "unsafe" not in policy
+        _, headers, text = ask(server)
+        assert "default-src 'none'; script-src 'self';" in headers["Content-Security-Policy"]
         assert headers["X-Content-Type-Options"] == "nosniff"
-        assert b"<script>" not in body
         assert "Access-Control-Allow-Origin" not in headers
+        assert text.count("<script") == text.count('<script src="/refresh.js" defer>') == 1
+        assert "setInterval" in ask(server, "/refresh.js")[2]
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["../pyproject.toml", "page/../server.py", "api/nothing", "api/run?run=9", "api/run?run=-1",
-     "api/run?run=x", "api/prompt?run=0", "api/prompt?run=0&prompt=1e3",
-     "api/prompt?run=0&prompt=99999999999999999999"],
-)  # fmt: skip
+@pytest.mark.parametrize("path", ["/../pyproject.toml", "/run/9", "/run/-1", "/run/x", "/run/99999999", "/0"])
 def test_what_there_is_not(run, path):
     with serving(run.path) as server:
         assert ask(server, path)[0] == 404
 
 
-def test_only_reading(run):
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [("POST / HTTP/1.1", b"501"), ("GET http://[::1 HTTP/1.1", b"400"), ("GET", b"400")],
+)  # fmt: skip
+def test_other_requests_are_refused_without_a_traceback(run, capfd, line, status):
     with (
         serving(run.path) as server,
         socket.create_connection(server.server_address[:2], timeout=600) as client,
     ):
-        client.sendall(
-            f"POST / HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nConnection: close\r\n\r\n".encode()
-        )
-        assert client.recv(100).startswith(b"HTTP/1.1 501")
+        client.sendall(f"{line}\r\nHost: 127.0.0.1:{server.port}\r\nConnection: close\r\n\r\n".encode())
+        assert status in client.recv(1000)
+    assert capfd.readouterr().err == ""

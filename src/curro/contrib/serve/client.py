@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
-import uuid
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curro.core.errors import ConfigError
+import curro.core.errors
+from curro.core.errors import ConfigError, CurroError, RewardError
 from curro.core.groups import Feedback
+from curro.core.identity import check_same_rows
 from curro.core.verdicts import Credited, Draw, Verdict
-from curro.durable import unpack
-from curro.durable.frames import decode, encode
+
+JSON = "application/json"
 
 FRAME = "application/vnd.curro.frame"
-"""The content type of bodies that are frames of arrays (`curro.durable.frames`)."""
+"""The content type that clients of version 0.2 send, which is refused."""
+
+_DTYPES = {
+    "prompts": np.int64, "tickets": np.int64, "reasons": np.uint8, "rollouts": np.int64,
+    "admitted": np.bool_, "kept": np.bool_, "credited": np.bool_,
+}  # fmt: skip
+"""The types of a draw's and a verdict's arrays; the others are float64, with NaN for null."""
+
+
+class ServiceError(RuntimeError):
+    """The service refused a request before it reached the curriculum, or could not write its files."""
 
 
 class _SocketConnection(HTTPConnection):
@@ -38,8 +51,9 @@ class _SocketConnection(HTTPConnection):
 class ServedCurriculum:
     """The port of a curriculum that `curro serve` keeps; errors are raised here as they were there.
 
-    A call that gets no reply, as where the service is being started again, is repeated under the same number,
-    and counts once. One thread may use it; others make a client of their own.
+    While the service is being started again, calls wait for it. It goes on from its last complete step, and
+    the tickets given out before count as dropped: `observe` does not admit their groups, and a warning says
+    so once. Several threads may use one client.
 
     Args:
         address: as `curro serve` prints it: "http://127.0.0.1:8377" or "unix:/path/of/socket".
@@ -51,69 +65,56 @@ class ServedCurriculum:
     """
 
     def __init__(self, address: str, token: str, *, patience: float = 60.0) -> None:
-        if address.startswith("unix:"):
-            self._connection: HTTPConnection = _SocketConnection(address.removeprefix("unix:"), patience)
-        elif address.startswith("http://"):
-            self._connection = HTTPConnection(address.removeprefix("http://").rstrip("/"), timeout=patience)
-        else:
+        if not address.startswith(("unix:", "http://")):
             raise ConfigError(f"an address is http://127.0.0.1:PORT or unix:PATH, not {address!r:.100}")
-        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": FRAME}
-        self.patience = patience
-        self.client, self.calls = uuid.uuid4().hex, 0
+        self.address, self.patience = address, patience
+        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": JSON}
+        self._start: int | None = None
 
     def select(self, n: int, *, step: int, rollouts: int | None = None) -> Draw:
         """`Curriculum.select`."""
-        return self._change("select", {"n": n, "step": step, "rollouts": rollouts})
+        reply = self._post("select", {"n": n, "step": step, "rollouts": rollouts})
+        return Draw(**_arrays(reply))
 
     def observe(
-        self,
-        tickets: ArrayLike,
-        rewards: ArrayLike,
-        *,
-        named: Mapping[str, ArrayLike] | None = None,
+        self, tickets: ArrayLike, rewards: ArrayLike, *, named: Mapping[str, ArrayLike] | None = None
     ) -> Verdict:
-        """`Curriculum.observe`."""
+        """`Curriculum.observe`; groups whose tickets were dropped at a restart are not admitted."""
         feedback = Feedback.read(tickets, rewards, named)
-        return self._change("observe", vars(feedback))
-
-    def observe_and_select(
-        self,
-        tickets: ArrayLike,
-        rewards: ArrayLike,
-        *,
-        n: int,
-        step: int,
-        rollouts: int | None = None,
-        named: Mapping[str, ArrayLike] | None = None,
-    ) -> tuple[Verdict, Draw | None]:
-        """`Curriculum.observe`, then `Curriculum.select`, in one request, which costs less than two.
-
-        The draw is None where fewer than `n` prompts are free. Another error of the select is raised, and the
-        groups count as observed all the same.
-        """
-        feedback = Feedback.read(tickets, rewards, named)
-        choice = {"n": n, "step": step, "rollouts": rollouts}
-        return self._change("observe_and_select", vars(feedback) | choice)
+        parts = {name: _rows(part_PG) for name, part_PG in feedback.named.items()}
+        fields = {"tickets": feedback.tickets.tolist(), "rewards": _rows(feedback.rewards), "named": parts}
+        verdict = _arrays(self._post("observe", fields))
+        # JSON does not say how long the rows of no group are
+        shape = feedback.rewards.shape
+        return Verdict(
+            **{
+                name: values.reshape(shape) if name in ("advantages", "kept", "credited") else values
+                for name, values in verdict.items()
+            }
+        )
 
     def drop(self, tickets: ArrayLike) -> None:
         """`Curriculum.drop`."""
-        self._change("drop", {"tickets": np.asarray(tickets)})
+        self._post("drop", {"tickets": np.asarray(tickets).tolist()})
 
     def credit(self, groups: Credited) -> np.ndarray:
         """`Curriculum.credit`, of groups of one size."""
-        return self._post("credit", {"advantages": groups.advantages, "weights": groups.weights})["credit"]
+        fields = {"advantages": groups.advantages.tolist(), "weights": groups.weights.tolist()}
+        return np.array(self._post("credit", fields)["credit"], np.float64).reshape(groups.advantages.shape)
 
     def save(self, name: str) -> str:
         """Write a checkpoint of this name into the service's folder; returns its path there."""
         return self._post("save", {"name": name})["path"]
 
-    def load(self, name: str, *, kept: Sequence[int] = ()) -> None:
-        """Go on from that checkpoint; tickets in flight that are not in `kept` are dropped."""
-        self._post("load", {"name": name, "kept": np.asarray(kept, np.int64)})
+    def load(self, name: str) -> None:
+        """Go on from that checkpoint; everything in flight is dropped."""
+        self._start = None  # the caller knows that tickets are dropped
+        self._post("load", {"name": name})
 
     def metrics(self) -> dict[str, float]:
         """`Curriculum.metrics`."""
-        return self._ask("GET", "metrics", b"")
+        reply = self._ask("GET", "metrics", b"")
+        return {name: np.nan if value is None else value for name, value in reply.items()}
 
     def about(self) -> dict[str, Any]:
         """What is served: the number of `prompts`, their `fingerprint`, the arguments of the `curriculum`."""
@@ -132,34 +133,72 @@ class ServedCurriculum:
         Raises:
             ConfigError: another number of rows, or another fingerprint.
         """
-        from curro.core.identity import check_same_rows
-
         about = self.about()
         check_same_rows(about["prompts"], about["fingerprint"], rows, name)
 
-    def close(self) -> None:
-        """Close the connection; the next call opens one."""
-        self._connection.close()
-
-    def _change(self, question: str, fields: dict[str, Any]) -> Any:
-        self.calls += 1
-        return unpack(self._post(question, {"client": self.client, "call": self.calls, **fields}))
-
     def _post(self, question: str, fields: dict[str, Any]) -> dict[str, Any]:
-        return self._ask("POST", question, encode(fields))
+        reply = self._ask("POST", question, json.dumps(fields, allow_nan=False).encode())
+        start = reply.pop("start")
+        before, self._start = self._start, start
+        if before is not None and start != before:
+            warnings.warn(
+                "the service was started again and goes on from its last complete step: tickets that were "
+                "given out before count as dropped",
+                UserWarning,
+                stacklevel=3,
+            )
+        return reply
 
     def _ask(self, method: str, question: str, body: bytes) -> dict[str, Any]:
+        """Ask until there is a reply.
+
+        A call is asked again where its reply is lost: then the service has been killed, so that a draw is
+        given out anew, and the tickets of a report are of an earlier start and count once at most.
+        """
         deadline, pause = time.monotonic() + self.patience, 0.02
         while True:
+            connection = self._connect()
             try:
-                self._connection.request(method, f"/{question}", body, self._headers)
-                reply = decode(self._connection.getresponse().read())
-                if "error" in reply:
-                    unpack(reply)
-                return reply
-            except (OSError, HTTPException):
-                self._connection.close()
+                connection.request(method, f"/{question}", body, self._headers)
+                reply = json.loads(connection.getresponse().read())
+                break
+            except TimeoutError:
+                raise
+            except (OSError, HTTPException, ValueError):
                 if time.monotonic() + pause > deadline:
                     raise
                 time.sleep(pause)
                 pause = min(2 * pause, 1.0)
+            finally:
+                connection.close()
+        if "error" in reply:
+            raise error_of(reply["error"]["kind"], reply["error"]["words"])
+        return reply
+
+    def _connect(self) -> HTTPConnection:
+        if self.address.startswith("unix:"):
+            return _SocketConnection(self.address.removeprefix("unix:"), self.patience)
+        return HTTPConnection(self.address.removeprefix("http://").rstrip("/"), timeout=self.patience)
+
+
+def error_of(kind: str, words: str) -> Exception:
+    """An error by the name of its class: one of curro's own, or a `ServiceError`."""
+    error = getattr(curro.core.errors, kind, None)
+    if isinstance(error, type) and issubclass(error, CurroError):
+        return error(words)
+    return ServiceError(words)
+
+
+def _rows(rewards_PG: np.ndarray) -> list[list[float | None]]:
+    """Rewards as JSON has them, null for NaN."""
+    if np.isinf(rewards_PG).any():
+        raise RewardError("a reward is infinite: report finite numbers, or NaN for a rollout without one")
+    return [[None if np.isnan(value) else value for value in row] for row in rewards_PG.tolist()]
+
+
+def _arrays(reply: Mapping[str, Any]) -> dict[str, Any]:
+    """A draw's or a verdict's lists as arrays, null as NaN."""
+    return {
+        name: np.array(value, _DTYPES.get(name, np.float64)) if isinstance(value, list) else value
+        for name, value in reply.items()
+    }

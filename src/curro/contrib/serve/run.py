@@ -1,27 +1,32 @@
-"""The process of the service: its token, its socket, its end."""
+"""The process of the service: its socket, its token, its end."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
 import signal
 import socket
+import socketserver
 import stat
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-from curro.contrib.serve.application import Service
+from curro.contrib.serve.application import LARGEST_JSON, Refused, Service, error_body
+from curro.contrib.serve.client import JSON
+from curro.contrib.serve.saved import SavedCurriculum
 from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
-from curro.core.files import open_regular, read_toml
-from curro.core.policy import refuse_policy
-from curro.core.text import did_you_mean
-from curro.data import load_prompts
-from curro.durable import DurableCurriculum
+
+CONNECTIONS = 256
+"""How many connections without the token may be open; a further one takes the place of the oldest."""
+
+SECONDS = 60
+"""How long a connection may send nothing."""
 
 
 def serve(
@@ -33,109 +38,149 @@ def serve(
     say: Callable[[str], None],
     run_folder: Path | None = None,
 ) -> None:
-    """Answer until SIGTERM or Ctrl-C; then take a snapshot.
+    """Answer until SIGTERM or Ctrl-C; then write the state.
 
     Args:
         curriculum: the curriculum before its first step.
-        folder: of the service: journal, snapshot, token, checkpoints.
+        folder: of the service: state, token, checkpoints.
         port: on the loopback interface; 0 takes a free one. Nobody outside this machine reaches it.
         path: of a socket in the file system, in place of a port.
         say: called with the address once requests are answered.
         run_folder: where groups and metrics are written to, for `curro watch`; None for nowhere.
 
     Raises:
-        ConfigError: uvicorn is not installed, or the address is taken.
+        ConfigError: the address is taken, or the token in the folder may be known to others.
     """
+    saved = SavedCurriculum(curriculum, folder, run_folder=run_folder)
     try:
-        import uvicorn
-    except ImportError:
-        raise ConfigError("the service needs uvicorn: pip install 'curro[server]'") from None
-    durable = DurableCurriculum(curriculum, folder, run_folder=run_folder)
-    try:
+        token = token_of(folder)
         with _listening(port, path) as listening:
             address = f"unix:{path}" if path else f"http://127.0.0.1:{listening.getsockname()[1]}"
-            app = Service(durable, token_of(folder), {"address": address})
-            config = uvicorn.Config(
-                app, http=limited_protocol(),
-                interface="asgi3", lifespan="off", ws="none", access_log=False, log_level="error",
-                server_header=False, date_header=False, proxy_headers=False, timeout_graceful_shutdown=5,
-            )  # fmt: skip
-            say(f"{curriculum.table.size:,} prompts at {address}; the token is in {folder / 'token'}")
+            server = CurriculumServer(listening, Service(saved, token, {"address": address}))
             for number in (signal.SIGINT, signal.SIGTERM):
-                # uvicorn ends at a signal, and then sends it once more to the handler of before
-                signal.signal(number, lambda *_: None)
-            uvicorn.Server(config).run(sockets=[listening])
+                # `shutdown` waits for the loop, which runs in this thread
+                signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
+            say(f"{curriculum.table.size:,} prompts at {address}; the token is in {folder / 'token'}")
+            server.serve_forever(poll_interval=0.1)
     finally:
-        durable.close()
+        saved.close()
 
 
 def token_of(folder: Path) -> str:
-    """The token in the folder; made by the first call. Only the owner of the folder may read it."""
+    """The token in the folder; made by the first call.
+
+    Raises:
+        ConfigError: it may be known to others: it is a link, or not a file that this user alone may read.
+    """
     path = folder / "token"
     try:
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(secrets.token_urlsafe(32))
     except FileExistsError:
         pass
-    with open_regular(path) as file:
+    remedy = "remove it, and the next start makes a token"
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise ConfigError(f"{path} is a link, or cannot be read ({error.strerror}): {remedy}") from error
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        is_own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+        if not is_own or stat.S_IMODE(status.st_mode) & 0o077:
+            raise ConfigError(f"{path} is not a file of yours that you alone may read: {remedy}")
         token = file.read(1000).decode(errors="replace").strip()
     if not token:
-        raise ConfigError(f"{path} is empty: remove it, and the next start makes a token")
+        raise ConfigError(f"{path} is empty: {remedy}")
     return token
 
 
-CONNECTIONS = 256
-"""How many connections may be open at a time; a further one takes the place of the longest idle one."""
+class Handler(BaseHTTPRequestHandler):
+    """One request: its token is checked before its body is read, and the connection is closed after it."""
 
-HEAD_SECONDS = 30
-"""Seconds within which the head of a request must arrive."""
+    server: CurriculumServer
+    timeout = SECONDS
+    wbufsize = (
+        -1
+    )  # the head and the body go out together: apart, the second would wait for an acknowledgement
+    protocol_version = "HTTP/1.1"
+
+    def _respond(self) -> None:
+        try:
+            self.server.service.check_token(self.headers.get("Authorization", ""))
+            self.server.trust(self.connection)
+            body = self.rfile.read(self._length())
+            form = self.headers.get("Content-Type", JSON).partition(";")[0].strip()
+            status, reply = self.server.service.answer(self.command, self.path, body, form)
+        except Refused as refusal:
+            status, reply = refusal.status, error_body(refusal)
+        self.send_response_only(status)
+        self.send_header("Content-Type", JSON)
+        self.send_header("Content-Length", str(len(reply)))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(reply)
+        self.close_connection = True
+
+    do_GET = do_POST = _respond
+
+    def _length(self) -> int:
+        """How long the body is.
+
+        A body without a length would be read until the connection ends.
+        """
+        length = self.headers.get("Content-Length", "0")
+        if "Transfer-Encoding" in self.headers or not length.isascii() or not length.isdigit():
+            raise Refused(411, "the request has to say how long its body is: Content-Length")
+        if len(length) > 12 or int(length) > LARGEST_JSON:
+            raise Refused(413, f"a body has at most {LARGEST_JSON} bytes: ask in several calls")
+        return int(length)
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Nothing: whoever reaches the port, without the token too, could fill the disk."""
 
 
-def limited_protocol() -> type[asyncio.Protocol]:
-    """uvicorn's protocol with a cap on connections and a time limit for the head of a request.
+class CurriculumServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    """Answers each connection in a thread; whoever holds connections open keeps nobody out.
 
-    Without them as many half requests as there are file descriptors would stop the service. At the cap an
-    idle connection is closed for a new one, so that whoever holds them all open keeps nobody out.
+    Args:
+        listening: a socket that listens.
+        service: what answers.
     """
-    from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    class LimitedProtocol(H11Protocol):
-        _limit: asyncio.TimerHandle | None = None
-        _waiting_since = 0.0
+    daemon_threads = True
 
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._begin()
-            if len(self.connections) > CONNECTIONS:
-                others = [each for each in self.connections if isinstance(each, LimitedProtocol)]
-                idle = [each for each in others if each is not self and each._is_idle()]
-                closed = min(idle, key=lambda each: each._waiting_since, default=self)
-                closed.transport.abort()
-                self.connections.discard(closed)
+    def __init__(self, listening: socket.socket, service: Service) -> None:
+        super().__init__(("", 0), Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket, self.service = listening, service
+        self._open: OrderedDict[int, socket.socket] = OrderedDict()
+        self._lock = threading.Lock()
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            super().connection_lost(exc)
-            if self._limit is not None:
-                self._limit.cancel()
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            self._open[id(request)] = request
+            while len(self._open) > CONNECTIONS:
+                _, oldest = self._open.popitem(last=False)
+                _end(oldest)
+        super().process_request(request, client_address)
 
-        def data_received(self, data: bytes) -> None:
-            if self._limit is None:
-                self._begin()
-            super().data_received(data)
+    def trust(self, connection: socket.socket) -> None:
+        """Give no other connection the place of this one, which has shown the token."""
+        with self._lock:
+            self._open.pop(id(connection), None)
 
-        def _begin(self) -> None:
-            self._waiting_since = self.loop.time()
-            self._limit = self.loop.call_later(HEAD_SECONDS, self._end)
+    def shutdown_request(self, request: Any) -> None:
+        self.trust(request)
+        super().shutdown_request(request)
 
-        def _is_idle(self) -> bool:
-            return self.cycle is None or self.cycle.response_complete
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing: a connection that breaks is the client's affair."""
 
-        def _end(self) -> None:
-            self._limit = None
-            if self._is_idle() and not self.transport.is_closing():
-                self.transport.close()
 
-    return LimitedProtocol
+def _end(connection: socket.socket) -> None:
+    """Wake the thread that waits for this connection; it closes it."""
+    with suppress(OSError):  # it has ended by itself
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _is_free(path: Path) -> bool:
@@ -173,9 +218,7 @@ def _listen(port: int, path: Path | None) -> socket.socket:
     """A socket that listens; connections wait in it until the service has started."""
     if path is not None and not _is_free(path):
         path.unlink()
-    # asyncio sends small replies at once (TCP_NODELAY) where a socket says that it is of TCP
-    family, protocol = (socket.AF_INET, socket.IPPROTO_TCP) if path is None else (socket.AF_UNIX, 0)
-    listener = socket.socket(family, socket.SOCK_STREAM, protocol)
+    listener = socket.socket(socket.AF_INET if path is None else socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if path is None:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -191,72 +234,3 @@ def _listen(port: int, path: Path | None) -> socket.socket:
         listener.close()
         raise ConfigError(f"the service cannot listen at {path or port}: {error.strerror}") from error
     return listener
-
-
-@dataclass(frozen=True)
-class ServeSettings:
-    """Which curriculum is served, and where it is kept.
-
-    Attributes:
-        folder: of the service.
-        curriculum: the arguments of `Curriculum`, by name.
-        data: the prompts, as `load_prompts` takes them; in their place may stand
-        prompts: the number of prompts, where no method looks at them.
-        run_folder: where groups and metrics are written to, for `curro watch`.
-        prompt_column, answer_column, key_column, split, limit: as `load_prompts` takes them.
-    """
-
-    folder: str
-    curriculum: dict[str, Any]
-    data: str | None = None
-    prompts: int | None = None
-    run_folder: str | None = None
-    prompt_column: str | None = None
-    answer_column: str | None = None
-    key_column: str | None = None
-    split: str = "train"
-    limit: int | None = None
-
-    @classmethod
-    def read(cls, path: Path) -> ServeSettings:
-        """From a TOML file."""
-        table = read_toml(path)
-        names = [item.name for item in fields(cls)]
-        for name in table:
-            if name not in names:
-                meant = did_you_mean(name, names)
-                raise ConfigError(f"{path} has {name!r}{meant}, which is none of {', '.join(names)}")
-        if not isinstance(table.get("run_folder", ""), str):
-            raise ConfigError(f"{path}: `run_folder` is a path, not {table['run_folder']!r}")
-        for name, kind in (("folder", str), ("curriculum", dict)):
-            if not isinstance(table.get(name), kind):
-                missing = "the table [curriculum]" if kind is dict else "`folder`, the service's folder"
-                raise ConfigError(f"{path} lacks {missing}")
-        if (table.get("data") is None) == (table.get("prompts") is None):
-            raise ConfigError(f"{path} has to say either `data` or `prompts`, the number of prompts")
-        return cls(**table)
-
-    def build(self) -> Curriculum:
-        """The curriculum, as new.
-
-        Raises:
-            ConfigError, DataError: as `Curriculum.from_config` and `load_prompts` do; the selection asks the
-                policy.
-        """
-        curriculum = Curriculum.from_config(self.curriculum, self._prompts())
-        refuse_policy(curriculum.selection.needs_policy, "`curro serve`")
-        return curriculum
-
-    def _prompts(self) -> Any:
-        if self.data is None:
-            if type(self.prompts) is not int:
-                raise ConfigError(f"`prompts` is the number of prompts, not {self.prompts!r}")
-            return self.prompts
-        return load_prompts(
-            self.data,
-            prompt_column=self.prompt_column,
-            answer_column=self.answer_column,
-            key_column=self.key_column,
-            split=self.split,
-            limit=self.limit,
-        )

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from accelerate import Accelerator
 from trl.trainer.utils import pad
 
 from curro.core.errors import ConfigError
@@ -325,34 +324,3 @@ def _observed(rows: OutputRows) -> torch.Tensor:
     """Tokens of observations in each completion, which TRL does not count."""
     mask = rows["completion_mask"]
     return (mask * (1 - rows["tool_mask"])).sum(dim=1) if "tool_mask" in rows else mask.new_zeros(len(mask))
-
-
-def describe_ratio(
-    trained_log_probs: torch.Tensor, inputs: Mapping[str, Any], accelerator: Accelerator
-) -> dict[str, float]:
-    """TRL's metrics of the ratio of training's probabilities to sampling's, over all processes.
-
-    Before an update the two are of the same weights, and differ by rounding alone.
-
-    Args:
-        trained_log_probs: (B, T), of the sampled tokens, as the loss has computed them.
-        inputs: the micro-batch, with `sampling_per_token_logps` (B, T).
-    """
-    mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
-    difference = trained_log_probs - inputs["sampling_per_token_logps"]
-    difference = difference[mask.bool() & difference.isfinite()]
-    if not len(difference):
-        difference = difference.new_zeros(1)
-    ratio = difference.exp()
-    metrics = {}
-    for name, value in {
-        "sampling_logp_difference/mean": difference.abs().mean(),
-        "sampling_logp_difference/max": difference.abs().max(),
-        "importance_sampling_ratio/min": ratio.min(),
-        "importance_sampling_ratio/mean": ratio.mean(),
-        "importance_sampling_ratio/max": ratio.max(),
-    }.items():
-        gathered = accelerator.gather(value)
-        reduced = {"min": gathered.min, "mean": gathered.mean, "max": gathered.max}[name.split("/")[1]]()
-        metrics[f"sampling/{name}"] = float(reduced)
-    return metrics

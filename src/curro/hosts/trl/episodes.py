@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from curro.hosts.trl.seams import end_tokens
 from curro.reward.environments.environment import EPISODE_REWARD, Environment, ObservationTokens, episode_seed
 from curro.reward.environments.play import play
 
@@ -41,7 +42,7 @@ class EpisodeRollouts:
                 prompt_ids,
                 [episode_seed(row, *when) for row in rows],
                 tokenizer=host._tokenizer,
-                ends=set(host.eos_token_ids),
+                ends=set(end_tokens(host)),
                 observations=ObservationTokens(
                     host.processing_class, template=host.chat_template, options=host.chat_template_kwargs
                 ),

@@ -12,7 +12,7 @@ from curro.core.curriculum import Curriculum
 from curro.core.groups import Feedback, MissingRewards, sum_of_parts
 from curro.core.policy import AuxiliarySamples
 from curro.core.verdicts import Draw, Verdict
-from curro.hosts.trl.owner import Owner
+from curro.hosts.trl.processes import MainProcess
 from curro.rollout.evaluation_results import held_out_scores
 from curro.runs.writer import Completion, RunWriter
 
@@ -121,7 +121,7 @@ class GroupObserver:
 
     def __init__(
         self,
-        owner: Owner,
+        owner: MainProcess,
         curriculum: Curriculum,
         weights: torch.Tensor,
         names: Sequence[str],

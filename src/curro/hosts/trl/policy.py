@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,8 @@ from trl.trainer.utils import pad
 from curro.core.errors import ConfigError
 from curro.core.policy import Reply, conversation_ids
 from curro.core.text import prompt_text
-from curro.hosts.trl.owner import Owner
+from curro.hosts.trl.processes import MainProcess
+from curro.hosts.trl.seams import end_tokens
 from curro.reward.environments.environment import Environment
 from curro.rollout.engines.engine import SamplingSettings
 from curro.rollout.engines.plain_generation import (
@@ -75,10 +77,10 @@ class ModelAccess:
         sampling: `transformers`' generation settings of the rollouts, the tokens that end a completion too.
         environment, max_completion_length, reward_functions: of the rollouts.
         rows: how many sequences a process generates or reads at a time.
-        gradient_checkpointing_kwargs: of the training arguments.
+        checkpointing: the training arguments' `gradient_checkpointing_kwargs`, if TRL takes it (1.14).
     """
 
-    owner: Owner
+    owner: MainProcess
     model: Callable[[], Any]
     prompts: Callable[[int], Mapping[str, Any]]
     tokenizer: Any
@@ -89,7 +91,7 @@ class ModelAccess:
     max_completion_length: int
     reward_functions: Sequence[Callable[..., Any]]
     rows: int
-    gradient_checkpointing_kwargs: Any
+    checkpointing: dict[str, Any]
 
     @classmethod
     def of(cls, trainer: Any) -> ModelAccess:
@@ -106,13 +108,17 @@ class ModelAccess:
             | {
                 "pad_token_id": tokenizer.pad_token_id,
                 "bos_token_id": tokenizer.bos_token_id,
-                "eos_token_id": trainer.eos_token_ids,
+                "eos_token_id": end_tokens(trainer),
             },
             environment=trainer.environment,
             max_completion_length=trainer.max_completion_length,
             reward_functions=trainer.reward_funcs,
             rows=trainer.args.generation_batch_size // trainer.accelerator.num_processes,
-            gradient_checkpointing_kwargs=trainer.args.gradient_checkpointing_kwargs,
+            checkpointing={
+                name: getattr(trainer.args, name)
+                for name in inspect.signature(unwrap_model_for_generation).parameters
+                if name == "gradient_checkpointing_kwargs"
+            },
         )
 
 
@@ -180,7 +186,7 @@ class TrainedPolicy:
                 whole,
                 self.access.owner.accelerator,
                 generation_kwargs=sampling,  # else the model's own settings fill gaps
-                gradient_checkpointing_kwargs=self.access.gradient_checkpointing_kwargs,
+                **self.access.checkpointing,
             ) as model,
             evaluating(model),
         ):

@@ -7,7 +7,6 @@ import logging
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -39,7 +38,6 @@ from curro.hosts.trl.batches import (
     count_tokens,
     cut,
     describe_batch,
-    describe_ratio,
     describe_rewards,
     fitted,
     log_batch,
@@ -57,27 +55,20 @@ from curro.hosts.trl.checks import (
     check_parts,
 )
 from curro.hosts.trl.episodes import EpisodeRollouts
-from curro.hosts.trl.flat_groups import (
-    join_rows,
-    only_advantages_teach,
-    rows_with_gradient,
-    sampled_values,
-    with_sampled,
-)
+from curro.hosts.trl.fast.accelerated import AcceleratedGRPOTrainer
 from curro.hosts.trl.observe import GroupObserver, GroupRecord, scores_of
-from curro.hosts.trl.owner import Owner, own_share
 from curro.hosts.trl.policy import ModelAccess, TrainedPolicy
+from curro.hosts.trl.processes import MainProcess, own_share
 from curro.hosts.trl.rounds import Rounds, fill_in_rounds
-from curro.hosts.trl.shared_prompts import SharedPrompts, may_regroup, whole_groups
+from curro.hosts.trl.seams import check_contract, end_tokens, unaccelerated
 from curro.reward.adapters import completion_text, trl_reward
 from curro.reward.environments.environment import Environment, episode_reward
-from curro.rollout.engines.plain_generation import SampledLogProbs, backbone_of, shared_prefixes
 from curro.rollout.fill import Fill, sized
 from curro.rollout.fill_settings import FillSettings
 from curro.runs.writer import Completion, KeepRollouts, RunWriter
 
 
-class CurriculumGRPOTrainer(GRPOTrainer):
+class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
     """TRL's GRPOTrainer with a curriculum; everything else is TRL's.
 
     The prompts of a generation are chosen when it starts, after the rewards of the one before, so the
@@ -136,17 +127,12 @@ class CurriculumGRPOTrainer(GRPOTrainer):
     train_dataset: Dataset
     num_generations: int
     max_completion_length: int
-    eos_token_ids: list[int]
     rows: list[dict[str, Any]]
     _tokenizer: Any
     _buffered_inputs: list[dict[str, torch.Tensor]] | None  # type: ignore[assignment]
     _logs: dict[str, Any]
     _rewards: torch.Tensor
     _completions: list[Completion]
-    _trained_log_probs: torch.Tensor
-    _rows_with_gradient: torch.Tensor | None = None
-    _flat_values: tuple[torch.Tensor, ...] | None = None
-    _sampled: tuple[SampledLogProbs, Any] | None = None
 
     # ------------------------------ construction ------------------------------
 
@@ -180,7 +166,9 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             given.get("args"), given.get("train_dataset"), keep=keep, fill=fill, on_groups=on_groups,
             is_played=bool(given.get("environment_factory")),
         )  # fmt: skip
-        super().__init__(**given)
+        lost = check_contract(GRPOTrainer)
+        lacks = unaccelerated(GRPOTrainer, given.get("args"), lost)
+        super().__init__(share_prompts=share_prompts, lacks=lacks, **given)
         if environment is not None:
             self.rollout_func = cast(Any, EpisodeRollouts(environment, lambda: self.rows))
         self.environment = environment
@@ -223,7 +211,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             listeners.append(lambda record: record.write_to(writer))
             self._writer = writer
             self.add_callback(ResumedLines(writer))
-        self._owner = Owner(
+        self._owner = MainProcess(
             self.accelerator,
             model=lambda: self.model_wrapped,
             is_split=lambda: self.is_fsdp_enabled or self.is_deepspeed_enabled,
@@ -238,13 +226,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             logging.getLogger(__name__).warning(describe_signal(signal))
         self._held_out: list[Feedback] = []
         self._auxiliary: list[AuxiliarySamples] = []
-        self._has_new_rollouts = False
-        self._shared_prompts: SharedPrompts | None = None
-        if share_prompts:
-            is_whole = not (self.is_fsdp_enabled or self.is_deepspeed_enabled)
-            self._shared_prompts = SharedPrompts.where_possible(
-                self.model, probe=is_whole, warns=self.accelerator.is_main_process
-            )
+        self._merges_rounds = self._needs_rounds
         if (skip_empty_steps or scale_rate) and self.is_deepspeed_enabled:
             option = "skip_empty_steps" if skip_empty_steps else "scale_rate"
             raise ConfigError(f"DeepSpeed makes its updates itself: leave out {option}")
@@ -274,7 +256,6 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         self._auxiliary, self.policy.seconds = [], 0.0
         self._observer.auxiliary_samples = self._auxiliary
         output = self._fill_batch() if self._needs_rounds else self._draw_batch()
-        self._has_new_rollouts = True
         if self.accelerator.is_main_process:
             metrics = self.curriculum.metrics()
             for name, value in logged_metrics(metrics, self._log_all_metrics).items():
@@ -317,8 +298,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             if self.accelerator.is_main_process:
                 self.curriculum.drop(draw.tickets)
             raise
-        output = generated.output if self._sampled is None else with_sampled(generated.output, *self._sampled)
-        self._sampled = None
+        output = generated.output
         verdict = self._observer.observe(draw, generated.rewards, generated.completions, step)
         if budget is not None:
             self._replace_statistics(generated.rewards, draw)
@@ -341,55 +321,28 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         lengths = [completion.tokens for completion in self._completions]
         return GeneratedRollouts(output, lengths, self._rewards, gather_object(self._completions))
 
-    def _generate_single_turn(
-        self,
-        prompt_ids: Any,
-        images: Any,
-        multimodal_fields: Any,
-        num_generations: int,
-        has_tool_images: bool = False,
-    ) -> Any:
-        """TRL's, with a prompt that stands in several rows read once.
-
-        Where products are rounded to 16 bits, training gives a token another probability than sampling did.
-        The log-probabilities of sampling are kept then, so that the ratio can be logged.
-
-        Of groups of different sizes, a vLLM server is asked for each rollout by itself.
-        """
-        if self.curriculum.has_allocation and self._is_training:
-            num_generations = 1
-        arguments = (prompt_ids, images, multimodal_fields, num_generations, has_tool_images)
-        if self.use_vllm or cast(Any, self).use_transformers_continuous_batching:
-            return super()._generate_single_turn(*arguments)
-        model = self.accelerator.unwrap_model(self.model)
-        if self.accelerator.is_fsdp2:
-            # else transformers lets a process stop while the others still need it to gather weights
-            cast(Any, model)._is_fsdp_managed_module = True
-        is_rounded = self.accelerator.mixed_precision != "no"
-        sampled = None
-        # in rounds nothing reads them but the ratio of rounded products
-        stands_in = only_advantages_teach(self) and not self._needs_rounds
-        if self._is_training and (is_rounded or stands_in):
-            draws_own = is_rounded and self.accelerator.device.type == "cpu"
-            sampled = SampledLogProbs(model, as_transformers=not draws_own)
-        shares = self._shared_prompts is not None
-        shared = shared_prefixes(model, self.generation_config) if shares else nullcontext()
-        # one autocast around all tokens: weights are rounded once, not once a token
-        with self.accelerator.autocast(), shared, sampled or nullcontext():
-            completion_ids, logprobs = super()._generate_single_turn(*arguments)
-        if sampled is not None:
-            if stands_in:
-                self._sampled = sampled, completion_ids
-            if is_rounded:
-                logprobs = sampled.of(completion_ids)
-        return completion_ids, logprobs
+    def _generate_single_turn(self, prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:
+        """TRL's. Of groups of different sizes, a vLLM server is asked for each rollout by itself."""
+        if not (self.curriculum.has_allocation and self._is_training):
+            return super()._generate_single_turn(prompt_ids, *args, **kwargs)
+        usual = self.num_generations
+        self.num_generations = 1  # TRL 1.12 reads it here; later ones pass it on
+        try:
+            call = inspect.signature(GRPOTrainer._generate_single_turn).bind(
+                self, prompt_ids, *args, **kwargs
+            )
+            if "num_generations" in call.arguments:
+                call.arguments["num_generations"] = 1
+            return super()._generate_single_turn(*call.args[1:], **call.kwargs)
+        finally:
+            self.num_generations = usual
 
     def _calculate_rewards(
         self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
     ) -> torch.Tensor:
         """TRL's, of all processes; they are kept, and what was generated."""
         self._rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
-        ends = {*self.eos_token_ids, self._tokenizer.pad_token_id}
+        ends = {*end_tokens(self), self._tokenizer.pad_token_id}
         self._completions = [
             Completion(completion_text(text), len(ids), not ids or ids[-1] not in ends)
             for text, ids in zip(completions, completion_ids_list, strict=True)
@@ -462,7 +415,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
             self.reward_weights.double().cpu(),
             self.curriculum.table.is_flat(np.array([group.variance for group in batch])),
             pad_token=self._tokenizer.pad_token_id,
-            ends=self.eos_token_ids,
+            ends=end_tokens(self),
         )
         described |= logged_metrics(self._fill_metrics, self._log_all_metrics)
         log_batch(self._metrics["train"], self._logs, rounds.written, described, batch)
@@ -484,23 +437,8 @@ class CurriculumGRPOTrainer(GRPOTrainer):
     # ------------------------------ the loss ------------------------------
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
-        """TRL's; the generation's auxiliary samples join the rollouts that wait to be trained on.
-
-        TRL shuffles a generation's rows. Where their order makes no difference within an optimizer step, the
-        groups are put together again there, which then share their prompts.
-        """
+        """TRL's; the generation's auxiliary samples join the rollouts that wait to be trained on."""
         inputs = super()._prepare_inputs(generation_batch)
-        if self._has_new_rollouts:
-            self._has_new_rollouts = False
-            if self._shared_prompts is not None and self._buffered_inputs and may_regroup(self):
-                size = self.args.gradient_accumulation_steps
-                parts = self._buffered_inputs
-                self._buffered_inputs = [
-                    part
-                    for start in range(0, len(parts), size)
-                    for part in whole_groups(parts[start : start + size])
-                ]
-                inputs = self._buffered_inputs[self._step % len(parts)]
         if self._is_training and self._auxiliary:
             waiting = self._buffered_inputs or []
             divisor = loss_divisor(
@@ -530,15 +468,7 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         METIS (9) has no ratio that would correct for an older policy, so with `num_iterations` > 1 they are
         trained on once. "judge/loss" in the log is (9) itself.
         """
-        if self._is_training and only_advantages_teach(self):
-            self._rows_with_gradient = rows_with_gradient(inputs)
-            self._flat_values = sampled_values(self, inputs)
-        try:
-            loss = super()._compute_loss(model, inputs)
-            if self._is_training:
-                self._log_ratio(inputs)
-        finally:
-            self._rows_with_gradient = self._flat_values = None
+        loss = super()._compute_loss(model, inputs)
         parts = cast(int, self.args.steps_per_generation)
         is_first_pass = self._step % (parts * self.num_iterations) < parts
         if not (self._is_training and "auxiliary_advantages" in inputs and is_first_pass):
@@ -551,60 +481,6 @@ class CurriculumGRPOTrainer(GRPOTrainer):
         weighted, plain = auxiliary_loss(inputs, log_probs)
         self._metrics["train"]["judge/loss"].append(self.accelerator.gather(plain).mean().item())
         return loss + weighted / self.current_gradient_accumulation_steps
-
-    def _get_per_token_logps_and_entropies(
-        self,
-        model: Any,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor,
-        logits_to_keep: int,
-        batch_size: int | None = None,
-        compute_entropy: bool = False,
-        compute_aux_loss: bool = False,
-        **images: Any,
-    ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
-        """TRL's, with each prompt computed once for the rows that share it; flat groups get no graph."""
-        has_images = any(value is not None for value in images.values())
-        shared_prompts = None if has_images or compute_aux_loss else self._shared_prompts
-        whole = self.accelerator.unwrap_model(model)
-
-        def compute(rows: torch.Tensor | slice, has_graph: bool) -> tuple[torch.Tensor | None, ...]:
-            if self._flat_values is not None and not has_graph:
-                return (*(values[rows] for values in self._flat_values), None)
-            run, ids, mask = model if has_graph else whole, input_ids[rows], attention_mask[rows]
-            shared = None
-            if shared_prompts is not None:
-                shared = shared_prompts.log_probs(
-                    run, backbone_of(whole), ids, mask, logits_to_keep, batch_size=batch_size,
-                    autocast=self.accelerator.autocast, with_entropy=compute_entropy,
-                )  # fmt: skip
-            if shared is not None:
-                return (*shared, None)
-            return super(CurriculumGRPOTrainer, self)._get_per_token_logps_and_entropies(
-                run, ids, mask, logits_to_keep, batch_size, compute_entropy, compute_aux_loss, **images
-            )
-
-        rows = self._rows_with_gradient if compute_entropy and not has_images else None  # of the loss
-        if rows is None:
-            computed = compute(slice(None), True)
-        else:
-            with self.accelerator.autocast():
-                computed = join_rows(rows, compute)
-        if compute_entropy:  # of the loss
-            self._trained_log_probs = cast(torch.Tensor, computed[0]).detach()
-        return cast(Any, computed)
-
-    def _log_ratio(self, inputs: Mapping[str, Any]) -> None:
-        """Log the ratio of training's probabilities to sampling's before an update, as TRL with vLLM."""
-        first = self._step % (cast(int, self.args.steps_per_generation) * self.num_iterations)
-        if "sampling_per_token_logps" not in inputs or self.use_vllm:
-            return
-        if first < self.args.gradient_accumulation_steps:
-            computed = self._trained_log_probs
-            if self._flat_values is not None and self._rows_with_gradient is not None:
-                computed = computed.masked_fill(~self._rows_with_gradient[:, None], torch.nan)
-            for name, value in describe_ratio(computed, inputs, self.accelerator).items():
-                self._metrics["train"][name].append(value)
 
     # ------------------------------ checkpoints ------------------------------
 

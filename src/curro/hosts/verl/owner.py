@@ -1,30 +1,29 @@
 """The Ray actor that owns the curriculum, and the client by which the other processes call it.
 
-The actor survives being killed: it writes every call down, and Ray starts it again.
+A draw takes four hops: `PolledFill`, `CurriculumClient`, Ray, `Curriculum`. The actor keeps nothing on disk
+but the run folder. When it dies, verl's run ends, and resumes from verl's checkpoint, which holds the
+curriculum.
 """
 
 from __future__ import annotations
 
-import shutil
-import uuid
+import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import ray
-from ray.exceptions import RayTaskError
+from ray.exceptions import RayActorError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from curro.core.curriculum import Curriculum
+from curro.core.errors import CurroError
 from curro.core.groups import Feedback
 from curro.core.verdicts import Credited, Draw, Verdict
-from curro.durable import CallReply, DurableCurriculum, unpack
-from curro.durable.frames import decode
-from curro.hosts.verl.policy import ServedPolicy, VerlRows, load_backbone
+from curro.hosts.verl.policy import ServedPolicy, Serving, VerlRows
 from curro.runs.writer import Completion, KeepRollouts, RunWriter
 
 
@@ -88,24 +87,16 @@ def held_out_rewards(
 
 
 class CurriculumOwner:
-    """The actor: a curriculum whose calls are written down in a folder (`curro.durable`).
+    """The actor: a curriculum, the policy that its method may ask, and the writer of the run folder.
 
-    Ray starts a killed actor again and repeats the call that was under way. The new actor continues from the
-    folder, and answers a call that had been carried out with the reply that was lost. So a kill loses no draw
-    and no outcome, and nothing counts twice.
-
-    Args:
-        config: as `Curriculum.from_config` takes it.
-        prompts: the data set.
-        folder: a folder on the machine of the actor.
-        keep: how many rollouts of each group are written down to be read.
-        model: the path of the model that the training starts from, for methods that copy its weights; None
-            where the method does not ask the policy.
-        reward_parts: the names of the reward's parts, for `Curriculum.default_signal`; none where they are
-            not known.
+    It is made empty and built by `build`, because Ray does not say clearly why an actor failed to start.
     """
 
-    def __init__(
+    curriculum: Curriculum
+    policy: ServedPolicy | None = None
+    writer: RunWriter
+
+    def build(
         self,
         config: Mapping[str, Any],
         prompts: VerlRows,
@@ -113,58 +104,63 @@ class CurriculumOwner:
         keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
         model: str | None = None,
         reward_parts: Sequence[str] = (),
-    ) -> None:
-        self.prompts = prompts
-        curriculum = Curriculum.from_config(config, prompts)
-        curriculum.default_signal(reward_parts)
-        self.durable = DurableCurriculum(
-            curriculum,
-            Path(folder),
-            load_backbone=None if model is None else partial(load_backbone, model),
-        )
-        self.curriculum = self.durable.curriculum
-        self.policy: ServedPolicy | None = None
-        self.writer = RunWriter.of_host(Path(folder).parent, self.curriculum, keep)
-        if self.curriculum.ledger.selected:  # the actor was killed: the step that it was in has lines
-            self.writer.begin(self.curriculum.step + 1)
+    ) -> tuple[str, ...]:
+        """Build the curriculum.
 
-    def select(
-        self, client: str, call: int, n: int, step: int, serving: Sequence[Any], rollouts: int | None = None
-    ) -> CallReply:
-        """`Curriculum.select`; `serving` is empty, or holds a reference to the `Serving` of the policy."""
-        if self.policy is None and serving and isinstance(self.prompts, VerlRows):
-            self.policy = ServedPolicy(ray.get(serving[0]), self.prompts)
-            self.durable.attach(self.policy)
+        Args:
+            config: as `Curriculum.from_config` takes it.
+            prompts: the data set.
+            folder: verl's output folder, on the machine of the actor.
+            keep: how many rollouts of each group are written down to be read.
+            model: the path of the model that the training starts from, for methods that ask the policy; None
+                for others.
+            reward_parts: the names of the reward's parts, for `Curriculum.default_signal`; none where they
+                are not known.
+
+        Returns:
+            `Curriculum.signal_parts`.
+        """
+        self.curriculum = Curriculum.from_config(config, prompts)
+        self.curriculum.default_signal(reward_parts)
+        if model is not None:
+            # lent at once, so that a value model is there when a checkpoint restores its weights
+            self.policy = ServedPolicy(prompts, model)
+            self.curriculum.attach(self.policy)
+        self.writer = RunWriter.of_host(Path(folder), self.curriculum, keep)
+        return self.curriculum.signal_parts
+
+    def serve(self, serving: Serving) -> None:
+        """Let the policy be asked on these servers."""
+        assert self.policy is not None
+        self.policy.serving = serving
+
+    def select(self, n: int, step: int, rollouts: int | None = None) -> Draw:
+        """`Curriculum.select`."""
         if not self.writer.has_begun:
             self.writer.begin(0)
-        draw = self._call(client, call, "select", n=n, step=step, rollouts=rollouts)
-        assert isinstance(draw, Draw)
+        draw = self.curriculum.select(n, step=step, rollouts=rollouts)
         self.writer.drawn(draw)
         return draw
 
-    def observe(
-        self, client: str, call: int, feedback: Feedback, completions: Sequence[Mapping[int, Completion]] = ()
-    ) -> CallReply:
+    def observe(self, feedback: Feedback, completions: Sequence[Mapping[int, Completion]] = ()) -> Verdict:
         """`Curriculum.observe`, and a line for each group in the run folder.
 
         Args:
+            feedback: on P groups.
             completions: what was generated, P dicts by session.
         """
-        is_new = not self.durable.knows(client, call)  # a repeated call must not write its lines twice
-        verdict = self._call(client, call, "observe", **feedback.arguments())
-        assert isinstance(verdict, Verdict)
-        if is_new:
-            groups = recorded_groups(feedback.rewards, completions)
-            self.writer.groups(
-                self.curriculum.step + 1, feedback.tickets, groups.rewards, verdict, groups.sizes,
-                groups.completions,
-            )  # fmt: skip
+        verdict = self.curriculum.observe(**feedback.arguments())
+        groups = recorded_groups(feedback.rewards, completions)
+        self.writer.groups(
+            self.curriculum.step + 1, feedback.tickets, groups.rewards, verdict, groups.sizes,
+            groups.completions,
+        )  # fmt: skip
         return verdict
 
-    def drop(self, client: str, call: int, tickets: Sequence[int]) -> CallReply:
+    def drop(self, tickets: Sequence[int]) -> None:
         """`Curriculum.drop`."""
         self.writer.dropped(tickets)
-        return self._call(client, call, "drop", tickets=np.asarray(tickets, np.int64))
+        self.curriculum.drop(np.asarray(tickets, np.int64))
 
     def credit(self, groups: Credited) -> np.ndarray:
         """`Curriculum.credit`."""
@@ -174,10 +170,18 @@ class CurriculumOwner:
         """Write the curriculum into a checkpoint."""
         self.curriculum.save(path)
 
-    def load(self, path: str, kept: Sequence[int], step: int) -> None:
-        """Continue from a checkpoint after this finished step; tickets that are not in `kept` are dropped."""
-        self.durable.load(path, kept=kept)
+    def load(self, path: str, kept: Sequence[int], step: int) -> dict[str, Any]:
+        """Continue from a checkpoint after this finished step; tickets that are not in `kept` are dropped.
+
+        Returns:
+            The tickets in flight, as `TicketLedger.state_dict` has them, and how many were `lost`.
+        """
+        self.curriculum.load(path)
+        tickets = self.curriculum.ledger.tickets
+        lost = tickets[~np.isin(tickets, np.asarray(kept, np.int64))]
+        self.curriculum.drop(lost)
         self.writer.begin(step)
+        return self.curriculum.ledger.state_dict() | {"lost": len(lost)}
 
     def write_step(self, step: int, metrics: Mapping[str, float]) -> None:
         """Write a training step into the run's folder, for `curro watch`."""
@@ -202,8 +206,9 @@ class CurriculumOwner:
         """`Curriculum.state_dict`."""
         return self.curriculum.state_dict()
 
-    def _call(self, client: str, call: int, name: str, **arguments: Any) -> CallReply:
-        return unpack(decode(self.durable.call(client, call, name, arguments)))
+
+class OwnerLostError(CurroError):
+    """The process of the curriculum has ended, and what it knew since the last checkpoint with it."""
 
 
 class CurriculumClient:
@@ -211,26 +216,38 @@ class CurriculumClient:
 
     Args:
         actor: the owner's handle, or the name that `start_owner` gave it.
+
+    Raises:
+        OwnerLostError: by each method, where the actor has died.
     """
 
     def __init__(self, actor: Any) -> None:
         self.actor = ray.get_actor(actor) if isinstance(actor, str) else actor
-        self.client, self.calls = uuid.uuid4().hex, 0
-        self.serving: list[Any] = []
 
-    def attach(self, serving: Any) -> None:
+    def build(
+        self,
+        config: Mapping[str, Any],
+        prompts: VerlRows,
+        folder: Path,
+        keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
+        model: str | None = None,
+        reward_parts: Sequence[str] = (),
+    ) -> tuple[str, ...]:
+        return self._ask("build", config, prompts, str(folder.absolute()), keep, model, list(reward_parts))
+
+    def serve(self, serving: Serving) -> None:
         """Let methods that ask the policy use these servers; to be called before the first `select`."""
-        self.serving = [ray.put(serving)]
+        self._ask("serve", serving)
 
     def select(self, n: int, *, step: int, rollouts: int | None = None) -> Draw:
-        return self._change("select", n, step, self.serving, rollouts)
+        return self._ask("select", n, step, rollouts)
 
     def observe(self, feedback: Feedback, *, completions: Sequence[Mapping[int, Completion]] = ()) -> Verdict:
-        return self._change("observe", feedback, list(completions))
+        return self._ask("observe", feedback, list(completions))
 
     def drop(self, tickets: Sequence[int]) -> None:
         if len(tickets):
-            self._change("drop", list(tickets))
+            self._ask("drop", list(tickets))
 
     def credit(self, groups: Credited) -> np.ndarray:
         return self._ask("credit", groups)
@@ -238,8 +255,15 @@ class CurriculumClient:
     def save(self, path: Path) -> None:
         self._ask("save", str(path))
 
-    def load(self, path: Path, *, kept: Sequence[int] = (), step: int) -> None:
-        self._ask("load", str(path), list(kept), step)
+    def load(self, path: Path, *, kept: Sequence[int] = (), step: int) -> dict[str, Any]:
+        """`CurriculumOwner.load`; a warning says once how many groups were lost."""
+        ledger = self._ask("load", str(path), list(kept), step)
+        if lost := ledger.pop("lost"):
+            logging.getLogger(__name__).warning(
+                f"{lost} prompts were in flight when the checkpoint of step {step} was saved, and their "
+                "rollouts are lost: nothing is learned from them, and they may be drawn again"
+            )
+        return ledger
 
     def metrics(self) -> dict[str, float]:
         return self._ask("metrics")
@@ -256,41 +280,27 @@ class CurriculumClient:
     def state_dict(self) -> dict[str, Any]:
         return self._ask("state_dict")
 
-    def _change(self, method: str, *arguments: Any) -> Any:
-        self.calls += 1
-        return self._ask(method, self.client, self.calls, *arguments)
-
     def _ask(self, method: str, *arguments: Any) -> Any:
         try:
             return ray.get(getattr(self.actor, method).remote(*arguments))
         except RayTaskError as error:
             raise error.cause from None
+        except RayActorError as error:
+            raise OwnerLostError(
+                "the process that owns the curriculum has ended: start the same command again, and verl "
+                "resumes from its latest checkpoint, which holds the curriculum"
+            ) from error
 
 
-def start_owner(
-    config: Mapping[str, Any],
-    prompts: VerlRows,
-    folder: Path,
-    name: str,
-    keep: KeepRollouts = KeepRollouts(),  # noqa: B008 - frozen
-    model: str | None = None,
-    gpus: float = 0,
-    reward_parts: Sequence[str] = (),
-) -> CurriculumClient:
-    """Start the owner on this machine, under a name by which others find it.
+def start_owner(name: str, gpus: float = 0) -> CurriculumClient:
+    """Start an owner on this machine, under a name by which others find it; `build` it next.
 
     Args:
-        config, prompts, keep, model, reward_parts: as `CurriculumOwner` takes them.
-        gpus: how many GPUs of this machine the owner has.
-        folder: where the curriculum is written down, in `curro-live`; that of an earlier run is removed.
         name: of the actor, in the cluster's current namespace.
+        gpus: how many GPUs of this machine the owner has.
     """
-    # an actor that fails while it starts does not say clearly why
-    Curriculum.from_config(config, prompts)
-    live = folder.absolute() / "curro-live"
-    shutil.rmtree(live, ignore_errors=True)
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    options = ray.remote(CurriculumOwner).options(
-        name=name, num_cpus=0, num_gpus=gpus, max_restarts=-1, max_task_retries=-1, scheduling_strategy=here
+    actor = ray.remote(CurriculumOwner).options(
+        name=name, num_cpus=0, num_gpus=gpus, scheduling_strategy=here
     )
-    return CurriculumClient(options.remote(config, prompts, str(live), keep, model, list(reward_parts)))
+    return CurriculumClient(actor.remote())

@@ -53,20 +53,6 @@ _SHARDED = (
 )
 
 
-def load_backbone(path: str) -> tuple[Any, Any]:
-    """The backbone of the model that the training starts from, in float32, and its tokenizer.
-
-    The backbone runs on the GPU of the curriculum's owner (`curro.owner_gpus`), or on the CPU without one.
-
-    Args:
-        path: `actor_rollout_ref.model.path`.
-    """
-    import torch
-
-    model, tokenizer = load_model(path)
-    return model.base_model.to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
-
-
 @dataclass(frozen=True)
 class Serving:
     """What the owner of the curriculum needs to ask verl's servers; the trainer sends it there.
@@ -97,12 +83,18 @@ class Serving:
 class ServedPolicy:
     """The policy, asked on the servers that also generate the rollouts; all questions are sent at once.
 
+    Args:
+        prompts: the data set.
+        model: `actor_rollout_ref.model.path`, from which `backbone` copies.
+
     Attributes:
+        serving: the servers; None until verl has started them.
         seconds: the time that answers have taken since this was last set to 0.
     """
 
-    def __init__(self, serving: Serving, prompts: VerlRows) -> None:
-        self.serving, self.prompts = serving, prompts
+    def __init__(self, prompts: VerlRows, model: str) -> None:
+        self.prompts, self.model = prompts, model
+        self.serving: Serving | None = None
         self.seconds = 0.0
 
     def prompt(self, number: int) -> str:
@@ -122,13 +114,22 @@ class ServedPolicy:
         raise ConfigError("verl's reward loop scores only the rollouts that are trained on")
 
     def backbone(self) -> tuple[Any, Any]:
-        """Refused: verl's weights are split over its workers. The owner has `load_backbone` instead."""
-        raise ConfigError(_SHARDED)
+        """The backbone of the model that the training starts from, in float32, and its tokenizer.
+
+        Its later weights are split over verl's workers. The backbone runs on the GPU of the curriculum's
+        owner (`curro.owner_gpus`), or on the CPU without one.
+        """
+        import torch
+
+        model, tokenizer = load_model(self.model)
+        return model.base_model.to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
 
     def answer(self, conversations: Sequence[Sequence[dict[str, str]]], max_tokens: int) -> list[Reply]:
         """One sampled answer to each conversation."""
         since = time.perf_counter()
         serving = self.serving
+        if serving is None:
+            raise ConfigError("this method asks the policy before verl has started its servers")
         prompts = [
             conversation_ids(serving.tokenizer, messages, **serving.template) for messages in conversations
         ]
@@ -139,8 +140,8 @@ class ServedPolicy:
                 f"actor_rollout_ref.rollout.max_model_len is {context}: raise it, or lower the method's "
                 "`cut`, `exemplars` or `max_tokens`"
             )
-        completions = asyncio.run(self._generate(prompts, max_tokens))
-        decode = self.serving.tokenizer.decode
+        completions = asyncio.run(_generate(serving, prompts, max_tokens))
+        decode = serving.tokenizer.decode
         replies = [
             Reply(decode(tokens, skip_special_tokens=True), tuple(ids), tuple(tokens))
             for ids, tokens in zip(prompts, completions, strict=True)
@@ -148,15 +149,16 @@ class ServedPolicy:
         self.seconds += time.perf_counter() - since
         return replies
 
-    async def _generate(self, prompts: Sequence[list[int]], max_tokens: int) -> list[list[int]]:
-        outputs = await asyncio.gather(
-            *(
-                self.serving.client.generate(
-                    request_id=uuid.uuid4().hex,
-                    prompt_ids=ids,
-                    sampling_params=self.serving.sampling | {"max_tokens": max_tokens},
-                )
-                for ids in prompts
+
+async def _generate(serving: Serving, prompts: Sequence[list[int]], max_tokens: int) -> list[list[int]]:
+    outputs = await asyncio.gather(
+        *(
+            serving.client.generate(
+                request_id=uuid.uuid4().hex,
+                prompt_ids=ids,
+                sampling_params=serving.sampling | {"max_tokens": max_tokens},
             )
+            for ids in prompts
         )
-        return [[int(token) for token in output.token_ids] for output in outputs]
+    )
+    return [[int(token) for token in output.token_ids] for output in outputs]

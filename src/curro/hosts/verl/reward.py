@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -47,6 +48,7 @@ def compute_score(
     extra_info: Any = None,
     *,
     reward: str = "math",
+    by_source: Mapping[str, str] | None = None,
     **others: Any,
 ) -> dict[str, float]:
     """The score of a response by verl's name `score`, with what else verl keeps of it.
@@ -64,11 +66,14 @@ def compute_score(
             `reward.custom_reward_function.reward_kwargs.reward`. The parts of a weighted sum are returned by
             name beside `score`, so that a gate or the signal can read them; of a single reward `acc` is its
             score, as verl names it where a function returns a number.
+        by_source: the reward of each `data_source` that has another one, so that a shaped reward trains and
+            accuracy alone validates.
 
     Raises:
         RewardError: a package that the reward needs is not installed, or the reward needs lengths and verl
             has another reward manager.
     """
+    reward = (by_source or {}).get(data_source, reward)
     resolved = _resolved(reward)
     row = {"answer": ground_truth, "prompt": "", "key": data_source}
     facts = {name: extra_info[name] for name in (TOKENS, CUT) if name in (extra_info or {})}

@@ -180,11 +180,8 @@ class CurriculumTrainer(Host):
         folder = Path(self.config.trainer.default_local_dir)
         keep = self.settings.keep
         model = self.config.actor_rollout_ref.model.path if self.settings.asks_policy else None
-        self.owner = start_owner(
-            self.settings.curriculum, rows, folder, self.config.curro_owner, keep, model,
-            self.settings.owner_gpus, self.reward_parts,
-        )  # fmt: skip
-        signal = self.owner.signal()
+        self.owner = start_owner(self.config.curro_owner, self.settings.owner_gpus)
+        signal = self.owner.build(self.settings.curriculum, rows, folder, keep, model, self.reward_parts)
         if self.settings.signal is None and signal:
             logging.getLogger(__name__).warning(describe_signal(signal))
         if keep.per_group:
@@ -202,7 +199,7 @@ class CurriculumTrainer(Host):
         super().on_init_end()
         if self.settings.asks_policy:
             client = self.get_llm_client()
-            self.owner.attach(Serving.of(client, self.tokenizer, self.config))
+            self.owner.serve(Serving.of(client, self.tokenizer, self.config))
             # the workers' loss has to add that of the auxiliary samples
             actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
             self.actor_rollout_wg.set_loss_fn(partial(ppo_loss_with_auxiliary, actor))
@@ -341,11 +338,11 @@ class CurriculumTrainer(Host):
             folder = trainer.resume_from_path
         groups = self._queued_groups()
         kept = self.replay_buffer.resume(groups.items())
-        self.owner.load(Path(folder).absolute() / FILE, kept=kept, step=self.global_steps)
+        ledger = self.owner.load(Path(folder).absolute() / FILE, kept=kept, step=self.global_steps)
         observed = {ticket_of(uid): tag[PROMPT] for uid, tag in groups.items() if PROMPT in tag}
         estimates = Path(folder) / ESTIMATES
         marked = json.loads(estimates.read_text(encoding="utf-8")) if estimates.exists() else []
-        self.fill.restore(self.owner.state_dict()["ledger"], observed, marked)
+        self.fill.restore(ledger, observed, marked)
 
     def _queued_groups(self) -> dict[str, dict[str, Any]]:
         """The tags of the groups in verl's queue, by their uids."""

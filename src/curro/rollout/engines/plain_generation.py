@@ -283,9 +283,14 @@ class SampledLogProbs(LogitsProcessor):
             self._entropies.append(-torch.linalg.vecdot(probabilities_BV, log_probs_BV))
         return torch.full_like(scores, -torch.inf).scatter_(1, token_B1, 0.0)
 
-    def of(self, completions: Sequence[Sequence[int]]) -> list[list[float]]:
-        """Natural logarithms of the latest batch's completions, which end where they were cut."""
-        rows = torch.cat(self._columns, dim=1).tolist() if self._columns else [[] for _ in completions]
+    def of(self, completions: Sequence[Sequence[int]]) -> list[list[float]] | None:
+        """Natural logarithms of the latest batch's completions, which end where they were cut.
+
+        None where `model.generate` was replaced, so that no token was drawn here.
+        """
+        if not self._columns:
+            return None
+        rows = torch.cat(self._columns, dim=1).tolist()
         return [row[: len(ids)] for row, ids in zip(rows, completions, strict=True)]
 
     def entropies(self) -> torch.Tensor:

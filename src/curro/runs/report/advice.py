@@ -1,4 +1,4 @@
-"""What is wrong with a run, in a sentence each, and what to do about it."""
+"""Judge a run: what is wrong with it and what to do, how it stands against uniform sampling, what it cost."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ from curro.runs.reader import LEARNABLE, SOLVED, UNSOLVED, History
 from curro.runs.report.prediction import predictions_of
 
 RECENT = 256
-"""Judge the last 256 groups."""
+"""The number of latest groups that are judged."""
 
 LEAST = 64
-"""Give no advice before 64 groups."""
+"""The number of groups before which nothing is advised."""
 
 MOST_FLAT = 0.7
-"""Share of groups without a gradient from which on most of the work is wasted."""
+"""Share of groups without a gradient above which most of the work is wasted."""
 
 LEAST_ADMITTED = 0.2
 """Share of admitted groups below which a gate rejects too much."""
 
 MOST_CUT = 0.25
-"""Share of completions cut at the length limit from which on the limit is too low."""
+"""Share of completions cut at the length limit above which the limit is too low."""
+
+MOST_UNREADABLE = 0.5
+"""Share of METIS' judgments without a number above which the policy cannot judge."""
 
 STRONGER = 1.5
-"""How many times the gradients of uniform sampling, or its share of groups with a signal, are a lot."""
+"""Factor of uniform sampling's gradients, or signal, above which another setting is better."""
 
 ENOUGH_ROLLOUTS = 300
 """Rollouts after which a source of pass rate 1% has had no reward with a chance of 5%."""
@@ -50,11 +53,11 @@ class Advice:
 
 @dataclass(frozen=True)
 class Assessment:
-    """Whether the curriculum works, at a glance.
+    """How the curriculum stands against uniform sampling.
 
     Attributes:
-        word: "works", "level" with uniform sampling, "behind" it, "early": too early to say, or "unknown":
-            nothing is known of uniform sampling.
+        word: "works", "level" with uniform sampling, "behind" it, "early" (too few groups), or "unknown"
+            (no estimate for uniform sampling).
         sentence: why.
     """
 
@@ -63,12 +66,12 @@ class Assessment:
 
 
 def advise(history: History) -> list[Advice]:
-    """The problems that the rules notice; empty for a run in which nothing is wrong."""
+    """Apply all rules; empty where nothing is wrong."""
     return [advice for rule in RULES if (advice := rule(history)) is not None]
 
 
 def verdict(history: History) -> Assessment:
-    """The share of recent groups with a signal against what uniform sampling would have."""
+    """Compare the share of recent groups with a signal with the estimate for uniform sampling."""
     recent = _recent(history)
     if recent is None:
         return Assessment("early", f"Too early to say: {len(history.groups.prompt)} groups are finished.")
@@ -226,6 +229,19 @@ def large_step(history: History) -> Advice | None:
     )
 
 
+def unreadable_judgments(history: History) -> Advice | None:
+    """The policy's judgments of prompts (METIS) hold no number."""
+    judgments, failures = history.last("judge/judgments"), history.last("judge/failures")
+    if not judgments >= LEAST or failures < MOST_UNREADABLE * judgments:
+        return None
+    return Advice(
+        "unreadable-judgments",
+        f"{failures / judgments:.0%} of {judgments:,.0f} judgments of prompts hold no number: prompts are "
+        "chosen almost at random, and each judgment costs a rollout.",
+        "Use a model that follows the judging prompt, or another method (frontier).",
+    )
+
+
 def narrower(history: History) -> Advice | None:
     """Held-out pass@1 rises while pass@k falls: the model solves fewer prompts, and those more often.
 
@@ -260,6 +276,7 @@ RULES: tuple[Callable[[History], Advice | None], ...] = (
     gate_rejects,
     cut_completions,
     bad_predictions,
+    unreadable_judgments,
     learning_rate,
     large_step,
     narrower,
@@ -284,9 +301,83 @@ def _uniform_share(history: History) -> tuple[float, float, float]:
     return share, low, high
 
 
+def rollouts_of_groups(history: History) -> np.ndarray | None:
+    """Rollouts of each group (F,), from the groups' lines or else the run's own setting; None if unknown."""
+    groups = history.groups
+    size = history.setting("rollouts_per_prompt")
+    if not len(groups.prompt) or (np.isnan(groups.rollouts).all() and not size):
+        return None
+    return np.where(np.isnan(groups.rollouts), size or 0, groups.rollouts)
+
+
+@dataclass(frozen=True)
+class Worth:
+    """The rollouts of a run, and those that uniform sampling would have needed for the same signal.
+
+    A group i of n_i rollouts has a signal (s_i = 1) where its rewards vary. With u_i, the share of groups
+    with a signal that uniform sampling would have had at its step by the estimate of that step
+    (`curro.core.meters.UniformMeter`),
+
+        needed = sum over i of s_i n_i / u_i
+
+    The interval takes the ends of every estimate's 95% interval in place of u_i. It is wide, because the
+    estimates of neighbouring steps share most of their groups.
+
+    Attributes:
+        spent: rollouts of all groups, including those without a reward.
+        with_signal: rollouts of groups with a signal.
+        needed, low, high: the estimate and its interval; NaN where nothing is known of uniform sampling, and
+            infinite where its share may be 0.
+    """
+
+    spent: float
+    with_signal: float
+    needed: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, history: History) -> Worth | None:
+        """Count what a run was worth; None without finished groups, or for groups of unknown size."""
+        sizes = rollouts_of_groups(history)
+        if sizes is None or not sizes.sum():
+            return None
+        has_signal = (history.groups.state == LEARNABLE) & (sizes > 0)
+        useful, needed = sizes[has_signal], {}
+        for end in ("", "_low", "_high"):
+            at, share = history.series(f"signal/uniform_share{end}")
+            latest = np.searchsorted(at, history.groups.step[has_signal], side="right") - 1
+            with np.errstate(divide="ignore", over="ignore"):
+                needed[end] = float((useful / share[np.maximum(latest, 0)]).sum()) if len(at) else np.nan
+        unscored = np.nansum(history.generated["rollouts"]) - np.nansum(history.groups.rollouts)
+        # uniform sampling needs most where it would find least
+        return cls(
+            float(sizes.sum() + unscored), float(useful.sum()), needed[""], needed["_high"], needed["_low"]
+        )
+
+    def describe(self) -> str:
+        """Say it in a sentence or two."""
+        share = self.with_signal / self.spent
+        useful = f"{self.with_signal:,.0f} of {self.spent:,.0f} rollouts ({share:.0%})"
+        sentence = f"{useful} were in groups with a signal."
+        if np.isnan(self.needed):
+            return f"{sentence} How many uniform sampling would have needed for as many is not known."
+        if np.isinf(self.needed):
+            return f"{sentence} By its estimate, uniform sampling would have found none."
+        most = f"to {self.high:,.0f}" if np.isfinite(self.high) else "or more"
+        gain = self.needed - self.spent
+        verdict = f"the choice of prompts {'saved' if gain > 0 else 'cost'} about {abs(gain):,.0f} rollouts"
+        if self.low <= self.spent <= self.high:
+            verdict = "the estimate does not tell it from what was spent"
+        return (
+            f"{sentence} Uniform sampling would have needed an estimated {self.needed:,.0f} "
+            f"({self.low:,.0f} {most}) for as many: {verdict}."
+        )
+
+
 @dataclass(frozen=True)
 class Headline:
-    """A number at the top of the page, what it is, and a remark."""
+    """A number at the top of the page, its name, and a remark."""
 
     value: str
     name: str
@@ -294,7 +385,7 @@ class Headline:
 
 
 def headlines(history: History) -> list[Headline]:
-    """The numbers at the top; those that the run does not have are left out."""
+    """List the numbers at the top of the page that the run has."""
     shown = []
     for name in history.evaluations:
         values = history.series(name)[1]

@@ -1,4 +1,4 @@
-"""Several curricula on one task: who gets where, and for how many rollouts."""
+"""Compare several curricula on one task: what each reaches, and for how many rollouts."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from curro.core.intervals import Interval, bootstrap_interval
 from curro.core.text import readable
 from curro.runs.folder import RunFolder
 from curro.runs.reader import History, read_history
+from curro.runs.report.advice import signal_share
 
 METRIC = "eval/pass@1"
 
@@ -24,26 +25,25 @@ RunsByName = Mapping[str, Sequence[RunFolder | str | os.PathLike[str]]]
 
 @dataclass(frozen=True)
 class Comparison:
-    """A curriculum of a comparison, over its seeds.
+    """A curriculum of a comparison; numbers are means over its seeds.
 
     Attributes:
         name: the curriculum's.
-        seeds: how many runs it has.
-        final: held-out pass@1 at the last evaluation, the mean over seeds.
+        seeds: the number of its runs.
+        final: held-out pass@1 at the last evaluation.
         error: the standard error of that mean; None with one seed.
-        k: the largest k of which all runs have held-out pass@k; 1 where there is no other.
-        final_at_k: that pass@k at the last evaluation, the mean over seeds.
-        rollouts: spent on training by one run, judgments included, the mean over seeds.
+        k: the largest k for which all runs have held-out pass@k.
+        final_at_k: that pass@k at the last evaluation.
+        rollouts: spent on training by one run, including judgments.
         to_level: rollouts to reach the level; None where it was not reached.
-        speedup: how many times fewer rollouts than the first curriculum needed for the level; None
-            where it was not reached, or where the first curriculum had it from the start.
-        interval: the ends of the 95% interval of `speedup` over seeds, 0 where seeds do not reach the level
-            and infinite where they have it from the start; None for the first curriculum, and where either
-            has fewer than `FEWEST` seeds. There is one, too, where the level was not reached.
-        tokens_speedup: likewise for the tokens that were generated for those rollouts; None also where a run
-            did not count them.
-        tokens_interval: its interval.
-        seconds: of training, the mean over seeds.
+        speedup: how many times fewer rollouts than the first curriculum needed for the level; None where it
+            was not reached, or where the first curriculum had it from the start. With fewer than `FEWEST`
+            seeds it is mostly noise, and is not shown.
+        interval: the ends of the 95% interval of `speedup` over seeds: 0 where seeds do not reach the level,
+            infinite where they have it from the start. None for the first curriculum and with fewer than
+            `FEWEST` seeds; known also where the level was not reached.
+        tokens_speedup, tokens_interval: the same for tokens; None where a run did not count them.
+        seconds: of training.
     """
 
     name: str
@@ -81,14 +81,13 @@ class Curve:
 
 
 def comparison_table(runs: RunsByName) -> list[Comparison]:
-    """A row for each curriculum, in the order given.
+    """Summarise each curriculum in a row, in the order given.
 
-    The level is what the first curriculum finally holds. A single evaluation is noisy, and the first
-    evaluation above a level comes too early by chance; so curves are averaged over seeds and fitted by
-    the non-decreasing curve that is nearest in least squares (isotonic regression, no constant to
-    choose). The level is the end of the first curriculum's fit; a curriculum reaches it where its own
-    fit, with straight lines between evaluations, does. What rises by chance and falls back is averaged
-    with what follows. The first curriculum's own fit can be at its end before the last evaluation.
+    The level is what the first curriculum finally holds. Single evaluations are noisy, and the first one
+    above a level comes too early by chance. So curves are averaged over seeds and fitted by the nearest
+    non-decreasing curve in least squares (isotonic regression, which has no constant to choose). The level
+    is the end of the first curriculum's fit; a curriculum reaches it where its own fit does, with straight
+    lines between evaluations.
 
     Raises:
         RunError: no runs, a curriculum without runs, or a run that was never evaluated.
@@ -137,17 +136,17 @@ def _largest_k(histories: Sequence[History]) -> int:
 RESAMPLES = 1_000
 """How often the seeds are drawn again for an interval."""
 FEWEST = 5
-"""With fewer seeds an interval would say little: even the widest, of three, misses the truth too often."""
+"""Seeds from which on factors and intervals are shown: those of fewer miss the truth too often."""
 
 
 def _intervals(
     histories: Mapping[str, Sequence[History]], curves: Mapping[str, Curve], name: str
 ) -> tuple[Interval | None, Interval | None]:
-    """The 95% intervals of a curriculum's factors in rollouts and in tokens; None with too few seeds.
+    """Bootstrap the 95% intervals of a curriculum's factors in rollouts and in tokens.
 
-    The seeds of the first curriculum and of this one are drawn again, with replacement, and the level and
-    where it is reached are computed anew. Where this curriculum does not reach the level the factor is 0,
-    and where it has the level from the start infinite; where the first has it from the start there is none.
+    The seeds of the first curriculum and of this one are drawn again with replacement, and the level and the
+    rollouts to it are computed anew. Draws in which the first curriculum has the level from the start do not
+    count. Both intervals are None with fewer than `FEWEST` seeds.
     """
     first, seeds = next(iter(histories.values())), histories[name]
     fewest = min(len(first), len(seeds))
@@ -179,7 +178,7 @@ def _factors(
     first_rows: Sequence[int],
     rows: Sequence[int],
 ) -> tuple[float, float]:
-    """How many times fewer rollouts and tokens these seeds need than these of the first curriculum."""
+    """Compute the factors in rollouts and tokens between these seeds and these of the first curriculum."""
     base, own = next(iter(curves.values())), curves[name]
     fit = isotonic(base.values[list(first_rows)].mean(axis=0))
     level = float(fit[-1])
@@ -196,7 +195,7 @@ def _factors(
 
 
 def _tokens_after(seeds: Sequence[History], rollouts: float | None) -> float | None:
-    """The tokens of so many rollouts, the mean over seeds; None where they are not known."""
+    """Count the tokens of so many rollouts, the mean over seeds; None where they are not known."""
     if rollouts is None:
         return None
     mean = np.mean([history.tokens_after(rollouts) for history in seeds])
@@ -204,7 +203,7 @@ def _tokens_after(seeds: Sequence[History], rollouts: float | None) -> float | N
 
 
 def read_runs(runs: RunsByName) -> dict[str, list[History]]:
-    """The histories of all runs, each of which has held-out evaluations; judgments count as rollouts."""
+    """Read all runs, with judgments counted as rollouts; refuse a run without evaluations."""
     if not runs:
         raise RunError("there is nothing to compare: name at least one curriculum with its runs")
     histories = {}
@@ -220,14 +219,11 @@ def read_runs(runs: RunsByName) -> dict[str, list[History]]:
 
 
 def with_judgments(history: History) -> History:
-    """The history with judgments (METIS) counted as rollouts, as the benchmark counts them.
-
-    Nothing is written down of their tokens, so that no tokens are known of a run that has some.
-    """
+    """Count judgments (METIS) as rollouts, of which no tokens are recorded."""
     judgments_S = np.nan_to_num(history.metrics.get("judge/judgments", np.zeros(1)))
     if not judgments_S.any():
         return history
-    # of judgments so far a line of an evaluation alone says nothing
+    # the line of an evaluation alone does not repeat the judgments so far
     rollouts_S = history.metrics["rollouts"] + np.maximum.accumulate(judgments_S)
     unknown_L = np.full_like(history.generated["tokens"], np.nan)
     return replace(
@@ -242,16 +238,14 @@ def pool(
     seeds: Iterable[History],
     metric: str,
     against: str,
-    smoothed: Callable[[np.ndarray], np.ndarray] | None = None,
+    smoothed: Callable[[np.ndarray], np.ndarray] = np.asarray,
 ) -> Curve:
-    """The curves of several seeds at all abscissas that any has, within what all cover.
+    """Read the curves of several seeds off at all abscissas that any has, within what all cover.
 
     Args:
-        smoothed: what becomes of each seed's values, before they are read off where others have theirs.
+        smoothed: applied to each seed's values first.
     """
-    curves = [history.series(metric, against) for history in seeds]
-    if smoothed is not None:
-        curves = [(x, smoothed(values)) for x, values in curves]
+    curves = [(x, smoothed(values)) for x, values in (history.series(metric, against) for history in seeds)]
     start, end = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
     if start > end:
         raise RunError(
@@ -263,14 +257,14 @@ def pool(
 
 
 def isotonic(y: np.ndarray) -> np.ndarray:
-    """The non-decreasing sequence nearest to y in least squares."""
+    """Fit the non-decreasing sequence nearest to y in least squares."""
     from scipy.optimize import isotonic_regression
 
     return isotonic_regression(y).x
 
 
 def crossing(x: np.ndarray, y: np.ndarray, level: float) -> float | None:
-    """Where a non-decreasing curve of straight lines first is at the level; None if it never is."""
+    """Find where a non-decreasing curve of straight lines first reaches the level; None if it never does."""
     at = int(np.searchsorted(y, level - 1e-12))
     if at == len(y):
         return None
@@ -279,36 +273,42 @@ def crossing(x: np.ndarray, y: np.ndarray, level: float) -> float | None:
     return float(x[at - 1] + (x[at] - x[at - 1]) * min((level - y[at - 1]) / (y[at] - y[at - 1]), 1.0))
 
 
-def cells(row: Comparison) -> tuple[str, ...]:
-    """A row as it is printed, under `columns`."""
+def cells(row: Comparison, rows: Sequence[Comparison]) -> tuple[str, ...]:
+    """Write one of these rows under `columns`; factors are shown with their intervals or not at all."""
+    factors = (_factor(row.speedup, row.interval), _factor(row.tokens_speedup, row.tokens_interval))
     error = "" if row.error is None else f" ±{row.error:.3f}"
     return (
         f"{row.final:.3f}{error}" + (f"\npass@{row.k} {row.final_at_k:.3f}" if row.k > 1 else ""),
         f"{row.rollouts:,.0f}",
         "not reached" if row.to_level is None else f"{row.to_level:,.0f}",
-        _factor(row.speedup, row.interval),
-        _factor(row.tokens_speedup, row.tokens_interval),
+        *(factors if _has_intervals(rows) else ()),
         f"{row.seconds:,.0f}",
         f"{row.seeds}",
     )
 
 
 def _factor(speedup: float | None, interval: Interval | None) -> str:
-    shown = "-" if speedup is None else f"{speedup:.2f}x"
-    return shown + (f"\n({interval[0]:.2f}, {interval[1]:.2f})" if interval else "")
+    if interval is None:
+        return "-"
+    return f"{'-' if speedup is None else f'{speedup:.2f}x'}\n({interval[0]:.2f}, {interval[1]:.2f})"
 
 
 def remarks(rows: Sequence[Comparison]) -> list[str]:
-    """What a reader of `cells` has to know of the seeds and of the budget."""
+    """Say what a reader of `cells` has to know of the level, the seeds and the budget."""
     fewest, most = min(row.seeds for row in rows), max(row.seeds for row in rows)
-    said = []
+    said = [
+        f"The level is what {readable(rows[0].name, 40)} finally holds: the end of the non-decreasing curve "
+        "nearest to its evaluations. Rollouts of evaluations are not counted."
+    ]
+    if most > 1:
+        said.append("Numbers and lines are means over seeds; ± and bands are one standard error.")
     if fewest < FEWEST:
         seeds = "One seed" if most == 1 else "So few seeds"
         said.append(
             f"{seeds}: differences between runs of one method are often as large as these. Take --seeds "
-            f"{FEWEST} or more to see what is noise."
+            f"{FEWEST} or more: from there on, the table has factors with intervals."
         )
-    if most >= FEWEST:
+    if _has_intervals(rows):
         said.append(
             "In brackets: 95% intervals over seeds, for the factors; an end of 0 says that with some draws "
             "of the seeds the level is not reached."
@@ -322,22 +322,55 @@ def remarks(rows: Sequence[Comparison]) -> list[str]:
 
 
 def columns(rows: Sequence[Comparison]) -> tuple[str, ...]:
-    """The titles of `cells`."""
-    first = readable(rows[0].name, 40)
-    level = f"rollouts to {first}'s level"
-    return ("held-out pass@1", "rollouts", level, "fewer", "fewer tokens", "seconds", "seeds")
+    """Name the columns of `cells`."""
+    level = f"rollouts to {readable(rows[0].name, 40)}'s level"
+    factors = ("fewer", "fewer tokens") if _has_intervals(rows) else ()
+    return ("held-out pass@1", "rollouts", level, *factors, "seconds", "seeds")
+
+
+def _has_intervals(rows: Sequence[Comparison]) -> bool:
+    return any(row.interval or row.tokens_interval for row in rows)
 
 
 def render_comparison(rows: Sequence[Comparison]) -> Table:
-    """The comparison for a terminal."""
+    """Lay the comparison out for a terminal."""
     least, most = min(row.seeds for row in rows), max(row.seeds for row in rows)
     seeds = "1 seed" if most == 1 else f"{most} seeds" if least == most else f"{least} to {most} seeds"
     table = Table(title=f"Same task, {seeds}", box=SIMPLE_HEAD, padding=0)
     table.caption_justify = "left"
-    table.caption = " ".join(remarks(rows))
+    table.caption = Text(" ".join(remarks(rows)))
     table.add_column("curriculum", overflow="fold", min_width=len("curriculum"))
     for title in columns(rows)[:-1]:  # a terminal of 80 characters has no room for the seeds
         table.add_column(Text(title), justify="right")
     for row in rows:
-        table.add_row(Text(readable(row.name, 60)), *cells(row)[:-1])
+        table.add_row(Text(readable(row.name, 60)), *cells(row, rows)[:-1])
     return table
+
+
+def by_curriculum(folders: Iterable[RunFolder]) -> dict[str, list[RunFolder]]:
+    """Group runs that differ in their seed alone, under what chose their prompts; uniform sampling first."""
+    runs: dict[str, list[RunFolder]] = {}
+    for folder in folders:
+        runs.setdefault(read_history(folder).curriculum, []).append(folder)
+    return dict(sorted(runs.items(), key=lambda item: not item[0].startswith("uniform")))
+
+
+RECENT = 20
+RECENT_NOTE = f"Shares and mean rewards are those of the last {RECENT} steps."
+OVERVIEW = ("run", "step", "rollouts", "held-out pass@1", "groups with a signal", "mean reward")
+
+
+def overview_row(name: str, history: History) -> tuple[str, ...]:
+    """Say under `OVERVIEW` where a run is; its latest numbers are means over groups and rollouts."""
+    step_S = history.series("signal_share")[0][-RECENT:]
+    recent = np.flatnonzero(history.groups.step >= step_S[0]) if len(step_S) else np.empty(0, np.int64)
+    spent_S, reward_S = history.series("reward", "rollouts")
+    rollouts_S = np.diff(spent_S, prepend=0.0)[-RECENT:]
+    total = float(rollouts_S.sum())
+    numbers = (
+        (history.last("step"), ",.0f"), (history.last("rollouts"), ",.0f"),
+        (history.last("eval/pass@1"), ".3f"),
+        (signal_share(history, recent) if len(recent) else np.nan, ".2f"),
+        (float(rollouts_S @ reward_S[-RECENT:]) / total if total > 0 else np.nan, ".2f"),
+    )  # fmt: skip
+    return name, *("-" if number != number else f"{number:{form}}" for number, form in numbers)

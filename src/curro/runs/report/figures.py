@@ -1,362 +1,435 @@
-"""The pictures of one run. Each function gives one, or None where the run holds nothing to show in it."""
+"""Draw the ten figures of a run's page, and the two that compare runs, with matplotlib.
+
+Each function draws one figure, or returns None where the run holds nothing to show in it. `Picture.svg` is
+markup for a page, whose style sheet gives the colours; `Picture.pixels` is an image for a logger.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import io
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
+import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
 
-from curro.core.selection import Reason
-from curro.core.text import slug
+from curro.core.text import readable, slug
 from curro.runs.reader import LEARNABLE, SOLVED, UNSOLVED, GroupColumns, History
-from curro.runs.report.charts import Chart, Series, Style, time_bins, trailing_mean
+from curro.runs.report.prediction import calibration_bins, predictions_of
 
-QUARTERS: list[str | None] = ["0", None, "0.25", None, "0.5", None, "0.75", None, "1"]
-SPANS = 60
-EVALUATIONS = 3
-"""Of which the mean is drawn."""
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#777777")
+"""Okabe and Ito's, told apart by colour-blind readers."""
+
+DASHES = ("-", "--", ":", "-.")
+"""Line styles that go with the colours, so that lines differ in black and white."""
+
+INK, SOFT, GRID = "#1b1c1e", "#5c6066", "#dcdddf"
+BLUE, RED, GREEN, GREY = COLOURS[0], COLOURS[1], COLOURS[2], COLOURS[6]
+_VARIABLES = {
+    **{colour: f"var(--s{i})" for i, colour in enumerate(COLOURS)},
+    INK: "var(--ink)",
+    SOFT: "var(--soft)",
+    GRID: "var(--grid)",
+}
+
+_STYLE = {
+    "text.parse_math": False, "svg.fonttype": "none", "svg.hashsalt": "curro", "font.size": 8.0,
+    "font.family": "sans-serif", "text.color": SOFT, "axes.edgecolor": GRID, "axes.labelcolor": SOFT,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False, "axes.grid": True,
+    "axes.grid.axis": "y", "axes.axisbelow": True, "grid.color": GRID, "grid.linewidth": 0.6,
+    "xtick.color": GRID, "ytick.color": GRID, "xtick.labelcolor": SOFT, "ytick.labelcolor": SOFT,
+    "ytick.left": False, "lines.linewidth": 1.6, "axes.facecolor": "none", "legend.frameon": False,
+}  # fmt: skip
+
+WIDTH, HEIGHT, LEGEND_ROW = 4.6, 2.35, 0.17
+"""Inches; a page scales the picture to its column."""
+
+SPANS, POINTS = 60, 300
+"""The most spans of a stack, and the most points of a line."""
+
+MOST_SOURCES = 6
+"""Sources that a figure shows by name; the others are drawn together."""
+
+LEAST_PREDICTED = 64
+"""Groups from which on predictions are drawn."""
+
 STEP = "training step"
-RED, GREEN, BLUE, GREY = 1, 2, 0, 6
-"""Of the palette: all wrong, all right, mixed, and what something is compared with."""
 
 
-def held_out(history: History, against: str) -> Chart | None:
-    """Every pass@k of the evaluations against `rollouts` or `step`.
+@dataclass(frozen=True)
+class Picture:
+    """A figure and its words; `name` is unique on a page, and no text is markup."""
 
-    Against steps, lines are means of each evaluation and the two before it, as in figure 2 of "Prioritized
-    Replay for RL Post-training".
-    """
-    names = history.evaluations
-    curves = [(name.removeprefix("eval/"), *history.series(name, against)) for name in names]
-    title, x = {
-        "rollouts": ("Held-out success against rollouts", "training rollouts"),
-        "step": ("Held-out success against updates", STEP),
-    }[against]
-    chart = lines(f"eval-{against}", title, curves, x=x, style="points")
-    if chart is None or against == "rollouts":
-        return chart
-    faint = [replace(each, name="", style="faint") for each in chart.series]
-    means = [replace(each, y=trailing_mean(each.y, EVALUATIONS)) for each in chart.series]
-    series = [each for pair in zip(faint, means, strict=True) for each in pair]
-    return replace(chart, series=series, caption="Faint: every evaluation. Lines: means of three.")
+    name: str
+    title: str
+    caption: str
+    figure: Figure
 
+    @property
+    def svg(self) -> str:
+        """The figure as SVG whose colours are variables of the page, and whose ids begin with its name."""
+        file = io.StringIO()
+        with _styled():
+            no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+            FigureCanvasSVG(self.figure).print_svg(file, metadata=no_metadata)
+        svg = file.getvalue()
+        svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+        svg = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{self.name}-", svg)
+        for colour, variable in _VARIABLES.items():
+            svg = svg.replace(colour, variable)
+        return re.sub(
+            r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', r'<svg class="chart" \1 role="img">', svg, count=1
+        )
 
-def smoothed(history: History, name: str, title: str, caption: str = "") -> Chart | None:
-    """A noisy metric: every step faintly, the mean of ten steps over it."""
-    x, y = history.series(name)
-    if not len(x):
-        return None
-    series = [Series("", y, x, style="faint"), Series("", trailing_mean(y), x)]
-    return Chart(
-        slug(name), title, "lines", series, STEP, caption=f"{caption} Mean of the last ten steps.".strip()
-    )
-
-
-def metric(
-    history: History, names: dict[str, str], title: str, caption: str = "", *, log: bool = False
-) -> Chart | None:
-    """Metrics against the training step, as they are; `names` maps them to what the legend calls them."""
-    curves = [(label, *history.series(name)) for name, label in names.items()]
-    chart = lines(slug(next(iter(names))), title, curves, from_zero=not log)
-    return chart and replace(chart, caption=caption, log=log)
+    def pixels(self) -> np.ndarray:
+        """The figure on white, uint8 (height, width, 3)."""
+        with _styled():
+            self.figure.set(dpi=140, facecolor="white")
+            canvas = FigureCanvasAgg(self.figure)
+            canvas.draw()
+            return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
-def outcomes(history: History) -> Chart | None:
-    """Groups that were all right, mixed and all wrong, as shares of the groups of neighbouring steps."""
+def run_figures(history: History) -> list[Picture]:
+    """Draw the figures for which a run has numbers, those that are looked at first in front."""
+    with _styled():
+        drawn = [draw(history) for draw in FIGURES]
+    return [picture for picture in drawn if picture is not None]
+
+
+def held_out(history: History) -> Picture | None:
+    """Every pass@k of the evaluations against the rollouts spent."""
+    curves = {name.removeprefix("eval/"): history.series(name, "rollouts") for name in history.evaluations}
+    return lines("held-out", "Held-out success", curves, x_label="training rollouts", marked=True)
+
+
+def outcomes(history: History) -> Picture | None:
+    """Mixed, all right and all wrong groups, beside the share of mixed ones under uniform sampling."""
     groups = history.groups
     if not len(groups.prompt):
         return None
-    edges, bins = time_bins(groups.step, SPANS)
-    kinds = [
-        ("mixed: these teach", LEARNABLE, BLUE),
-        ("all right", SOLVED, GREEN),
-        ("all wrong", UNSOLVED, RED),
-    ]
-    layers = _shares(bins, groups.state, [state for _, state, _ in kinds], len(edges) - 1)
-    series = [Series(name, layer, colour=c) for (name, _, c), layer in zip(kinds, layers, strict=True)]
-    caption = "A group whose rollouts all have the same reward has no gradient."
-    return _stack("outcomes", "What the chosen prompts gave", series, edges, caption)
-
-
-def signal_ratio(history: History) -> Chart | None:
-    """The advantage's mean square against uniform sampling's, and what follows for the learning rate."""
-    x, y = history.series("signal/ratio")
-    if not len(x):
-        return None
-    series = [
-        Series("this curriculum", y, x),
-        Series("uniform sampling", np.ones(2), x[[0, -1]], GREY, "rule"),
-    ]
-    return Chart(
-        "signal-ratio",
-        "Mean square of the advantages, uniform = 1",
-        "lines",
-        series,
-        STEP,
-        caption=_learning_rate(float(y[-1])),
-        y_range=(0, max(1.2, 1.1 * float(y.max()))),
-    )
-
-
-def success_histogram(history: History) -> Chart | None:
-    """Figure 1 of the paper for this run: success rates of the prompts seen, at first and now."""
-    groups = history.groups
-    if not len(groups.prompt):
-        return None
-    parts = [("at the first visit", groups.first), ("at the latest visit", groups.latest)]
-    series = [
-        Series(name, np.bincount(eighths(groups)[rows], minlength=9) / rows.sum(), colour=i)
-        for i, (name, rows) in enumerate(parts)
-    ]
-    caption = "0 and 1 are groups whose rewards did not vary, between them to the nearest eighth."
-    return Chart(
-        "success-histogram", "Success rates of the prompts seen", "bars", series, "success rate of a group",
-        "share of prompts seen", caption, ticks=QUARTERS, y_range=(0, None),
-    )  # fmt: skip
-
-
-def chosen_reasons(history: History) -> Chart | None:
-    """Why prompts were chosen, as shares of the groups of some neighbouring steps."""
-    groups = history.groups
-    if not len(groups.prompt):
-        return None
-    edges, bins = time_bins(groups.step, SPANS)
-    reasons = np.unique(groups.reason).tolist()
-    layers = _shares(bins, groups.reason, reasons, len(edges) - 1)
-    series = [
-        Series(reason_name(reason), layer, colour=reason % 7)
-        for reason, layer in zip(reasons, layers, strict=True)
-    ]
-    return _stack("chosen-reasons", "Why prompts were chosen", series, edges)
-
-
-def chosen_rates(history: History) -> Chart | None:
-    """Success rates of the groups over time; the stronger the colour, the larger the step's share."""
-    groups = history.groups
-    if not len(groups.prompt):
-        return None
-    edges, bins = time_bins(groups.step, 40)
-    count = np.bincount(bins * 9 + eighths(groups), minlength=9 * (len(edges) - 1)).reshape(-1, 9)
-    caption = "The stronger the colour, the larger the share of a step's groups with this success rate."
-    return _heat("chosen-rates", "Success rates of the chosen prompts", count, edges, caption)
-
-
-def known_rates(history: History) -> Chart | None:
-    """The same of all prompts seen so far, each by its latest group."""
-    groups = history.groups
-    if not len(groups.prompt):
-        return None
-    edges, bins = time_bins(groups.step, 40)
-    count = latest_by_span(groups, bins, eighths(groups), 9, len(edges) - 1)
-    caption = "Of all prompts seen so far, each by its latest group: what there was to choose from."
-    return _heat("known-rates", "Success rates of the pool", count, edges, caption)
-
-
-def moves(history: History) -> Chart | None:
-    """How many prompts moved between solved, learnable and unsolved, in all so far."""
-    groups = history.groups
-    rows = np.flatnonzero(~groups.first)
-    if not len(rows):
-        return None
-    before, after = groups.state[groups.earlier[rows]], groups.state[rows]
     kinds = {
-        "learnable to solved": (before == LEARNABLE) & (after == SOLVED),
-        "learnable to unsolved": (before == LEARNABLE) & (after == UNSOLVED),
-        "solved to learnable": (before == SOLVED) & (after == LEARNABLE),
-        "unsolved to learnable": (before == UNSOLVED) & (after == LEARNABLE),
-        "flips, solved to unsolved or back": (before != after) & (before != LEARNABLE) & (after != LEARNABLE),
+        "mixed: these teach": (LEARNABLE, BLUE),
+        "all right": (SOLVED, GREEN),
+        "all wrong": (UNSOLVED, RED),
     }
-    steps, at_K = np.unique(np.append(groups.step, 0), return_inverse=True)
-    curves = [
-        (name, steps, np.cumsum(np.bincount(at_K[rows], moved, len(steps)))) for name, moved in kinds.items()
-    ]
-    chart = lines("moves", "Moves and flips", curves, from_zero=True)
-    return chart and replace(chart, caption="Between two visits of a prompt, in all so far.")
+    edges, bins = time_bins(groups.step, SPANS)
+    axes = _axes()
+    layers = {
+        name: (_shares(bins, groups.state == state, len(edges) - 1), c) for name, (state, c) in kinds.items()
+    }
+    _stack(axes, edges, layers)
+    caption = "A group whose rollouts all have the same reward gives no gradient."
+    x, share = history.series("signal/uniform_share")
+    if len(x):
+        axes.plot(*thin(x, share), color=INK, linestyle="--", label="mixed, uniform sampling (est.)")
+        caption += " Where blue ends above the dashed line, the curriculum finds more than uniform sampling."
+    axes.set_ylim(0, 1)
+    return _picture("outcomes", "What the chosen prompts gave", axes, caption, y_label="share of groups")
+
+
+def reward(history: History) -> Picture | None:
+    """The mean reward of the training rollouts: every step faintly, the mean of ten steps over it."""
+    x, y = history.series("reward")
+    if not len(x):
+        return None
+    axes = _axes()
+    axes.plot(*thin(x, y), color=BLUE, alpha=0.28, linewidth=1)
+    axes.plot(*thin(x, trailing_mean(y)), color=BLUE)
+    caption = (
+        "Mean of ten steps. It follows the choice of prompts as much as the policy: held-out success tells."
+    )
+    return _picture("reward", "Reward of the training rollouts", axes, caption)
+
+
+def chosen_rates(history: History) -> Picture | None:
+    """Success rates of the groups over time, as shades of their share of a step's groups."""
+    groups = history.groups
+    if not len(groups.prompt):
+        return None
+    edges, bins = time_bins(groups.step, 40)
+    inside = np.clip(np.round(groups.rate * 8), 1, 7).astype(np.int64)
+    eighths = np.where(groups.state == LEARNABLE, inside, np.where(groups.state == SOLVED, 8, 0))
+    count = np.bincount(bins * 9 + eighths, minlength=9 * (len(edges) - 1)).reshape(-1, 9)
+    share = (count / np.maximum(count.sum(axis=1, keepdims=True), 1)).T
+    axes = _axes()
+    blues = LinearSegmentedColormap.from_list("blues", [(*_rgb(BLUE), 0.0), (*_rgb(BLUE), 1.0)])
+    shown = np.ma.masked_equal(share, 0)
+    axes.pcolormesh(edges, (np.arange(10) - 0.5) / 8, np.sqrt(shown), cmap=blues, vmin=0, vmax=1, linewidth=0)
+    axes.grid(visible=False)
+    caption = "The stronger the colour, the larger the share of groups. 0 and 1 are groups without a signal."
+    return _picture("chosen-rates", "Difficulty of the chosen prompts", axes, caption, y_label="success rate")
+
+
+def known_states(history: History) -> Picture | None:
+    """How many prompts are unseen, all wrong, mixed and all right by their latest group."""
+    groups = history.groups
+    if not len(groups.prompt):
+        return None
+    edges, bins = time_bins(groups.step, SPANS)
+    spans = len(edges) - 1
+    came = np.bincount(bins * 3 + groups.state, minlength=3 * spans)
+    again = groups.earlier >= 0
+    left = np.bincount(bins[again] * 3 + groups.state[groups.earlier[again]], minlength=3 * spans)
+    seen = np.cumsum((came - left).reshape(spans, 3), axis=0) / max(history.prompts, 1)
+    layers = {
+        "mixed": (seen[:, LEARNABLE], BLUE), "all right": (seen[:, SOLVED], GREEN),
+        "all wrong": (seen[:, UNSOLVED], RED), "not seen yet": (1 - seen.sum(axis=1), GRID),
+    }  # fmt: skip
+    axes = _axes()
+    _stack(axes, edges, layers)
+    axes.set_ylim(0, 1)
+    caption = f"Each of {history.prompts:,} prompts by its latest group."
+    return _picture("known-states", "What prompts are known to be", axes, caption, y_label="share of prompts")
+
+
+def drawn_sources(history: History) -> Picture | None:
+    """Shares of the sources among the groups."""
+    groups = history.groups
+    if len(groups.sources) < 2:
+        return None
+    edges, bins = time_bins(groups.step, SPANS)
+    layers = {
+        name: (_shares(bins, rows, len(edges) - 1), COLOURS[i])
+        for i, (name, rows) in enumerate(_by_source(groups))
+    }
+    axes = _axes()
+    _stack(axes, edges, layers)
+    axes.set_ylim(0, 1)
+    return _picture("drawn-sources", "Sources of the chosen prompts", axes, "", y_label="share of groups")
+
+
+def source_rates(history: History) -> Picture | None:
+    """Success rates of the groups of each source; a source that stays at 0 has a format that is not read."""
+    groups = history.groups
+    if len(groups.sources) < 2:
+        return None
+    edges, bins = time_bins(groups.step, SPANS)
+    curves = {}
+    for name, rows in _by_source(groups):
+        count = np.bincount(bins[rows], minlength=len(edges) - 1)
+        total = np.bincount(bins[rows], groups.rate[rows], len(edges) - 1)
+        curves[name] = (edges[:-1] + edges[1:])[count > 0] / 2, total[count > 0] / count[count > 0]
+    caption = "A source that stays at 0 is too hard, or the reward does not read its format."
+    return lines("source-rates", "Success rates by source", curves, caption)
+
+
+def lengths(history: History) -> Picture | None:
+    """Mean tokens of a completion, and the share of completions that the length limit cut."""
+    groups = history.groups
+    known = np.isfinite(groups.tokens) & (groups.rollouts > 0)
+    if not known.any():
+        return None
+    edges, bins = time_bins(groups.step[known], SPANS)
+    rollouts, tokens, cut = (
+        np.bincount(bins, np.nan_to_num(values[known]), len(edges) - 1)
+        for values in (groups.rollouts, groups.tokens, groups.cut)
+    )
+    spans = rollouts > 0
+    x = (edges[:-1] + edges[1:])[spans] / 2
+    axes = _axes()
+    axes.plot(x, tokens[spans] / rollouts[spans], color=BLUE, label="tokens of a completion")
+    right = axes.twinx()
+    right.plot(x, cut[spans] / rollouts[spans], color=RED, linestyle="--")
+    right.set(ylim=(0, max(0.1, 1.1 * float((cut[spans] / rollouts[spans]).max()))))
+    right.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    right.grid(visible=False)
+    axes.plot([], [], color=RED, linestyle="--", label="cut at the limit (right)")
+    axes.set_ylim(bottom=0)
+    caption = f"{cut.sum() / rollouts.sum():.1%} of all completions were cut."
+    return _picture("lengths", "Length of the completions", axes, caption)
+
+
+def fill(history: History) -> Picture | None:
+    """How many groups are rolled out for one that the gate admits."""
+    groups = history.groups
+    if groups.admitted.all():
+        return None
+    edges, bins = time_bins(groups.step, SPANS)
+    total = np.bincount(bins, minlength=len(edges) - 1)
+    admitted = np.bincount(bins, groups.admitted, len(edges) - 1)
+    spans = admitted > 0
+    x = (edges[:-1] + edges[1:])[spans] / 2
+    axes = _axes()
+    axes.plot(x, total[spans] / admitted[spans], color=BLUE)
+    axes.set_ylim(bottom=0)
+    caption = f"The gate rejected {1 - groups.admitted.mean():.0%} of all groups; others took their places."
+    return _picture("fill", "Groups rolled out for one admitted", axes, caption)
+
+
+def calibration(history: History) -> Picture | None:
+    """Mean outcomes against mean predictions, in bins of about equally many groups."""
+    predictions = predictions_of(history)
+    if predictions is None or len(predictions.predicted) < LEAST_PREDICTED:
+        return None
+    mean, realised, error = calibration_bins(predictions.predicted, predictions.realised)
+    ends = [min(mean.min(), realised.min()), max(mean.max(), realised.max())]
+    axes = _axes()
+    axes.plot(ends, ends, color=GREY, linewidth=1)
+    axes.errorbar(mean, realised, 2 * error, color=BLUE, marker="o", markersize=3.5, capsize=0)
+    caption = "Tenths of the predicted groups, two standard errors to both sides. The grey line is perfect."
+    if judgments := history.last("judge/judgments"):
+        failures = history.last("judge/failures")
+        if judgments == judgments:
+            caption += f" Of {judgments:,.0f} judgments, {failures:,.0f} could not be read."
+    title = f"Predicted and realised {predictions.quantity}"
+    return _picture("calibration", title, axes, caption, x_label="predicted", y_label="came")
+
+
+FIGURES: tuple[Callable[[History], Picture | None], ...] = (
+    held_out, outcomes, reward, chosen_rates, known_states, drawn_sources, source_rates, lengths, fill,
+    calibration,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Band:
+    """A curve with a band: x (E,), its middle and half width (E,)."""
+
+    x: np.ndarray
+    middle: np.ndarray
+    half: np.ndarray
 
 
 def lines(
     name: str,
     title: str,
-    curves: list[tuple[str, np.ndarray, np.ndarray]],
+    curves: Mapping[str, tuple[np.ndarray, np.ndarray] | Band],
+    caption: str = "",
     *,
-    x: str = STEP,
-    from_zero: bool = False,
-    style: Style = "line",
-) -> Chart | None:
-    """Named curves (name, x, y) in one picture; empty ones are left out."""
-    curves = [curve for curve in curves if len(curve[1])]
-    if not curves:
+    x_label: str = STEP,
+    y_label: str = "",
+    marked: bool = False,
+) -> Picture | None:
+    """Draw named curves; empty ones are left out, and a single one has no legend."""
+    drawn = {label: curve for label, curve in curves.items() if isinstance(curve, Band) or len(curve[0])}
+    if not drawn:
         return None
-    several = len(curves) > 1
-    series = [
-        Series(label if several else "", ys, xs, i % 7, style) for i, (label, xs, ys) in enumerate(curves)
-    ]
-    return Chart(name, title, "lines", series, x, y_range=(0 if from_zero else None, None))
+    with _styled():
+        axes = _axes()
+        for i, (label, curve) in enumerate(drawn.items()):
+            colour = COLOURS[i % len(COLOURS)]
+            x, y = (curve.x, curve.middle) if isinstance(curve, Band) else curve
+            few = marked and len(x) <= SPANS
+            axes.plot(
+                *thin(x, y), color=colour, linestyle=DASHES[i % 4], marker="osD^"[i % 4] if few else None,
+                markersize=3, label=_label(label) if len(drawn) > 1 else None,
+            )  # fmt: skip
+            if isinstance(curve, Band):
+                axes.fill_between(x, y - curve.half, y + curve.half, color=colour, alpha=0.16, linewidth=0)
+        return _picture(slug(name), title, axes, caption, x_label=x_label, y_label=y_label)
 
 
-def eighths(groups: GroupColumns) -> np.ndarray:
-    """0 and 8 for groups that all failed or all succeeded, 1 to 7 between."""
-    inside = np.clip(np.round(groups.rate * 8), 1, 7).astype(np.int64)
-    return np.where(groups.state == LEARNABLE, inside, np.where(groups.state == SOLVED, 8, 0))
+def thin(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Average neighbours until there are at most `POINTS` points."""
+    if len(x) <= POINTS:
+        return x, y
+    edges = np.linspace(0, len(x), POINTS + 1).astype(np.int64)
+    count = np.diff(edges)
+    return np.add.reduceat(x, edges[:-1]) / count, np.add.reduceat(y, edges[:-1]) / count
 
 
-def latest_by_span(
-    groups: GroupColumns, bins: np.ndarray, kind: np.ndarray, kinds: int, spans: int
-) -> np.ndarray:
-    """Prompts seen by the end of each span, counted by the kind of their latest group: (spans, kinds)."""
-    came = np.bincount(bins * kinds + kind, minlength=spans * kinds)
-    again = groups.earlier >= 0
-    left = np.bincount(bins[again] * kinds + kind[groups.earlier[again]], minlength=spans * kinds)
-    return np.cumsum((came - left).reshape(spans, kinds), axis=0)
+def trailing_mean(y: np.ndarray, window: int = 10) -> np.ndarray:
+    """Average each value with those before it, `window` in all ("Prioritized Replay", figure 3: ten)."""
+    total = np.concatenate([[0.0], np.cumsum(y)])
+    end = np.arange(1, len(y) + 1)
+    start = np.maximum(end - window, 0)
+    return (total[end] - total[start]) / (end - start)
 
 
-def _shares(bins: np.ndarray, values: np.ndarray, kinds: list[int], spans: int) -> list[np.ndarray]:
-    """Of each kind the share of a span's groups; a span without groups has the shares of the one before."""
+def time_bins(step: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cut training into at most `most` spans of whole steps: their edges, and the span of each step."""
+    width = -(-(step.max() - step.min() + 1) // most)
+    bins = (step - step.min()) // width
+    return step.min() - 0.5 + width * np.arange(bins.max() + 2), bins
+
+
+def _by_source(groups: GroupColumns) -> Iterator[tuple[str, np.ndarray]]:
+    """The name and the groups, bool (F,), of each source, the most drawn first; the rest together."""
+    count = np.bincount(groups.source[groups.source >= 0], minlength=len(groups.sources))
+    order = np.argsort(-count, kind="stable")[:MOST_SOURCES]
+    yield from ((groups.sources[i], groups.source == i) for i in order)
+    rest = ~np.isin(groups.source, order)
+    if rest.any():
+        yield "others", rest
+
+
+def _shares(bins: np.ndarray, rows: np.ndarray, spans: int) -> np.ndarray:
+    """The share of these groups in each span; a span without groups repeats the one before."""
     total = np.bincount(bins, minlength=spans)
     known = np.maximum.accumulate(np.where(total > 0, np.arange(spans), 0))
-    return [
-        (np.bincount(bins[values == kind], minlength=spans) / np.maximum(total, 1))[known] for kind in kinds
-    ]
+    return (np.bincount(bins[rows], minlength=spans) / np.maximum(total, 1))[known]
 
 
-def _stack(name: str, title: str, series: list[Series], edges: np.ndarray, caption: str = "") -> Chart:
-    return Chart(name, title, "stack", series, STEP, "share of groups", caption, edges=edges, y_range=(0, 1))
+def _stack(axes: Axes, edges: np.ndarray, layers: Mapping[str, tuple[np.ndarray, str]]) -> None:
+    below = np.zeros(len(edges))
+    for name, (values, colour) in layers.items():
+        above = below + np.append(values, values[-1])
+        axes.fill_between(edges, below, above, step="post", color=colour, linewidth=0, label=_label(name))
+        below = above
+    axes.set_xlim(edges[0], edges[-1])
 
 
-def _heat(name: str, title: str, count: np.ndarray, edges: np.ndarray, caption: str) -> Chart:
-    share = count / np.maximum(count.sum(axis=1, keepdims=True), 1)
-    series = [Series("", row) for row in share.T]
-    return Chart(name, title, "heat", series, STEP, "success rate", caption, edges=edges, ticks=QUARTERS)
+def _axes() -> Axes:
+    return Figure(figsize=(WIDTH, HEIGHT), facecolor="none").add_axes((0, 0, 1, 1))
 
 
-def _learning_rate(ratio: float) -> str:
-    """Section 4.3 of the paper: the loss grows with the advantages."""
-    if ratio <= 1.05:
-        return "Not above uniform sampling's: a learning rate tuned for uniform sampling fits."
-    return (
-        f"Gradients are about {np.sqrt(ratio):.2f} times as large as with uniform sampling: a learning rate "
-        "tuned for uniform sampling may be too high, lower it (section 4.3 of the paper)."
+def _picture(
+    name: str, title: str, axes: Axes, caption: str, *, x_label: str = STEP, y_label: str = ""
+) -> Picture:
+    """Label the axes and make room for the legend, in two columns above them."""
+    figure = axes.figure
+    assert isinstance(figure, Figure)
+    rows = -(-len(axes.get_legend_handles_labels()[1]) // 2)
+    height = HEIGHT + rows * LEGEND_ROW
+    figure.set_size_inches(WIDTH, height)
+    bottom, top = 0.42 / height, 1 - (0.12 + rows * LEGEND_ROW) / height
+    axes.set_position(
+        (0.115 if not y_label else 0.13, bottom, 0.85 if len(figure.axes) == 1 else 0.77, top - bottom)
     )
+    axes.set_xlabel(x_label, labelpad=2)
+    if y_label:
+        axes.set_ylabel(y_label, labelpad=2)
+    axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(5, integer=x_label != "predicted"))
+    axes.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(5))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: short(value))
+    if rows:
+        axes.legend(
+            ncols=2, loc="lower left", borderpad=0,
+            bbox_to_anchor=(0, 1.01), borderaxespad=0, handlelength=1.6, labelspacing=0.3, columnspacing=1.2,
+        )  # fmt: skip
+    return Picture(name, title, caption, figure)
 
 
-def reason_name(value: int) -> str:
-    known = {int(reason): reason.name for reason in Reason}
-    return known.get(value, f"reason {value}").lower().replace("_", ", ")
+def _label(name: str) -> str:
+    """A name for a legend; matplotlib leaves out those that begin with an underscore."""
+    return readable(f" {name}" if name.startswith("_") else name, 34)
 
 
-def without_gradient(history: History) -> Chart | None:
-    """Rollouts of groups without a signal, in all so far, beside what uniform sampling would waste."""
-    sizes = rollouts_of_groups(history)
-    title = "Rollouts without a gradient"
-    return None if sizes is None else _wasted(history, sizes, "wasted-rollouts", title, "rollouts")
+def short(value: float) -> str:
+    """Write a number for an axis: 1.5k, 20k, 3M."""
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= limit:
+            return f"{value / limit:.3g}{unit}"
+    return f"{value:.3g}"
 
 
-def tokens_without_gradient(history: History) -> Chart | None:
-    """Likewise the tokens."""
-    tokens = history.groups.tokens
-    if not len(tokens) or np.isnan(tokens).all():
-        return None
-    return _wasted(history, np.nan_to_num(tokens), "wasted-tokens", "Tokens without a gradient", "tokens")
+def _rgb(colour: str) -> Sequence[float]:
+    return matplotlib.colors.to_rgb(colour)
 
 
-def coverage(history: History) -> Chart | None:
-    """The share of the data set that was rolled out at least once, and at least twice."""
-    groups = history.groups
-    if not len(groups.prompt):
-        return None
-    edges, bins = time_bins(groups.step, 300)
-    second = np.zeros(len(groups.prompt), np.bool_)
-    again = groups.earlier >= 0
-    second[again] = groups.earlier[groups.earlier[again]] < 0
-    curves = [
-        (name, (edges[:-1] + edges[1:]) / 2, np.cumsum(np.bincount(bins[rows], minlength=len(edges) - 1)))
-        for name, rows in (("at least once", groups.first), ("at least twice", second))
-    ]
-    size = max(history.prompts, 1)
-    chart = lines("coverage", "Coverage", [(name, x, y / size) for name, x, y in curves], from_zero=True)
-    return chart and _described(chart, "Share of the data set's prompts that were rolled out.", (0, 1))
-
-
-def visits(history: History) -> Chart | None:
-    """How often the prompts of the data set were visited."""
-    groups = history.groups
-    if not len(groups.prompt):
-        return None
-    count = np.bincount(groups.prompt)[groups.prompt[groups.latest]]
-    lower = np.array([0, 1, 2, 3, 5, 9, 17, 33])
-    label = ["0", "1", "2", "3-4", "5-8", "9-16", "17-32", "33+"]
-    number = np.bincount(np.searchsorted(lower, count, side="right") - 1, minlength=len(lower))
-    number[0] = history.prompts - len(count)
-    series = [Series("", number / max(history.prompts, 1))]
-    return Chart(
-        "visits", "Visits of the prompts", "bars", series, "visits so far", "share of prompts",
-        ticks=list(label), y_range=(0, None),
-    )  # fmt: skip
-
-
-def returns(history: History) -> Chart | None:
-    """How old the knowledge of a chosen prompt was."""
-    groups = history.groups
-    again = np.flatnonzero(groups.earlier >= 0)
-    if not len(again):
-        return None
-    edges, bins = time_bins(groups.step[again], SPANS)
-    age = (groups.step[again] - groups.step[groups.earlier[again]]).astype(np.float64)
-    order = np.lexsort([age, bins])
-    ends = np.searchsorted(bins[order], np.arange(len(edges)))
-    known = np.flatnonzero(np.diff(ends))
-    median, high = (
-        age[order][(ends[known] + share * (np.diff(ends)[known] - 1)).astype(np.int64)]
-        for share in (0.5, 0.9)
-    )
-    x = ((edges[:-1] + edges[1:]) / 2)[known]
-    chart = lines("returns", "Staleness", [("median", x, median), ("90%", x, high)], from_zero=True)
-    caption = "Training steps since a chosen prompt's visit before: how old was what was known of it."
-    return chart and _described(chart, caption)
-
-
-def rejected(history: History) -> Chart | None:
-    """Groups that the gate turned away, as a share of those that were rolled out."""
-    groups = history.groups
-    if groups.admitted.all():
-        return None
-    edges, bins = time_bins(groups.step, 300)
-    total = np.bincount(bins, minlength=len(edges) - 1)
-    known = total > 0
-    share = np.bincount(bins, ~groups.admitted, len(edges) - 1)[known] / total[known]
-    x = ((edges[:-1] + edges[1:]) / 2)[known]
-    series = [Series("", share, x, style="faint"), Series("", trailing_mean(share), x)]
-    return Chart(
-        "rejected", "Groups that the gate rejected", "lines", series, STEP,
-        caption="As a share of the groups that were rolled out; others took their places.", y_range=(0, 1),
-    )  # fmt: skip
-
-
-def rollouts_of_groups(history: History) -> np.ndarray | None:
-    """Rollouts of each group, by the groups' lines or by the run's own setting."""
-    groups = history.groups
-    size = history.setting("rollouts_per_prompt")
-    if not len(groups.prompt) or (np.isnan(groups.rollouts).all() and not size):
-        return None
-    return np.where(np.isnan(groups.rollouts), size or 0, groups.rollouts)
-
-
-def _wasted(history: History, sizes: np.ndarray, name: str, title: str, unit: str) -> Chart:
-    groups = history.groups
-    edges, bins = time_bins(groups.step, 300)
-    spent = np.bincount(bins, sizes, len(edges) - 1)
-    flat = np.bincount(bins, np.where(groups.state == LEARNABLE, 0, sizes), len(edges) - 1)
-    x, wasted = edges[1:] - 0.5, np.cumsum(flat)
-    series = [Series("this curriculum", wasted, x, 1)]
-    caption = f"{wasted[-1] / max(spent.sum(), 1):.0%} of all {unit} so far."
-    at, share = history.series("signal/uniform_share")
-    if len(at):
-        # before the first estimate, that one
-        uniform = spent * (1 - share[np.maximum(np.searchsorted(at, x, side="right") - 1, 0)])
-        series.append(Series("uniform sampling, estimated", np.cumsum(uniform), x, GREY, "rule"))
-        caption += " Uniform sampling is estimated from groups drawn with a known probability."
-    return Chart(name, title, "lines", series, STEP, caption=caption, y_range=(0, None))
-
-
-def _described(chart: Chart, caption: str, y_range: tuple[float | None, float | None] = (0, None)) -> Chart:
-    return replace(chart, caption=caption, y_range=y_range)
+@contextmanager
+def _styled() -> Iterator[None]:
+    """Set the style, and let characters that the font lacks be boxes without a warning."""
+    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield

@@ -1,9 +1,8 @@
-"""What a run knows of its prompts, in the terminal."""
+"""Print what a run knows of its prompts."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,10 @@ from curro.core.checkpoint import load_state
 from curro.core.errors import CheckpointError, ConfigError, RunError
 from curro.core.text import printable, readable
 from curro.runs.estimate_folder import render_bands
-from curro.runs.folder import CURRICULUM, HOSTED, RunFolder, count_from_one
+from curro.runs.folder import RunFolder, count_from_one, saved_curriculum
 from curro.runs.reader import GroupColumns, read_history
-from curro.runs.report.prompts import KeptRollout, PromptHistory, Ranking, RolloutsReader, rankings
-from curro.runs.report.worth import Worth
+from curro.runs.report.advice import Worth
+from curro.runs.report.prompts import PromptHistory, Ranking, RolloutsReader, rankings, spelt_out
 
 _WIDTH = 60
 
@@ -35,14 +34,14 @@ def inspect_run(
     *,
     keys: bool = False,
 ) -> None:
-    """Print the prompt table's columns and first n rows, and the n hardest, most informative, regressed.
+    """Print the prompt table's columns and first rows, and the first prompts of each ranking.
 
-    Then, for the usual difficulty bands, the rollouts that an admitted group would cost; and last, how many
-    rollouts uniform sampling would have needed for as many groups with a signal.
+    Then, for the usual difficulty bands, the rollouts that an admitted group would cost, and the rollouts
+    that uniform sampling would have needed for as many groups with a signal.
 
     Args:
-        run: the run, its folder, or a checkpoint of TRL with a curriculum in it.
-        n: how many prompts of each.
+        run: the run, its folder, or a TRL checkpoint that holds a curriculum.
+        n: rows and prompts to show.
         console: where to print.
         keys: show the prompts' keys in place of the beginnings of their texts.
         out: write the whole prompt table to this .csv or .parquet file instead.
@@ -89,25 +88,8 @@ def _show_table(
     console.print(render_rows(table, n, console.width, keys=keys))
 
 
-def saved_curriculum(path: Path) -> Path | None:
-    """The curriculum's file of a checkpoint of TRL, or of the newest in a folder, where there is no run."""
-    try:
-        RunFolder.open(path)
-    except RunError:
-        inside = Path(HOSTED) / CURRICULUM
-        newest = sorted(path.glob(f"checkpoint-*/{inside}"), key=_step_of)
-        return next((file for file in (path / inside, *reversed(newest)) if file.is_file()), None)
-    return None
-
-
-def _step_of(saved: Path) -> int:
-    """The step of the checkpoint that a curriculum is in; the time of a copied file says nothing of it."""
-    step = saved.parents[1].name.partition("-")[2]
-    return int(step) if step.isdecimal() else -1
-
-
 def checkpoint_table(saved: Path) -> pa.Table:
-    """The prompt table of a saved curriculum: the prompts' numbers and what is known of them, no texts."""
+    """Read the prompt table of a saved curriculum, which has numbers and no texts."""
     columns = load_state(saved).get("table")
     if not isinstance(columns, dict) or not columns:
         raise CheckpointError(f"{saved} has no prompt table: it is of another version")
@@ -138,7 +120,7 @@ def export(table: pa.Table, path: Path) -> None:
 
 
 def render_columns(table: pa.Table) -> Table:
-    """A line for every column: its type, smallest, mean and largest value, and how many are missing."""
+    """Summarise each column: its type, smallest, mean and largest value, and missing ones."""
     shown = _table(f"{table.num_rows} prompts", ("column", "type", "least", "mean", "most", "missing"))
     for name in table.column_names:
         column = table[name]
@@ -153,10 +135,10 @@ def render_columns(table: pa.Table) -> Table:
 
 
 def render_rows(table: pa.Table, n: int, width: int, *, keys: bool = False) -> Table:
-    """The first n rows, with the prompts' texts where the table has them, or their keys.
+    """Show the first n rows, with the prompts' texts where the table has them, or their keys.
 
     Args:
-        width: of the terminal; the last columns are left out where it has no room for them.
+        width: of the terminal; the last columns are left out where there is no room for them.
     """
     hidden = "text" if keys and "key" in table.column_names else "key"
     if hidden in table.column_names and {"key", "text"} <= set(table.column_names):
@@ -177,20 +159,20 @@ NUMBER = "prompt"
 """The column of a prompt table that holds the prompts' numbers."""
 
 _HEADS = {NUMBER: "row", "text": "prompt", "key": "prompt"}
-"""What columns are called where people read them, in the rankings too."""
+"""Titles of columns that are not called by their names."""
 
 _NARROWEST = {"text": 30, "key": 30}
 """Characters of a column at least; others have room for a number."""
 
 
 def _fitting(names: Sequence[str], width: int) -> int:
-    """How many columns, from the left, have room in a terminal; the first two always are shown."""
+    """Count the columns, from the left, that have room in a terminal; at least two."""
     widths = [_NARROWEST.get(name, max(7, *map(len, name.split("_")))) + 3 for name in names]
     return max(2, int(np.searchsorted(np.cumsum(widths) + 1, width, side="right")))
 
 
 def render_ranking(ranking: Ranking, *, keys: bool = False) -> Table:
-    """A ranking with its rule below."""
+    """Show a ranking with its rule below."""
     shown = _table(ranking.title, ("row", "prompt", "visits", "now", "at step", "best", "at step"))
     shown.columns[1].justify = "left"
     shown.caption = Text(ranking.rule, style="dim") if ranking.prompts else Text("none", style="dim")
@@ -263,12 +245,13 @@ def inspect_prompt(folder: RunFolder, prompt: str, n: int, console: Console) -> 
         console.print("No rollouts of it were kept: curro train --keep-rollouts N keeps N of every group.")
         return
     for rollout in latest.rollouts:
-        console.print(_facts(latest.step, rollout))
+        style = "green" if rollout.reward is not None and rollout.reward > 0 else "red"
+        console.print(Text(f"step {latest.step}, {rollout.facts}", style=style))
         console.print(written(rollout.text))
 
 
 def find_prompt(groups: GroupColumns, prompt: str) -> int | None:
-    """A prompt's number, by its key or its number; None for one that was never drawn. Keys win."""
+    """Find a prompt's number by its key or else by its number; None for a prompt that was never drawn."""
     for row in np.flatnonzero(groups.first).tolist():
         if groups.key(row) == prompt:
             return int(groups.prompt[row])
@@ -278,7 +261,7 @@ def find_prompt(groups: GroupColumns, prompt: str) -> int | None:
 
 
 def _is_in_table(folder: RunFolder, prompt: str) -> bool:
-    """Whether a key or a number is that of a row in the saved prompt table."""
+    """Whether the saved prompt table has a row of this key or number."""
     if not folder.has_table:
         return False
     table = folder.table()
@@ -288,10 +271,8 @@ def _is_in_table(folder: RunFolder, prompt: str) -> bool:
 
 
 def written(text: str) -> Text:
-    """What a model or a data set wrote, line by line, with all that would steer a terminal spelt out."""
-    cut = f"\n… {len(text) - MOST_TEXT:,} more characters" if len(text) > MOST_TEXT else ""
-    lines = [printable(line) for line in re.split(r"\r?\n", text[:MOST_TEXT])]
-    return Text("\n".join(f"  {line}" for line in lines) + cut)
+    """A model's or a data set's text, indented, with all that would steer a terminal spelt out."""
+    return Text("\n".join(f"  {line}" for line in spelt_out(text, MOST_TEXT).split("\n")))
 
 
 def _visits(history: PromptHistory, n: int) -> Table:
@@ -299,22 +280,12 @@ def _visits(history: PromptHistory, n: int) -> Table:
     for name in ("step", "success", "", "chosen for", "trained on", "predicted"):
         table.add_column(name, justify="right" if name in ("step", "success") else "left")
     for visit in history.visits[:n]:
-        predicted = ", ".join(f"{name[10:]} {value:.2f}" for name, value in visit.predicted.items())
         table.add_row(
             f"{visit.step}",
             f"{visit.rate:.2f}",
             Text(visit.state, style=_COLOURS[visit.state]),
             visit.reason,
             "yes" if visit.is_admitted else "no",
-            predicted,
+            visit.predicted,
         )
     return table
-
-
-def _facts(step: int, rollout: KeptRollout) -> Text:
-    reward = "no reward" if rollout.reward is None else f"reward {rollout.reward:g}"
-    parts = [f"step {step}", reward]
-    parts += [] if rollout.tokens is None else [f"{rollout.tokens} tokens"]
-    parts += ["cut at the limit"] if rollout.is_cut else []
-    style = "green" if rollout.reward is not None and rollout.reward > 0 else "red"
-    return Text(", ".join(parts), style=style)

@@ -1,19 +1,20 @@
-"""The prompts worth a look: the hardest, the most informative, the regressed, the just learnt."""
+"""Find the prompts that are worth a look, and read their visits and the rollouts that were kept of them."""
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from curro.core.selection import Reason
 from curro.core.text import printable
 from curro.runs.json_lines import BLOCK, GrowingFile, as_object, line_starts, parse_columns
 from curro.runs.reader import LARGEST, LEARNABLE, UNSOLVED, GroupColumns, GrowingColumns
-from curro.runs.report.figures import reason_name
 
 
 @dataclass(frozen=True)
@@ -21,14 +22,11 @@ class Ranked:
     """A prompt of a ranking.
 
     Attributes:
-        number: the prompt's in the data set.
-        key: the data set's key.
+        number, key: the prompt's in the data set.
         text: the beginning of the prompt; its key where the run does not know the text.
-        visits: how many of its groups were finished.
-        rate: the success rate of its latest group.
-        best: the highest success rate of any of its groups.
-        best_step: the training step of that group.
-        last_step: the training step of the latest.
+        visits: the number of its finished groups.
+        rate, last_step: the success rate and the training step of its latest group.
+        best, best_step: those of its best group.
     """
 
     number: int
@@ -43,7 +41,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Ranking:
-    """A title, one sentence on what is in it, and its prompts, best placed first."""
+    """A title, the rule in a sentence, and the prompts, the first in front."""
 
     title: str
     rule: str
@@ -51,13 +49,13 @@ class Ranking:
 
 
 def rankings(groups: GroupColumns, n: int) -> list[Ranking]:
-    """The first n prompts of each of the four rankings."""
+    """Take the first n prompts of each of the four rankings."""
     rows = np.flatnonzero(groups.latest)
     prompts, rate, last = groups.prompt[rows], groups.rate[rows], groups.step[rows]
     before = groups.state[np.maximum(groups.earlier[rows], 0)]
     size = int(prompts.max()) + 1 if len(prompts) else 0
     visits = np.bincount(groups.prompt, minlength=size)[prompts]
-    # the last assignment of a prompt wins: its best group, of equals the latest
+    # the last assignment of a prompt wins: its best group, the latest of equals
     best_row = np.zeros(size, np.int64)
     order = np.argsort(groups.rate, kind="stable")
     best_row[groups.prompt[order]] = order
@@ -68,39 +66,33 @@ def rankings(groups: GroupColumns, n: int) -> list[Ranking]:
         top = inside[np.lexsort([values[inside] for values in reversed(by)])][:n]
         return [
             Ranked(
-                int(prompts[i]),
-                groups.key(rows[i]),
-                groups.text(rows[i]),
-                int(visits[i]),
-                float(rate[i]),
-                float(best[i]),
-                int(best_step[i]),
-                int(last[i]),
+                int(prompts[i]), groups.key(rows[i]), groups.text(rows[i]), int(visits[i]), float(rate[i]),
+                float(best[i]), int(best_step[i]), int(last[i]),
             )
             for i in top
-        ]
+        ]  # fmt: skip
 
+    is_lost, is_learnt = (best >= 0.5) & (rate < 0.5), (rate >= 0.5) & (groups.earlier[rows] >= 0)
     return [
         Ranking(
             "Hardest",
-            "The lowest best success rate; of equals the most visited.",
+            "The lowest best success rate, then the most visits.",
             take(best < 0.5, best, -visits),
         ),
         Ranking(
             "Most informative",
-            "The largest reward variance in the latest group; of equals the latest visited.",
+            "The largest reward variance in the latest group, then the latest visit.",
             take(groups.state[rows] == LEARNABLE, -groups.variance[rows], -last),
         ),
         Ranking(
             "Regressed",
-            "At least half succeeded in an earlier group, fewer in the latest; by the size of the fall. "
-            "Single groups are noisy: a small fall may be chance.",
-            take((best >= 0.5) & (rate < 0.5), rate - best, -last),
+            "At least half succeeded in an earlier group, fewer in the latest. A small fall may be chance.",
+            take(is_lost, rate - best, -last),
         ),
         Ranking(
             "Just learnt",
-            "At least half succeed now, and all failed in the group before; the latest first.",
-            take((rate >= 0.5) & (groups.earlier[rows] >= 0) & (before == UNSOLVED), -last, -rate),
+            "At least half succeed now, and all failed in the group before.",
+            take(is_learnt & (before == UNSOLVED), -last, -rate),
         ),
     ]
 
@@ -122,6 +114,13 @@ class KeptRollout:
     tokens: int | None
     is_cut: bool
 
+    @property
+    def facts(self) -> str:
+        """Its reward, and where they are known its length and whether it was cut."""
+        parts = ["no reward" if self.reward is None else f"reward {self.reward:g}"]
+        parts += [] if self.tokens is None else [f"{self.tokens} tokens"]
+        return ", ".join([*parts, *["cut at the limit"] * self.is_cut])
+
 
 @dataclass(frozen=True)
 class Visit:
@@ -130,10 +129,10 @@ class Visit:
     Attributes:
         step: the training step.
         rate: the group's success rate.
-        state: "all wrong", "mixed" or "all right".
+        state: one of `STATES`.
         reason: why the prompt was chosen.
         is_admitted: whether the group was trained on.
-        predicted: what the method had predicted, by name.
+        predicted: what the method had predicted, in words; of METIS, the policy's judgment.
         rollouts: those that were kept.
     """
 
@@ -142,7 +141,7 @@ class Visit:
     state: str
     reason: str
     is_admitted: bool
-    predicted: dict[str, float]
+    predicted: str
     rollouts: list[KeptRollout]
 
 
@@ -155,7 +154,7 @@ class PromptHistory:
         source: empty where it has none.
         title: the beginning of the prompt; its key where the run does not know the text.
         text: the prompt as the model read it, from the kept rollouts; empty where none were kept.
-        count: how many visits there were in all.
+        count: the number of all visits.
     """
 
     number: int
@@ -168,25 +167,21 @@ class PromptHistory:
 
     @classmethod
     def of(cls, groups: GroupColumns, number: int, kept: RolloutsReader) -> PromptHistory | None:
-        """None for a prompt that was never visited."""
+        """Read a prompt's history; None for a prompt that was never visited."""
         rows = np.flatnonzero(groups.prompt == number)
         if not len(rows):
             return None
-        lines = kept.of(number)
-        source = int(groups.source[rows[-1]])
+        lines, last = kept.of(number), rows[-1]
+        source = int(groups.source[last])
         return cls(
             number,
-            groups.key(rows[-1]),
-            groups.text(rows[-1]),
+            groups.key(last),
+            groups.text(last),
             groups.sources[source] if source >= 0 else "",
             str(next(reversed(lines.values()), {}).get("text", "")),
             len(rows),
             [_visit(groups, row, lines) for row in rows[::-1][:VISITS].tolist()],
         )
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain values; the key and the title are on one line."""
-        return asdict(self) | {"key": printable(self.key[:400]), "title": printable(self.title[:400])}
 
 
 class RolloutsReader:
@@ -202,11 +197,8 @@ class RolloutsReader:
         self.left = self.version = 0
         self._lines = GrowingColumns()
 
-    def __len__(self) -> int:
-        return len(self._lines)
-
     def advance(self, most: int = BLOCK) -> bool:
-        """Read the next block; whether there is more to read now."""
+        """Read the next block, and return whether there is more to read now."""
         block = self._file.read(most)
         self.left = block.left
         if not block.start and len(self._lines):
@@ -220,10 +212,7 @@ class RolloutsReader:
         return bool(block.left)
 
     def of(self, prompt: int) -> dict[tuple[int, str], dict[str, Any]]:
-        """The latest lines of a prompt by their training step and ticket, in order.
-
-        Earlier versions of curro wrote no ticket, which is "None" then.
-        """
+        """Read the latest lines of a prompt, in order, by their training step and ticket."""
         if not len(self._lines):
             return {}
         rows = np.flatnonzero(self._lines["prompt"] == prompt)[-KEPT:]
@@ -237,18 +226,30 @@ class RolloutsReader:
         return lines
 
 
+def spelt_out(text: str, most: int) -> str:
+    """A model's or a data set's text, cut, with all that would steer a terminal or a page spelt out."""
+    cut = f"\n… {len(text) - most:,} more characters" if len(text) > most else ""
+    return "\n".join(printable(line) for line in re.split(r"\r?\n", text[:most])) + cut
+
+
+def reason_name(value: int) -> str:
+    """Write why a prompt was chosen: "exploration", or "reason 9" for a method's own."""
+    known = {int(reason): reason.name for reason in Reason}
+    return known.get(value, f"reason {value}").lower().replace("_", ", ")
+
+
 def _visit(groups: GroupColumns, row: int, lines: dict[tuple[int, str], dict[str, Any]]) -> Visit:
     step = int(groups.step[row])
     kept = lines.get((step, groups.ticket(row)), {}).get("rollouts")
     kept = kept if isinstance(kept, list) else []
-    predicted = {name: float(values[row]) for name, values in groups.predicted.items()}
+    predicted = {name.removeprefix("predicted_"): values[row] for name, values in groups.predicted.items()}
     return Visit(
         step,
         float(groups.rate[row]),
         STATES[groups.state[row]],
         reason_name(int(groups.reason[row])),
         bool(groups.admitted[row]),
-        {name: value for name, value in predicted.items() if value == value},
+        ", ".join(f"{name} {value:.2f}" for name, value in predicted.items() if value == value),
         [_rollout(rollout) for rollout in kept if isinstance(rollout, dict)],
     )
 

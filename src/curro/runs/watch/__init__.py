@@ -1,1 +1,1 @@
-"""A page that shows runs while they go on."""
+"""The live page of runs."""

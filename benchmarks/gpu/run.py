@@ -1,0 +1,217 @@
+"""Fifteen minutes on one card: what curro costs there, and the pools of five natures with many seeds at once.
+
+    python -m benchmarks.gpu.pack ...       # elsewhere: packs the folder `kit`
+    python -m benchmarks.gpu.run kit        # in the checkout, on the machine with the card
+
+It needs PyTorch, transformers and the folder, and nothing from outside. In turn it measures
+
+* curro's own seconds in a step, with uniform sampling, `frontier` and `frontier` with entropies;
+* a step with completions of 1,024 tokens behind long prompts, with prompts computed once and in TRL's way;
+* the runs of `benchmarks.learning.pretrained_natures` that have no row yet, several side by side.
+
+Each measurement is a row of OUT/gpu.jsonl and each run one of OUT/pretrained_natures.jsonl, which say on what
+card they were made. After `--minutes` runs that have not ended are stopped; the same command goes on with
+what has no row. The rows of runs that are there already, in benchmarks/results, are not made again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from benchmarks.gpu.pack import join
+
+Case = dict[str, Any]
+STEPS = 12
+WARM = 3
+"""Steps of a measurement, and how many of the first are not counted."""
+LONG = {"prompts_per_step": 4, "rollouts_per_prompt": 8, "max_completion_length": 1_024}
+MEASURED: dict[str, Case] = {
+    "uniform": {"curriculum": "uniform"},
+    "frontier": {"curriculum": "frontier"},
+    "frontier with entropies": {"curriculum": "frontier:features=text+entropy"},
+    "long, prompts computed once": {"curriculum": "uniform", **LONG},
+    "long, prompts computed for each completion": {"curriculum": "uniform", "share_prompts": False, **LONG},
+}
+"""By its name the settings of each measurement."""
+POOL = "mixture_sixteen"
+EXAMPLES = 40
+"""Solved problems before each of the long prompts."""
+
+
+def install(kit: Path) -> Path:
+    """The folder of the kit's packages, installed there on the first call."""
+    site = kit / "site"
+    if (wheels := sorted(map(str, (kit / "wheels").glob("*.whl")))) and not site.exists():
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
+        subprocess.run([*command, "--target", str(site), *wheels], check=True)
+    return site
+
+
+def prepare_data(kit: Path) -> Path:
+    """The folder of the pools, with the model, which is made of the parts on the first call."""
+    folder = kit / "data"
+    if not (folder / "model").exists():
+        from curro.rollout.engines.models import load_model
+
+        model, tokenizer = load_model(str(join(kit / "weights", kit)))
+        model.save_pretrained(folder / "model")
+        tokenizer.save_pretrained(folder / "model")
+    return folder
+
+
+def long_prompts(data: Path) -> Path:
+    """A file of the pool's problems behind the same solved problems."""
+    rows = [json.loads(line) for line in (data / f"{POOL}.jsonl").read_text().splitlines()]
+    before = "".join(f"{row['prompt']} {row['answer']}\n\n" for row in rows[:EXAMPLES])
+    target = data / "long.jsonl"
+    target.write_text(
+        "".join(json.dumps({**row, "prompt": before + row["prompt"]}) + "\n" for row in rows[40:])
+    )
+    return target
+
+
+def timed(method: Callable[..., Any], spent: list[float]) -> Callable[..., Any]:
+    """The method, whose seconds are added to a list."""
+
+    def call(*args: Any, **options: Any) -> Any:
+        begun = time.perf_counter()
+        try:
+            return method(*args, **options)
+        finally:
+            spent.append(time.perf_counter() - begun)
+
+    return call
+
+
+def measure(name: str, data: Path, out: Path, **changes: Any) -> Case:
+    """The row of a measurement: the median seconds of a step, and curro's own in it, the mean."""
+    import torch
+    from benchmarks.learning.pretrained_natures import settings_of
+    from curro.training.prepared import prepare
+
+    from curro import Curriculum
+    from curro.runs.folder import RunFolder
+    from curro.training.run import train
+    from curro.training.settings import TrainSettings
+
+    values = {**settings_of(data, POOL), "eval_data": None, "eval_every": 0, **MEASURED[name], **changes}
+    if name.startswith("long"):
+        values["data"] = str(long_prompts(data))
+    values["rollouts"] = STEPS * values["prompts_per_step"] * values["rollouts_per_prompt"]
+    chosen: list[float] = []
+    observed: list[float] = []
+    before = Curriculum.select, Curriculum.observe
+    Curriculum.select, Curriculum.observe = (  # type: ignore[method-assign]
+        timed(method, spent) for method, spent in zip(before, (chosen, observed), strict=True)
+    )
+    folder = RunFolder.create(out / f"{name.replace(' ', '-')}-{os.getpid()}", {"settings": values})
+    try:
+        train(prepare(TrainSettings(**values)), folder, page=False)
+    finally:
+        Curriculum.select, Curriculum.observe = before  # type: ignore[method-assign]
+    seconds = [line["seconds"] for line in folder.metrics()]
+    steps = [after - start for start, after in pairwise(seconds[WARM:])]
+    groups = folder.groups()
+    return {
+        "name": name,
+        "card": torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU",
+        "step_seconds": round(statistics.median(steps), 4),
+        "select_seconds": round(statistics.mean(chosen[WARM:]), 5),
+        "observe_seconds": round(statistics.mean(observed[WARM:]), 5),
+        "mean_tokens": sum(group["tokens"] for group in groups) / sum(group["rollouts"] for group in groups),
+    }
+
+
+def side_by_side(
+    commands: Iterator[list[str]], jobs: int, until: float, environment: dict[str, str]
+) -> tuple[int, int]:
+    """Run so many commands at a time until none is left or time is up; how many ended well, and badly."""
+    running: list[subprocess.Popen[bytes]] = []
+    codes: list[int] = []
+    try:
+        while time.monotonic() < until:
+            free = jobs - len(running)
+            running += [subprocess.Popen(command, env=environment) for command in islice(commands, free)]
+            if not running:
+                break
+            codes += [process.returncode for process in running if process.poll() is not None]
+            running = [process for process in running if process.returncode is None]
+            time.sleep(0.2)
+    finally:
+        for process in running:
+            process.terminate()
+            process.wait()
+    return codes.count(0), len(codes) - codes.count(0)
+
+
+def main(
+    kit: Annotated[Path, typer.Argument(help="The folder that benchmarks.gpu.pack wrote.")],
+    out: Annotated[Path, typer.Option(help="Where rows are added.")] = Path("runs/gpu"),
+    minutes: Annotated[float, typer.Option(help="All in all.")] = 14.0,
+    jobs: Annotated[int, typer.Option(help="Runs side by side.")] = 10,
+    only: Annotated[str | None, typer.Option(help="Make this measurement and no other, here.")] = None,
+) -> None:
+    until = time.monotonic() + 60 * minutes
+    out.mkdir(parents=True, exist_ok=True)
+    site, source = install(kit), Path(__file__).parents[2]
+    sys.path[:0] = [str(source / "src"), str(site)]
+    paths = [str(source / "src"), str(source), str(site), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+    from curro.runs.json_lines import append_rows, read_rows
+
+    data = prepare_data(kit)
+    rows = out / "gpu.jsonl"
+    if only is not None:
+        append_rows(rows, [measure(only, data, out)])
+        return
+    here = [sys.executable, "-m", "benchmarks.gpu.run", str(kit), f"--out={out}"]
+    done = {row["name"] for row in read_rows(rows)}
+    side_by_side(
+        (([*here, f"--only={name}"]) for name in MEASURED if name not in done), 1, until, environment
+    )
+    for row in read_rows(rows):
+        print(json.dumps(row), flush=True)
+
+    from benchmarks.common import RESULTS
+    from benchmarks.learning.pretrained_natures import JUDGING, ROUNDS, SEEDS, cases
+
+    parts, results = out / "rows", out / "pretrained_natures.jsonl"
+    parts.mkdir(exist_ok=True)
+
+    def gather() -> None:
+        for part in sorted(parts.glob("*.jsonl")):
+            append_rows(results, read_rows(part))
+            part.unlink()
+
+    gather()
+    known = [*read_rows(RESULTS / "pretrained_natures.jsonl"), *read_rows(results)]
+    wanted = cases(known, SEEDS, ROUNDS[:-1], JUDGING)  # the last would measure pass rates first
+    train = [sys.executable, "-m", "benchmarks.learning.pretrained_natures", f"--folder={data}"]
+    commands = (
+        [
+            *train,
+            f"--results={parts / f'{pool}-{method}-{seed}.jsonl'}",
+            f"--runs={out / 'runs'}",
+            f"--pool={pool}",
+            f"--method={method}",
+            f"--seed={seed}",
+        ]
+        for pool, method, seed in wanted
+    )
+    well, badly = side_by_side(commands, jobs, until, environment)
+    gather()
+    print(f"{well} runs ended, {badly} failed, {len(list(read_rows(results)))} rows are in {results}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

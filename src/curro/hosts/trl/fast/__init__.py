@@ -1,0 +1,1 @@
+"""What makes TRL's GRPO faster, with or without a curriculum."""

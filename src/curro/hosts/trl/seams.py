@@ -1,0 +1,174 @@
+"""Every name of TRL's trainer on which this host stands, and what is lost if a newer TRL has changed it.
+
+TRL has a new version about every two weeks, and its trainer has no public hooks for a curriculum. This table
+is compared with the installed TRL before a model is loaded: a change that would make the curriculum wrong
+stops the run, any other switches something off, in one sentence.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from types import CodeType
+from typing import Any
+
+import trl
+from packaging.version import Version
+
+from curro.core.errors import ConfigError
+
+FIRST, NEWEST = "1.12.0", "1.16.0"
+"""The oldest and the newest TRL with which this host was tested; all names below were seen in both."""
+
+CURRICULUM = ""
+ACCELERATIONS = "the accelerations"
+LOG = "the curriculum's numbers in TRL's log"
+SECOND_LOSS = "methods that train the policy's judgments (metis)"
+EPISODES = "curro's environments"
+VLLM_BUDGETS = "allocations with a vLLM server"
+
+
+@dataclass(frozen=True)
+class Seam:
+    """A method or an attribute of the trainer.
+
+    Attributes:
+        name: in `GRPOTrainer` or `transformers.Trainer`.
+        takes: the parameters that are passed by name or position; None for an attribute.
+        serves: what is switched off without it; `CURRICULUM`: nothing works without it.
+        since: the TRL in which it appeared, if that is later than `FIRST`.
+    """
+
+    name: str
+    takes: tuple[str, ...] | None = None
+    serves: str = CURRICULUM
+    since: str = FIRST
+
+
+OVERRIDDEN = (
+    Seam("_generate_and_score_completions", ("inputs",)),
+    Seam("_calculate_rewards", ("inputs", "prompts", "completions", "completion_ids_list")),
+    Seam("_prepare_inputs", ("generation_batch",)),
+    Seam("_save_checkpoint", ("model", "trial")),
+    Seam("_load_from_checkpoint", ("resume_from_checkpoint", "model")),
+    Seam("_load_rng_state", ("checkpoint",)),
+    Seam("_load_optimizer_and_scheduler", ("checkpoint",)),
+    Seam("train", ("resume_from_checkpoint",)),
+    Seam("evaluate", ("eval_dataset", "ignore_keys", "metric_key_prefix")),
+    Seam("_compute_loss", ("model", "inputs"), SECOND_LOSS),
+    Seam("_generate_single_turn", ("prompt_ids", "images", "multimodal_fields"), ACCELERATIONS),
+    Seam(
+        "_get_per_token_logps_and_entropies",
+        ("model", "input_ids", "attention_mask", "logits_to_keep", "batch_size", "compute_entropy"),
+        SECOND_LOSS,
+    ),
+)
+"""Methods that are wrapped: each calls TRL's own once and edits what goes in or comes out."""
+
+READ = (
+    *(
+        Seam(name)
+        for name in (
+            "accelerator", "args", "current_gradient_accumulation_steps", "loss_type", "model",
+            "model_wrapped", "multi_objective_aggregation", "num_generations", "num_generations_eval",
+            "num_iterations", "pad_to_multiple_of", "processing_class", "reward_func_names", "reward_funcs",
+            "reward_weights", "rollout_func", "state", "temperature", "_buffered_inputs", "_get_output_dir",
+            "_step", "_tokenizer",
+        )
+    ),
+    Seam("_metrics", serves=LOG),
+    Seam("_logs", serves=LOG),
+    Seam("_tokenize_prompts", ("prompts",), EPISODES),
+    *(
+        Seam(name, serves=ACCELERATIONS)
+        for name in (
+            "aux_loss_enabled", "beta", "generation_config", "top_entropy_quantile", "use_vllm",
+            "_entropy_bonus_enabled",
+        )
+    ),
+)  # fmt: skip
+"""What is read: public attributes, and private ones that begin with an underscore."""
+
+SEAMS = (*OVERRIDDEN, *READ)
+
+
+def end_tokens(trainer: Any) -> list[int]:
+    """The tokens that end a completion: TRL knows several from 1.15 on, before that the tokenizer's alone."""
+    return getattr(trainer, "eos_token_ids", None) or [trainer._tokenizer.eos_token_id]
+
+
+def check_contract(trainer: type[Any]) -> dict[str, str]:
+    """Compare the installed trainer with `SEAMS`.
+
+    Returns:
+        what is switched off, and why, in words.
+
+    Raises:
+        ConfigError: what the curriculum stands on has changed, or TRL is older than `FIRST`.
+    """
+    if Version(trl.__version__) < Version(FIRST):
+        raise ConfigError(f"TRL {trl.__version__} is older than {FIRST}: pip install -U trl")
+    lost: dict[str, list[str]] = {}
+    for seam in SEAMS:
+        if not _has(trainer, seam):
+            lost.setdefault(seam.serves, []).append(seam.name)
+    reasons = {
+        serves: f"TRL {trl.__version__} has changed GRPOTrainer's {' and '.join(names)}"
+        for serves, names in lost.items()
+    }
+    if CURRICULUM in reasons:
+        raise ConfigError(
+            f"{reasons[CURRICULUM]}, and a curriculum would go wrong: pip install 'trl<={NEWEST}', the newest"
+            " with which this version of curro was tested"
+        )
+    return reasons
+
+
+def unaccelerated(trainer: type[Any], args: Any, lost: dict[str, str]) -> str:
+    """Why the accelerations are left out; empty if they are not.
+
+    Args:
+        trainer: the class that is derived from; another library's in the place of TRL's is left alone.
+        args: a `GRPOConfig`.
+        lost: from `check_contract`.
+    """
+    if ACCELERATIONS in lost or SECOND_LOSS in lost:
+        return lost.get(ACCELERATIONS) or lost[SECOND_LOSS]
+    if not trainer.__module__.startswith("trl."):
+        return f"GRPOTrainer is {trainer.__module__}'s and not TRL's"
+    if getattr(args, "use_liger_kernel", False) and "compute_liger_loss" in vars(trainer):
+        return "use_liger_kernel computes the loss in another way"
+    return ""
+
+
+def _has(trainer: type[Any], seam: Seam) -> bool:
+    method = getattr(trainer, seam.name, None)
+    if seam.takes is None:
+        return method is not None or seam.name in _names(trainer)
+    if not callable(method):
+        return False
+    parameters = inspect.signature(method).parameters
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    return takes_any or set(seam.takes) <= set(parameters)
+
+
+@cache
+def _names(trainer: type[Any]) -> set[str]:
+    """All names that the methods of a class use, its attributes among them."""
+    return {
+        name
+        for base in trainer.__mro__
+        for method in vars(base).values()
+        if inspect.isfunction(method)
+        for code in _codes(inspect.unwrap(method).__code__)
+        for name in code.co_names
+    }
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _codes(inner)

@@ -1,0 +1,299 @@
+r"""Where a completion's answer stands: one order for `math`, `exact`, `reasoning-gym` and multiple choice.
+
+Only text outside of thoughts is read, and a completion that ends inside a thought has no answer. In that text
+the first of these that is there decides:
+
+1. the last `<answer>...</answer>`; its content is read by the rules that follow, or taken whole;
+2. the last `\boxed{...}` or `\fbox{...}`; boxes with only "and", "or" or a comma between them are one list;
+3. the line after the last `####` that is not a heading;
+4. what follows the last "answer is", "answer:" or a heading "Answer";
+5. the last formula or number (`math`), or the whole text (`exact`).
+
+All functions take time linear in the text, because a model wrote it.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from curro.data.raw import Row
+
+TAIL = 20_000
+"""Characters at the end of a text in which an answer is looked for."""
+
+_NAMES = (
+    r"think|thinking|thoughts?|reasoning|reason|reflection|scratchpad|analysis|seed:think|working_out"
+    r"|internal_monologue"
+)
+_OPENING = (
+    rf"<\s*(?:{_NAMES})\s*>|<start_working_out>|<\|(?:begin_of_thought|START_THINKING|inner_prefix)\|>"
+    r"|\[THINK\]|◁think▷|<unused94>"
+)
+_CLOSING = (
+    rf"<\s*/\s*(?:{_NAMES})\s*>|<end_working_out>|<\|(?:end_of_thought|END_THINKING|inner_suffix)\|>"
+    r"|\[/THINK\]|◁/think▷|<unused95>"
+)
+_THOUGHT_TAG = re.compile(rf"(?P<opening>{_OPENING})|{_CLOSING}", re.IGNORECASE)
+_ENDS_OPENED = re.compile(rf"(?:{_OPENING})\s*\Z", re.IGNORECASE)
+_FINAL_CHANNEL = re.compile(r"<\|channel\|>\s*final\b[^<]{0,40}(?:<\|constrain\|>[^<]{0,40})?<\|message\|>")
+_END_TOKENS = ("<|end|>", "<|return|>", "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<end_of_turn>", "</s>")
+
+
+def outside_thoughts(text: str, *, opened: bool = False) -> str:
+    """The text that is not a thought; empty if the text ends inside one.
+
+    Thoughts stand between `<think>`, `<thinking>`, `<reasoning>`, `[THINK]` and the like, and in every
+    channel of gpt-oss but the final one. A closing tag without an opening one ends a thought that the prompt
+    opened.
+
+    Args:
+        opened: whether the text begins inside a thought.
+    """
+    text = _final_channel(text)
+    depth, start, pieces = int(opened), 0, []
+    for tag in _THOUGHT_TAG.finditer(text):
+        if tag["opening"]:
+            if depth == 0:
+                pieces.append(text[start : tag.start()])
+            # a tag written twice in a row, such as one after the prompt's own, opens one thought
+            depth = max(depth, 1) if not text[start : tag.start()].strip() and depth else depth + 1
+        elif depth:
+            depth -= 1
+        else:
+            pieces.clear()
+        start = tag.end()
+    return "" if depth else "\n".join([*pieces, text[start:]])
+
+
+def _final_channel(text: str) -> str:
+    """What gpt-oss says in its final channel; texts without channels are unchanged."""
+    if "<|channel|>" in text:
+        finals = list(_FINAL_CHANNEL.finditer(text))
+        return (
+            ""
+            if not finals
+            else re.split(r"<\|(?:end|return|start)\|>", text[finals[-1].end() :], maxsplit=1)[0]
+        )
+    if re.match(r"analysis(?=[A-Z])", text):  # decoded without its special tokens
+        return text.rpartition("assistantfinal")[2] if "assistantfinal" in text else ""
+    return text
+
+
+def begins_in_thought(row: Row) -> bool:
+    """Whether the row's prompt ends with the opening tag of a thought."""
+    prompt: Any = row.get("prompt")
+    if isinstance(prompt, list | tuple) and prompt and isinstance(prompt[-1], dict):
+        prompt = prompt[-1].get("content")
+    return isinstance(prompt, str) and _ENDS_OPENED.search(prompt[-100:]) is not None
+
+
+def spoken(text: str, row: Row, *, opened: bool = False) -> str:
+    """The last 20,000 characters of a completion outside of thoughts, without tokens that end a sequence."""
+    text = outside_thoughts(text, opened=opened or begins_in_thought(row))[-TAIL:]
+    for token in _END_TOKENS:
+        text = text.rstrip().removesuffix(token)
+    return text
+
+
+_TAG = re.compile(
+    r"<(?P<slash>/?)\s*(?:answer|final[_ ]answer|ans|solution)\s*>|<\|(?P<mark>begin|end)_of_solution\|>",
+    re.IGNORECASE,
+)
+
+
+def in_answer_tags(text: str) -> str | None:
+    """What stands in the last complete `<answer>...</answer>`, stripped.
+
+    Without a complete one, what follows an `<answer>`: generation may stop at the closing tag.
+    """
+    begin, content = None, None
+    for tag in _TAG.finditer(text[-TAIL:]):
+        if not tag["slash"] and tag["mark"] != "end":
+            begin = tag.end()
+        elif begin is not None:
+            content, begin = text[-TAIL:][begin : tag.start()], None
+    if content is None and begin is not None:
+        content = text[-TAIL:][begin:]
+    return None if content is None else content.strip()
+
+
+_BRACES = re.compile(
+    r"\\(?:boxed|fbox)\s*(?:\{|(?P<bare>[A-Za-z0-9](?![A-Za-z0-9])|\d+))|\\.|[{}]", re.DOTALL
+)
+_JOINT = re.compile(r"[\s$,;.]*(?:\\[()\[\],; ]|\\text\s*\{\s*(?:and|or)\s*\}|\band\b|\bor\b|[\s$,;.])*\Z")
+_LONGEST_JOINT = 40
+
+
+def last_boxed(text: str) -> str | None:
+    r"""What the last complete `\boxed{...}` (or `\fbox`) in the last 20,000 characters holds, stripped.
+
+    Several boxes with only "and", "or", commas or dollars between them are joined by commas.
+    """
+    text = text[-TAIL:]
+    opened: list[tuple[int, int] | None] = []  # begin of a box and of its content; None for a brace of no box
+    boxes: list[tuple[int, int, str]] = []  # begin and end of each box that is complete, and its content
+    for token in _BRACES.finditer(text):
+        if token["bare"]:
+            boxes.append((token.start(), token.end(), token["bare"]))
+        elif token[0] == "{":
+            opened.append(None)
+        elif token[0] != "}":
+            if token[0].endswith("{") and len(token[0]) > 2:
+                opened.append((token.start(), token.end()))
+        elif opened:
+            box = opened.pop()
+            if box is not None and not (
+                boxes and boxes[-1][0] > box[0]
+            ):  # a box around a box is no other one
+                boxes.append((box[0], token.end(), text[box[1] : token.start()].strip()))
+    if not boxes:
+        return None
+    begin, _, content = boxes[-1]
+    contents = [content]
+    for earlier, end, content in reversed(boxes[:-1]):
+        between = text[end:begin]
+        if len(between) > _LONGEST_JOINT or not _JOINT.match(between):
+            break
+        if content not in contents:
+            contents.append(content)
+        begin = earlier
+    return ", ".join(reversed(contents))
+
+
+_HEADING = re.compile(r"\**(?:[A-Za-z]{2,}|\d+[.):]\s*\**[A-Za-z]|[^\n]*:\**\s*\Z)")
+
+
+def after_hashes(text: str) -> str | None:
+    """The line after the last `####` that is not a heading, as GSM8K ends its answers, stripped.
+
+    A line of words with more text after it is a heading of Markdown.
+    """
+    before, is_last = text[-TAIL:], True
+    while "####" in before:
+        before, _, tail = before.rpartition("####")
+        before = before.rstrip("#")
+        line, _, rest = tail.strip().partition("\n")
+        if (is_last and not rest.strip()) or not _HEADING.match(line):
+            return line.strip()
+        is_last = False
+    return None
+
+
+_SAYS = re.compile(
+    r"(?:\banswer\b\**(?:\s*\([^()\n]{0,20}\))?(?:[^\n.:=?]{0,60}?\b(?:is|are|be|equals)\b|\s*\**\s*[:=])"
+    r"|(?:\A|\n)[ \t#*]*(?:the\s)?(?:final\s)?answer[ \t*]*(?=\n)"
+    r"|答案(?:是|为|[:\uff1a])|\b(?:r[ée]ponse|antwort|respuesta|resposta|risposta|ответ|답)\s?\**[:\uff1a])"
+    r"[\s:*]*",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"[.!。]\**(?:\s|\Z)|\n")
+
+
+def said(text: str) -> Iterator[str]:
+    """What follows each "answer is" or "answer:", the last one first, to the end of the line or sentence."""
+    text = text[-TAIL:]
+    for match in reversed(list(_SAYS.finditer(text))):
+        tail = text[match.end() :]
+        for begin, end in (("$$", "$$"), (r"\[", r"\]")):
+            if tail.startswith(begin) and end in tail[2:]:
+                tail = tail[2 : tail.index(end, 2)].replace("\n", " ")
+        content = _SENTENCE_END.split(tail, maxsplit=1)[0].strip(" *")
+        if content:
+            yield content
+
+
+def marked(text: str) -> str | None:
+    """The answer that a text marks by answer tags, a box or hashes, else None.
+
+    Args:
+        text: outside of thoughts.
+    """
+    content = in_answer_tags(text)
+    if content is not None:
+        inner = marked(content) if content != text.strip() else None
+        return content if inner is None else inner
+    boxed = last_boxed(text)
+    return after_hashes(text) if boxed is None else boxed
+
+
+def candidates(text: str) -> Iterator[str]:
+    """The texts that may be the answer, in the order of this module, without its last rule.
+
+    Args:
+        text: outside of thoughts.
+    """
+    content = in_answer_tags(text)
+    if content is not None:
+        if content != text.strip():
+            yield from candidates(content)
+        yield content
+        return
+    for find in (last_boxed, after_hashes):
+        found = find(text)
+        if found is not None:
+            yield found
+    yield from said(text)
+
+
+_NONE = """
+nan|<na>|n/a|na|n.a.|nat|none|none.|null|nil|[]|{}|()|""|''|-|--|?|...|[null]|[""]|####|proof|notfound
+|not found|answer not found|no answer|no answer provided|not available|not provided|unknown|missing|tbd|todo|
+"""
+PLACEHOLDERS = frozenset(_NONE.replace("\n", "").split("|"))
+"""Texts that data sets write where they have no answer."""
+
+
+def accepted(row: Row) -> list[str]:
+    """The answers of a row, of which a completion needs one; empty where it has none.
+
+    A list of texts, or the JSON or Python text of one, holds several. Placeholders such as "", "N/A", NaN or
+    NuminaMath's "proof" are no answers, because a completion that says nothing would equal them.
+    """
+    answer = row["answer"]
+    if hasattr(answer, "tolist"):
+        answer = answer.tolist()
+    if isinstance(answer, str) and answer.lstrip().startswith("["):
+        answer = _list_of_texts(answer) or answer
+    if isinstance(answer, list | tuple | set):
+        texts = list(answer) if _are_texts(answer) else [json.dumps(list(answer), default=str)]
+    else:
+        texts = [answer]
+    texts = [str(text) for text in texts if text is not None]
+    texts = [text if (content := marked(text)) is None else content for text in texts]
+    return [text for text in texts if not is_placeholder(text)]
+
+
+def _are_texts(items: Iterable[Any]) -> bool:
+    return all(item is None or isinstance(item, str) for item in items)
+
+
+def is_placeholder(answer: str) -> bool:
+    """Whether a row's answer only says that there is none."""
+    return " ".join(answer.split()).strip("$").casefold() in PLACEHOLDERS
+
+
+def _list_of_texts(text: str) -> list[str | None] | None:
+    for read in (json.loads, ast.literal_eval):
+        try:
+            items = read(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+            continue
+        if isinstance(items, list) and _are_texts(items):
+            return items
+    return None
+
+
+def warn_of_placeholder(reward: str, row: Row) -> None:
+    """Say that a row's answer is a placeholder; Python shows each of these warnings once."""
+    if row["answer"] is not None:
+        warnings.warn(
+            f"reward {reward!r}: rows with the answer {str(row['answer'])!r:.60} are not scored, because it "
+            "only says that there is none",
+            RuntimeWarning,
+            stacklevel=2,
+        )

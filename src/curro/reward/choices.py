@@ -1,0 +1,158 @@
+r"""Multiple choice: the letter that an answer names, and the text of its option."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from curro.data.raw import Row
+from curro.reward.notation import as_latex, unwrapped, words
+
+_STYLE = re.compile(
+    r"\\(?:text(?:bf|it|rm)?|math(?:rm|bf|sf)|mbox|boldsymbol|bf|rm)(?![a-z])\s*|[{}*_$`]|\\[ ,;()\[\]]|~"
+)
+_LETTER = re.compile(
+    r"""(?:the\s+)?(?:(?:correct|right|best|final)\s+)?(?:option|choice|answer|alternative)?\s*(?:is|:)?\s*(?:
+      [(\[]\s*(?P<a>[A-Za-z])\s*[)\]](?=\W|\Z|[A-Z0-9])
+    | (?P<b>[A-Ja-j])\s*[.!]?\Z
+    | (?P<c>[A-J])\s*(?:[.):,;=-]|\\colon)(?!\S*[(^_])
+    | (?P<d>[B-HJ])\s+(?=[a-z(\\0-9])
+    | (?P<e>A)\s+(?:because|since|as|is\ correct|is\ the)\b
+    )""",
+    re.VERBOSE,
+)
+_CALLED = re.compile(
+    r"""(?:(?i:\b(?:option|choice|alternative|answer))\s*(?i:is|:)?\s*[(\[]?(?P<a>[A-J])[)\]]?(?![\w'])
+    | (?<![\w(])[(](?P<b>[A-J])[)](?!\w)
+    | (?<![\w'])(?P<c>[A-J])\s+is\s+(?:the\s+)?(?:correct|right|best|true)
+    | (?<![\w'])(?P<d>[A-J])\W*\Z)
+    (?!\s+(?:is|are|was)\s+(?:wrong|incorrect|false|not)|\s+(?:cannot|can't|isn't))""",
+    re.VERBOSE,
+)
+_SEVERAL = re.compile(r"[(\[]?[A-J][)\]]?(?:(?:\s*[,;&/]\s*|\s*,?\s*and\s+)[(\[]?[A-J][)\]]?)+\.?|[A-J]{2,}")
+
+
+def _bare(text: str) -> str:
+    return _STYLE.sub(" ", unwrapped(text)).strip()
+
+
+def letter_of(text: str) -> str | None:
+    r"""The letter that an answer begins with: "(B)", "B.", "B) 5", "\text{B}", "option B", "b"; else None."""
+    text = re.sub(r"\(\s+", "(", _bare(text))
+    match = _LETTER.match(text)
+    return None if match is None else next(group for group in match.groups() if group).upper()
+
+
+def called_letter(text: str) -> str | None:
+    """The letter that prose calls right last: "so option B", "(B)", "B is correct", or at its end."""
+    calls = list(_CALLED.finditer(as_latex(text).replace("*", "").strip()))
+    return next(group for group in calls[-1].groups() if group) if calls else None
+
+
+def letters_of(text: str) -> frozenset[str] | None:
+    """The letters of an answer that names several ("A, C", "AC", "(A) and (C)"); else None."""
+    text = _bare(text)
+    letters = re.findall(r"[A-J]", re.sub(r"[a-z]", "", text))
+    is_list = _SEVERAL.fullmatch(text) is not None and letters == sorted(set(letters))
+    return frozenset(letters) if is_list else None
+
+
+_GOLD = re.compile(r"[(\[]\s*([A-Z])\s*[)\]](.*)|([A-J])|([A-J])\s*[.):]\s*((?![a-z]).*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class RightOption:
+    """The right one of several options.
+
+    Attributes:
+        letters: one, or several where all of them are to be named.
+        text: the option's; "" where it is not known.
+    """
+
+    letters: frozenset[str]
+    text: str = ""
+
+
+def choice_of(gold: str, options: Mapping[str, str]) -> RightOption | None:
+    r"""The choice that a row's answer is: a letter in any form, an option's text, or its number from 0.
+
+    Args:
+        gold: "B", "(B)", "A, C", `\textbf{(B)}\ 12`, or the text of an option.
+        options: the row's options by letter.
+    """
+    several = letters_of(gold)
+    if several is not None:
+        return RightOption(several)
+    match = _GOLD.fullmatch(_bare(gold))
+    if match is not None:
+        letter = match[1] or match[3] or match[4]
+        return RightOption(frozenset(letter), options.get(letter) or (match[2] or match[5] or "").strip())
+    letters = [letter for letter, text in options.items() if words(text) == words(gold)]
+    if not letters and gold.strip().isdecimal() and int(gold) < len(options):
+        letters = [list(options)[int(gold)]]
+    return RightOption(frozenset(letters), options[letters[0]]) if len(letters) == 1 else None
+
+
+def judge(found: Sequence[str], prose: str, choice: RightOption) -> float | None:
+    """The score of a completion that names a letter or writes the right option's text; else None.
+
+    Args:
+        found: the texts that may be the completion's answer, the most certain one first.
+        prose: the completion outside of thoughts, where no answer is marked in it.
+    """
+    if choice.text and words(found[0]) == words(choice.text):
+        return 1.0
+    if len(choice.letters) > 1:
+        named = next((letters for answer in found if (letters := letters_of(answer))), None)
+        return None if named is None else float(named == choice.letters)
+    letter = called_letter(prose) or next((letter for answer in found if (letter := letter_of(answer))), None)
+    return None if letter is None else float(letter in choice.letters)
+
+
+_LINE = re.compile(r"^\s*[(\[]?([A-J])[.):\]]\)?\s+(\S.*?)\s*$", re.MULTILINE)
+_STYLED_LETTER = r"\\(?:text(?:bf)?|math(?:rm|bf))\s*\{\s*\(?([A-J])\)?\s*\}"
+_INLINE = re.compile(
+    rf"{_STYLED_LETTER}\s*(?:\\ |~|:|\)|\s)*"
+    r"(.*?)(?=\\q?quad|\\(?:text(?:bf)?|math(?:rm|bf))\s*\{\s*\(?[A-J]\)?|\n|\$|\Z)"
+)
+
+
+def options_of(row: Row) -> dict[str, str]:
+    """The options of a row by letter: of a column `options` or `choices`, or of its prompt's text."""
+    for column in ("options", "choices"):
+        given = _from_json(row.get(column))
+        if isinstance(given, Mapping) and {"label", "text"} <= set(given):  # ARC
+            return dict(zip(map(str, given["label"]), map(str, given["text"]), strict=False))
+        if isinstance(given, Mapping) and given:
+            return {str(letter): str(text) for letter, text in given.items()}
+        if isinstance(given, Iterable) and not isinstance(given, str | Mapping):
+            texts = [re.sub(r"^\s*\(?[A-J][.):]\)?\s+", "", str(text)) for text in given]
+            return {chr(ord("A") + i): text for i, text in enumerate(texts[:26])}
+    return _in_prompt(row.get("prompt"))
+
+
+def _from_json(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _in_prompt(prompt: Any) -> dict[str, str]:
+    if isinstance(prompt, list | tuple) and prompt and isinstance(prompt[-1], Mapping):
+        prompt = prompt[-1].get("content")
+    if not isinstance(prompt, str):
+        return {}
+    for pattern in (_LINE, _INLINE):
+        options: dict[str, str] = {}
+        for letter, text in pattern.findall(prompt):
+            if letter == chr(ord("A") + len(options)):
+                options[letter] = text.strip()
+        if len(options) > 1:
+            return options
+    return {}

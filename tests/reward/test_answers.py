@@ -1,0 +1,254 @@
+"""Where the answer stands, worked by hand, and in time linear in hostile text."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from curro.reward import answers, resolve_reward
+from curro.reward.answers import (
+    accepted,
+    after_hashes,
+    candidates,
+    in_answer_tags,
+    last_boxed,
+    marked,
+    outside_thoughts,
+    spoken,
+)
+from curro.reward.notation import last_expression, number, unwrapped
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        (r"so \boxed{ 5 }.", "5"),
+        (r"\boxed{1} no, \boxed{2}", "2"),
+        (r"\boxed{1} or \boxed{2}", "1, 2"),
+        (r"$\boxed{1}$, $\boxed{2}$ and $\boxed{2}$", "1, 2"),
+        (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}"),
+        (r"\fbox {3}", "3"),
+        (r"\boxed{\boxed{5}}", "5"),
+        (r"\boxed{1} and then \boxed{2", "1"),
+        (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
+        (r"\boxed{\left\{ 1 \right.}", r"\left\{ 1 \right."),
+        (r"\\\boxed{4}", "4"),
+        (r"\boxed{}", ""),
+        (r"} \boxed{7}", "7"),
+        ("no box, {5}", None),
+        (r"\boxed 5", "5"),
+        (r"\boxed{", None),
+    ],
+)
+def test_last_boxed(text, content):
+    assert last_boxed(text) == content
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ("a #### 1\n#### 72 \nbye", "72"),
+        ("####5", "5"),
+        ("72", None),
+        ("####", ""),
+        ("#### Step 1\n3\n#### Step 2: add\nso 5", None),
+        ("#### Final Answer\n#### 72", "72"),
+        ("#### yes", "yes"),
+    ],
+)
+def test_after_hashes(text, content):
+    assert after_hashes(text) == content
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ("<answer> 1 </answer> <answer>\n2\n</answer>", "2"),
+        ("<answer>1</answer> <answer>2", "1"),
+        ("1</answer>", None),
+        ("<answer>1", "1"),
+        ("<Final_Answer>1</Final_Answer>", "1"),
+    ],
+)
+def test_in_answer_tags(text, content):
+    assert in_answer_tags(text) == content
+
+
+@pytest.mark.parametrize(
+    ("text", "outside"),
+    [
+        ("<think>a</think>b", "b"),
+        ("a</think>b", "b"),
+        ("<think>a", ""),
+        ("<think>a</think>b<think>c", ""),
+        ("<think>a<think>b</think>c</think>d", "d"),
+        ("<think>a<think>b</think>c", ""),
+        ("<think>\n<think>a</think>b", "b"),
+        ("<Thinking>a</Thinking >b", "b"),
+        ("<reasoning>a</reasoning><answer>b</answer>", "<answer>b</answer>"),
+        ("[THINK]a[/THINK]b", "b"),
+        (
+            "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b<|return|>",
+            "b",
+        ),
+        ("<|channel|>analysis<|message|>a", ""),
+        ("analysisWe see a.assistantfinalb", "b"),
+        ("analysisWe see a.", ""),
+        ("no thought", "no thought"),
+    ],
+)
+def test_outside_thoughts(text, outside):
+    assert outside_thoughts(text).strip() == outside
+
+
+def test_a_thought_that_the_prompt_opened():
+    assert outside_thoughts("a", opened=True) == ""
+    assert outside_thoughts("a</think>b", opened=True) == "b"
+    assert outside_thoughts("<think>a</think>b", opened=True) == "b"
+    messages = [{"role": "user", "content": "1+1"}, {"role": "assistant", "content": "<think>\n"}]
+    for prompt in ("1+1 <think>", messages):
+        assert spoken(r"\boxed{2}", {"prompt": prompt}) == ""
+    for name in ("math", "exact"):
+        rows = [{"answer": "2"}] * 2
+        reward = resolve_reward(f"{name}:opened=true")
+        assert reward.score([r"it is \boxed{2}", r"so</think>\boxed{2}"], rows) == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        (r"<answer>1</answer> \boxed{2} #### 3", "1"),
+        (r"<answer>so \boxed{1}</answer>", "1"),
+        (r"\boxed{1} #### 2", "1"),
+        ("#### 1\nThe answer is 2.", "1"),
+        ("The answer is 1. Final answer: 2.5.", "2.5"),
+        ("**Final Answer**\n\n$42$", "$42$"),
+        ("The answer is:\n$$\n42\n$$", "42"),
+        ("The final answer is $42$. I hope it is correct.", "$42$"),
+        ("答案是 42。", "42"),
+        ("an answer", None),
+    ],
+)
+def test_the_order(text, first):
+    assert next(candidates(text), None) == first
+
+
+@pytest.mark.parametrize(
+    ("text", "expression"),
+    [
+        ("She has 5 + 3 = 8 apples.", "5 + 3 = 8"),
+        ("It costs $1,200 a month.", "$1,200"),
+        ("so $x=2$ holds", "x=2"),
+        ("in all 6π", r"6\pi"),
+        ("4 dogs, 7 in all", "7"),
+        ("no number", None),
+    ],
+)
+def test_the_last_expression(text, expression):
+    assert last_expression(text) == expression
+
+
+@pytest.mark.parametrize(
+    ("answer", "texts"),
+    [
+        ("5", ["5"]),
+        (5, ["5"]),
+        (0.25, ["0.25"]),
+        (["5", "5.0"], ["5", "5.0"]),
+        ('["5", "5.0"]', ["5", "5.0"]),
+        ("['5', '']", ["5"]),
+        ("[1, 2]", ["[1, 2]"]),
+        ([1, 2], ["[1, 2]"]),
+        (r"So \boxed{5}.", ["5"]),
+        *(
+            (nothing, [])
+            for nothing in (None, float("nan"), "", " ", "N/A", "[]", "null", "proof", r"\boxed{}")
+        ),
+        *(
+            (nothing, [])
+            for nothing in ([], [""], '["", null]', "notfound", "Not found", "<answer></answer>")
+        ),
+    ],
+)
+def test_accepted_answers(answer, texts):
+    assert accepted({"answer": answer}) == texts
+
+
+@pytest.mark.parametrize("name", ["math", "exact"])
+def test_rows_with_a_placeholder_are_not_scored_and_said(name):
+    with pytest.warns(RuntimeWarning, match=f"{name}.*'N/A' are not scored"):
+        assert resolve_reward(name).score(["", "N/A"], [{"answer": "N/A"}] * 2) == [None, None]
+
+
+PIECES = [
+    *(
+        r"\boxed{",
+        "{",
+        "}",
+        "\\",
+        r"\boxed ",
+        "####",
+        "#### a\n",
+        "<answer>",
+        "</answer>",
+        "\n",
+        "<think>",
+        " ",
+    ),
+    *(
+        "</think>",
+        "answer is ",
+        "Answer:\n",
+        "<",
+        "$",
+        "1 ",
+        "(",
+        "a ",
+        "analysisA",
+        "<|channel|>",
+        "**",
+        r"\[",
+    ),
+]
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_millions_of_characters_take_no_time(piece):
+    text = piece * (3_000_000 // len(piece))
+    started = time.process_time()
+    outside_thoughts(text)
+    spoken(text, {"prompt": text})
+    for find in (last_boxed, after_hashes, in_answer_tags, marked, last_expression):
+        find(text)
+    next(candidates(text), None)
+    for read in (unwrapped, number):
+        read(text[:1000])
+    assert time.process_time() - started < 5
+
+
+@given(st.lists(st.sampled_from([*PIECES, "x"])).map("".join))
+def test_any_text_is_read(text):
+    for find in (after_hashes, in_answer_tags, *([marked] if r"\boxed" not in text else [])):
+        content = find(text)
+        assert content is None or content in text
+    list(answers.said(text))
+    assert "<think>" not in outside_thoughts(text) or "<|channel|>" in text
+
+
+@given(st.text(alphabet="ab 1+"), st.text(alphabet="ab 1+"))
+def test_a_box_put_around_a_text_is_found(before, inside):
+    assert last_boxed(rf"{before}\boxed{{{inside}}}{before}") == inside.strip()
+
+
+@given(st.text(alphabet=r"ab1\{}<>/#:$ "), st.text(alphabet="ab 1+"))
+def test_a_thought_says_nothing(thought, answer):
+    assert outside_thoughts(f"<think>{thought}</think>{answer}") == f"\n{answer}"
+    assert outside_thoughts(f"<think>{thought}{answer}") == ""
+
+
+@given(st.text(max_size=80))
+def test_unwrapping_twice_is_unwrapping_once(text):
+    assert unwrapped(unwrapped(text)) == unwrapped(text)
