@@ -97,10 +97,10 @@ def measure(name: str, data: Path, out: Path, **changes: Any) -> Case:
     """The row of a measurement: the median seconds of a step, and curro's own in it, the mean."""
     import torch
     from benchmarks.learning.pretrained_natures import settings_of
-    from curro.training.prepared import prepare
 
     from curro import Curriculum
     from curro.runs.folder import RunFolder
+    from curro.training.plan import plan
     from curro.training.run import train
     from curro.training.settings import TrainSettings
 
@@ -116,7 +116,7 @@ def measure(name: str, data: Path, out: Path, **changes: Any) -> Case:
     )
     folder = RunFolder.create(out / f"{name.replace(' ', '-')}-{os.getpid()}", {"settings": values})
     try:
-        train(prepare(TrainSettings(**values)), folder, page=False)
+        train(plan(TrainSettings(**values)), folder, page=False)
     finally:
         Curriculum.select, Curriculum.observe = before  # type: ignore[method-assign]
     seconds = [line["seconds"] for line in folder.metrics()]

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 import trl.trainer.utils as trl_utils
-from curro.training.lora import lora_config
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.hosts.trl.setup import trainer
@@ -43,6 +42,7 @@ from curro.hosts.trl.fast.shared_prompts import (
     whole_groups,
 )
 from curro.rollout.engines.plain_generation import SampledLogProbs, backbone_of, shared_prefixes
+from curro.training.saved_model import lora_config
 
 VOCABULARY, TEMPERATURE = 97, 0.7
 SIZES: dict[str, Any] = {
