@@ -143,7 +143,7 @@ def test_rewards_that_are_not_from_0_to_1_are_no_pass_rates(curro, tmp_path, mea
         folder.append(dict.fromkeys(COLUMNS, 0) | {"prompt": i, "mean": mean, "variance": variance})
     folder.write_table()
     assert "so there are no pass rates" in render(np.array(means), np.array(variances), 8)
-    for rule in (["--keep", "0,1"], ["--hardest", "0.5"]):
+    for rule in (["--keep", "0,1"],):
         said = curro("curate", "est", *rule, "-o", "x.jsonl", status=2)
         assert "the rewards of the estimate in est are not from 0 to 1" in said
 
@@ -318,7 +318,6 @@ def test_failed_rollouts_are_not_counted_and_unscored_ones_not_in_the_mean():
     assert rows[0] == {
         "prompt": 0, "key": "k0", "rollouts": 4, "scored": 4, "correct": 3, "truncated": 1, "mean": 1.5,
         "variance": 1.25,
-        "completions": [{"text": str(j), "score": float(j), "cut": j == 3} for j in range(4)],
     }  # fmt: skip
     assert (rows[7]["rollouts"], rows[7]["mean"]) == (3, 2.0)
     assert (rows[8]["scored"], rows[8]["mean"], rows[8]["variance"]) == (1, 3.0, 0.0)
@@ -375,8 +374,8 @@ def test_folders_in_other_use_or_damaged(tmp_path):
     (tmp_path / "est" / "pass_rates.parquet").write_bytes(b"no parquet")
     with pytest.raises(EstimateError, match="is damaged"):
         folder.table()
-    for name, read in (("groups", folder.groups), ("completions", folder.completions)):
-        row = dict.fromkeys(COLUMNS, 0) | {"prompt": [0], "completions": []}
+    for name, read in (("groups", folder.groups),):
+        row = dict.fromkeys(COLUMNS, 0) | {"prompt": [0]}
         (tmp_path / "est" / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
         with pytest.raises(RunError, match=rf"{name}.jsonl is damaged: its prompt is \[0\]"):
             read()

@@ -135,17 +135,16 @@ def evaluate(
         ),
     ],
     suite: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
-            help=f"A suite ({', '.join(SUITES)}), or a data set: lab:NAME, a JSONL or Parquet file, a "
-            "folder, or a hub id. Can be given several times."
+            help=f"A suite ({', '.join(SUITES)}), or a data set, as in --data. Can be given several times."
         ),
-    ],
+    ] = None,
     data: Annotated[
         str | None,
         typer.Option(
-            help="Read the problems of the suite from this file instead of the hub; "
-            "needs exactly one --suite."
+            help="A data set: lab:NAME, a JSONL or Parquet file, a folder, or a hub id. With one --suite: the "
+            "file of its problems, instead of the hub."
         ),
     ] = None,
     split: Annotated[str, typer.Option(help="The split to take of a data set that is not a suite.")] = "test",
@@ -209,7 +208,11 @@ def evaluate(
     from curro.rollout.evaluation_results import Sheet, sheets
     from curro.runs.report.page import tables_page, write_page
 
-    if data is not None and len(suite) != 1:
+    if not suite:
+        if data is None:
+            raise ConfigError("name what to evaluate on: --suite, or --data with a data set of your own")
+        suite, data = [data], None
+    elif data is not None and len(suite) > 1:
         raise ConfigError("--data stands for the data of one suite: name one --suite with it")
     asked = TrainSettings(**option_values(options))
     own: dict[str, Any] = {"samples": samples, "temperature": temperature, "top_p": top_p}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -165,7 +166,7 @@ def check_names(settings: TrainSettings) -> None:
                 pass
     if settings.model is not None:
         check_model(settings.model)
-    if settings.reward not in ("auto", "lab") and ":" not in settings.reward:
+    if not re.search(r"\b(auto|lab)\b|:", settings.reward):  # these need the data, or are the user's own
         resolve_reward(settings.reward, sandbox=settings.sandbox)
     logger = settings.log
     if logger is not None and importlib.util.find_spec(logger) is None:
@@ -210,7 +211,7 @@ def check_text(prompts: PromptSet) -> None:
     """Raises ConfigError where a prompt has images, video or sound: the models trained here read text."""
     columns = [name for name in MEDIA if name in prompts.columns]
     for number, row in enumerate(prompts):
-        kinds = [name for name in columns if row[name] is not None and len(row[name])]
+        kinds = [name for name in columns if _is_media(row[name])]
         if isinstance(row["prompt"], list):
             contents = [message.get("content") for message in row["prompt"]]
             parts = [part for content in contents if isinstance(content, list) for part in content]
@@ -221,6 +222,12 @@ def check_text(prompts: PromptSet) -> None:
                 "and curro train has text models only: train on images with "
                 "curro.hosts.trl.CurriculumGRPOTrainer, or take text data"
             )
+
+
+def _is_media(value: Any) -> bool:
+    if isinstance(value, str):  # a path or an address; other texts are only called so
+        return bool(re.search(r"^data:|\.(png|jpe?g|webp|gif|bmp|mp4|webm|wav|mp3|flac)$", value.lower()))
+    return value is not None and value != []
 
 
 def run_reward(spec: str, settings: TrainSettings, prompts: PromptSet) -> Reward:

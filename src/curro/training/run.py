@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +13,6 @@ import numpy as np
 import torch
 from transformers import PrinterCallback, ProgressCallback
 from transformers.integrations import TensorBoardCallback
-from transformers.trainer import TRAINER_STATE_NAME
 from trl import GRPOConfig
 
 from curro.core.errors import CurroError
@@ -235,8 +233,7 @@ def _find_checkpoint(folder: RunFolder, recorder: Recorder, say: Callable[[str],
 
     last = checkpoints.newest(folder.checkpoints, cut_off=remove)
     if last is not None:
-        with checkpoints.reading(last):
-            json.loads((last / TRAINER_STATE_NAME).read_bytes())
+        checkpoints.check_state(last)
     recorder.resume(-1 if last is None else checkpoints.step_of(last))
     return last
 

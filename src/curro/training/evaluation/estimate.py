@@ -31,7 +31,7 @@ async def estimate(
     todo: Iterable[int],
     in_flight: int,
     on_group: Callable[[dict[str, Any]], None],
-) -> int:
+) -> list[str]:
     """Generate k rollouts of each prompt and score them.
 
     Args:
@@ -41,17 +41,18 @@ async def estimate(
             `curro.runs.estimate_folder`; prompts without any rollout are left out.
 
     Returns:
-        how many prompts were left out because all their rollouts failed.
+        for each prompt that was left out because all its rollouts failed, why the first one did.
 
     Raises:
         EngineError: the engine is dead, or failed for 20 prompts one after the other.
         RewardError: a score that is no number.
     """
     remaining, scoring = iter(todo), asyncio.Lock()
-    left_out = in_a_row = 0
+    reasons: list[str] = []
+    in_a_row = 0
 
     async def work() -> None:
-        nonlocal left_out, in_a_row
+        nonlocal in_a_row
         for i in remaining:  # which all workers share
             try:
                 rollouts = await engine.generate(prompts[i]["prompt"], k)
@@ -59,7 +60,8 @@ async def estimate(
                 rollouts = [Rollout("", error=str(error))]
             completed = [rollout for rollout in rollouts if rollout.error is None]
             if not completed:
-                left_out, in_a_row = left_out + 1, in_a_row + 1
+                in_a_row += 1
+                reasons.append(str(rollouts[0].error))
                 if in_a_row >= PATIENCE:
                     raise EngineError(
                         f"the last {in_a_row} prompts got no rollout at all; the last one for: "
@@ -81,7 +83,7 @@ async def estimate(
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
-    return left_out
+    return reasons
 
 
 def moments(scores: Sequence[float | None], truncated: int) -> dict[str, Any]:
