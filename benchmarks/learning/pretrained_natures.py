@@ -257,6 +257,7 @@ def summary(folder: RunFolder, prepared: Plan) -> dict[str, Any]:
     lines = folder.metrics()
     evaluated = [line for line in lines if "eval/pass@1" in line]
     kinds = [row.get("kind", "learnable") for row in prepared.held_out[0].prompts]
+    names = list(dict.fromkeys(kinds))
     kind_of = {row["key"]: row.get("kind", "learnable") for row in prepared.prompts}
     length_of = {row["key"]: len(prepared.tokenizer(row["prompt"])["input_ids"]) for row in prepared.prompts}
     parts = -(-(len(lines) - 1) // EVERY)
@@ -273,6 +274,9 @@ def summary(folder: RunFolder, prepared: Plan) -> dict[str, Any]:
         "rollouts": [line["rollouts"] for line in evaluated],
         "pass@1": [round(line["eval/pass@1"], 5) for line in evaluated],
         "kinds": dict(Counter(kinds)),
+        "item_kinds": "".join(str(names.index(kind)) for kind in kinds),
+        "guess": Counter(row["answer"] for row in prepared.held_out[0].prompts).most_common(1)[0][1]
+        / len(kinds),
         "groups": groups,
         "completion_tokens": tokens,
         "prompt_tokens": prompt_tokens,

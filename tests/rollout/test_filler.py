@@ -11,7 +11,7 @@ from tests.rollout.filler_setup import EASY, GOOD, HARD, InOrder, by_text, make,
 
 from curro import Allocation, ConfigError, Curriculum
 from curro.core.errors import FillError
-from curro.core.policy import AuxiliarySamples
+from curro.core.policy import AuxiliarySamples, PolicyUse
 from curro.rollout.filler import Filler
 
 
@@ -197,7 +197,7 @@ def test_held_groups_are_observed_when_a_batch_needs_them():
 class Teaches(InOrder):
     """Wants the policy trained on each prompt that was observed."""
 
-    trains_policy = True
+    policy_use = PolicyUse.TRAINED
 
     def observe(self, outcome):
         told = tuple((int(prompt),) for prompt in outcome.prompts)

@@ -54,7 +54,7 @@ class DrawnGroups:
         return groups
 
     async def _draw(self) -> None:
-        if not self.curriculum.selection.needs_policy:
+        if not self.curriculum.selection.policy_use:
             self._queue(self._select())
             return
         drawing = asyncio.ensure_future(asyncio.to_thread(self._select))

@@ -71,7 +71,7 @@ class ServeSettings:
                 policy.
         """
         curriculum = Curriculum.from_config(self.curriculum, self._prompts())
-        refuse_policy(curriculum.selection.needs_policy, "`curro serve`")
+        refuse_policy(curriculum.selection.policy_use, "`curro serve`")
         return curriculum
 
     def _prompts(self) -> Any:

@@ -100,7 +100,7 @@ class CurriculumDataset(RLDataset):
         rows: Sequence[Mapping[str, Any]] | None = None,
         run_folder: str | None = None,
     ) -> None:
-        refuse_policy(curriculum.selection.needs_policy, "Tinker's loop")
+        refuse_policy(curriculum.selection.policy_use, "Tinker's loop")
         if rows is not None:
             curriculum.check_rows(DatasetRows(rows), "rows")
         self.curriculum, self.build, self.fill = curriculum, build, fill

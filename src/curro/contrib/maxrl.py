@@ -1,4 +1,8 @@
-"""MaxRL: the group-relative advantage over the group's success rate, so that rare successes count more."""
+"""MaxRL: the group-relative advantage over the group's success rate, so that rare successes count more.
+
+Tested by hand and against the truncated likelihood of three rollouts (tests/contrib). Tuned on the lab's
+pools it ends -0.016 ± 0.028 beside `group` (benchmarks/results/tuned_credits.md).
+"""
 
 from __future__ import annotations
 

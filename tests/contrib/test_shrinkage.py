@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from curro import ConfigError, Curriculum, RewardError
+from curro.contrib.shrinkage import Shrinkage
 from curro.core import registry
 from curro.core.groups import Groups, moments
 from curro.methods.advantage.leave_one_out import LeaveOneOut
-from curro.methods.advantage.shrinkage import Shrinkage
 
 ROWS = [{"prompt": f"p{i}", "key": f"k{i}"} for i in range(6)]
 
