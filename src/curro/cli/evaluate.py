@@ -143,8 +143,8 @@ def evaluate(
     data: Annotated[
         str | None,
         typer.Option(
-            help="A data set: lab:NAME, a JSONL or Parquet file, a folder, or a hub id. With one --suite: the "
-            "file of its problems, instead of the hub."
+            help="A data set: lab:NAME, a JSONL or Parquet file, a folder, or a hub id. With one --suite, "
+            "the file of its problems, instead of the hub."
         ),
     ] = None,
     split: Annotated[str, typer.Option(help="The split to take of a data set that is not a suite.")] = "test",

@@ -44,6 +44,20 @@ def newest(folder: Path, *, cut_off: Callable[[Path], None] = lambda path: None)
     return None
 
 
+def to_resume(checkpoint: str | bool | None, folder: Path) -> str | bool | None:
+    """The checkpoint to resume from, checked; True becomes the last one in the folder that was saved whole.
+
+    Raises:
+        CheckpointError: its state is not one that TRL wrote.
+    """
+    last = newest(folder) if checkpoint is True else Path(checkpoint) if checkpoint else None
+    if last is None:
+        return checkpoint
+    if (last / TRAINER_STATE_NAME).is_file():
+        check_state(last)
+    return str(last)
+
+
 def warn_of_earlier(folder: Path) -> None:
     """Say in the log that a run begins in an output folder that has the checkpoints of another one.
 
