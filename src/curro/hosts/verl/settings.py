@@ -107,7 +107,7 @@ class VerlSettings:
             refuse_weights(selection.has_weights, "verl", remedy)
         if PolicyUse.WEIGHTS in selection.policy_use:
             raise ConfigError(
-                "this selection reads the policy's weights (frontier's features `hidden` and `entropy` do), "
+                "this selection reads the policy's weights (frontier's features `entropy` do), "
                 f"which verl splits over its workers: leave `features` out of {KEY}.selection, or train with "
                 "curro.hosts.trl"
             )
