@@ -405,7 +405,7 @@ def _picture(
     if rows:
         axes.legend(
             ncols=2, loc="lower left", borderpad=0,
-            bbox_to_anchor=(0, 1.01), borderaxespad=0, handlelength=1.6, labelspacing=0.3, columnspacing=1.2,
+            bbox_to_anchor=(0, 1.03), borderaxespad=0, handlelength=1.6, labelspacing=0.3, columnspacing=1.2,
         )  # fmt: skip
     return Picture(name, title, caption, figure)
 
