@@ -1,5 +1,8 @@
 """Trinity-RFT: a curriculum in place of its task selectors, and the operator that reports the rewards to it.
 
+Tested with the scheduler and the reader of tasksets of Trinity-RFT 0.6.0; its explorer and its trainer, which
+need GPUs, were not started.
+
 Trinity finds both by their address, in the file of its configuration:
 
     buffer:

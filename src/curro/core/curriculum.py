@@ -283,6 +283,7 @@ class Curriculum:
         # the shares of sources are not those of uniform sampling
         is_mixed = self.mixture is not None
         uniform_P = np.full(n, np.nan) if is_mixed else self.selection.uniform_weights(choice)
+        offsets_P = self.selection.prediction_offsets(choice)
         choice, rollouts_P = self._divide(choice, step, rollouts)
         tickets = self.ledger.open(
             choice.prompts, step, choice.weights, rollouts_P, repeats=self.selection.repeats
@@ -290,7 +291,7 @@ class Curriculum:
         if self.mixture is not None:
             self.mixture.count(choice.prompts)
         if len(tickets) == n:
-            self.meters.uniform.draw(tickets, uniform_P)
+            self.meters.uniform.draw(tickets, uniform_P, offsets_P)
         return Draw(**vars(choice), tickets=tickets, rollouts=rollouts_P, step=step)
 
     def _choose(self, n: int, step: int) -> Choice:
@@ -383,6 +384,7 @@ class Curriculum:
             self.ledger.settle(rows[seen], observed=True)
             auxiliary_samples = checked_samples(self.selection.observe(learnt), self.selection)
         self.allocation.observe(learnt)
+        self.meters.survival.settle(learnt.prompts, learnt.admitted)
         self.table.visit(learnt.prompts, learnt.steps, learnt.mean, learnt.variance)
         self.meters.observe(feedback.tickets[seen], learnt)
         if len(lost):
@@ -495,7 +497,7 @@ class Curriculum:
         with self._undone_on_error(prompts):
             self.ledger.settle(rows, observed=False)
             self.selection.release(prompts)
-        self.meters.uniform.drop(dropped)
+        self.meters.drop(dropped, prompts)
 
     @locked
     def metrics(self) -> dict[str, float]:

@@ -263,3 +263,42 @@ def _described(functions: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _from_json(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) else value
+
+
+def example(row: Row) -> str | None:
+    """A completion with the row's expected calls as JSON, or a sentence where none is expected.
+
+    None for a row without an answer.
+    """
+    if row.get("answer") is None:
+        return None
+    try:
+        expected, _ = _read(row)
+    except RewardError:
+        return ""
+    calls = [
+        {
+            "name": name,
+            "arguments": {
+                parameter: _example_value(allowed)
+                for parameter, allowed in parameters.items()
+                if "" not in allowed
+            },
+        }
+        for call in expected
+        for name, parameters in call.items()
+    ]
+    return json.dumps(calls) if calls else "There is nothing to call."
+
+
+def _example_value(allowed: Sequence[Any]) -> Any:
+    value = next(iter(allowed), None)
+    if isinstance(value, dict):  # its values are lists of allowed ones
+        return {
+            name: choices[0] if isinstance(choices, list) and choices else choices
+            for name, choices in value.items()
+            if not (isinstance(choices, list) and "" in choices)
+        }
+    if isinstance(value, list):
+        return [_example_value([item]) if isinstance(item, dict) else item for item in value]
+    return value

@@ -81,15 +81,15 @@ class PolledFill:
         self.fill.restore(in_flight, {ticket: (prompt, ticket) for ticket, prompt in observed.items()})
         self.has_reward = ledger["observed"] > 0
 
-    def draw(self, n: int, *, step: int) -> Draw:
-        """n prompts that were not given out for this batch before.
+    def draw(self, n: int, *, step: int, rollouts: int | None = None) -> Draw:
+        """n prompts that were not given out for this batch before, and their shares of a budget of rollouts.
 
         Raises:
             FillError: fewer than n are left.
             ExhaustedError: fewer than n are left, and no batch has been begun.
         """
         try:
-            return draw_fresh(self.port, self.fill, n, step=step)
+            return draw_fresh(self.port, self.fill, n, step=step, rollouts=rollouts)
         except ExhaustedError as error:
             if not self.fill.n:
                 raise
