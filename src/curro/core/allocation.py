@@ -90,3 +90,12 @@ def checked(
             f"to {'' if spends_all else 'at most '}{budget} were asked for"
         )
     return numbers_P.astype(np.int64)
+
+
+def refuse_looking_first(rule: Allocation, host: str) -> None:
+    """Refuse a rule that looks at first rewards, for a host that does not ask it (`Curriculum.more`)."""
+    if rule.looks_first:
+        raise ConfigError(
+            f"this allocation looks at the first rewards of a batch, and {host} does not ask it again: leave "
+            "it out, choose knapsack, or train with TRL or the filler"
+        )
