@@ -236,8 +236,8 @@ class PromptTable:
     def census(self) -> tuple[int, int, int, float, float, float]:
         """Summarise the prompts seen so far by their latest visit.
 
-        Returns how many there are, how many are solved and how many have no variance; the mean and the standard
-        deviation of their success rates, and the mean of their reward variances.
+        Returns how many there are, how many are solved and how many have no variance; the mean and the
+        standard deviation of their success rates, and the mean of their reward variances.
         """
         import curro.core.table_kernels as kernels
 
