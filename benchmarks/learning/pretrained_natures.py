@@ -99,7 +99,11 @@ METHODS = {
     "learnable": Method("uniform", data="learnable", measured=True),
     "told": Method(BEFORE, {"known": True}, measured=True),
 }
-"""By the name of a row's method. `frontier` is the default with a policy, `texts-alone` without; `told` knows the pass rates that 16 rollouts of each prompt measured."""
+"""By the name of a row's method.
+
+`frontier` is the default where there is a policy, `texts-alone` where there is none; `told` knows the pass
+rates that 16 rollouts of each prompt measured.
+"""
 ROUNDS = (
     ("uniform", "frontier-before", "frontier"),
     ("prioritized-replay", "shortest-quarter"),
