@@ -52,6 +52,15 @@ def train(
             "--rollouts can be given beside it: a larger budget extends the run, even a finished one.",
         ),
     ] = None,
+    check_rows: Annotated[
+        bool,
+        typer.Option(
+            "--check/--no-check",
+            rich_help_panel="Reward",
+            help="Score 200 rows with their own answers and with nothing first, and stop if the reward does "
+            "not fit more than 1% of them.",
+        ),
+    ] = True,
     trust: Trust = False,
     **options: Any,
 ) -> None:
@@ -81,11 +90,14 @@ def train(
     check_start(settings)
     note(settings)
     quiet()
+    from curro.reward.row_checks import stop_or_say
     from curro.runs.reader import read_history
     from curro.runs.report.advice import advise
     from curro.training.inputs import read_inputs
 
     inputs = read_inputs(settings)  # before torch is imported, which takes seconds
+    if check_rows and resume is None and inputs.environment is None:
+        stop_or_say(inputs.prompts, inputs.reward, lambda line: plain_console().print(printable(line)))
     from curro.training.prepared import prepare
     from curro.training.run import train as run
 
