@@ -32,10 +32,10 @@ def measured(task: Task, prompts: PromptSet, model: str | None) -> np.ndarray:
     from curro.rollout.engines.engine import SamplingSettings
     from curro.rollout.engines.models import load_model
     from curro.rollout.sampling import sampled_rewards
-    from curro.training.prepared import prepare
+    from curro.training.plan import plan
 
     torch.manual_seed(0)
-    prepared = prepare(task.settings())
+    prepared = plan(task.settings())
     settings = SamplingSettings(prepared.settings.max_completion_length or 1, prepared.settings.temperature)
     rewards_NG = sampled_rewards(
         (load_model(model)[0] if model else prepared.model).eval(),

@@ -41,7 +41,7 @@ from curro.reward.reward import Reward, Score
 from curro.runs.folder import RunFolder
 from curro.runs.json_lines import append_rows, read_rows
 from curro.training.declared import flags_of
-from curro.training.prepared import Prepared, prepare
+from curro.training.plan import Plan, plan
 from curro.training.run import train
 from curro.training.settings import TrainSettings
 
@@ -221,7 +221,7 @@ def one_run(label: str, pool: str, seed: int, shared: Mapping[str, Any], runs: P
     own = {name: str(rates) if name == "known" else value for name, value in method.settings.items()}
     data = part_of(shared["data"], method.data, rates)
     settings = TrainSettings(**{**shared, **own, "data": data, "curriculum": method.curriculum, "seed": seed})
-    prepared = prepare(settings)
+    prepared = plan(settings)
     (held_out,) = prepared.held_out
     recorded = Recorded(held_out.reward, [row["prompt"] for row in held_out.prompts])
     prepared = replace(prepared, held_out=(replace(held_out, reward=recorded.reward),))
@@ -252,7 +252,7 @@ def one_run(label: str, pool: str, seed: int, shared: Mapping[str, Any], runs: P
     return row
 
 
-def summary(folder: RunFolder, prepared: Prepared) -> dict[str, Any]:
+def summary(folder: RunFolder, prepared: Plan) -> dict[str, Any]:
     """The columns of a row that say what a run learnt, cost and found."""
     lines = folder.metrics()
     evaluated = [line for line in lines if "eval/pass@1" in line]

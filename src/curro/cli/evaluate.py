@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from curro.cli.checks import check_model
 from curro.cli.options import option_values, with_settings
 from curro.cli.sampling import BatchSize, Connections, SamplingJob, ServerAddress, Timeout, sample_all
 from curro.cli.terminal import folder_name, plain_console, quiet
@@ -136,17 +135,16 @@ def evaluate(
         ),
     ],
     suite: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
-            help=f"A suite ({', '.join(SUITES)}), or a data set: lab:NAME, a JSONL or Parquet file, a "
-            "folder, or a hub id. Can be given several times."
+            help=f"A suite ({', '.join(SUITES)}), or a data set, as in --data. Can be given several times."
         ),
-    ],
+    ] = None,
     data: Annotated[
         str | None,
         typer.Option(
-            help="Read the problems of the suite from this file instead of the hub; "
-            "needs exactly one --suite."
+            help="A data set: lab:NAME, a JSONL or Parquet file, a folder, or a hub id. With one --suite, "
+            "the file of its problems, instead of the hub."
         ),
     ] = None,
     split: Annotated[str, typer.Option(help="The split to take of a data set that is not a suite.")] = "test",
@@ -200,6 +198,8 @@ def evaluate(
     Ctrl-C, the same command continues.
     """
     quiet()
+    from curro.training.plan import check_model
+
     for model in models if server is None else []:
         check_model(model)
     from curro.reward.environments import resolve_environment
@@ -208,7 +208,11 @@ def evaluate(
     from curro.rollout.evaluation_results import Sheet, sheets
     from curro.runs.report.page import tables_page, write_page
 
-    if data is not None and len(suite) != 1:
+    if not suite:
+        if data is None:
+            raise ConfigError("name what to evaluate on: --suite, or --data with a data set of your own")
+        suite, data = [data], None
+    elif data is not None and len(suite) > 1:
         raise ConfigError("--data stands for the data of one suite: name one --suite with it")
     asked = TrainSettings(**option_values(options))
     own: dict[str, Any] = {"samples": samples, "temperature": temperature, "top_p": top_p}
@@ -258,7 +262,7 @@ def _outcome_reward(task: EvaluationTask, asked: TrainSettings, console: Console
     """The part of the task's reward that verifies the answer, which is told where there are other parts."""
     from curro.reward.resolve import outcome_reward
     from curro.training.evaluation.code_suites import with_heads
-    from curro.training.inputs import run_reward
+    from curro.training.plan import run_reward
 
     whole = run_reward(task.reward, asked, task.prompts)
     reward = outcome_reward(whole)

@@ -6,13 +6,12 @@ import pytest
 
 from curro import ConfigError, Curriculum
 from curro.core.registry import parse_curriculum
-from curro.data import PromptSet, load_prompts
+from curro.data import PromptSet
 from curro.reward import resolve_reward
 from curro.runs.estimate_folder import COLUMNS, EstimateFolder
 from curro.runs.folder import RunFolder
-from curro.training.inputs import COLUMN, with_known
-from curro.training.prepared import prepare, row_rewards
-from curro.training.settings import TrainSettings
+from curro.training.plan import COLUMN, with_known
+from curro.training.trl_rows import row_rewards
 
 PROMPTS = PromptSet(
     [
@@ -27,7 +26,7 @@ def config(selection, reward_range=(0.0, 1.0)):
 
 
 def test_a_column_is_named_to_the_selection():
-    found, prompts, _ = with_known(config("frontier:candidates=3"), PROMPTS, "rate")
+    found, prompts = with_known(config("frontier:candidates=3"), PROMPTS, "rate")
     assert found["selection"] == {"name": "frontier", "candidates": 3, "known": "rate"}
     assert prompts is PROMPTS
     assert Curriculum.from_config(found, prompts).select(1, step=0).prompts.tolist() == [1]
@@ -38,7 +37,7 @@ def test_an_estimate_is_found_by_its_keys(tmp_path):
     for i, (key, mean) in enumerate((("c", 0.0), ("x", 1.0), ("a", 1.0))):
         folder.append(dict.fromkeys(COLUMNS, 0) | {"prompt": i, "key": key, "mean": mean})
     folder.write_table()
-    found, prompts, _ = with_known(config("posterior", (-1.0, 1.0)), PROMPTS, str(tmp_path / "estimate"))
+    found, prompts = with_known(config("posterior", (-1.0, 1.0)), PROMPTS, str(tmp_path / "estimate"))
     assert found["selection"]["known"] == COLUMN
     # of rewards from -1 to 1: 0 is half way, b is not in the estimate
     assert [row[COLUMN] for row in prompts.rows] == [1.0, None, 0.5]
@@ -51,7 +50,7 @@ def test_a_run_is_found_by_its_keys(tmp_path):
     curriculum.observe(draw.tickets, [[1.0, 0.0, 0.0, 0.0]] * 2)
     run = RunFolder.create(tmp_path / "run", {})
     run.write_table(curriculum.table)
-    _, prompts, _ = with_known(config("frontier"), PROMPTS, str(tmp_path / "run"))
+    _, prompts = with_known(config("frontier"), PROMPTS, str(tmp_path / "run"))
     seen = set(draw.prompts.tolist())
     assert [row[COLUMN] for row in prompts.rows] == [0.25 if i in seen else None for i in range(3)]
 
@@ -63,7 +62,7 @@ def test_the_rates_of_a_run_are_on_its_own_reward_range(tmp_path):
     curriculum.observe(draw.tickets, [[1.0, 1.0, 1.0, -1.0]] * 3)
     run = RunFolder.create(tmp_path / "run", {"curriculum": curriculum.config})
     run.write_table(curriculum.table)
-    _, prompts, _ = with_known(config("frontier", (0.0, 10.0)), PROMPTS, str(tmp_path / "run"))
+    _, prompts = with_known(config("frontier", (0.0, 10.0)), PROMPTS, str(tmp_path / "run"))
     assert [row[COLUMN] for row in prompts.rows] == [0.75] * 3
 
 
@@ -81,9 +80,9 @@ def test_the_rewards_of_an_estimate_are_in_the_reward_range_or_of_the_verifier(t
     verified.write_table()
     with pytest.raises(ConfigError, match=r"mixed are not from 0 to 1, so .* with --reward-range"):
         with_known(config("frontier"), PROMPTS, str(mixed.path))
-    _, prompts, _ = with_known(config("frontier", (-1.0, 1.0)), PROMPTS, str(mixed.path))
+    _, prompts = with_known(config("frontier", (-1.0, 1.0)), PROMPTS, str(mixed.path))
     assert [row[COLUMN] for row in prompts.rows] == [0.75] * 3
-    _, prompts, _ = with_known(config("frontier", (-1.0, 1.0)), PROMPTS, str(verified.path))
+    _, prompts = with_known(config("frontier", (-1.0, 1.0)), PROMPTS, str(verified.path))
     assert [row[COLUMN] for row in prompts.rows] == [0.5] * 3
 
 
@@ -95,28 +94,8 @@ def test_mistakes(tmp_path):
     folder = EstimateFolder.begin(tmp_path / "estimate", {"k": 4})
     folder.append(dict.fromkeys(COLUMNS, 0) | {"key": "x", "mean": 1.0})
     folder.write_table()
-    with pytest.raises(ConfigError, match="knows none of the prompts"):
+    with pytest.raises(ConfigError, match="none of these prompts"):
         with_known(config("frontier"), PROMPTS, str(tmp_path / "estimate"))
-
-
-def test_a_run_s_settings_name_the_commit_of_its_known_rates(tmp_path, monkeypatch):
-    """So `config.json` has it, and a resumed run reads the rates that it was started with."""
-    folder = EstimateFolder.begin(tmp_path / "estimate", {"k": 4})
-    folder.append(
-        dict.fromkeys(COLUMNS, 0) | {"key": load_prompts("lab:chains", limit=1).keys[0], "mean": 0.5}
-    )
-    folder.write_table()
-    asked = []
-
-    def pull(source):
-        asked.append(source)
-        return folder, f"hub:org/rates@{'a' * 40}"
-
-    monkeypatch.setattr("curro.training.inputs.pull", pull)
-    settings = TrainSettings("lab:chains", curriculum="frontier", limit=20, known="hub:org/rates")
-    pinned = prepare(settings).settings
-    assert prepare(pinned).settings == pinned
-    assert asked == ["hub:org/rates", f"hub:org/rates@{'a' * 40}"]
 
 
 NUMBERS = PromptSet([{"prompt": f"{i}", "answer": f"{i}", "key": f"{i}"} for i in range(3)])
