@@ -20,7 +20,7 @@ from curro.core.text import printable, readable
 from curro.runs.estimate_folder import render_bands
 from curro.runs.folder import RunFolder, count_from_one, saved_curriculum
 from curro.runs.reader import GroupColumns, read_history
-from curro.runs.report.advice import Worth
+from curro.runs.report.advice import verdict
 from curro.runs.report.prompts import PromptHistory, Ranking, RolloutsReader, rankings, spelt_out
 
 _WIDTH = 60
@@ -36,8 +36,8 @@ def inspect_run(
 ) -> None:
     """Print the prompt table's columns and first rows, and the first prompts of each ranking.
 
-    Then, for the usual difficulty bands, the rollouts that an admitted group would cost, and the rollouts
-    that uniform sampling would have needed for as many groups with a signal.
+    Then, for the usual difficulty bands, the rollouts that an admitted group would cost, and how the
+    run stands against uniform sampling.
 
     Args:
         run: the run, its folder, or a TRL checkpoint that holds a curriculum.
@@ -73,8 +73,7 @@ def inspect_run(
         costs = render_bands(rates, size)
         costs.title, costs.title_justify = Text("Bands, by the prompts' latest groups"), "left"
         console.print(costs)
-    if (worth := Worth.of(history)) is not None:
-        console.print(Text(worth.describe()))
+    console.print(Text(verdict(history).sentence))
 
 
 def _show_table(
