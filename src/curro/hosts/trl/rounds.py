@@ -50,6 +50,9 @@ def fill_in_rounds(rounds: Rounds, rows: int) -> list[KeptGroup]:
                 break
             _round_up(sizes, rounds.processes)
             rounds.roll_out(sizes)
+            if further := rounds.more(list(sizes), fill.missing - sum(sizes.values())):
+                _round_up(further, rounds.processes)
+                rounds.roll_out(further)
             rounds.settle(list(sizes))
         except BaseException:
             rounds.give_up()
@@ -167,6 +170,16 @@ class Rounds:
             for column, entries in logs.items():
                 group.logs.setdefault(column, []).extend(entries[start:stop])
             start = stop
+
+    def more(self, tickets: Sequence[int], rows: int) -> dict[int, int]:
+        """Further rollouts of groups that were looked at, by ticket, of about so many rows."""
+        if not self.curriculum.allocation.looks_first:
+            return {}
+        feedback = self.observer.feedback(tickets, self._rewards(tickets), self._sizes(tickets))
+        further = self.owner.decide(
+            lambda: self.curriculum.more(**feedback.arguments(), rollouts=max(rows, 0)).tolist()
+        )
+        return {ticket: number for ticket, number in zip(tickets, further, strict=True) if number}
 
     def settle(self, tickets: Sequence[int]) -> None:
         """Observe these groups, and report to the fill what became of them."""
