@@ -51,6 +51,15 @@ def train(
             "--rollouts can be given beside it: a larger budget extends the run, even a finished one.",
         ),
     ] = None,
+    check_rows: Annotated[
+        bool,
+        typer.Option(
+            "--check/--no-check",
+            rich_help_panel="Reward",
+            help="Score 200 rows with their own answers and with nothing first, and stop if the reward does "
+            "not fit more than 1% of them.",
+        ),
+    ] = True,
     trust: Trust = False,
     **options: Any,
 ) -> None:
@@ -82,8 +91,12 @@ def train(
     note(settings)
     quiet()
     planned = plan(settings)  # before torch is imported, which takes seconds
+    from curro.reward.row_checks import stop_or_say
     from curro.runs.reader import read_history
     from curro.runs.report.advice import advise
+
+    if check_rows and resume is None and planned.environment is None:
+        stop_or_say(planned.prompts, planned.reward, lambda line: plain_console().print(printable(line)))
     from curro.training.run import train as run
 
     settings = planned.settings

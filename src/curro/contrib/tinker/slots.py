@@ -188,7 +188,7 @@ class CurriculumGroup(EnvGroupBuilder):
     def begin(self) -> AssignedPrompt:
         """The prompt to roll out first: that of the batch, or a new one if the slot has ended before.
 
-        Tinker's asynchronous loop rolls a slot out again when its group has become too old to be trained on.
+        Up to cookbook 0.5, the asynchronous loop rolls a slot out again when its group has become too old.
         """
         if self.assigned is None:
             self.slots = self._single_slot()
