@@ -8,6 +8,7 @@ import numpy as np
 
 from curro.contrib.target import Target
 from curro.core.groups import moments
+from curro.core.policy import PolicyUse
 from curro.core.prediction import Predictor
 from curro.core.prompts import PromptTable
 from curro.core.text import prompt_text
@@ -22,7 +23,7 @@ class Oracle(Predictor):
         inverted: predict the negative of the variance, so that the prompts with least signal are chosen.
     """
 
-    needs_policy = True
+    policy_use = PolicyUse.ASKED
 
     def __init__(self, *, samples: int = 8, inverted: bool = False) -> None:
         self.samples, self.inverted, self.posterior = samples, inverted, self

@@ -30,8 +30,6 @@ from packaging.requirements import Requirement
 
 PART = 60_000_000
 """Bytes of a part of the weights."""
-NEEDS = ("curro", "train")
-"""The package whose needs are packed, and its extra."""
 LINUX = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014", "manylinux1")
 
 
@@ -43,7 +41,7 @@ def plain(name: str) -> str:
 def missing(have: Collection[str]) -> dict[str, str]:
     """The packages that curro's training needs here and that are not there, with their versions here."""
     found: dict[str, str] = {}
-    asked = [NEEDS]
+    asked = [("curro", "train")]
     while asked:
         name, extra = asked.pop()
         for text in metadata.requires(name) or ():
@@ -93,9 +91,9 @@ def main(
     ),
     python: Annotated[str, typer.Option(help="The Python there.")] = "3.12",
 ) -> None:
-    there = {
-        plain(line.split()[0].partition("=")[0]) for line in have.read_text().splitlines() if line.strip()
-    }
+    lines = have.read_text().splitlines()
+    there = {plain(line.split()[0].partition("=")[0]) for line in lines if line.strip()}
+    there.add("reasoning-gym")  # the pools that it drew are packed, and some of its needs have no wheel
     wanted = [f"{name}=={version}" for name, version in missing(there).items()]
     options = ["--no-deps", "--only-binary=:all:", "--implementation", "cp", "--python-version", python]
     options += [part for system in LINUX for part in ("--platform", f"{system}_x86_64")]
@@ -107,9 +105,6 @@ def main(
     (kit / "data").mkdir(exist_ok=True)
     for file in data.glob("*.jsonl"):
         shutil.copy(file, kit / "data")
-    for folder in ("wheels", "weights", "data"):
-        size = sum(file.stat().st_size for file in (kit / folder).glob("*")) / 1e6
-        print(f"{folder}: {size:.0f} MB")
 
 
 if __name__ == "__main__":

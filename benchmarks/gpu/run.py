@@ -9,9 +9,9 @@ It needs PyTorch, transformers and the folder, and nothing from outside. In turn
 * a step with completions of 1,024 tokens behind long prompts, with prompts computed once and in TRL's way;
 * the runs of `benchmarks.learning.pretrained_natures` that have no row yet, several side by side.
 
-Each measurement is a row of OUT/gpu.jsonl and each run one of OUT/pretrained_natures.jsonl, which say on what
-card they were made. After `--minutes` runs that have not ended are stopped; the same command goes on with
-what has no row. The rows of runs that are there already, in benchmarks/results, are not made again.
+Each measurement is a row of OUT/gpu.jsonl and each run a file of OUT/rows, and rows name the card. After
+`--minutes` the runs that have not ended are stopped; the same command goes on with what has no row there or
+in benchmarks/results.
 """
 
 from __future__ import annotations
@@ -85,40 +85,37 @@ def timed(method: Callable[..., Any], spent: list[float]) -> Callable[..., Any]:
 
     def call(*args: Any, **options: Any) -> Any:
         begun = time.perf_counter()
-        try:
-            return method(*args, **options)
-        finally:
-            spent.append(time.perf_counter() - begun)
+        answer = method(*args, **options)
+        spent.append(time.perf_counter() - begun)
+        return answer
 
     return call
 
 
-def measure(name: str, data: Path, out: Path, **changes: Any) -> Case:
-    """The row of a measurement: the median seconds of a step, and curro's own in it, the mean."""
+def measure(name: str, data: Path, out: Path) -> Case:
+    """The row of a measurement: the median seconds of a step, and curro's own in it, the mean.
+
+    It leaves the curriculum's methods timed, so each measurement has a process of its own.
+    """
     import torch
     from benchmarks.learning.pretrained_natures import settings_of
 
     from curro import Curriculum
     from curro.runs.folder import RunFolder
-    from curro.training.prepared import prepare
+    from curro.training.plan import plan
     from curro.training.run import train
     from curro.training.settings import TrainSettings
 
-    values = {**settings_of(data, POOL), "eval_data": None, "eval_every": 0, **MEASURED[name], **changes}
+    values = {**settings_of(data, POOL), "eval_data": None, "eval_every": 0, **MEASURED[name]}
     if name.startswith("long"):
         values["data"] = str(long_prompts(data))
     values["rollouts"] = STEPS * values["prompts_per_step"] * values["rollouts_per_prompt"]
     chosen: list[float] = []
     observed: list[float] = []
-    before = Curriculum.select, Curriculum.observe
-    Curriculum.select, Curriculum.observe = (  # type: ignore[method-assign]
-        timed(method, spent) for method, spent in zip(before, (chosen, observed), strict=True)
-    )
+    Curriculum.select = timed(Curriculum.select, chosen)  # type: ignore[method-assign]
+    Curriculum.observe = timed(Curriculum.observe, observed)  # type: ignore[method-assign]
     folder = RunFolder.create(out / f"{name.replace(' ', '-')}-{os.getpid()}", {"settings": values})
-    try:
-        train(prepare(TrainSettings(**values)), folder, page=False)
-    finally:
-        Curriculum.select, Curriculum.observe = before  # type: ignore[method-assign]
+    train(plan(TrainSettings(**values)), folder, page=False)
     seconds = [line["seconds"] for line in folder.metrics()]
     steps = [after - start for start, after in pairwise(seconds[WARM:])]
     groups = folder.groups()
@@ -150,6 +147,7 @@ def side_by_side(
     finally:
         for process in running:
             process.terminate()
+        for process in running:
             process.wait()
     return codes.count(0), len(codes) - codes.count(0)
 
@@ -185,32 +183,19 @@ def main(
     from benchmarks.common import RESULTS
     from benchmarks.learning.pretrained_natures import JUDGING, ROUNDS, SEEDS, cases
 
-    parts, results = out / "rows", out / "pretrained_natures.jsonl"
-    parts.mkdir(exist_ok=True)
-
-    def gather() -> None:
-        for part in sorted(parts.glob("*.jsonl")):
-            append_rows(results, read_rows(part))
-            part.unlink()
-
-    gather()
-    known = [*read_rows(RESULTS / "pretrained_natures.jsonl"), *read_rows(results)]
-    wanted = cases(known, SEEDS, ROUNDS[:-1], JUDGING)  # the last would measure pass rates first
-    train = [sys.executable, "-m", "benchmarks.learning.pretrained_natures", f"--folder={data}"]
+    known = [*read_rows(RESULTS / "pretrained_natures.jsonl")]
+    known += [row for part in (out / "rows").glob("*.jsonl") for row in read_rows(part)]
+    (out / "rows").mkdir(exist_ok=True)
+    common = [sys.executable, "-m", "benchmarks.learning.pretrained_natures", f"--folder={data}"]
     commands = (
         [
-            *train,
-            f"--results={parts / f'{pool}-{method}-{seed}.jsonl'}",
-            f"--runs={out / 'runs'}",
-            f"--pool={pool}",
-            f"--method={method}",
-            f"--seed={seed}",
+            *[*common, f"--results={out}/rows/{pool}-{method}-{seed}.jsonl", f"--runs={out}/runs"],
+            *[f"--pool={pool}", f"--method={method}", f"--seed={seed}"],
         ]
-        for pool, method, seed in wanted
+        for pool, method, seed in cases(known, SEEDS, ROUNDS[:-1], JUDGING)  # the last needs pass rates
     )
     well, badly = side_by_side(commands, jobs, until, environment)
-    gather()
-    print(f"{well} runs ended, {badly} failed, {len(list(read_rows(results)))} rows are in {results}")
+    print(f"{well} runs ended and {badly} failed; their rows are in {out}/rows")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,8 @@ def row(method: str, seed: int, rights: list[int], groups=None) -> dict:
         "pass@1": [right / 20 for right in rights],
         "items": items,
         "kinds": {"a": 10},
+        "item_kinds": "0" * 10,
+        "guess": 0.1,
         "groups": groups or {"a": [[10, 5, 1]] * 4, "b": [[6, 0, 0]] * 4},
         "cpu_seconds": 60.0,
         "prompt_tokens": 100,
@@ -63,6 +65,12 @@ def test_a_sigmoid_is_found_again():
 def test_a_family_with_less_than_half_the_groups_is_named(rows):
     runs = page.runs_of(rows, "one")
     assert page.starved(runs, "ours") == ["a with seed 0 (4 groups, uniform sampling 10)"]
+
+
+def test_a_family_is_evaluated_by_its_own_problems(rows):
+    mixed = {**rows[0], "kinds": {"a": 4, "b": 6}, "item_kinds": "0000111111"}
+    assert page.of_family(mixed, "a") == pytest.approx([0.25, 0.5, 0.75, 1, 1])
+    assert page.of_family(mixed, "b") == pytest.approx([0, 0, 0, 0, 2 / 12])
 
 
 def test_the_page_begins_with_the_pool_that_gains_least(rows):

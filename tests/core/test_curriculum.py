@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from curro import Choice, ConfigError, Curriculum, ExhaustedError, Reason, RewardError, Selection, TicketError
-from curro.core.policy import AuxiliarySamples
+from curro.core.policy import AuxiliarySamples, PolicyUse
 from curro.methods.selection.uniform import Uniform
 
 SELECTIONS = [
@@ -88,9 +88,9 @@ def test_a_selection_that_trains_the_policy_says_so():
 
     curriculum = Curriculum(Teaches(), 4)
     draw = curriculum.select(2, step=0)
-    with pytest.raises(ConfigError, match=r"Teaches.observe returned samples .* trains_policy is False"):
+    with pytest.raises(ConfigError, match=r"Teaches.observe returned samples .* policy_use lacks"):
         curriculum.observe(draw.tickets, [[1, 0], [0, 1]])
-    Teaches.trains_policy = True
+    Teaches.policy_use = PolicyUse.TRAINED
     assert curriculum.observe(draw.tickets, [[1, 0], [0, 1]]).auxiliary_samples.weight == 0.1
 
 
@@ -274,7 +274,7 @@ def test_a_method_that_chooses_no_prompts_is_refused_and_nothing_is_selected(cho
     assert curriculum.metrics()["selected"] == 1
 
 
-@pytest.mark.parametrize("method", ["observe", "uncredited", "release"])
+@pytest.mark.parametrize("method", ["observe", "without_update", "release"])
 def test_an_error_in_a_method_of_the_users_leaves_the_tickets_open(method):
     class Fails(Selection):
         """Takes the first free prompts, and fails once where it is told to."""
@@ -323,3 +323,16 @@ def test_each_is_one_line_to_read():
     assert repr(draw) == "Draw(4 prompts at step 2: 3 unseen, 1 exploration)"
     assert repr(draw.take([])) == "Draw(0 prompts at step 2)"
     assert repr(curriculum.table).startswith("PromptTable(9 prompts, 3 seen: visits, last_step, ")
+
+
+def test_the_text_of_a_curriculum_names_all_parts():
+    text = Curriculum("frontier admission=band:0.2,0.8 signal=math", prompts=9, advantage="group")
+    parts = Curriculum("frontier", prompts=9, admission="band:0.2,0.8", signal="math", advantage="group")
+    assert text.config == parts.config
+    with pytest.raises(ConfigError, match="admission"):
+        Curriculum("uniform admission=signal", 9, admission="signal")
+
+
+def test_a_number_of_prompts_that_no_table_holds_is_refused():
+    with pytest.raises(ConfigError, match="at most 2,147,483,647 prompts"):
+        Curriculum("uniform", 10**12)

@@ -1,3 +1,4 @@
+# ruff: noqa: E501, RUF001  (DeepSeek's marks have full-width bars)
 """Calls as they are read, and against expected ones; environments/bfcl compares with BFCL's checker."""
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from curro.core.errors import RewardError
 from curro.reward import resolve_reward
-from curro.reward.function_calls import Call, parse_calls
+from curro.reward.call_texts import Call, Untyped, parse_calls
 
 CALLS = resolve_reward("function-calls")
 ANSWER = [
@@ -55,6 +56,116 @@ def test_what_is_a_list_of_calls(text, calls):
     assert parse_calls(text) == calls
 
 
+ONE = '{"name": "f", "arguments": {"a": 1}}'
+FORMS = [
+    ONE,
+    f"[{ONE}]",
+    f"```json\n{ONE}\n```",
+    f"I call it.\n```json\n[{ONE}]\n```",
+    f"<tool_call>\n{ONE}\n</tool_call>",
+    f"Let me see.\n<tool_call>{ONE}</tool_call><|im_end|>",
+    f"<think>f(a=2)?</think>\n<tool_call>\n{ONE}",
+    f"<function_call>{ONE}</function_call>",
+    f"<|python_tag|>{ONE}<|eom_id|>",
+    f"[TOOL_CALLS] [{ONE}]",
+    '[TOOL_CALLS]f[ARGS]{"a": 1}',
+    f"<|tool_call|>[{ONE}]<|/tool_call|>",
+    '{"name": "f", "parameters": {"a": 1}}',
+    """{'name': 'f', 'arguments': {'a': 1}}""",
+    '{"name": "f", "arguments": "{\\"a\\": 1}"}',
+    '{"tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\\"a\\": 1}"}}]}',
+    '{"type": "tool_use", "name": "f", "input": {"a": 1}}',
+    '{"function": "f", "args": {"a": 1}}',
+    '{"action": "f", "action_input": {"a": 1}}',
+    '{"f": {"a": 1}}',
+    "<function=f><parameter=a>\n1\n</parameter></function>",
+    "<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>",
+    '<function=f>{"a": 1}</function>',
+    '<invoke name="f"><parameter name="a">1</parameter></invoke>',
+    "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>",
+    '<|channel|>analysis<|message|>hm<|end|><|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": 1}',
+    '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{"a": 1}\n```<｜tool▁call▁end｜>',
+    "```tool_code\nf(a=1)\n```",
+    "<tool_call>[f(a=1)]</tool_call>",
+    "[f(a=1)]",
+]
+
+
+@pytest.mark.parametrize("text", FORMS)
+def test_the_forms_of_models(text):
+    answers = ([{"f": {"a": [1]}}], ONE, f"[{ONE}]", "[f(a=1)]", [{"name": "f", "arguments": {"a": 1}}])
+    assert [score(text, answer) for answer in answers] == [1.0] * 5
+    assert score(text, [{"f": {"a": [2]}}]) == score(text, [{"f": {"a": [1]}}, {"g": {}}]) == 0.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<tool_call>{ONE}</tool_call>\n<tool_call>{ONE.replace('1', '2')}</tool_call>",
+        f"[{ONE}, {ONE.replace('1', '2')}]",
+        f"{ONE}\n{ONE.replace('1', '2')}",
+        f"<|python_tag|>{ONE}; {ONE.replace('1', '2')}",
+        "f(a=1), f(a=2)",
+    ],
+)
+def test_several_calls(text):
+    assert parse_calls(text) == [Call("f", (), {"a": 1}), Call("f", (), {"a": 2})]
+
+
+def test_bare_texts_between_tags_are_of_the_type_that_is_asked_for():
+    text = "<function=f><parameter=a>5</parameter></function>"
+    assert parse_calls(text) == [Call("f", (), {"a": Untyped("5")})]
+    assert [score(text, [{"f": {"a": [value]}}]) for value in (5, "5", 5.0, 6, True)] == [
+        1.0,
+        1.0,
+        1.0,
+        0.0,
+        0.0,
+    ]
+
+
+INTEGER = {"type": "integer"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "right"),
+    [
+        (INTEGER, 1.0),
+        ({"type": ["integer", "null"]}, 1.0),
+        ({"anyOf": [INTEGER, {"type": "null"}]}, 1.0),
+        ({"enum": [5, 6]}, 1.0),
+        ({}, 1.0),
+        ({"type": "INTEGER"}, 1.0),
+        ({"type": "number"}, 1.0),
+        ({"type": "int, optional"}, 1.0),
+        ({"type": "Union[int, str]"}, 1.0),
+        ({"type": "int | None"}, 1.0),
+        ({"type": ["string", "array"]}, 0.0),
+    ],
+)
+@pytest.mark.parametrize("form", ["BFCL", "OpenAI", "Anthropic", "xLAM", "JSON"])
+def test_schemas(schema, right, form):
+    parameters = {"type": "object", "properties": {"a": schema}, "required": ["a"]}
+    functions = {
+        "BFCL": [{"name": "f", "parameters": parameters}],
+        "OpenAI": [{"type": "function", "function": {"name": "f", "parameters": parameters}}],
+        "Anthropic": [{"name": "f", "input_schema": parameters}],
+        "xLAM": {"name": "f", "parameters": {"a": schema}},
+        "JSON": json.dumps([{"name": "f", "parameters": parameters}]),
+    }[form]
+    column = {"OpenAI": "tools", "xLAM": "functions"}.get(form, "function")
+    answer = [{"f": {"a": [5 if right else "x"]}}]
+    assert score("f(a=5)", answer, **{column: functions}) == right
+
+
+def test_functions_without_parameters_and_types_that_are_not_known():
+    for description in ({"name": "f"}, {"name": "f", "parameters": None}, {"name": "f", "parameters": {}}):
+        assert score("f()", [{"f": {}}], function=[description]) == 1.0
+    function = [{"name": "f", "parameters": {"properties": {"a": {"type": "quaternion"}}}}]
+    with pytest.warns(RuntimeWarning, match="type 'quaternion' of a parameter is not known"):
+        assert score("f(a=5)", [{"f": {"a": [5]}}], function=function) == 1.0
+
+
 @given(st.text(max_size=60) | st.text(alphabet="f(a=1,[]{}'\"\\.*) ", max_size=40))
 def test_any_text_is_calls_or_none(text):
     assert parse_calls(text) is None or all(isinstance(call, Call) for call in parse_calls(text))
@@ -93,8 +204,12 @@ def test_several_calls_in_any_order_each_used_once():
 
 
 def test_nothing_to_call():
-    assert [score(text, []) for text in ("I cannot do that.", "[]", "f()")] == [1.0, 1.0, 0.0]
+    prose = ["I cannot do that.", "[]", 'Write {"a": 1} to the file.']
+    calls = ["f()", "", *FORMS, "<tool_call>{", "<tool_call>f(a=</tool_call>"]
+    assert [score(text, []) for text in prose + calls] == [1.0] * len(prose) + [0.0] * len(calls)
     assert score("f()", None) is None
+    with pytest.warns(RuntimeWarning, match="'' are not scored"):
+        assert score("", "") is None
 
 
 def test_declared_types():
@@ -123,7 +238,7 @@ def test_declared_types():
         assert score(text, answer, function=json.dumps(function)) == right, text
 
 
-@pytest.mark.parametrize("answer", ["f(a=1)", "[5]", '[{"f": {}, "g": {}}]', '{"f": 1}'])
+@pytest.mark.parametrize("answer", ["f(1)", "[5]", '[{"f": {}, "g": {}}]', '{"f": 1}'])
 def test_answers_that_are_no_calls(answer):
     with pytest.raises(RewardError, match="the expected calls of the prompt 'k' cannot be read"):
         score("f(a=1)", answer)

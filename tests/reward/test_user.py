@@ -179,3 +179,35 @@ def test_in_this_process_too_nothing_ends_or_doubles_it(tmp_path, monkeypatch):
     with pytest.raises(RewardError, match="SystemExit: 0"):
         reward.score(["exit"], [ROW])
     assert reward.score(["a"], [ROW]) == [0.5]
+
+
+FORMS = """
+def ours(completion, row): return float(completion == row["answer"])
+def with_option(completion, row, *, weight=1.0): return weight
+def trl(completions, answer, **kwargs): return [float(c == a) for c, a in zip(completions, answer)]
+def trl_strict(prompts, completions, answer):
+    return [float(c[0]["content"] == a) for c, a in zip(completions, answer)]
+def one(completion): return 1.0
+def answer_alone(completion, answer): return float(completion == answer)
+def verls(data_source, solution_str, ground_truth, extra_info=None): return 1.0
+"""
+
+
+@pytest.mark.parametrize("limits", [None, WorkerLimits()])
+def test_a_function_of_trls_form_is_taken(tmp_path, monkeypatch, limits):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "forms_of_rewards.py").write_text(FORMS)
+    row = {"prompt": "?", "answer": "2", "key": "k"}
+    chat = {**row, "prompt": [{"role": "user", "content": "?"}]}
+    for name, rows in (("ours", [row] * 2), ("trl", [row] * 2), ("trl_strict", [chat] * 2)):
+        assert resolve_reward(f"forms_of_rewards:{name}", limits=limits).score(["2", "3"], rows) == [1.0, 0.0]
+    assert resolve_reward("forms_of_rewards:with_option:weight=3", limits=limits).score(["2"], [row]) == [3.0]
+
+
+@pytest.mark.parametrize("limits", [None, WorkerLimits()])
+@pytest.mark.parametrize("name", ["one", "answer_alone", "verls"])
+def test_a_function_that_cannot_be_called_is_said_at_once(tmp_path, monkeypatch, limits, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other_forms.py").write_text(FORMS)
+    with pytest.raises(ConfigError, match=rf"^reward 'other_forms:{name}'.*f\(completion, row\)"):
+        resolve_reward(f"other_forms:{name}", limits=limits)

@@ -11,6 +11,7 @@ import pytest
 from tests.rollout.filler_setup import FakeEngine, by_text, rollouts
 
 from curro import Curriculum, Predictor
+from curro.core.policy import PolicyUse
 from curro.methods.selection.predicted import Predicted
 from curro.rollout.filler import Filler
 
@@ -21,7 +22,7 @@ SECONDS = 600
 class Asks(Predictor):
     """Predicts the lowest numbers, once the policy has answered."""
 
-    needs_policy = True
+    policy_use = PolicyUse.ASKED
 
     def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
         assert self.policy.answer()

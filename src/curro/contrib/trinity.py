@@ -1,5 +1,8 @@
 """Trinity-RFT: a curriculum in place of its task selectors, and the operator that reports the rewards to it.
 
+Tested with the scheduler and the reader of tasksets of Trinity-RFT 0.6.0; its explorer and its trainer, which
+need GPUs, were not started.
+
 Trinity finds both by their address, in the file of its configuration:
 
     buffer:
@@ -39,7 +42,7 @@ from curro.core.errors import CheckpointError, ConfigError, RewardError
 from curro.core.groups import Feedback, MissingRewards
 from curro.core.identity import DatasetRows
 from curro.core.policy import refuse_policy
-from curro.core.selection import refuse_weights, refuse_withheld_credit
+from curro.core.selection import refuse_left_out, refuse_weights
 
 
 class CurriculumSelector(BaseSelector):
@@ -77,9 +80,9 @@ class CurriculumSelector(BaseSelector):
             )
         self.curriculum = Curriculum.from_config(settings, rows)
         selection = self.curriculum.selection
-        refuse_policy(selection.needs_policy, "Trinity")
+        refuse_policy(selection.policy_use, "Trinity")
         refuse_weights(selection.has_weights, "Trinity")
-        refuse_withheld_credit(selection.withholds_credit or selection.replaces_uncredited, "Trinity")
+        refuse_left_out(selection, "Trinity")
         if selection.repeats:
             raise ConfigError(
                 "Trinity tells groups apart by their rows, and this selection may draw a row that is in "

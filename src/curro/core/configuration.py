@@ -12,6 +12,7 @@ from curro.core.admission import Gate
 from curro.core.advantage import Advantage
 from curro.core.allocation import Allocation
 from curro.core.errors import CheckpointError, ConfigError
+from curro.core.prediction import Predictor
 from curro.core.selection import Selection
 
 BASES: dict[str, type] = {
@@ -88,27 +89,23 @@ def describe_part(part: str, spec: Any) -> Any:
     if isinstance(spec, str):
         spec = registry.parse(part, spec)
     elif isinstance(spec, tuple(BASES.values())):
-        options = {attribute: vars(spec)[attribute] for attribute in _option_attributes(spec).values()}
-        spec = {"name": f"{type(spec).__module__}:{type(spec).__qualname__}", **options}
-    return json.loads(json.dumps(spec, default=lambda value: type(value).__qualname__))
+        spec = _describe_object(spec)
+    return json.loads(json.dumps(spec, default=_describe_object))
 
 
-def _option_attributes(method: Any) -> dict[str, str]:
-    """The options of a method that was passed as an object, with the attribute that holds each.
+def _describe_object(value: Any) -> Any:
+    """A method that was passed as an object: its class, and the arguments that it keeps under their names."""
+    if not isinstance(value, (*BASES.values(), Predictor)):
+        return type(value).__qualname__
+    if hasattr(value, "built_from"):
+        return value.built_from
+    names = inspect.signature(type(value)).parameters
+    options = {name: vars(value)[name] for name in names if name in vars(value)}
+    return {"name": f"{type(value).__module__}:{type(value).__qualname__}", **options}
 
-    The options are the arguments of the class' constructor. A method keeps each in an attribute of the same
-    name, or in the one that its class names in `option_attributes`. What it keeps nowhere is not compared.
-    """
-    elsewhere: Mapping[str, str] = getattr(type(method), "option_attributes", {})
-    names = {name: elsewhere.get(name, name) for name in inspect.signature(type(method)).parameters}
-    return {name: attribute for name, attribute in names.items() if attribute in vars(method)}
 
-
-def check_configuration(saved: Any, here: Mapping[str, Any], parts: Mapping[str, Any]) -> None:
+def check_configuration(saved: Any, here: Mapping[str, Any]) -> None:
     """Compare the configuration in a checkpoint with that of the curriculum which is to load it.
-
-    A part that was passed as an object is compared by its class' name and its options. The module of the
-    class may have moved, and what else version 0.2 saved of the object does not matter.
 
     Raises:
         CheckpointError: names the first setting or option that differs, with both values.
@@ -118,24 +115,12 @@ def check_configuration(saved: Any, here: Mapping[str, Any], parts: Mapping[str,
     for setting in (*here, *(name for name in saved if name not in here)):
         value: Any = here.get(setting)
         earlier: Any = saved.get(setting)
-        if isinstance(parts.get(setting), tuple(BASES.values())) and isinstance(earlier, Mapping):
-            _check_object(setting, earlier, value, _option_attributes(parts[setting]))
-        elif earlier != value:
+        if earlier != value:
             if _differ_in_options(earlier, value):
                 option = next(name for name in {**earlier, **value} if earlier.get(name) != value.get(name))
                 setting = f"{setting} option {option!r}"
                 earlier, value = earlier.get(option), value.get(option)
             raise _other_configuration(setting, earlier, value)
-
-
-def _check_object(
-    part: str, saved: Mapping[str, Any], here: Mapping[str, Any], attributes: Mapping[str, str]
-) -> None:
-    if str(saved.get("name")).partition(":")[2] != here["name"].partition(":")[2]:
-        raise _other_configuration(part, saved.get("name"), here["name"])
-    for option, attribute in attributes.items():
-        if attribute in saved and saved[attribute] != here[attribute]:
-            raise _other_configuration(f"{part} option {option!r}", saved[attribute], here[attribute])
 
 
 def _differ_in_options(saved: Any, here: Any) -> TypeGuard[Mapping[str, Any]]:

@@ -13,13 +13,14 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curro.core import checkpoint
+from curro.core import checkpoint, registry
 from curro.core.admission import Gate
 from curro.core.advantage import Advantage
 from curro.core.allocation import Allocation
 from curro.core.allocation import checked as checked_division
 from curro.core.checkpoint import check_alike, check_state
 from curro.core.configuration import (
+    BASES,
     SUM,
     build_part,
     check_configuration,
@@ -29,7 +30,7 @@ from curro.core.configuration import (
 )
 from curro.core.errors import CheckpointError, ConfigError, ExhaustedError
 from curro.core.groups import Feedback, Groups, outcome_parts, read_groups
-from curro.core.meters import RangeMeter, ShapingMeter, SignalMeter, SourceMeter, UniformMeter
+from curro.core.meters import Meters
 from curro.core.policy import Policy
 from curro.core.prompts import PromptTable
 from curro.core.selection import Choice, Outcome, Selection, checked, checked_samples
@@ -48,15 +49,15 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def one_at_a_time(method: Callable[Concatenate[Curriculum, P], R]) -> Callable[Concatenate[Curriculum, P], R]:
+def locked(method: Callable[Concatenate[Curriculum, P], R]) -> Callable[Concatenate[Curriculum, P], R]:
     """Hold the curriculum's lock while the method runs, so that several threads may call it."""
 
     @functools.wraps(method)
-    def locked(self: Curriculum, *args: P.args, **kwargs: P.kwargs) -> R:
+    def call(self: Curriculum, *args: P.args, **kwargs: P.kwargs) -> R:
         with self._lock:
             return method(self, *args, **kwargs)
 
-    return locked
+    return call
 
 
 class Curriculum:
@@ -67,7 +68,8 @@ class Curriculum:
     Args:
         selection: which prompts are rolled out next: a method's name ("prioritized-replay"), the name
             with options as a dict or as text ("prioritized-replay:variant=published"),
-            "module:Class" of your own, or a `Selection`.
+            "module:Class" of your own, or a `Selection`. The text may name the other parts too, as every
+            host takes it: "frontier admission=band:0.2,0.8 allocation=knapsack".
         prompts: a `datasets.Dataset` or a list of rows, dicts with a `prompt`; a `curro.data.PromptSet`, or
             anything else with `keys`, `fingerprint` and, for methods that look at them, `rows`; the sequence
             of the prompts' keys; or their number.
@@ -126,11 +128,20 @@ class Curriculum:
             reward_range=reward_range,
         )
         self._was_numbered = self.table.is_numbered
-        self._parts = {
+        if isinstance(selection, str):
+            named = {
+                "advantage": advantage, "admission": admission, "allocation": allocation, "signal": signal,
+                "source_weights": source_weights, "source_floors": source_floors,
+            }  # fmt: skip
+            parts = registry.expand_curriculum({"curriculum": selection, **named})
+            selection, advantage, admission, allocation, signal, source_weights, source_floors = (
+                parts[name] for name in ("selection", *named)
+            )
+        specs = {
             "selection": selection, "advantage": advantage, "admission": admission, "allocation": allocation
         }  # fmt: skip
         self.config: dict[str, Any] = {
-            **{part: describe_part(part, spec) for part, spec in self._parts.items()},
+            **{part: describe_part(part, spec) for part, spec in specs.items()},
             "reward_range": list(self.table.reward_range),
             "seed": _read_seed(seed),
         }
@@ -138,18 +149,15 @@ class Curriculum:
         self._names_signal = signal is not None
         if self._names_signal:
             self.config["signal"] = list(self.signal_parts) or [SUM]
-        shares = {"source_weights": source_weights, "source_floors": source_floors}
-        weights, floors = (read_shares(setting, value) for setting, value in shares.items())
-        self.config |= {name: value for name, value in zip(shares, (weights, floors), strict=True) if value}
+        weights = read_shares("source_weights", source_weights)
+        floors = read_shares("source_floors", source_floors)
+        self.config |= {"source_weights": weights} if weights else {}
+        self.config |= {"source_floors": floors} if floors else {}
         self.rng = np.random.default_rng(self.config["seed"])
         self._lock = RLock()
         self.ledger = TicketLedger(self.table)
         self.step = self.admitted = 0
-        self.signal_meter = SignalMeter(self.table)
-        self.source_meter = SourceMeter(self.table)
-        self.shaping_meter = ShapingMeter(self.table)
-        self.uniform_meter = UniformMeter(self.table)
-        self.range_meter = RangeMeter(self.table)
+        self.meters = Meters(self.table)
         self.has_advantage = advantage is not None
         self.advantage: Advantage = build_part("advantage", advantage or "group")
         known_columns = set(self.table.columns)
@@ -160,7 +168,7 @@ class Curriculum:
         self.admission: Gate = build_part("admission", admission or "everything")
         self.admission.bind(self.table)
         self.selection: Selection = build_part("selection", selection)
-        self.selection.has_shares = bool(weights or floors)
+        self.table.has_shares = bool(weights or floors)
         self.selection.bind(self.table, self.rng)
         for part in (self.advantage, self.admission, self.selection):
             if getattr(part, "table", None) is not self.table:
@@ -170,7 +178,7 @@ class Curriculum:
             if weights or floors
             else None
         )
-        self.has_admission = admission is not None or self.selection.replaces_uncredited
+        self.has_admission = admission is not None or self.selection.leaves_out == "groups"
         self.has_allocation = allocation is not None
         self.allocation: Allocation = build_part("allocation", allocation or "equal")
         self.allocation.bind(self.table, self.selection)
@@ -181,7 +189,7 @@ class Curriculum:
         check_names(config)
         return cls(prompts=prompts, **config)
 
-    @one_at_a_time
+    @locked
     def default_signal(self, names: Sequence[str]) -> tuple[str, ...]:
         """Take the parts of the reward that verify the answer as the signal, where the user named none.
 
@@ -210,7 +218,7 @@ class Curriculum:
         """The groups with the rewards that are trained on, and with those of the signal."""
         return groups.by_parts(self.signal_parts) if self.signal_parts else (groups, groups)
 
-    @one_at_a_time
+    @locked
     def check_rows(self, rows: Any, name: str = "the data set") -> None:
         """Refuse rows that are not this curriculum's prompts in this order; hosts call this before training.
 
@@ -231,13 +239,13 @@ class Curriculum:
         if self.table.is_numbered:
             self.table.adopt(rows)
 
-    @one_at_a_time
+    @locked
     def attach(self, policy: Policy) -> None:
         """Lend the policy to a method that asks it something (METIS); hosts call this before training."""
         self.selection.attach(policy)
 
     @property
-    @one_at_a_time
+    @locked
     def free(self) -> int:
         """How many prompts are not in flight, without those of sources of weight 0."""
         if self.mixture is not None:
@@ -245,7 +253,7 @@ class Curriculum:
         open_prompts = np.unique(self.ledger.prompts) if self.selection.repeats else self.ledger.prompts
         return self.table.size - len(open_prompts)
 
-    @one_at_a_time
+    @locked
     def select(self, n: int, *, step: int, rollouts: int | None = None) -> Draw:
         """Choose n prompts to roll out.
 
@@ -275,6 +283,7 @@ class Curriculum:
         # the shares of sources are not those of uniform sampling
         is_mixed = self.mixture is not None
         uniform_P = np.full(n, np.nan) if is_mixed else self.selection.uniform_weights(choice)
+        offsets_P = self.selection.prediction_offsets(choice)
         choice, rollouts_P = self._divide(choice, step, rollouts)
         tickets = self.ledger.open(
             choice.prompts, step, choice.weights, rollouts_P, repeats=self.selection.repeats
@@ -282,7 +291,7 @@ class Curriculum:
         if self.mixture is not None:
             self.mixture.count(choice.prompts)
         if len(tickets) == n:
-            self.uniform_meter.draw(tickets, uniform_P)
+            self.meters.uniform.draw(tickets, uniform_P, offsets_P)
         return Draw(**vars(choice), tickets=tickets, rollouts=rollouts_P, step=step)
 
     def _choose(self, n: int, step: int) -> Choice:
@@ -333,7 +342,7 @@ class Curriculum:
             raise ConfigError(f"the allocation {name} divides no budget: leave `rollouts` out")
         self.allocation.check(n, rollouts)
 
-    @one_at_a_time
+    @locked
     def observe(
         self,
         tickets: ArrayLike,
@@ -361,38 +370,31 @@ class Curriculum:
         """
         feedback = Feedback.read(tickets, rewards, named)
         rows = self.ledger.find(feedback.tickets)
-        prompts = self.ledger.prompts[rows]
+        prompts, weights_P = self.ledger.prompts[rows], self.ledger.weights[rows]
         groups, signal_groups = self._split_signal(
             read_groups(self.table, prompts, self.ledger.steps[rows], feedback)
         )
         # before anything is settled: a user may have made warnings errors
-        self.range_meter.observe(signal_groups.rewards, signal_groups.scored, self.signal_parts)
-        weights_P = self.ledger.weights[rows]
-        lost = np.flatnonzero(signal_groups.count == 0)
+        self.meters.check_range(signal_groups)
+        has_signal_P = signal_groups.count > 0
+        seen, lost = np.flatnonzero(has_signal_P), feedback.tickets[~has_signal_P]
         with self._undone_on_error(prompts):
             outcome, credited_PG = self._judge(groups, signal_groups)
-            admitted_P, advantages_PG = outcome.admitted, outcome.advantages
-            if len(lost):
-                admitted_P[lost] = False
-                seen = np.flatnonzero(signal_groups.count)
-                rows, outcome = rows[seen], outcome.take(seen)
-            settled = self.ledger.tickets[rows]
-            self.ledger.settle(rows, observed=True)
-            auxiliary_samples = checked_samples(self.selection.observe(outcome), self.selection)
-        self.allocation.observe(outcome)
-        self.table.visit(outcome.prompts, outcome.steps, outcome.mean, outcome.variance)
-        self.signal_meter.observe(outcome.variance)
-        self.uniform_meter.observe(settled, outcome.variance)
-        self.source_meter.observe(outcome.prompts, outcome.mean, outcome.variance)
+            learnt = outcome.take(seen) if len(lost) else outcome
+            self.ledger.settle(rows[seen], observed=True)
+            auxiliary_samples = checked_samples(self.selection.observe(learnt), self.selection)
+        self.allocation.observe(learnt)
+        self.meters.survival.settle(learnt.prompts, learnt.admitted)
+        self.table.visit(learnt.prompts, learnt.steps, learnt.mean, learnt.variance)
+        self.meters.observe(feedback.tickets[seen], learnt)
         if len(lost):
-            self.drop(feedback.tickets[lost])
-        if self.signal_parts:
-            trained_P, signal_P = groups.variance[admitted_P], signal_groups.variance[admitted_P]
-            self.shaping_meter.observe(trained_P, signal_P, self.signal_parts)
+            self.drop(lost)
+        admitted_P = outcome.admitted
+        self.meters.admit(groups.variance[admitted_P], signal_groups.variance[admitted_P])
         self.admitted += int(np.count_nonzero(admitted_P))
-        mean_P = np.where(signal_groups.count > 0, signal_groups.mean, np.nan)
+        mean_P = np.where(has_signal_P, signal_groups.mean, np.nan)
         return Verdict(
-            prompts, admitted_P, advantages_PG, weights_P, signal_groups.variance, mean_P, credited_PG,
+            prompts, admitted_P, outcome.advantages, weights_P, signal_groups.variance, mean_P, credited_PG,
             auxiliary_samples,
         )  # fmt: skip
 
@@ -422,16 +424,49 @@ class Curriculum:
             signal_groups: the same groups with the signal's rewards, by which everything else decides.
 
         Returns:
-            The outcome, and which rollouts are credited, bool (P, G).
+            The outcome, and the rollouts by which the policy may be updated, bool (P, G).
         """
-        admitted_P = np.ones(len(groups.prompts), np.bool_) & self.admission(signal_groups)
+        admitted_P = (signal_groups.count > 0) & self.admission(signal_groups)
         advantages_PG, credited_PG = self.advantage(groups), signal_groups.scored
-        if (uncredited_P := self.selection.uncredited(signal_groups)) is not None:
-            advantages_PG = np.where(uncredited_P[:, None], 0.0, advantages_PG)
-            credited_PG = credited_PG & ~uncredited_P[:, None]
-            if self.selection.replaces_uncredited:
-                admitted_P &= ~uncredited_P
+        without_P = self.selection.without_update(signal_groups)
+        if without_P is not None:
+            advantages_PG = np.where(without_P[:, None], 0.0, advantages_PG)
+            credited_PG = credited_PG & ~without_P[:, None]
+            if self.selection.leaves_out == "groups":
+                admitted_P &= ~without_P
         return Outcome.of(signal_groups, advantages_PG, admitted_P), credited_PG
+
+    @locked
+    def more(
+        self,
+        tickets: ArrayLike,
+        rewards: ArrayLike,
+        *,
+        rollouts: int,
+        named: Mapping[str, ArrayLike] | None = None,
+    ) -> np.ndarray:
+        """How many further rollouts each of these open groups gets of a budget, int64 (P,).
+
+        Nothing is settled or learnt: the host keeps the rewards, rolls that many more out, and passes all of
+        a group's rewards to `observe`. It may observe a group without more. Of the rules of curro `probe`
+        alone gives further rollouts; with others the answer is 0.
+
+        Args:
+            tickets, rewards, named: as `observe` takes them. Every column is a rollout that each of the
+                groups has had, with a reward or without.
+            rollouts: the budget, from 0; the answer sums to at most that.
+
+        Raises:
+            TicketError, RewardError: as `observe` does.
+            ConfigError: a budget below 0.
+        """
+        if (budget := _whole_number("rollouts", rollouts)) < 0:
+            raise ConfigError(f"a budget of further rollouts is a number from 0, not {budget}")
+        feedback = Feedback.read(tickets, rewards, named)
+        rows = self.ledger.find(feedback.tickets)
+        groups = read_groups(self.table, self.ledger.prompts[rows], self.ledger.steps[rows], feedback)
+        further = self.allocation.more(self._split_signal(groups)[1], budget)
+        return checked_division(further, len(rows), budget, self.allocation, spends_all=False)
 
     def credit(self, verdicts: Credited | Sequence[Credited]) -> np.ndarray:
         """What multiplies each rollout's log-probabilities in the loss of the batch that is trained on.
@@ -449,7 +484,7 @@ class Curriculum:
         """
         return multiply_credit(verdicts, self.selection.batch_weights)
 
-    @one_at_a_time
+    @locked
     def drop(self, tickets: ArrayLike) -> None:
         """Settle tickets whose rollouts were cancelled, failed or are stale: nothing is learned.
 
@@ -462,9 +497,9 @@ class Curriculum:
         with self._undone_on_error(prompts):
             self.ledger.settle(rows, observed=False)
             self.selection.release(prompts)
-        self.uniform_meter.drop(dropped)
+        self.meters.drop(dropped, prompts)
 
-    @one_at_a_time
+    @locked
     def metrics(self) -> dict[str, float]:
         """Counts of the port and the method's own numbers, a flat dict."""
         return {
@@ -474,13 +509,11 @@ class Curriculum:
             "admitted": float(self.admitted),
             "in_flight": float(len(self.ledger)),
             **self.table.metrics(),
-            **self.signal_meter.metrics(),
-            **self.uniform_meter.metrics(self.signal_meter.metrics()["signal/mean_square_advantage"]),
-            **self.source_meter.metrics(),
+            **self.meters.metrics(),
             **self.selection.metrics(),
         }
 
-    @one_at_a_time
+    @locked
     def state_dict(self) -> dict[str, Any]:
         """Everything that the next draws depend on: nested dicts of arrays and plain values."""
         return {
@@ -488,8 +521,7 @@ class Curriculum:
             "config": self.config,
             "fingerprint": self.table.fingerprint,
             "step": self.step,
-            "signal": self.signal_meter.state_dict(),
-            "uniform": self.uniform_meter.state_dict(),
+            "meters": self.meters.state_dict(),
             "admitted": self.admitted,
             "signal_parts": list(self.signal_parts),
             "rng": self.rng.bit_generator.state,
@@ -501,7 +533,7 @@ class Curriculum:
             **({"advantage": remembered} if (remembered := self.advantage.state_dict()) else {}),
         }
 
-    @one_at_a_time
+    @locked
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where `state` was taken: the next draws are the draws that would have come.
 
@@ -516,8 +548,8 @@ class Curriculum:
             here = self.state_dict()
             if state.get("format") != FORMAT:
                 raise CheckpointError(
-                    f"the checkpoint is of another format: it has {state.get('format')!r}, this version of "
-                    f"curro {FORMAT}; resume with the version that saved it, or start a new run"
+                    f"checkpoint format {state.get('format')!r:.20} cannot be read; this version of curro "
+                    f"reads format {FORMAT}: resume with the version that saved it, or start a new run"
                 )
             self.check_origin(state)
             check_alike(state, here)
@@ -543,7 +575,7 @@ class Curriculum:
                 f"{abbreviated(self.table.fingerprint)!r}; resume with the same rows in the same order, or "
                 "start a new run with --known RUN, which takes over the pass rates of the earlier run"
             )
-        check_configuration(state.get("config"), self.config, self._parts)
+        check_configuration(state.get("config"), self.config)
 
     def _load(self, state: Mapping[str, Any]) -> None:
         self.table.load_state_dict(state["table"])
@@ -563,9 +595,7 @@ class Curriculum:
         if not self._names_signal:
             self.table.signal_parts = tuple(parts)
         self.step, self.admitted = state["step"], state["admitted"]
-        self.signal_meter.load_state_dict(state["signal"])
-        self.uniform_meter.load_state_dict(state["uniform"])
-        self.uniform_meter.forget_all_but(self.ledger.tickets)
+        self.meters.load_state_dict(state["meters"])
         if self.mixture is not None:
             self.mixture.load_state_dict(state["mixture"])
         if "advantage" in state:
@@ -592,9 +622,7 @@ class Curriculum:
         self.load_state_dict(checkpoint.load_state(path))
 
     def __repr__(self) -> str:
-        parts = [
-            f"{part}={self.config[part]['name']}" for part in self._parts if self.config[part] is not None
-        ]
+        parts = [f"{part}={self.config[part]['name']}" for part in BASES if self.config[part] is not None]
         seen = self.table.census()[0]
         return (
             f"Curriculum({', '.join(parts)}: {self.table.size} prompts, {seen} seen, "

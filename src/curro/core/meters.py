@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from curro.core.checkpoint import check_state
-from curro.core.intervals import agresti_coull
+from curro.core.groups import Groups
 from curro.core.prompts import OTHER, PromptTable
 from curro.core.text import printable
+from curro.core.uniform_meter import StandingMeter, UniformMeter
 
 _RATE = 1 / 256
 
@@ -48,92 +49,6 @@ class SignalMeter:
         is_mean_square = 0 <= state["average"] < np.inf and state["groups"] >= 0
         check_state(is_mean_square, "signal", "is not a mean square of a number of groups")
         self.average, self.groups = state["average"], state["groups"]
-
-
-UNIFORM_WINDOW = 1024
-"""Groups that the estimate for uniform sampling looks at: the latest."""
-
-UNIFORM_LEAST = 32
-"""The effective number of groups from which on there is an estimate."""
-
-
-class UniformMeter:
-    """What uniform sampling would find, estimated from groups whose chance of being drawn is known.
-
-    Prompts that the method chose for their promise say nothing of the others. So a group counts by the weight
-    that `Selection.uniform_weights` gave it when it was drawn, which is in proportion to one over its
-    probability, and a group without a weight does not count. With weights w of the latest groups and their
-    variances v, the estimate is sum(w v) / sum(w), and that of the share of groups with a signal likewise.
-    The effective number of groups is n = sum(w)^2 / sum(w^2). With n below 32 there is no estimate, and none
-    where the mean weight is below 1 - 2 / sqrt(n), two of its standard deviations below what it has to be:
-    then prompts that are drawn too rarely for the window are missing. The interval of the share is that of
-    Agresti and Coull (1998) at 95%, of n groups.
-    """
-
-    def __init__(self, table: PromptTable) -> None:
-        self.table = table
-        self._weights: dict[int, float] = {}
-        self._latest = np.empty((2, 0))
-
-    def draw(self, tickets_P: np.ndarray, weights_P: np.ndarray) -> None:
-        """Note the weights with which groups will count; NaN for none."""
-        pairs = zip(tickets_P.tolist(), weights_P.tolist(), strict=True)
-        self._weights.update((ticket, weight) for ticket, weight in pairs if weight > 0)
-
-    def observe(self, tickets_P: np.ndarray, variance_P: np.ndarray) -> None:
-        """Take in finished groups."""
-        weights_P = [self._weights.pop(ticket, np.nan) for ticket in tickets_P.tolist()]
-        self._latest = np.concatenate([self._latest, [weights_P, variance_P]], axis=1)[:, -UNIFORM_WINDOW:]
-
-    def drop(self, tickets_P: np.ndarray) -> None:
-        """Forget groups that were dropped."""
-        for ticket in tickets_P.tolist():
-            self._weights.pop(ticket, None)
-
-    def metrics(self, recent: float) -> dict[str, float]:
-        """The estimates; NaN where too little is known.
-
-        Args:
-            recent: the mean square advantage of recent groups, of whatever prompts.
-        """
-        weight_K, variance_K = self._latest[:, ~np.isnan(self._latest[0])]
-        total, squares = weight_K.sum(), np.square(weight_K).sum()
-        count = total**2 / squares if squares else 0.0
-        variance = share = low = high = np.nan
-        if count >= UNIFORM_LEAST and total >= len(weight_K) * (1 - 2 / np.sqrt(count)):
-            variance = float(weight_K @ variance_K / total)
-            share = float(weight_K @ ~self.table.is_flat(variance_K) / total)
-            low, high = agresti_coull(share, count)
-        return {
-            "signal/uniform": variance,
-            "signal/ratio": recent / variance if variance > 0 else np.nan,
-            "signal/uniform_share": share,
-            "signal/uniform_share_low": low,
-            "signal/uniform_share_high": high,
-        }
-
-    def state_dict(self) -> dict[str, Any]:
-        tickets = np.array(sorted(self._weights), np.int64)
-        return {
-            "tickets": tickets,
-            "weights": np.array([self._weights[ticket] for ticket in tickets.tolist()], np.float64),
-            "latest": self._latest.copy(),
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        tickets, weights, latest = state["tickets"], state["weights"], state["latest"]
-        check_state(
-            weights.shape == tickets.shape and (weights > 0).all(), "uniform/weights", "are not weights"
-        )
-        is_window = len(latest) == 2 and latest.shape[1] <= UNIFORM_WINDOW
-        check_state(is_window and not (latest <= -1).any(), "uniform/latest", "is not of groups")
-        self._weights = dict(zip(tickets.tolist(), weights.tolist(), strict=True))
-        self._latest = latest.copy()
-
-    def forget_all_but(self, tickets_P: np.ndarray) -> None:
-        """Forget groups that are not in flight any more, as those of removed prompts."""
-        in_flight = set(tickets_P.tolist())
-        self._weights = {ticket: weight for ticket, weight in self._weights.items() if ticket in in_flight}
 
 
 WINDOW = 512
@@ -205,8 +120,78 @@ class ShapingMeter:
                 f"{' + '.join(parts)} in {outcome}: most of the update follows other parts of the reward. "
                 "Set admission=signal, which trains on groups whose outcome varies, or lower their weights",
                 RuntimeWarning,
-                stacklevel=3,
+                stacklevel=5,
             )
+
+
+SURVIVAL_WINDOW, SURVIVAL_LEAST = 512, 32
+"""Tickets that `SurvivalMeter` looks at, the latest; how many dropped and observed ones it needs to warn."""
+
+
+class SurvivalMeter:
+    """How hard the prompts were that were drawn, dropped and trained on, recently; warns once of a bias.
+
+    Asynchronous trainers throw away groups that take long, and those of hard prompts do. The difficulty is
+    the success rate that the table had when the group ended; prompts that were never observed before do not
+    count. The window is not saved.
+    """
+
+    def __init__(self, table: PromptTable) -> None:
+        self.table = table
+        self._latest: deque[tuple[float, bool, bool]] = deque(maxlen=SURVIVAL_WINDOW)
+        self._is_unchecked = self._has_warned = False
+
+    def settle(self, prompts_P: np.ndarray, admitted_P: np.ndarray | None) -> None:
+        """Take in prompts whose tickets are settled, before the table notes the visit.
+
+        Args:
+            admitted_P: which are trained on, bool (P,); None where the tickets were dropped.
+        """
+        rates_P = self.table.success_rate(self.table["reward_mean"][prompts_P])
+        known_P = np.flatnonzero(~np.isnan(rates_P))
+        trained = np.zeros(len(prompts_P), np.bool_) if admitted_P is None else admitted_P
+        fates = [(admitted_P is None, bool(is_trained)) for is_trained in trained[known_P]]
+        self._latest.extend(
+            (rate, *fate) for rate, fate in zip(rates_P[known_P].tolist(), fates, strict=True)
+        )
+        if admitted_P is None:
+            self._is_unchecked |= len(known_P) > 0
+        elif self._is_unchecked and not self._has_warned:
+            self._is_unchecked = False
+            self._warn()
+
+    def _split(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The success rates in the window, and which tickets were dropped and which trained on."""
+        rates, dropped, trained = np.array(self._latest, np.float64).reshape(-1, 3).T
+        return rates, dropped == 1, trained == 1
+
+    def _warn(self) -> None:
+        rates, is_dropped, _ = self._split()
+        dropped, observed = rates[is_dropped], rates[~is_dropped]
+        if min(len(dropped), len(observed)) < SURVIVAL_LEAST or 10 * len(dropped) < len(rates):
+            return
+        difference = observed.mean() - dropped.mean()
+        error = np.sqrt(dropped.var() / len(dropped) + observed.var() / len(observed))
+        if difference > max(0.1, 3 * error):
+            self._has_warned = True
+            warnings.warn(
+                f"{len(dropped)} of the latest {len(rates)} groups were dropped; their prompts were harder "
+                f"than the others: success rates of {dropped.mean():.2f} and {observed.mean():.2f}. Let the "
+                "trainer wait longer for groups, or train on older ones, or it starves hard prompts",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+    def metrics(self) -> dict[str, float]:
+        """The mean success rate of prompts `drawn`, `dropped` and `trained` on, once some were dropped."""
+        rates, is_dropped, is_trained = self._split()
+        if not is_dropped.any():
+            return {}
+        return {
+            "drawn/success_rate": float(rates.mean()),
+            "dropped/success_rate": float(rates[is_dropped].mean()),
+            "trained/success_rate": float(rates[is_trained].mean()) if is_trained.any() else np.nan,
+        }
 
 
 class RangeMeter:
@@ -242,5 +227,52 @@ class RangeMeter:
             f"reward_range=({', '.join(ends)}), the rewards of complete failure and of complete success "
             f"(curro train: --reward-range={','.join(ends)}; verl and slime: curro.reward_range)",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
+
+
+class Meters:
+    """All meters of a curriculum: what it measures of finished groups."""
+
+    def __init__(self, table: PromptTable) -> None:
+        self.table = table
+        self.signal, self.uniform, self.sources = SignalMeter(table), UniformMeter(table), SourceMeter(table)
+        self.shaping, self.range = ShapingMeter(table), RangeMeter(table)
+        self.survival, self.standing = SurvivalMeter(table), StandingMeter(self.uniform)
+
+    def check_range(self, groups: Groups) -> None:
+        """Warn of rewards outside of the range; asked before the groups are settled."""
+        self.range.observe(groups.rewards, groups.scored, self.table.signal_parts)
+
+    def observe(self, tickets_P: np.ndarray, groups: Groups) -> None:
+        """Take in finished groups, with the signal's rewards."""
+        self.signal.observe(groups.variance)
+        self.uniform.observe(tickets_P, groups.variance, self.table.success_rate(groups.mean))
+        self.standing.observe(len(tickets_P))
+        self.sources.observe(groups.prompts, groups.mean, groups.variance)
+
+    def drop(self, tickets_P: np.ndarray, prompts_P: np.ndarray) -> None:
+        """Take in tickets that were dropped, and their prompts."""
+        self.uniform.drop(tickets_P)
+        self.survival.settle(prompts_P, None)
+
+    def admit(self, trained_P: np.ndarray, signal_P: np.ndarray) -> None:
+        """Take in the variances of admitted groups, of the trained reward and of the signal."""
+        if self.table.signal_parts:
+            self.shaping.observe(trained_P, signal_P, self.table.signal_parts)
+
+    def metrics(self) -> dict[str, float]:
+        signal = self.signal.metrics()
+        return {
+            **signal,
+            **self.uniform.metrics(signal["signal/mean_square_advantage"]),
+            **self.sources.metrics(),
+            **self.survival.metrics(),
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"signal": self.signal.state_dict(), "uniform": self.uniform.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.signal.load_state_dict(state["signal"])
+        self.uniform.load_state_dict(state["uniform"])

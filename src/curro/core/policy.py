@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Flag, auto
 from typing import Any, Protocol
 
 import numpy as np
 
 from curro.core.errors import ConfigError
+
+
+class PolicyUse(Flag):
+    """What a method does with the policy; false where it does nothing with it.
+
+    Attributes:
+        ASKED: `select` asks the policy, which the host has to lend with `attach`.
+        WEIGHTS: it asks for numbers of the policy's weights, such as hidden states, which hosts that split
+            the weights over workers do not have.
+        TRAINED: `observe` returns samples to train the policy on.
+    """
+
+    NONE = 0
+    ASKED = auto()
+    WEIGHTS = auto()
+    TRAINED = auto()
 
 
 @dataclass(frozen=True)
@@ -35,13 +52,6 @@ class Policy(Protocol):
 
     def prompt(self, number: int) -> str:
         """The text of a prompt of the data set."""
-        ...
-
-    def hidden_states(self, prompts: Sequence[int]) -> np.ndarray:
-        """The last hidden states, float32 (P, D), of the last tokens of prompts of the data set, by number.
-
-        A prompt is what rollouts start from: the chat template is applied.
-        """
         ...
 
     def entropies(self, prompts: Sequence[int]) -> np.ndarray:
@@ -110,9 +120,9 @@ def conversation_ids(tokenizer: Any, messages: Sequence[dict[str, str]], **optio
     return tokenizer("\n\n".join(message["content"] for message in messages) + "\n\n")["input_ids"]
 
 
-def refuse_policy(needs_policy: bool, host: str) -> None:
-    """For a host without a policy to lend: called first of all, with the selection's `needs_policy`."""
-    if needs_policy:
+def refuse_policy(use: PolicyUse, host: str) -> None:
+    """Refuse a method that asks the policy, for a host without one to lend."""
+    if use:
         raise ConfigError(
             f"this selection asks the policy, and {host} does not lend it: choose another one, or train with "
             "TRL or verl"

@@ -9,7 +9,7 @@ import numpy as np
 
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups
-from curro.core.policy import AuxiliarySamples, Policy
+from curro.core.policy import AuxiliarySamples, Policy, PolicyUse
 from curro.core.prompts import PromptTable
 
 
@@ -17,17 +17,13 @@ class Predictor:
     """Base of all predictors: override `informativeness`, and of the rest what the predictor needs.
 
     Attributes:
-        needs_policy: whether `informativeness` asks the policy; a host then lends it with `attach`.
-        reads_weights: whether it asks for numbers of the policy's weights, such as hidden states.
-        trains_policy: whether `observe` returns samples to train the policy on.
+        policy_use: what it does with the policy; a host lends that with `attach`.
         needs_second_visits: whether it predicts a prompt by that prompt's own earlier outcomes alone.
         posterior: the Beta distributions of success rates that the method keeps, which allocations read: an
             object with `learn()` and `belief(prompts, step)`, as `FadedPosterior` has them; None without.
     """
 
-    needs_policy = False
-    reads_weights = False
-    trains_policy = False
+    policy_use = PolicyUse.NONE
     needs_second_visits = False
     posterior: Any = None
     table: PromptTable

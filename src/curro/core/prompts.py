@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 SOURCES = ("source", "data_source")
 """Columns of a data set that say where a prompt comes from."""
 
+MOST_PROMPTS = 2**31 - 1
+"""Prompts that a table can have: indexes store their numbers as int32."""
+
 OTHER = "other"
 """The source of prompts that name none."""
 
@@ -67,6 +70,8 @@ class PromptTable:
             self.keys, self.size = prompts, len(prompts)
         if self.size < 1:
             raise ConfigError("the data set is empty: a curriculum needs at least one prompt")
+        if self.size > MOST_PROMPTS:
+            raise ConfigError(f"a curriculum takes at most {MOST_PROMPTS:,} prompts, not {self.size:,}")
         if self.keys is None:
             self.fingerprint = fingerprint or f"{self.size} prompts"
         else:
@@ -74,6 +79,7 @@ class PromptTable:
             self.fingerprint = fingerprint or _fingerprint(self.keys)
         self.reward_range = _read_range(reward_range)
         self.signal_parts: tuple[str, ...] = ()
+        self.has_shares = False
         self.prompts_in_flight = np.empty(0, np.int64)
         self.columns: dict[str, np.ndarray] = {}
         self._visited = self.add_together(
@@ -228,8 +234,11 @@ class PromptTable:
         }
 
     def census(self) -> tuple[int, int, int, float, float, float]:
-        """Of the prompts seen, by their latest visit: how many, how many solved and how many without
-        variance; mean and standard deviation of their success rates, mean of their reward variances."""
+        """Summarise the prompts seen so far by their latest visit.
+
+        Returns how many there are, how many are solved and how many have no variance; the mean and the
+        standard deviation of their success rates, and the mean of their reward variances.
+        """
         import curro.core.table_kernels as kernels
 
         return kernels.census(self._visited, *self.reward_range, self.flat_variance())

@@ -40,12 +40,13 @@ BUILTIN: dict[str, dict[str, str]] = {
         "equal": "curro.methods.allocation.equal:Equal",
         "knapsack": "curro.methods.allocation.knapsack:Knapsack",
         "estimates": "curro.methods.allocation.estimates:Estimates",
+        "probe": "curro.methods.allocation.probe:Probe",
     },
     "advantage": {
         "group": "curro.methods.advantage.group:GroupRelative",
         "leave-one-out": "curro.methods.advantage.leave_one_out:LeaveOneOut",
-        "maxrl": "curro.methods.advantage.maxrl:MaxRL",
-        "shrinkage": "curro.methods.advantage.shrinkage:Shrinkage",
+        "maxrl": "curro.contrib.maxrl:MaxRL",
+        "shrinkage": "curro.contrib.shrinkage:Shrinkage",
         "history": "curro.methods.advantage.history:HistoryAware",
         "smoothed": "curro.methods.advantage.smoothed:Smoothed",
     },
@@ -54,7 +55,7 @@ BUILTIN: dict[str, dict[str, str]] = {
         "band": "curro.methods.admission.band:DifficultyBand",
         "variance": "curro.methods.admission.variance:VarianceBand",
         "signal": "curro.methods.admission.signal:Signal",
-        "best": "curro.methods.admission.best:Best",
+        "best": "curro.contrib.best:Best",
     },
 }
 
@@ -128,7 +129,10 @@ def build(kind: str, spec: str | Mapping[str, Any]) -> Any:
     name = options.pop("name", None)
     if not isinstance(name, str):
         raise ConfigError(f"{kind} needs a name: one of {', '.join(sorted(BUILTIN[kind]))}, or module:Class")
-    return construct(f"{kind} {name!r}", _factory(kind, name), options, positional)
+    method = construct(f"{kind} {name!r}", _factory(kind, name), options, positional)
+    # by this a checkpoint knows a method that is an option of another one
+    method.built_from = {"name": name, **options, **({"": positional} if positional else {})}
+    return method
 
 
 def construct(

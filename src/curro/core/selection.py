@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups
-from curro.core.policy import AuxiliarySamples, Policy
+from curro.core.policy import AuxiliarySamples, Policy, PolicyUse
 from curro.core.prompts import PromptTable
 
 
@@ -110,36 +110,27 @@ class Selection:
     Attributes:
         repeats: whether prompts in flight may be chosen again, and one twice in a call. False: the port
             asks for no more prompts than are free, and outcomes have distinct prompts.
-        replaces_uncredited: whether groups without credit (`uncredited`) are rejected as well, so that hosts
-            fill the batch with others.
-        withholds_credit: whether groups whose rewards differ may be without credit and yet admitted; hosts
-            that cannot leave their updates out refuse the method.
+        has_weights: whether choices have importance weights other than 1; hosts that do not apply them refuse
+            the method.
+        leaves_out: what becomes of groups that `without_update` names. "nothing": it names none; "credit":
+            they may be admitted, with advantages of 0, and hosts that cannot leave their updates out refuse
+            the method; "groups": they are rejected, and hosts fill the batch with others.
         needs_second_visits: whether the method chooses a prompt by its own earlier outcomes, so that it has
             nothing to go by where a run visits most prompts once.
         orders_everything: whether the method goes through the whole data set in an order of its own, so that
             shares of sources (`SourceMixture`) have no place in it.
+        policy_use: what it does with the policy.
         posterior: the Beta distributions of success rates that the method keeps, which allocations read: an
             object with `learn()` and `belief(prompts, step)`, as `FadedPosterior` has them; None without.
-        has_weights: whether choices have importance weights other than 1; hosts that do not apply them refuse
-            the method.
-        needs_policy: whether `select` asks the policy, which the host then has to lend with `attach`.
-        reads_weights: whether it asks the policy for numbers of its weights, such as hidden states, which
-            hosts that split the weights over workers do not have.
-        trains_policy: whether `observe` returns samples to train the policy on.
-        has_shares: whether sources have shares (`SourceMixture`); the port sets it before `bind`.
     """
 
     repeats = False
-    replaces_uncredited = False
-    withholds_credit = False
-    needs_second_visits = False
-    posterior: Any = None
     has_weights = False
-    needs_policy = False
-    reads_weights = False
-    trains_policy = False
+    leaves_out: Literal["nothing", "credit", "groups"] = "nothing"
+    needs_second_visits = False
     orders_everything = False
-    has_shares = False
+    policy_use = PolicyUse.NONE
+    posterior: Any = None
     table: PromptTable
     rng: np.random.Generator
 
@@ -155,20 +146,28 @@ class Selection:
         raise NotImplementedError
 
     def uniform_weights(self, choice: Choice) -> np.ndarray:
-        """How much the groups of this choice, the latest, say of prompts drawn uniformly, float64 (P,).
+        """Weights (P,) that turn outcomes of the latest choice into an estimate for uniform sampling.
 
-        Weights in proportion to one over the probability with which a prompt is drawn, so that weighted means
-        of outcomes estimate those of uniform sampling; NaN for a group that says nothing of others. All are
-        NaN where some prompts cannot be drawn, or where nothing is known of the probabilities. The weights
-        are expected to have a mean of 1, or more: from a mean below 1 follows that prompts which are hardly
+        They are in proportion to one over the probability with which a prompt is drawn, so that weighted
+        means of outcomes estimate those of uniform sampling; NaN for a group that says nothing of others. All
+        are NaN where some prompts cannot be drawn, or where nothing is known of the probabilities. They are
+        expected to have a mean of 1, or more: from a mean below 1 follows that prompts which are hardly
         ever drawn are missing, and there is no estimate.
         """
         return np.full(len(choice.prompts), np.nan)
 
-    def uncredited(self, groups: Groups) -> np.ndarray | None:
-        """Which finished groups, bool (P,), the policy is not trained on: their advantages become 0.
+    def prediction_offsets(self, choice: Choice) -> np.ndarray:
+        """Predictions of the latest choice less the mean of all candidates', float64 (P,).
 
-        It is asked before `observe`. None: all are trained on.
+        Of prompts drawn uniformly among the candidates they have the mean 0. They make the estimate of
+        uniform sampling sharper (`UniformMeter`). 0 without predictions.
+        """
+        return np.zeros(len(choice.prompts))
+
+    def without_update(self, groups: Groups) -> np.ndarray | None:
+        """Finished groups, bool (P,), by which the policy is not updated: their advantages become 0.
+
+        It is asked before `observe`, and `leaves_out` says what else becomes of them. None: there are none.
         """
         return None
 
@@ -230,9 +229,13 @@ def refuse_weights(has_weights: bool, host: str, remedy: str = "") -> None:
         )
 
 
-def refuse_withheld_credit(withholds_credit: bool, host: str) -> None:
-    """For a host that cannot leave a group's update out: called with what the selection's attributes say."""
-    if withholds_credit:
+def refuse_left_out(selection: Selection, host: str, *, but: str = "nothing") -> None:
+    """Refuse a selection that leaves groups out of the update, for a host that cannot.
+
+    Args:
+        but: what the host can leave out (`Selection.leaves_out`).
+    """
+    if selection.leaves_out not in ("nothing", but):
         raise ConfigError(
             f"this selection wants no update by some groups whose rewards differ, and {host} trains on every "
             "group: set prioritized-replay's tolerance=0 or adcl's train_estimates=true, or train with TRL, "
@@ -264,10 +267,10 @@ def checked_samples(
     auxiliary_samples: AuxiliarySamples | None, selection: Selection
 ) -> AuxiliarySamples | None:
     """Check that a user's method said that it trains the policy, and return its samples."""
-    if auxiliary_samples is not None and not selection.trains_policy:
+    if auxiliary_samples is not None and PolicyUse.TRAINED not in selection.policy_use:
         raise ConfigError(
-            f"{type(selection).__qualname__}.observe returned samples to train the policy on, but its "
-            "trains_policy is False: set it to True, in the predictor where that returned them; by it hosts "
-            "know what their loss has to have room for"
+            f"{type(selection).__qualname__}.observe returned samples to train the policy on, and its "
+            "policy_use lacks PolicyUse.TRAINED: add it, in the predictor where that returned them; by it "
+            "hosts know what their loss has to have room for"
         )
     return auxiliary_samples

@@ -30,7 +30,7 @@ class Verdict:
             and NaN where nothing was scored.
         credited: bool (P, G), whether the policy may be updated by the rollout. Where it is False the
             advantage is 0, and a host that computes its own has to set it to 0: the rollout lacks the signal,
-            or the selection withholds its group's credit (`Selection.uncredited`).
+            or the selection updates by no rollout of its group (`Selection.without_update`).
         auxiliary_samples: further sequences to train on, of methods that ask the policy something.
     """
 

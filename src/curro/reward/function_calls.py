@@ -2,89 +2,27 @@
 
 from __future__ import annotations
 
-import ast
+import contextlib
 import json
 import re
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from curro.core.errors import RewardError
 from curro.data.raw import Row
+from curro.reward.answers import is_placeholder, warn_of_placeholder
+from curro.reward.call_texts import Broken, Call, Untyped, read_calls
 from curro.reward.reward import Score, key
 
-_LONGEST = 20_000
-"""Characters of a text that is read."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """A call of a function.
-
-    Attributes:
-        name: with its dots.
-        positional: the values of arguments without a name.
-        named: those of the others.
-    """
-
-    name: str
-    positional: tuple[Any, ...] = ()
-    named: dict[str, Any] = field(default_factory=dict)
-
-
-def parse_calls(text: str) -> list[Call] | None:
-    """The calls of a text that holds nothing else: `[f(a=1), g.h("x")]`, with or without the brackets.
-
-    A thought before `</think>` and a fence of backticks around the calls are left out.
-
-    Returns:
-        the calls in their order, possibly none (`[]`); None for any other text: prose, an argument that is
-        no literal, unpacking.
-    """
-    text = text.rpartition("</think>")[2].strip()
-    if text.startswith("```"):
-        text = text.partition("\n")[2]
-    text = text.strip("`\n ")
-    if not text or len(text) > _LONGEST:
-        return None
-    text = ("" if text.startswith("[") else "[") + text + ("" if text.endswith("]") else "]")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python warns of odd escapes in the model's strings
-            tree = ast.parse(text, mode="eval").body
-            return [_call(item) for item in tree.elts] if isinstance(tree, ast.List) else None
-    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-        return None
-
-
-def _call(node: ast.expr) -> Call:
-    if not isinstance(node, ast.Call):
-        raise ValueError("no call")
-    named = {}
-    for keyword in node.keywords:
-        if keyword.arg is None or keyword.arg in named:
-            raise ValueError("unpacking, or one name twice")
-        named[keyword.arg] = ast.literal_eval(keyword.value)
-    return Call(_name(node.func), tuple(ast.literal_eval(value) for value in node.args), named)
-
-
-def _name(node: ast.expr) -> str:
-    if isinstance(node, ast.Attribute):
-        return f"{_name(node.value)}.{node.attr}"
-    if isinstance(node, ast.Name):
-        return node.id
-    raise ValueError("no name of a function")
-
-
-_KINDS: dict[str, type] = {
-    "string": str,
-    "integer": int,
-    "float": float,
-    "boolean": bool,
-    "array": list,
-    "tuple": list,
-    "dict": dict,
+_KINDS: dict[str, type | None] = {
+    **dict.fromkeys(("string", "str", "char", "date"), str),
+    **dict.fromkeys(("integer", "int", "long"), int),
+    **dict.fromkeys(("float", "number", "double"), float),
+    **dict.fromkeys(("boolean", "bool"), bool),
+    **dict.fromkeys(("array", "list", "tuple", "set"), list),
+    **dict.fromkeys(("dict", "object", "map"), dict),
+    **dict.fromkeys(("null", "none"), type(None)),
     "any": str,
 }
 _IGNORED = re.compile(r"[ ,./\-_*^]")
@@ -93,11 +31,13 @@ _IGNORED = re.compile(r"[ ,./\-_*^]")
 def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
     """Right if the completion's function calls are the expected ones, in any order.
 
-    A row's answer is a list, or its JSON, of `{NAME: {PARAMETER: [ALLOWED, ...]}}`; "" among the allowed
-    values makes a parameter optional. An empty list expects that nothing is called. Where the row has the
-    functions' descriptions in a column `function` (JSON schemas with BFCL's types), values must be of the
-    types that they declare, an int also where a float is declared; else of the type of an allowed value.
-    Texts are compared without case, spaces and `,./-_*^`. A call with an argument without a name is wrong.
+    A completion may write its calls in any form of `curro.reward.call_texts`. A row's answer is a list, or
+    its JSON, of `{NAME: {PARAMETER: [ALLOWED, ...]}}`, where "" among the allowed values makes a parameter
+    optional, or calls in one of the forms of completions. An empty list expects a text without a call. If the
+    row has the functions' descriptions in a column `function`, `functions` or `tools` (BFCL's, JSON schemas,
+    OpenAI's, Anthropic's or xLAM's), values must be of the types that they declare, an int also where a float
+    is declared. Else they must be of the type of an allowed value. Texts are compared without case, spaces
+    and `,./-_*^`. A call with an argument without a name is wrong.
 
     Source: the Berkeley Function-Calling Leaderboard (BFCL).
 
@@ -105,33 +45,41 @@ def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
         1.0 where the calls are right, 0.0 where not, None where the row has no answer.
 
     Raises:
-        RewardError: an answer that is no such list; the message has the prompt's key.
+        RewardError: an answer or a description that cannot be read; the message has the prompt's key.
+
+    Warns:
+        RuntimeWarning: a type that is not known; its values are compared without a type.
     """
     return [_score(completion, row) for completion, row in zip(completions, rows, strict=True)]
 
 
 def _score(completion: str, row: Row) -> Score:
-    if row["answer"] is None:
+    answer = row["answer"]
+    if answer is None or (not isinstance(answer, list) and answer != "[]" and is_placeholder(str(answer))):
+        warn_of_placeholder("function-calls", row)
         return None
-    expected, kinds = _read(row)
-    calls = parse_calls(completion)
+    expected, parameters = _read(row)
+    try:
+        calls = read_calls(completion)
+    except Broken:
+        return 0.0
     if not expected:
-        return float(not calls)
+        return float(not calls and completion.strip() != "")
     if calls is None or len(calls) != len(expected):
         return 0.0
-    return float(all_match(calls, expected, kinds))
+    return float(all_match(calls, expected, parameters))
 
 
 def all_match(
     calls: Sequence[Call],
     expected: Sequence[Mapping[str, Mapping[str, Sequence[Any]]]],
-    kinds: Mapping[str, Mapping[str, Any]],
+    parameters: Mapping[str, Mapping[str, Any]],
 ) -> bool:
     """Whether each expected call, in order, takes the first remaining call that fits it, and none remains."""
     unmatched = list(calls)
     for expected_call in expected:
         ((name, allowed),) = expected_call.items()
-        fits = next((call for call in unmatched if _fits(call, name, allowed, kinds.get(name))), None)
+        fits = next((call for call in unmatched if _fits(call, name, allowed, parameters.get(name))), None)
         if fits is None:
             return False
         unmatched = [call for call in unmatched if call is not fits]
@@ -154,12 +102,45 @@ def _fits(
     )
 
 
-def _is_allowed(value: Any, allowed: Sequence[Any], declared: Mapping[str, Any] | None) -> bool:
-    """Whether a value is an allowed one and of the declared type, else of the type of an allowed one."""
-    kind = None if declared is None else _KINDS.get(declared["type"])
+def _is_allowed(value: Any, allowed: Sequence[Any], schema: Mapping[str, Any] | None) -> bool:
+    """Whether a value is an allowed one and of a declared type, else of the type of an allowed one."""
+    values = [value]
+    if isinstance(value, Untyped):
+        values = [str(value)]
+        with contextlib.suppress(ValueError, RecursionError):
+            values.append(json.loads(value))
+    names = [""] if schema is None else list(_type_names(schema)) or [""]
+    return any(_is_allowed_as(item, allowed, name, schema) for item in values for name in names)
+
+
+def _type_names(schema: Mapping[str, Any]) -> Iterator[str]:
+    """The types that a schema declares, each as `_KINDS` names it or "tuple"; none if it declares none."""
+    for variant in (*(schema.get("anyOf") or ()), *(schema.get("oneOf") or ()), *(schema.get("allOf") or ())):
+        yield from _type_names(variant)
+    declared = schema.get("type")
+    for text in declared if isinstance(declared, list) else [declared] if declared else []:
+        text = re.sub(r"\boptional\b|\btyping\.", "", str(text).lower()).strip(" ,[]")
+        text = text.removeprefix("union[")
+        for name in re.split(r"\s*\|\s*|,\s*(?![^\[]*\])", text):
+            name = name.partition("[")[0].strip()
+            if name in _KINDS:
+                yield name
+            elif name:
+                warnings.warn(
+                    f"reward 'function-calls': the type {name!r:.60} of a parameter is not known; such "
+                    "values are compared without a type",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+
+
+def _is_allowed_as(value: Any, allowed: Sequence[Any], name: str, schema: Mapping[str, Any] | None) -> bool:
+    kind = _KINDS.get(name)
+    if kind is type(None) or value is None:
+        return value is None and None in allowed
     if kind is float and type(value) is int:
         value = float(value)
-    if type(value) is tuple and (declared is None or declared["type"] == "tuple"):
+    if type(value) is tuple and (schema is None or name == "tuple"):
         value = list(value)
     example_type = next((type(choice) for choice in allowed if choice != ""), None)
     # where the examples are of another type than the declared one, they are names of variables
@@ -170,7 +151,7 @@ def _is_allowed(value: Any, allowed: Sequence[Any], declared: Mapping[str, Any] 
         ):
             return False
     elif (type(value) is not kind and type(value) is not example_type) or (
-        type(value) is kind is list and not _items_fit(value, allowed, declared)
+        type(value) is kind is list and not _items_fit(value, allowed, schema)
     ):
         return False
     if is_variable or (kind is not None and type(value) is not kind):
@@ -189,11 +170,13 @@ def _is_allowed(value: Any, allowed: Sequence[Any], declared: Mapping[str, Any] 
     ]
 
 
-def _items_fit(value: list[Any], allowed: Sequence[Any], declared: Mapping[str, Any] | None) -> bool:
+def _items_fit(value: list[Any], allowed: Sequence[Any], schema: Mapping[str, Any] | None) -> bool:
     """Whether the items of a list have the type that is declared for them."""
-    kind = _KINDS.get((declared or {}).get("items", {}).get("type", ""))
-    return kind is None or all(
-        type(item) is kind or any(type(item) is type(example) for choice in allowed for example in choice[:1])
+    items = (schema or {}).get("items")
+    kinds = [_KINDS[name] for name in _type_names(items)] if isinstance(items, Mapping) else []
+    return not kinds or all(
+        type(item) in kinds
+        or any(type(item) is type(example) for choice in allowed for example in choice[:1])
         for item in value
     )
 
@@ -221,15 +204,101 @@ def _plain(value: Any) -> Any:
 def _read(row: Row) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The expected calls, and the declared parameters by function."""
     try:
-        expected = _from_json(row["answer"])
-        functions = _from_json(row.get("function") or [])
-        kinds = {description["name"]: description["parameters"] for description in functions}
-        if not all(len(call) == 1 and isinstance(next(iter(call.values())), dict) for call in expected):
-            raise ValueError("each is {NAME: {PARAMETER: [ALLOWED, ...]}}")
+        expected = _expected(row["answer"])
+        functions = next((row[name] for name in ("function", "functions", "tools") if row.get(name)), None)
+        return expected, dict(_described(_from_json(functions) or []))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise RewardError(f"the expected calls of the prompt {key(row)} cannot be read: {error}") from None
-    return expected, kinds
+
+
+def _expected(answer: Any) -> list[dict[str, Any]]:
+    """The expected calls as `{NAME: {PARAMETER: [ALLOWED, ...]}}`."""
+    items = answer
+    if isinstance(answer, str):
+        try:
+            items = json.loads(answer)
+        except ValueError:
+            items = None
+    if isinstance(items, list) and all(_has_allowed_values(item) for item in items):
+        return items
+    calls = read_calls(answer if isinstance(answer, str) else json.dumps(answer))
+    if calls is None or any(call.positional for call in calls):
+        raise ValueError("each is {NAME: {PARAMETER: [ALLOWED, ...]}} or a call with named arguments")
+    return [{call.name: {name: [_only(value)] for name, value in call.named.items()}} for call in calls]
+
+
+def _has_allowed_values(item: Any) -> bool:
+    """Whether an expected call has BFCL's form."""
+    if not isinstance(item, Mapping) or len(item) != 1:
+        return False
+    (parameters,) = item.values()
+    return isinstance(parameters, Mapping) and all(
+        isinstance(allowed, list) for allowed in parameters.values()
+    )
+
+
+def _only(value: Any) -> Any:
+    """A value as BFCL writes one that is allowed alone: a dict has a list of allowed values for each key."""
+    if isinstance(value, dict):
+        return {name: [item] for name, item in value.items()}
+    return (
+        [_only(item) if isinstance(item, dict) else item for item in value]
+        if isinstance(value, list)
+        else value
+    )
+
+
+def _described(functions: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The name and the schema of each described function that has parameters."""
+    for description in [functions] if isinstance(functions, Mapping) else functions:
+        description = _from_json(description)
+        if isinstance(description.get("function"), Mapping):  # OpenAI's wrapper
+            description = description["function"]
+        schema = _from_json(description.get("parameters") or description.get("input_schema") or {})
+        if "properties" not in schema and all(isinstance(value, Mapping) for value in schema.values()):
+            schema = {"properties": schema}  # xLAM's form
+        if schema.get("properties"):
+            yield description["name"], schema
 
 
 def _from_json(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) else value
+
+
+def example(row: Row) -> str | None:
+    """A completion with the row's expected calls as JSON, or a sentence where none is expected.
+
+    None for a row without an answer.
+    """
+    if row.get("answer") is None:
+        return None
+    try:
+        expected, _ = _read(row)
+    except RewardError:
+        return ""
+    calls = [
+        {
+            "name": name,
+            "arguments": {
+                parameter: _example_value(allowed)
+                for parameter, allowed in parameters.items()
+                if "" not in allowed
+            },
+        }
+        for call in expected
+        for name, parameters in call.items()
+    ]
+    return json.dumps(calls) if calls else "There is nothing to call."
+
+
+def _example_value(allowed: Sequence[Any]) -> Any:
+    value = next(iter(allowed), None)
+    if isinstance(value, dict):  # its values are lists of allowed ones
+        return {
+            name: choices[0] if isinstance(choices, list) and choices else choices
+            for name, choices in value.items()
+            if not (isinstance(choices, list) and "" in choices)
+        }
+    if isinstance(value, list):
+        return [_example_value([item]) if isinstance(item, dict) else item for item in value]
+    return value

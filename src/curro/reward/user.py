@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any
 
 from curro.core.errors import ConfigError, RewardError
-from curro.core.loading import load_callable
 from curro.data.raw import Row
 from curro.reward.reward import Score, key
+from curro.reward.signature import load_reward
 from curro.reward.workers.child import describe, location_of
 from curro.reward.workers.pool import CallFailed, StartFailed, WorkerLimits, WorkerLost, WorkerPool
 
@@ -28,19 +28,21 @@ def load(
 ) -> Callable[[Sequence[str], Sequence[Row]], list[Score]]:
     """The batch verifier that calls `function(completion, row, **options)` for every completion.
 
-    The function returns a number, or None for a completion that is not to be scored. The module is looked for
-    in the working directory, then among the installed ones.
+    A function of TRL's form, `function(completions, **columns)`, is taken too. The function returns a
+    number, or None for a completion that is not to be scored. The module is looked for in the working
+    directory, then among the installed ones.
 
     Args:
         limits: of worker processes in which the function runs. A completion for which it exceeds a limit or
             crashes is not scored. Without them it runs in this process.
 
     Raises:
-        ConfigError: the module cannot be imported, or has no such function (the message lists what it has).
+        ConfigError: the module cannot be imported, has no such function (the message lists what it has), or
+            the function cannot be called so.
     """
     if limits is not None:
         return _InWorkers(spec, options or {}, limits)
-    function = partial(load_callable(spec, "reward"), **(options or {}))
+    function = partial(load_reward(spec, options or {}), **(options or {}))
 
     def verify(completions: Sequence[str], rows: Sequence[Row]) -> list[Score]:
         return [_call(function, spec, c, row) for c, row in zip(completions, rows, strict=True)]
@@ -81,7 +83,7 @@ class _InWorkers:
     def __init__(self, spec: str, options: Mapping[str, Any], limits: WorkerLimits) -> None:
         self._spec = spec
         self._has_warned = False
-        self._pool = WorkerPool(load_callable, [spec, "reward"], limits, options=options, sys_path=sys.path)
+        self._pool = WorkerPool(load_reward, [spec, options], limits, options=options, sys_path=sys.path)
         try:
             self._pool.start()
         except StartFailed as error:

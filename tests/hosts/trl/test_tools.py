@@ -155,6 +155,13 @@ def test_two_that_play_the_rollouts_are_refused(tmp_path):
         played(tmp_path, environment=object())
 
 
+class MakesPrompts(HigherLower):
+    """Has a game for every level, and one of its own without a data set."""
+
+    def reset(self, level: int = 2, **_: Any) -> str:
+        return str(super().reset(secret=level, top=4))
+
+
 @pytest.mark.parametrize(
     "rows", [None, Dataset.from_dict({"level": [1, 2, 2, 3]})], ids=["no data set", "what reset takes"]
 )
@@ -163,7 +170,7 @@ def test_environments_may_make_the_prompts(tmp_path, rows):
     host = CurriculumGRPOTrainer(
         model=build_model(TOKENIZER, width=32, layers=1),
         processing_class=TOKENIZER,
-        environment_factory=HigherLower,
+        environment_factory=MakesPrompts,
         train_dataset=rows,
         args=config(tmp_path),
         curriculum="uniform",

@@ -56,7 +56,7 @@ def test_groups_without_credit_have_none_in_trls_own_advantages(tmp_path, admiss
             free = np.flatnonzero(~self.table["in_flight"])
             return curro.Choice.of(free[:n], curro.Reason.UNIFORM)
 
-        def uncredited(self, groups: Any) -> np.ndarray:
+        def without_update(self, groups: Any) -> np.ndarray:
             return groups.prompts % 2 == 1
 
     def reward(row: list[int], **_: Any) -> list[float]:

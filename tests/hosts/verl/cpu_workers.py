@@ -16,7 +16,7 @@ from verl.workers.engine.fsdp import transformer_impl
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.engine_workers import ActorRolloutRefWorker
 
-from curro.hosts.verl.trainer import CurriculumTrainerSync
+from curro.hosts.verl.trainer import CurriculumTrainerColocateAsync, CurriculumTrainerSync
 from curro.lab.model import build_model, build_tokenizer
 
 EngineRegistry.register("language_model", "fsdp2", device="cpu")(FSDPEngineWithLMHead)
@@ -92,7 +92,7 @@ def kept_workers(config: Any, ranks: int, role: str) -> RayWorkerGroup:
     return _kept[ranks, role]
 
 
-class CPUSync(SimulatedParts, CurriculumTrainerSync):
+class CPUParts(SimulatedParts):
     """Rollouts are simulated; the actor is verl's own.
 
     Attributes:
@@ -110,6 +110,12 @@ class CPUSync(SimulatedParts, CurriculumTrainerSync):
     def _update_actor(self, batch: Any, metrics: dict[str, Any]) -> Any:
         self.batches.append(tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id))
         return super()._update_actor(batch, metrics)
+
+
+class CPUSync(CPUParts, CurriculumTrainerSync): ...
+
+
+class CPUAsync(CPUParts, CurriculumTrainerColocateAsync): ...
 
 
 def save_model(folder: Path) -> Path:

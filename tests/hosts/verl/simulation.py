@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 import types
 from functools import cache
 from pathlib import Path
@@ -27,10 +26,21 @@ from verl.workers.rollout.llm_server import LLMServerClient
 from verl.workers.rollout.replica import TokenOutput
 from verl.workers.rollout.router import GlobalRequestLoadBalancer
 
+from curro.core.allocation import Allocation
 from curro.hosts.verl.credit import AUXILIARY
 from curro.hosts.verl.settings import SCORED
 
 RIGHT, WRONG, EOS, WIDTH = 3, 4, 0, 3
+
+
+class Ragged(Allocation):
+    """Groups of different sizes: of two neighbours the first gets two rollouts less, the other two more."""
+
+    def __call__(self, prompts: np.ndarray, budget: int, step: int) -> np.ndarray:
+        rollouts_P = np.full(len(prompts), budget // len(prompts))
+        pairs = len(prompts) // 2 * 2
+        rollouts_P[:pairs] += np.resize([-2, 2], pairs)
+        return rollouts_P
 
 
 class Letters:
@@ -328,9 +338,6 @@ class SimulatedParts:
         self.history.append(dict(metrics) | {"policy/skill": self.policy.skill})
         if os.environ.get("CURRO_TEST_KILL") == str(self.global_steps):
             os.kill(os.getpid(), 9)
-        if os.environ.get("CURRO_TEST_WAIT") == str(self.global_steps):
-            Path(self.config.trainer.default_local_dir, "waits").touch()
-            time.sleep(600)  # until its node is killed
 
 
 class StandaloneServers:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from cpu_workers import FLOAT32, CPUSync, on_cpu, overrides, save_model
+from cpu_workers import FLOAT32, CPUAsync, CPUSync, on_cpu, overrides, save_model
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
-from setup_run import SIZE, TRAINERS, Run, run, write_data
+from setup_run import BATCH, SIZE, TRAINERS, Run, run, write_data
 
 from curro.lab.model import load_checkpoint
 
@@ -54,6 +55,39 @@ def test_the_workers_gradient_is_that_of_the_curriculums_credit(tmp_path, monkey
     assert done.history[0]["actor/grad_norm"] == pytest.approx(norm, rel=1e-3)
     (second_old_BR,) = columns(second, "old_log_probs")
     assert (second_old_BR - log_probs[1].detach()).abs().max() > 0.001  # of weights that were updated
+
+
+@pytest.mark.parametrize("aggregation", ["token-mean", "seq-mean-token-mean"])
+@pytest.mark.parametrize(("mode", "trainer"), [("curro_sync", CPUSync), ("curro_colocate_async", CPUAsync)])
+def test_ragged_groups_train_to_the_loss_of_padded_ones(tmp_path, monkeypatch, mode, trainer, aggregation):
+    """The gradient is that of the real rows alone, though groups have 2 and 6 rollouts where verl expects 4.
+
+    All responses have the same length, so that both means over rows are one mean.
+    """
+    monkeypatch.setitem(TRAINERS, mode, trainer)
+    folder = save_model(tmp_path / "model")
+    ragged = ["+curro.selection=uniform", "+curro.allocation='simulation:Ragged'", "+curro.admission=signal"]
+    done = run(
+        tmp_path / "out", *ragged, *overrides(folder), f"trainer.v1.trainer_mode={mode}",
+        f"actor_rollout_ref.actor.loss_agg_mode={aggregation}", steps=1, ranks=2,
+    )  # fmt: skip
+    model, _ = load_checkpoint(folder)
+    (batch,) = done.trainer.batches
+    real = [row for row in range(len(batch)) if batch["response_mask"][row].sum() > 0]
+    groups = Counter(str(getattr(batch["uid"][row], "data", batch["uid"][row])) for row in real)
+    assert len(groups) == BATCH
+    assert set(groups.values()) <= {SIZE - 2, SIZE, SIZE + 2}
+    assert len(set(groups.values())) > 1
+    assert len(batch) - len(real) < 8  # the padding of one micro-batch a worker
+    loss = 0.0
+    for row in real:
+        ids_T, answer_R = batch["input_ids"][row], batch["responses"][row]
+        every_T = model(ids_T[None]).logits.log_softmax(-1)[0, :-1].gather(-1, ids_T[1:, None])[:, 0]
+        loss = loss - (batch["advantages"][row] * every_T[-len(answer_R) :]).mean() / len(real)
+    loss.backward()
+    norm = torch.cat([weights.grad.flatten() for weights in model.parameters()]).norm().item()
+    assert norm > 0.01
+    assert done.history[0]["actor/grad_norm"] == pytest.approx(norm, rel=1e-3)
 
 
 RECIPES = Path(__file__).parents[3] / "recipes"

@@ -16,7 +16,7 @@ USE = (
 def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, **environment},
+        env={name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"} | environment,
         capture_output=True,
         text=True,
         timeout=900,
@@ -39,13 +39,13 @@ def test_the_first_call_is_silent_and_the_second_process_compiles_nothing(tmp_pa
 
 
 def test_where_nothing_can_be_kept_it_says_what_to_do(tmp_path):
-    package = tmp_path / "curro"
-    shutil.copytree(
-        Path(curro.__file__).parent / "index", package / "index", ignore=shutil.ignore_patterns("__pycache__")
-    )
-    (package / "__init__.py").touch()
-    # a file where each cache folder would be: also root cannot write there
-    (package / "index" / "__pycache__").touch()
+    package, source = tmp_path / "curro", Path(curro.__file__).parent
+    for folder in ("core", "methods/index"):
+        shutil.copytree(source / folder, package / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        # a file where each cache folder would be: also root cannot write there
+        (package / folder / "__pycache__").touch()
+    for folder in ("", "methods"):
+        (package / folder / "__init__.py").touch()
     (tmp_path / "home").touch()
     home = str(tmp_path / "home")
     result = run(USE, PYTHONPATH=str(tmp_path), HOME=home, XDG_CACHE_HOME=home, PYTHONDONTWRITEBYTECODE="1")

@@ -16,7 +16,7 @@ from curro.core.curriculum import Curriculum
 from curro.core.errors import ConfigError
 from curro.core.files import read_toml
 from curro.core.policy import refuse_policy
-from curro.core.selection import refuse_weights, refuse_withheld_credit
+from curro.core.selection import refuse_left_out, refuse_weights
 
 USAGE = "python -m curro.contrib.prime_rl.launcher curro.toml @ orchestrator.toml"
 
@@ -60,9 +60,9 @@ def install(config: Mapping[str, Any]) -> None:
             f"reward: leave {' and '.join(decided)} out"
         )
     selection = Curriculum.from_config(config, 2).selection
-    refuse_policy(selection.needs_policy, "prime-rl")
+    refuse_policy(selection.policy_use, "prime-rl")
     refuse_weights(selection.has_weights, "prime-rl")
-    refuse_withheld_credit(selection.withholds_credit, "prime-rl")
+    refuse_left_out(selection, "prime-rl", but="groups")
     from prime_rl.orchestrator import curriculum, train_sink, train_source
 
     from curro.contrib.prime_rl.sampler import CurriculumGate, CurriculumSampler, RunWithoutRewards, Tasks

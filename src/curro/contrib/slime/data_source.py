@@ -185,10 +185,10 @@ def read(args: Any) -> SlimeSettings:
     config = {name: value for name, value in section.items() if name not in (LIMIT, FOLDER, KEEP, MEGABYTES)}
     _need(args, "rollout_all_samples_process_path", "all_samples_process")
     selection = registry.build("selection", config["selection"])
-    refuse_policy(selection.needs_policy, "slime")
+    refuse_policy(selection.policy_use, "slime")
     if config.get("admission") is not None:
         refuse_top_up(registry.build("admission", config["admission"]).needs_top_up, "slime")
-    if config.get("admission") is not None or selection.replaces_uncredited:
+    if config.get("admission") is not None or selection.leaves_out == "groups":
         _need(args, "dynamic_sampling_filter_path", "dynamic_filter")
     if config.get("advantage") is None:
         refuse_weights(selection.has_weights, "slime", ", or give curro.advantage: group:divide_by_std=true")

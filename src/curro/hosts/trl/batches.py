@@ -54,6 +54,29 @@ class GeneratedRollouts:
     rows: Sequence[OutputRows] = ()
     logs: GroupLogs = field(default_factory=dict)
 
+    def joined(self, sizes_P: np.ndarray, other: GeneratedRollouts, more_P: np.ndarray) -> GeneratedRollouts:
+        """Put further rollouts of the same P groups, `more_P` of each, behind each group's first ones."""
+        total, ends, more_ends = int(sizes_P.sum()), np.cumsum(sizes_P), np.cumsum(more_P)
+        order: list[int] = []
+        rows: list[OutputRows] = []
+        for end, size, more_end, more in zip(
+            ends.tolist(), sizes_P.tolist(), more_ends.tolist(), more_P.tolist(), strict=True
+        ):
+            order += [*range(end - size, end), *range(total + more_end - more, total + more_end)]
+            rows += [*cut(self.rows, end - size, end), *cut(other.rows, more_end - more, more_end)]
+        completions = [*self.completions, *other.completions]
+        return GeneratedRollouts(
+            other.output,
+            torch.cat([self.rewards.cpu(), other.rewards.cpu()])[torch.tensor(order)],
+            [completions[at] for at in order],
+            rows,
+            {
+                column: [[*entries, *other.logs[column]][at] for at in order]
+                for column, entries in self.logs.items()
+                if len(entries) == total and len(other.logs.get(column, ())) == len(order) - total
+            },
+        )
+
     def groups(self, draw: Draw, verdict: Verdict, feedback: Feedback) -> list[KeptGroup]:
         """Cut the rows into the P groups of `draw`, each with its verdict and its rewards' variance."""
         ends = np.cumsum(draw.rollouts).tolist()

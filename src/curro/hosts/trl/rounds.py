@@ -9,8 +9,8 @@ import numpy as np
 
 from curro.core.errors import ExhaustedError
 from curro.core.verdicts import Draw
-from curro.hosts.trl.batches import KeptGroup
-from curro.rollout.fill import draw_fresh, sized
+from curro.hosts.trl.batches import GeneratedRollouts, KeptGroup
+from curro.rollout.fill import select_unseen, sized
 from curro.rollout.group_tasks import release
 
 
@@ -24,7 +24,8 @@ def fill_in_rounds(host: Any, rows: int, *, size: int, step: int) -> list[KeptGr
 
     Args:
         host: the trainer, of which `curriculum`, `fill` and `main_process` are used, `roll_out_round(draw)`,
-            which gives `GeneratedRollouts` with rows and logs, and `observe_groups(draw, generated)`.
+            which gives `GeneratedRollouts` with rows and logs, `feedback_of` and `observe_groups`, of a draw
+            and what was generated.
         rows: of the batch.
         size: rollouts of a group, where the curriculum leaves that to the host.
         step: training steps that have finished.
@@ -45,17 +46,34 @@ def fill_in_rounds(host: Any, rows: int, *, size: int, step: int) -> list[KeptGr
                 fill.give_out(draw)
             draw = _divisible(draw, main.processes)
             generated = host.roll_out_round(draw)
+            if host.curriculum.allocation.looks_first:
+                draw, generated = _spend(host, draw, generated, fill.missing - int(draw.rollouts.sum()))
             verdict, feedback = host.observe_groups(draw, generated)
             groups = generated.groups(draw, verdict, feedback)
             fill.settle(feedback, verdict, groups, draw.rollouts.tolist())
     except BaseException:
         lost = list(fill.in_flight)
         for ticket in lost:
-            fill.lose(ticket, "failed")
+            fill.mark_failed(ticket, "failed")
         if main.is_main:
             release(host.curriculum, lost)
         raise
     return fill.take()
+
+
+def _spend(host: Any, draw: Draw, generated: GeneratedRollouts, rows: int) -> tuple[Draw, GeneratedRollouts]:
+    """Roll out about `rows` more of the groups that were looked at, as the allocation says."""
+    main, feedback = host.main_process, host.feedback_of(draw, generated)
+    more_P = np.asarray(
+        main.decide(lambda: host.curriculum.more(**feedback.arguments(), rollouts=max(rows, 0)).tolist())
+    )
+    chosen = np.flatnonzero(more_P)
+    if not len(chosen):
+        return draw, generated
+    second = _divisible(replace(draw.take(chosen), rollouts=more_P[chosen]), main.processes)
+    more_P[chosen] = second.rollouts
+    generated = generated.joined(draw.rollouts, host.roll_out_round(second), more_P)
+    return replace(draw, rollouts=draw.rollouts + more_P), generated
 
 
 def _divisible(draw: Draw, processes: int) -> Draw:
@@ -83,4 +101,4 @@ def _draw(host: Any, rows: int, size: int, step: int) -> Draw:
         number = int(min(max(1, rows // curriculum.allocation.first), fill.n // size, untried))
     if not number:
         raise ExhaustedError(fill.explain("prompts"))
-    return sized(draw_fresh(curriculum, fill, number, step=step, rollouts=budget), size)
+    return sized(select_unseen(curriculum, fill, number, step=step, rollouts=budget), size)

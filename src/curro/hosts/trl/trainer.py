@@ -406,12 +406,16 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
             tickets, rewards, np.asarray(sizes_P), weights=self.reward_weights, names=self.reward_func_names
         )
 
+    def feedback_of(self, draw: Draw, generated: GeneratedRollouts) -> Feedback:
+        """Arrange the rewards of a draw's groups as the port takes them."""
+        return self._feedback(draw.tickets, generated.rewards, draw.rollouts)
+
     def observe_groups(self, draw: Draw, generated: GeneratedRollouts) -> tuple[Verdict, Feedback]:
         """Report finished groups to the curriculum on the main process; every process gets the verdict.
 
         Where the curriculum refuses the rewards, the tickets are dropped.
         """
-        feedback = self._feedback(draw.tickets, generated.rewards, draw.rollouts)
+        feedback = self.feedback_of(draw, generated)
         verdict = self.main_process.decide(lambda: self._judge(draw, feedback, generated.completions))
         if verdict.auxiliary_samples is not None:
             self._auxiliary.append(verdict.auxiliary_samples)
@@ -569,12 +573,17 @@ class CurriculumGRPOTrainer(AcceleratedGRPOTrainer):
 
     # ------------------------------ checkpoints ------------------------------
 
-    def train(self, *args: Any, **kwargs: Any) -> Any:
-        """TRL's; at the end the run folder gets the prompt table, and a line says where the folder is."""
-        resumed = args[0] if args else kwargs.get("resume_from_checkpoint")
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
+        """TRL's; at the end the run folder gets the prompt table, and a line says where the folder is.
+
+        Args:
+            resume_from_checkpoint: True resumes from the last checkpoint that was saved whole.
+        """
+        output_dir = Path(cast(str, self.args.output_dir))
+        resumed = checkpoints.to_resume(resume_from_checkpoint, output_dir)
         if not resumed and self.accelerator.is_main_process:
-            checkpoints.warn_of_earlier(Path(cast(str, self.args.output_dir)))
-        output = super().train(*args, **kwargs)
+            checkpoints.warn_of_earlier(output_dir)
+        output = super().train(resumed, *args, **kwargs)
         if self._writer is not None:
             self._writer.write_table()
             print(f"the run is in {self._writer.folder.path}: curro watch {self.args.output_dir}", flush=True)

@@ -125,21 +125,20 @@ def _dealt(batch: Any, keys: list[str], tags: list[dict[str, Any]], shares: int)
     )
 
 
-class AuxiliaryWorkers:
-    """The actor's workers for a batch with auxiliary samples, which makes the mini-batches longer.
-
-    `global_batch_size`, by which verl divides sums over sequences, stays the number of rollouts.
+class ResizedWorkers:
+    """The actor's workers for a batch whose mini-batches have another number of rows than verl expects.
 
     Args:
         workers: verl's worker group.
-        mini_batch: rows of an optimizer step, auxiliary rows included.
+        rows: of an optimizer step, auxiliary rows and padding included.
+        rollouts: of an optimizer step, by which verl divides sums over sequences.
     """
 
-    def __init__(self, workers: Any, mini_batch: int) -> None:
-        self.workers, self.mini_batch = workers, mini_batch
+    def __init__(self, workers: Any, rows: int, rollouts: float) -> None:
+        self.workers, self.rows, self.rollouts = workers, rows, rollouts
 
     def update_actor(self, batch: Any) -> Any:
-        batch.extra_info["mini_batch_size"] = self.mini_batch
+        batch.extra_info |= {"mini_batch_size": self.rows, "global_batch_size": self.rollouts}
         return self.workers.update_actor(batch)
 
 

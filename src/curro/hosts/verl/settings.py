@@ -14,15 +14,14 @@ from curro.core import registry
 from curro.core.admission import refuse_top_up
 from curro.core.configuration import read_signal
 from curro.core.errors import ConfigError
+from curro.core.policy import PolicyUse
 from curro.core.selection import refuse_weights
 from curro.core.text import did_you_mean
-from curro.methods.allocation.estimates import Estimates
 from curro.reward.resolve import part_names
 from curro.runs.writer import KeepRollouts
 
 KEY = "curro"
 REWARD_MODULE = "curro.hosts.verl.reward"
-"""In a row's `extra_info`: a generated problem as a whole, which the score of its family reads."""
 
 KINDS = ("selection", "advantage", "admission", "allocation")
 
@@ -47,8 +46,8 @@ class VerlSettings:
 
     Attributes:
         selection, advantage, admission: as `Curriculum` takes them, a name or a dict.
-        allocation: "estimates" or its dict, for a selection that does not train on its estimates (ADCL);
-            verl's batches hold equally many rollouts of every prompt, so there is no other one.
+        allocation: as `Curriculum` takes it. Its budget is the number of prompts that are fetched together
+            times `actor_rollout_ref.rollout.n`.
         reward_range, seed: as `Curriculum` takes them.
         fill_limit: how many groups may end for a batch, in batches, before the run ends with an error.
         keep_rollouts, keep_megabytes: how many rollouts of each group are written down to be read, and how
@@ -105,9 +104,9 @@ class VerlSettings:
         if self.advantage is None:
             remedy = f", or {KEY}.advantage=group:divide_by_std=true"
             refuse_weights(selection.has_weights, "verl", remedy)
-        if selection.reads_weights:
+        if PolicyUse.WEIGHTS in selection.policy_use:
             raise ConfigError(
-                "this selection reads the policy's weights (frontier's features `hidden` and `entropy` do), "
+                "this selection reads the policy's weights (frontier's features `entropy` do), "
                 f"which verl splits over its workers: leave `features` out of {KEY}.selection, or train with "
                 "curro.hosts.trl"
             )
@@ -117,25 +116,43 @@ class VerlSettings:
             refuse_top_up(self._methods["admission"].needs_top_up, "verl")
 
     def _check_allocation(self) -> None:
-        if self.allocation is None:
+        if self.allocation is None or self.divides_budget:
             return
-        replaces = self._methods["selection"].replaces_uncredited
-        if not (isinstance(self._methods["allocation"], Estimates) and replaces):
+        if self._methods["selection"].leaves_out != "groups":
             raise ConfigError(
-                f"verl rolls out actor_rollout_ref.rollout.n of every prompt, so {KEY}.allocation has no "
-                "effect: leave it out, or train with curro.hosts.trl; `estimates` alone works, with a "
-                "selection that does not train on its estimates (adcl)"
+                f"{KEY}.allocation gives fewer rollouts to prompts that only estimate a difficulty, and this "
+                "selection has none: leave the allocation out, or choose adcl"
+            )
+
+    @property
+    def divides_budget(self) -> bool:
+        """Whether an allocation divides a budget, so that groups have different sizes."""
+        return self.allocation is not None and self._methods["allocation"].needs_budget
+
+    def check_budget(self, prompts: int, rollouts: int) -> None:
+        """Refuse an allocation that cannot divide so many rollouts between so many prompts, each with some.
+
+        verl waits for as many groups as it has asked for.
+        """
+        if not self.divides_budget:
+            return
+        rule = self._methods["allocation"]
+        rule.check(prompts, rollouts)
+        if getattr(rule, "least", 1) < 1:
+            raise ConfigError(
+                f"verl waits for a group of each prompt, and {KEY}.allocation may give a prompt no rollouts: "
+                "set its option `least` to 1 or more"
             )
 
     @property
     def asks_policy(self) -> bool:
         """Whether the selection asks the policy."""
-        return self._methods["selection"].needs_policy
+        return bool(self._methods["selection"].policy_use)
 
     @property
     def trains_policy(self) -> bool:
         """Whether the selection trains the policy on auxiliary samples."""
-        return self._methods["selection"].trains_policy
+        return PolicyUse.TRAINED in self._methods["selection"].policy_use
 
     @property
     def may_repeat(self) -> bool:
@@ -144,14 +161,16 @@ class VerlSettings:
 
     @property
     def gate(self) -> str | dict[str, Any] | None:
-        """The admission; "everything" where none is named and the selection replaces uncredited groups."""
-        replaces = self._methods["selection"].replaces_uncredited
+        """The admission; "everything" where none is named and the selection leaves groups out."""
+        replaces = self._methods["selection"].leaves_out == "groups"
         return "everything" if self.admission is None and replaces else self.admission
 
     @property
     def trained_rollouts(self) -> int | None:
-        """The allocation's rollouts of a prompt that is trained on; None without an allocation."""
-        return None if self.allocation is None else self._methods["allocation"].first
+        """The rollouts of a prompt that is trained on, by an allocation that divides no budget."""
+        if self.allocation is None or self.divides_budget:
+            return None
+        return self._methods["allocation"].first
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -249,8 +268,17 @@ def refuse_conflicts(config: Any, settings: VerlSettings) -> None:
             "skip.rollout_tq replays rollouts of prompts that the curriculum did not choose: leave it out",
         ),
     ]
+    size = config.actor_rollout_ref.rollout.n
+    settings.check_budget(data.train_batch_size, data.train_batch_size * size)
+    if settings.divides_budget:
+        conflicts += [
+            (
+                _has_critic(config),
+                "a critic's mini-batches have a fixed number of rollouts, and curro.allocation makes groups "
+                "of different sizes: set algorithm.adv_estimator=grpo, and leave critic.enable out",
+            )
+        ]
     if settings.trained_rollouts is not None:
-        size = config.actor_rollout_ref.rollout.n
         conflicts += [
             (
                 settings.trained_rollouts != size,

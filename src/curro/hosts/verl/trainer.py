@@ -28,7 +28,7 @@ from curro.core.configuration import describe_signal
 from curro.core.errors import ConfigError
 from curro.core.files import replacing
 from curro.core.groups import largest_reward
-from curro.hosts.verl.auxiliary import AuxiliaryWorkers, add_auxiliary, ranks_of, rows_divisor
+from curro.hosts.verl.auxiliary import ResizedWorkers, add_auxiliary, ranks_of, rows_divisor
 from curro.hosts.verl.credit import ppo_loss_with_auxiliary, withhold_credit, write_credit
 from curro.hosts.verl.owner import CurriculumClient, held_out_rewards, start_owner
 from curro.hosts.verl.policy import Serving, VerlRows
@@ -39,6 +39,7 @@ from curro.hosts.verl.replay import (
     ReportingReplayBuffer,
     ReportingReplayBufferAsync,
     held_out_signal,
+    parts_of,
     ticket_of,
     uid_of,
 )
@@ -139,7 +140,8 @@ class CurriculumTrainer(Host):
     use_reference_policy: bool
     ref_in_actor: bool
 
-    _auxiliary_rows = 0
+    _mini_batches = 1
+    _resized: tuple[int, float] | None = None
 
     def __init__(self, config: Any) -> None:
         self.settings = VerlSettings.read(config.get("curro", None))
@@ -214,7 +216,8 @@ class CurriculumTrainer(Host):
     def _next_train_batch(self, num_prompts: int | None = None) -> Any:
         """The prompts that the curriculum draws now; the uid of each carries its ticket."""
         number = self.config.data.train_batch_size if num_prompts is None else num_prompts
-        draw = self.fill.draw(number, step=self._finished_steps)
+        budget = number * self.config.actor_rollout_ref.rollout.n if self.settings.divides_budget else None
+        draw = self.fill.draw(number, step=self._finished_steps, rollouts=budget)
         try:
             self.prompt_rows.put(draw.prompts.tolist())
             batch = super()._next_train_batch(number)
@@ -223,7 +226,7 @@ class CurriculumTrainer(Host):
             self.fill.dropped(draw.tickets.tolist(), stale=())
             raise
         tu.assign_non_tensor_stack(batch, "uid", [uid_of(ticket) for ticket in draw.tickets.tolist()])
-        if self.settings.trained_rollouts is not None:
+        if self.settings.allocation is not None:
             # by this column verl's agent loops generate another number of rollouts than `rollout.n`
             tu.assign_non_tensor_stack(batch, ROLLOUTS, draw.rollouts.tolist())
         return batch
@@ -279,39 +282,50 @@ class CurriculumTrainer(Host):
 
     # ------------------------------ auxiliary samples ------------------------------
 
+    def _get_required_batch_multiple(self, dp_size: int) -> int:
+        """verl pads to whole mini-batches of `rollout.n` rollouts a prompt, which could be as much again."""
+        if not self.settings.divides_budget:
+            return super()._get_required_batch_multiple(dp_size)
+        return dp_size * self._mini_batches * self._divisor(dp_size)
+
+    def _divisor(self, ranks: int) -> int:
+        own_reference = self.use_reference_policy and not self.ref_in_actor
+        ref_ranks = ranks_of(self.ref_policy_wg, "ref") if own_reference else None
+        return rows_divisor(self.config, ranks=ranks, mini_batches=self._mini_batches, ref_ranks=ref_ranks)
+
     def _balance_batch(self, batch: Any, metrics: dict, *args: Any, **kwargs: Any) -> Any:
         """verl's balanced batch, with the step's auxiliary samples dealt out over its parts.
 
         They are added after the balancing because from here on verl cuts the batch into its workers'
         mini-batches by position, and every mini-batch has to hold equally many of them.
         """
+        actor = self.config.actor_rollout_ref.actor
+        groups = len({parts_of(key)[0] for key in batch.keys})
+        self._mini_batches, self._resized = max(1, groups // actor.ppo_mini_batch_size), None
         batch = super()._balance_batch(batch, metrics, *args, **kwargs)
         auxiliary_samples, self.replay_buffer.auxiliary_samples = self.replay_buffer.auxiliary_samples, []
-        self._auxiliary_rows = 0
+        per_step = actor.ppo_mini_batch_size * self.config.actor_rollout_ref.rollout.n
+        rollouts: float = per_step
+        if self.settings.divides_budget:
+            real = sum(not tag.get("is_padding", False) for tag in batch.tags)
+            rollouts = real / self._mini_batches
+        else:
+            self._mini_batches = len(batch) // per_step
         if auxiliary_samples:
-            before = len(batch)
-            self._mini_batches = before // self._mini_batch
-            split = {"ranks": ranks_of(self.actor_rollout_wg, "actor"), "mini_batches": self._mini_batches}
-            own_reference = self.use_reference_policy and not self.ref_in_actor
-            ref_ranks = ranks_of(self.ref_policy_wg, "ref") if own_reference else None
-            divisor = rows_divisor(self.config, **split, ref_ranks=ref_ranks)
-            end = self.tokenizer.eos_token_id
-            batch = add_auxiliary(batch, auxiliary_samples, **split, divisor=divisor, end=end)
-            self._auxiliary_rows = len(batch) - before
+            ranks = ranks_of(self.actor_rollout_wg, "actor")
+            batch = add_auxiliary(
+                batch, auxiliary_samples, ranks=ranks, mini_batches=self._mini_batches,
+                divisor=self._divisor(ranks), end=self.tokenizer.eos_token_id,
+            )  # fmt: skip
+        if auxiliary_samples or self.settings.divides_budget:
+            self._resized = len(batch) // self._mini_batches, rollouts
         return batch
 
-    @property
-    def _mini_batch(self) -> int:
-        """The number of rollouts of one optimizer step."""
-        rollout = self.config.actor_rollout_ref
-        return rollout.actor.ppo_mini_batch_size * rollout.rollout.n
-
     def _update_actor(self, batch: Any, metrics: dict) -> Any:
-        """verl's update; its mini-batches are longer by their share of the auxiliary rows."""
+        """verl's update; its mini-batches have other numbers of rows with auxiliary samples or a budget."""
         plain = self.actor_rollout_wg
-        if self._auxiliary_rows:
-            longer = self._mini_batch + self._auxiliary_rows // self._mini_batches
-            self.actor_rollout_wg = AuxiliaryWorkers(plain, longer)
+        if self._resized is not None:
+            self.actor_rollout_wg = ResizedWorkers(plain, *self._resized)
         try:
             return super()._update_actor(batch, metrics)
         finally:

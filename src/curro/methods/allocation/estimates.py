@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from curro.core.allocation import Allocation
@@ -26,12 +24,11 @@ class Estimates(Allocation):
     """
 
     needs_budget = False
-    option_attributes: ClassVar = {"train": "first"}
 
     def __init__(self, *, estimate: int = 4, train: int = 8) -> None:
         if not 1 <= estimate <= train:
             raise ConfigError(f"estimate and train are 1 <= estimate <= train, not {estimate} and {train}")
-        self.estimate, self.first = estimate, train
+        self.estimate, self.train, self.first = estimate, train, train
 
     def initial(self, reasons: np.ndarray) -> np.ndarray:
         return np.where(reasons == Reason.ESTIMATE, self.estimate, self.first)

@@ -57,7 +57,8 @@ class Knapsack(Allocation):
     def __call__(self, prompts: np.ndarray, budget: int, step: int) -> np.ndarray:
         posterior = self.own or self.selection.posterior
         posterior.learn()
-        return self.divide(*posterior.belief(prompts, step), budget)
+        successes, failures = posterior.belief(prompts, step)
+        return self.divide(successes, failures, budget)
 
     def divide(self, successes: np.ndarray, failures: np.ndarray, budget: int) -> np.ndarray:
         """The division (P,) that is best where success rates have these Beta distributions, (P,) each."""

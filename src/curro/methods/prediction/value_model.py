@@ -12,7 +12,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from curro.core.checkpoint import check_state
 from curro.core.errors import CheckpointError, ConfigError
 from curro.core.groups import Groups, UnlearnedGroups
-from curro.core.policy import AuxiliarySamples, Policy
+from curro.core.policy import AuxiliarySamples, Policy, PolicyUse
 from curro.core.prediction import Predictor
 from curro.core.prompts import PromptTable
 
@@ -42,7 +42,7 @@ class ValueModel(Predictor):
         ConfigError: an option that is none of these.
     """
 
-    needs_policy = True
+    policy_use = PolicyUse.ASKED
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -56,7 +56,6 @@ class ADCL(Selection):
     """
 
     orders_everything = True
-    option_attributes: ClassVar = {"train_estimates": "replaces_uncredited"}
 
     def __init__(
         self,
@@ -73,7 +72,8 @@ class ADCL(Selection):
         if column is not None and difficulty != "failure":
             raise ConfigError("a column of pass rates says nothing of variances: leave out one of the two")
         self.chunks, self.difficulty, self.column = chunks, difficulty, column
-        self.replaces_uncredited = not train_estimates
+        self.train_estimates = train_estimates
+        self.leaves_out = "nothing" if train_estimates else "groups"
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:
         super().bind(table, rng)
@@ -174,9 +174,9 @@ class ADCL(Selection):
             again = returned[self.due_N[returned] == _TRAIN]
             self.to_train.add(again, self.difficulty_of(again))
 
-    def uncredited(self, groups: Groups) -> np.ndarray | None:
+    def without_update(self, groups: Groups) -> np.ndarray | None:
         # what a group was drawn for: what its prompt is due for may have changed since
-        return self.asked_N[groups.prompts] > 0 if self.replaces_uncredited else None
+        return self.asked_N[groups.prompts] > 0 if self.leaves_out == "groups" else None
 
     def observe(self, outcome: Outcome) -> None:
         self._measured(outcome.prompts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +58,6 @@ class PrioritizedSampling(Selection):
     """
 
     needs_second_visits = True
-    option_attributes: ClassVar = {"replacement": "repeats"}
 
     def __init__(
         self,
@@ -89,7 +88,7 @@ class PrioritizedSampling(Selection):
             raise ConfigError(f"epsilon is in [1e-12, 1], not {epsilon}")
         self.priority, self.statistics, self.normalize = priority, statistics, normalize
         self.exponent, self.beta, self.anneal_steps = exponent, beta, anneal_steps
-        self.epsilon, self.repeats = epsilon, replacement
+        self.epsilon, self.replacement, self.repeats = epsilon, replacement, replacement
         self.has_weights = exponent > 0 and (beta > 0 or anneal_steps > 0)
 
     def bind(self, table: PromptTable, rng: np.random.Generator) -> None:

@@ -113,7 +113,7 @@ class PublishedReplay(Selection):
         self.smoothing, self.initial_priority, self.draw = smoothing, initial_priority, draw
         self.exploration, self.explore_by, self.bonus = exploration, explore_by, bonus
         self.tolerance, self.retest_every = tolerance, retest_every
-        self.withholds_credit = tolerance > 0
+        self.leaves_out = "credit" if tolerance > 0 else "nothing"
         self.retests = {SOLVED: retest_solved, UNSOLVED: retest_unsolved}
         self.retest_order, self.exponent = retest_order, exponent
 
@@ -167,7 +167,7 @@ class PublishedReplay(Selection):
         queue.discard(prompts)
         return prompts
 
-    def uncredited(self, groups: Groups) -> np.ndarray | None:
+    def without_update(self, groups: Groups) -> np.ndarray | None:
         """Section 4.1: where a problem of the solved pool "remains fully solved, no gradient update"."""
         solved_P = self.pool_N[groups.prompts] == SOLVED
         if not solved_P.any():

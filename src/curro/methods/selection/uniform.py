@@ -37,7 +37,7 @@ class Uniform(Selection):
         # how many passes each prompt has been in, where sources have shares and so passes of their own
         self.turns_N: np.ndarray | None = None
         self._ranks: dict[int, np.ndarray] = {}
-        if self.has_shares and not self.replacement:
+        if table.has_shares and not self.replacement:
             self.turns_N = table.add("uniform_turns", np.int32, 0)
             self.place_N = np.empty(table.size, np.int64)
             self._place(self.turns_N, np.arange(table.size))
@@ -60,7 +60,7 @@ class Uniform(Selection):
         return drawn
 
     def _next_of_sources(self, turns_N: np.ndarray, most: int) -> np.ndarray:
-        """Of the free prompts, those that have been in the fewest passes, in the order of their pass."""
+        """The free prompts that have been in the fewest passes, in the order of their pass."""
         free = np.flatnonzero(~self.table["in_flight"])
         place_F = self.place_N[free]
         first = np.argpartition(place_F, most - 1)[:most] if most < len(free) else np.arange(len(free))

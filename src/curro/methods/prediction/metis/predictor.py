@@ -17,7 +17,7 @@ import numpy as np
 from curro.core.checkpoint import check_prompt_numbers, check_state
 from curro.core.errors import ConfigError
 from curro.core.groups import Groups, UnlearnedGroups
-from curro.core.policy import AuxiliarySamples
+from curro.core.policy import AuxiliarySamples, PolicyUse
 from curro.core.prediction import Predictor
 from curro.core.prompts import PromptTable
 from curro.methods.prediction.metis.template import DEFAULT, Statements, read_template
@@ -59,8 +59,6 @@ class Metis(Predictor):
         ConfigError: an option that is none of these, a template or a function that cannot be used.
     """
 
-    needs_policy = True
-
     def __init__(
         self,
         *,
@@ -85,7 +83,7 @@ class Metis(Predictor):
         if max_tokens < 1:
             raise ConfigError(f"max_tokens is a number from 1, not {max_tokens}")
         self.exemplars, self.weight, self.baseline_rate = exemplars, float(weight), baseline_rate
-        self.trains_policy = weight > 0
+        self.policy_use = PolicyUse.ASKED | (PolicyUse.TRAINED if weight > 0 else PolicyUse.NONE)
         self.failed, self.max_tokens = failed, max_tokens
         self.template = read_template(template or DEFAULT, exemplars=exemplars > 0)
         self.statements = Statements(strip, cut)
@@ -100,6 +98,14 @@ class Metis(Predictor):
         self.baseline, self.step = 0.0, -1
         self.judgments = self.failures = 0
         self.predicted = np.empty(0)
+
+    def trial(self, prompts: np.ndarray) -> float:
+        """The share of judgments of these prompts (P,) that can be read; nothing is kept."""
+        messages = [
+            self.template.messages([], self.statements.of(self.policy, prompt)) for prompt in prompts.tolist()
+        ]
+        replies = self.policy.answer(messages, self.max_tokens)
+        return float(np.mean([not np.isnan(read_prediction(reply.text)) for reply in replies]))
 
     def informativeness(self, prompts: np.ndarray, step: int) -> np.ndarray:
         """(7): the judgments of candidates (P,), 0 where one failed."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from curro.core.errors import ConfigError
 from curro.data.raw import Row
-from curro.reward.function_calls import Call, parse_calls
+from curro.reward.call_texts import Call, parse_calls
 from curro.reward.reward import key
 
 MISSING = (

@@ -1,0 +1,257 @@
+# ruff: noqa: E501, RUF001, RUF002  (a table; DeepSeek's marks have full-width bars)
+"""Function calls in the forms that models write them.
+
+| form | written by |
+|---|---|
+| `[f(a=1), g()]`, `f(a=1)`, in a fence or not | BFCL's prompts, Gemma, Llama 4 |
+| `{"name": "f", "arguments": {"a": 1}}`, a list of these, one a line, in a fence or not | Llama, xLAM, ToolACE |
+| JSON in `<tool_call>`, `<function_call>`, `<|tool_call|>`, after `<|python_tag|>` or `[TOOL_CALLS]` | Qwen, Hermes, Phi, Granite, Mistral |
+| `{"tool_calls": [{"function": {"name": "f", "arguments": "{...}"}}]}` | OpenAI |
+| `<function=f><parameter=a>1</parameter></function>`, `<function=f>{"a": 1}</function>` | Qwen3-Coder, Llama 3.1 |
+| `to=functions.f ...<|message|>{"a": 1}` in gpt-oss's commentary channel | gpt-oss |
+| `f <arg_key>a</arg_key><arg_value>1</arg_value>` in `<tool_call>` | GLM |
+| `<｜tool▁sep｜>f` and a fence of JSON | DeepSeek |
+
+Nothing is evaluated: Python and JSON are parsed, and only literals are values.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from curro.reward.answers import outside_thoughts
+
+LONGEST = 20_000
+"""Characters of a text that is read."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a function.
+
+    Attributes:
+        name: with its dots.
+        positional: the values of arguments without a name.
+        named: those of the others.
+    """
+
+    name: str
+    positional: tuple[Any, ...] = ()
+    named: dict[str, Any] = field(default_factory=dict)
+
+
+class Untyped(str):
+    """A value written as bare text, as between XML tags: "5" may be a text or a number."""
+
+
+class Broken(ValueError):
+    """A text that begins a call and is none."""
+
+
+_OPENING = (
+    r"<tool_calls?>|<function_calls?>|<functioncall>|<\|tool_calls?(?:_begin|_start)?\|>|<\|python_tag\|>"
+    r"|\[TOOL_CALLS?\]|<｜tool▁calls?▁begin｜>|<\|START_ACTION\|>|<function=|<invoke\s"
+)
+_MARK = re.compile(rf"{_OPENING}|to=functions\.|```tool_(?:call|code)", re.IGNORECASE)
+_TAGGED = re.compile(
+    r"<(tool_calls?|function_calls?|functioncall)>(.*?)(?:</\1>|(?=<\1>)|\Z)"
+    r"|(?:<\|tool_calls?(?:_begin|_start)?\|>|<\|python_tag\|>|\[TOOL_CALLS?\]|<\|START_ACTION\|>)(.*?)"
+    r"(?=<\|/?(?!\|)[a-z_]+\|>|</?(?:tool_calls?|function)|\[/?TOOL_CALLS?\]|<\|END_ACTION\|>|\Z)",
+    re.DOTALL | re.IGNORECASE,
+)
+_FENCE = re.compile(r"```[ \t]*([A-Za-z_]*)[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_XML = re.compile(
+    r"<(?:function=|invoke name=\"?)\s*\"?([\w.-]+)\"?\s*>(.*?)(?:</(?:function|invoke)>|\Z)", re.DOTALL
+)
+_XML_VALUE = re.compile(r"<parameter(?:=|\s+name=)\"?([\w.-]+)\"?\s*>\n?(.*?)\n?</parameter>", re.DOTALL)
+_CHANNEL = re.compile(
+    r"to=functions\.([\w.-]+)[^{]*?<\|message\|>(.*?)(?:<\|(?:call|end|start)\|>|\Z)", re.DOTALL
+)
+_DEEPSEEK = re.compile(
+    r"<｜tool▁sep｜>([\w.-]+)\s*(?:```(?:json)?\s*)?(\{.*?\})\s*(?:```)?\s*<｜tool▁call▁end｜>", re.DOTALL
+)
+_GLM_VALUE = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
+_MISTRAL = re.compile(r"\s*([\w.-]+)\s*(?:\[ARGS\])?\s*(\{.*)\Z", re.DOTALL)
+
+
+def parse_calls(text: str) -> list[Call] | None:
+    """The calls of a completion, possibly none (`[]`); None for prose and for what is no call.
+
+    Calls in tags may have prose around them, and calls in one fence too. Bare calls stand alone.
+    """
+    try:
+        return read_calls(text)
+    except Broken:
+        return None
+
+
+def read_calls(text: str) -> list[Call] | None:
+    """As `parse_calls`, but a text that begins a call and is none is an error.
+
+    Raises:
+        Broken: tags or a call's JSON in which no call can be read.
+    """
+    text = text if "to=functions." in text else outside_thoughts(text)
+    text = text.strip()
+    if len(text) > LONGEST:
+        raise Broken("too long")
+    for read in (_marked, _fenced, _bare):
+        calls = read(text)
+        if calls is not None:
+            return calls
+    if _MARK.search(text):
+        raise Broken(text[:80])
+    return None
+
+
+def _marked(text: str) -> list[Call] | None:
+    """The calls between tags."""
+    pairs = [*_CHANNEL.findall(text), *_DEEPSEEK.findall(text)]
+    if pairs:
+        return [Call(name, (), _arguments(_json(content))) for name, content in pairs]
+    functions = _XML.findall(text)
+    if functions:
+        return [Call(name, (), _xml_arguments(content)) for name, content in functions]
+    calls: list[Call] = []
+    found = [tagged[2] or tagged[3] or "" for tagged in _TAGGED.finditer(text)]
+    for content in found:
+        content = content.strip().strip(";")
+        if "<arg_key>" in content or re.fullmatch(r"[\w.-]+", content):
+            values = {key.strip(): Untyped(value) for key, value in _GLM_VALUE.findall(content)}
+            calls.append(Call(content.partition("<arg_key>")[0].strip(), (), values))
+            continue
+        bare = _fenced(content) or _bare(content)
+        mistral = _MISTRAL.match(content) if bare is None else None
+        if mistral:
+            bare = [Call(mistral[1], (), _arguments(_json(mistral[2])))]
+        if bare is None:
+            raise Broken(content[:80])
+        calls += bare
+    return calls if found else None
+
+
+def _xml_arguments(content: str) -> dict[str, Any]:
+    if content.lstrip().startswith("{"):
+        return _arguments(_json(content))
+    return {name: Untyped(value) for name, value in _XML_VALUE.findall(content)}
+
+
+def _fenced(text: str) -> list[Call] | None:
+    """The calls in the text's fences, of which each must hold calls alone."""
+    calls: list[Call] = []
+    fences = _FENCE.findall(text)
+    for language, content in fences:
+        bare = _bare(content.strip())
+        if bare is None and language in ("json", "tool_call", "tool_code"):
+            raise Broken(content[:80])
+        if bare is None:
+            return None
+        calls += bare
+    return calls if fences else None
+
+
+def _bare(text: str) -> list[Call] | None:
+    """The calls of a text that holds nothing else."""
+    text = text.strip().strip("`").strip()
+    if not text:
+        return None
+    return _from_python(text) if not text.startswith(("{", "[{")) else _from_json_text(text)
+
+
+def _from_json_text(text: str) -> list[Call] | None:
+    try:
+        return _from_json(_json(text))
+    except Broken:
+        lines = [
+            line.strip().rstrip(",;") for line in re.split(r"\n|(?<=\})\s*;\s*(?=\{)", text) if line.strip()
+        ]
+        if len(lines) < 2:
+            raise
+        return [call for line in lines for call in _from_json(_json(line))]
+
+
+def _json(text: str) -> Any:
+    """The value of a JSON text, or of a Python literal, as some models write."""
+    for read in (json.loads, ast.literal_eval):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return read(text.strip())
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            continue
+    raise Broken(text[:80])
+
+
+NAMES = ("name", "function", "tool_name", "function_name", "tool", "action", "api_name")
+ARGUMENTS = ("arguments", "parameters", "args", "input", "action_input", "kwargs", "params", "parameter")
+
+
+def _from_json(value: Any) -> list[Call]:
+    """The calls that a JSON value describes.
+
+    Raises:
+        Broken: it describes none.
+    """
+    if isinstance(value, list):
+        return [call for item in value for call in _from_json(item)]
+    if not isinstance(value, Mapping):
+        raise Broken(repr(value)[:80])
+    if isinstance(value.get("tool_calls"), list):
+        return _from_json(value["tool_calls"])
+    for wrapper in ("function", "function_call", "tool_call", "tool_use"):
+        if isinstance(value.get(wrapper), Mapping):
+            return _from_json(value[wrapper])
+    name = next((value[key] for key in NAMES if isinstance(value.get(key), str)), None)
+    if name is not None:
+        return [Call(name, (), _arguments(next((value[key] for key in ARGUMENTS if key in value), {})))]
+    if len(value) == 1 and isinstance(next(iter(value.values())), Mapping):  # {"f": {"a": 1}}
+        ((name, arguments),) = value.items()
+        return [Call(str(name), (), dict(arguments))]
+    raise Broken(repr(value)[:80])
+
+
+def _arguments(value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        value = _json(value) if value.strip() else {}
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise Broken(repr(value)[:80])
+    return {str(name): item for name, item in value.items()}
+
+
+def _from_python(text: str) -> list[Call] | None:
+    """The calls of `[f(a=1), g.h("x")]`, with or without the brackets; None for any other text."""
+    text = ("" if text.startswith("[") else "[") + text + ("" if text.endswith("]") else "]")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python warns of odd escapes in the model's strings
+            tree = ast.parse(text, mode="eval").body
+            return [_call(item) for item in tree.elts] if isinstance(tree, ast.List) else None
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+def _call(node: ast.expr) -> Call:
+    if not isinstance(node, ast.Call):
+        raise ValueError("no call")
+    named = {}
+    for keyword in node.keywords:
+        if keyword.arg is None or keyword.arg in named:
+            raise ValueError("unpacking, or one name twice")
+        named[keyword.arg] = ast.literal_eval(keyword.value)
+    return Call(_name(node.func), tuple(ast.literal_eval(value) for value in node.args), named)
+
+
+def _name(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return f"{_name(node.value)}.{node.attr}"
+    if isinstance(node, ast.Name):
+        return node.id
+    raise ValueError("no name of a function")

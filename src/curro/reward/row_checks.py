@@ -1,0 +1,324 @@
+r"""The check before a run: does the reward know the forms in which this data has its answers?
+
+A form that a reward does not know scores 0 for every completion of a prompt, and a test that tests nothing
+scores 1. Both look like a prompt that is too hard or too easy, and no curriculum can tell. So a sample of the
+rows is scored with texts whose score is known: each row's own answer as models write it, an empty completion,
+another row's answer, and the answer inside a thought that was cut.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from curro.core.errors import ConfigError, RewardError
+from curro.core.loading import provider
+from curro.core.registry import REWARDS
+from curro.data.raw import Row
+from curro.reward.answers import accepted
+from curro.reward.function_calls import example
+from curro.reward.notation import words
+from curro.reward.resolve import outcome_reward
+from curro.reward.reward import Reward, Score
+
+SAMPLE = 200
+MOST_WRONG = 0.01
+"""Share of wrong rows from which a run is stopped."""
+
+_MOST_NAMED = 5
+_MOST_PROGRAMS = 40
+_SOLUTIONS = ("canonical_solution", "reference_solution", "solution", "solutions", "ground_truth_solution")
+
+
+@dataclass(frozen=True)
+class WrongRow:
+    """A row that the reward does not fit.
+
+    Attributes:
+        number: of the row, from 0.
+        source: of the row; "" where it names none.
+        reason: what its score says.
+        answer: the row's, shortened.
+        prompt: the beginning of the prompt's text.
+    """
+
+    number: int
+    source: str
+    reason: str
+    answer: str
+    prompt: str
+
+    def __str__(self) -> str:
+        source = f" ({self.source})" if self.source else ""
+        return f"row {self.number}{source}: {self.reason}; answer {self.answer}, prompt {self.prompt!r}"
+
+
+@dataclass
+class RowReport:
+    """What the check found.
+
+    Attributes:
+        reward: the name of the reward that was checked.
+        rows: of the data set.
+        checked: rows of the sample by source.
+        unscored: rows of the sample that cannot be scored, such as rows without an answer, by source.
+        wrong: the rows that the reward does not fit, each once.
+        forms: in how many rows each form of the own answer scored nothing although another one did.
+        notes: what else there is to say.
+    """
+
+    reward: str
+    rows: int
+    checked: Counter[str] = field(default_factory=Counter)
+    unscored: Counter[str] = field(default_factory=Counter)
+    wrong: list[WrongRow] = field(default_factory=list)
+    forms: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def stops(self) -> bool:
+        """Whether more than 1% of the checked rows are wrong."""
+        return len(self.wrong) > MOST_WRONG * self.checked.total()
+
+    @property
+    def lines(self) -> list[str]:
+        """The report for people: counts by source, the first wrong rows, and notes."""
+        total = self.checked.total()
+        head = f"reward {self.reward!r} on {total} of {self.rows} rows: {len(self.wrong)} do not fit"
+        if self.unscored:
+            head += f", {self.unscored.total()} cannot be scored"
+        lines = [head]
+        wrong = Counter(row.source for row in self.wrong)
+        if len(self.checked) > 1:
+            lines += [
+                f"  {source or 'no source'}: {wrong[source]} of {n} wrong, {self.unscored[source]} unscored"
+                for source, n in sorted(self.checked.items())
+                if wrong[source] or self.unscored[source]
+            ]
+        lines += [f"  {row}" for row in self.wrong[:_MOST_NAMED]]
+        if len(self.wrong) > _MOST_NAMED:
+            lines.append(f"  and {len(self.wrong) - _MOST_NAMED} more")
+        lines += [
+            f"  the own answer as {form} scores 0 in {number} rows" for form, number in self.forms.items()
+        ]
+        return lines + [f"  {note}" for note in self.notes]
+
+    @property
+    def sentence(self) -> str:
+        """The reason for which a run stops."""
+        return (
+            f"the reward {self.reward!r} does not fit {len(self.wrong)} of {self.checked.total()} rows, such "
+            f"as {self.wrong[0]}: choose another reward, mend the rows (curro doctor DATA --reward "
+            f"{self.reward} names them), or train on them as they are with --no-check"
+        )
+
+
+VERIFIERS = ("math", "exact", "code", "function-calls")
+"""Rewards by their names that score 0 for an answer that is not right."""
+
+
+def check_rows(rows: Sequence[Row], reward: Reward, sample: int = SAMPLE, seed: int = 0) -> RowReport:
+    """Score a sample of rows with texts whose scores are known.
+
+    A row is wrong if none of the forms of its own answer scores, or if an empty completion, a program that
+    does nothing or another row's answer does. A reward of the user's own may mean something else by its
+    numbers. So its rows are never wrong, and notes say in how many an empty completion scores as much as the
+    answer.
+
+    Args:
+        rows: the data set.
+        reward: of a sum, the parts that verify the answer are checked.
+        sample: rows to check, at most; drawn without replacement. Of `code`, 40 at most, as programs run.
+        seed: of the draw.
+
+    Raises:
+        RewardError: a reward of the user's own fails, or no row can be scored.
+    """
+    reward = outcome_reward(reward)
+    name = reward.name.partition(":")[0]
+    report = RowReport(reward.name, len(rows))
+    if name not in VERIFIERS and (name in REWARDS or name == "levels" or provider(reward.name) is not None):
+        report.notes.append(
+            "rows are not checked: they have a verifier of their own, or no answer is verified"
+        )
+        return report
+    number = min(sample, _MOST_PROGRAMS) if name == "code" else sample
+    drawn = sorted(np.random.default_rng(seed).permutation(len(rows))[:number].tolist())
+    texts = [_texts(name, rows[i], rows[(i + 1) % len(rows)]) for i in drawn]
+    pairs = [(text, rows[i]) for i, forms in zip(drawn, texts, strict=True) for text in forms.values()]
+    scores = iter(_scores(reward, pairs, one_by_one=name in VERIFIERS))
+    as_good: Counter[str] = Counter()
+    for i, forms in zip(drawn, texts, strict=True):
+        scored = {form: next(scores) for form in forms}
+        source = str(rows[i].get("source") or rows[i].get("data_source") or "")
+        report.checked[source] += 1
+        if all(score is None for score in scored.values()):
+            report.unscored[source] += 1
+            continue
+        own = [score for form, score in scored.items() if form in _OWN and isinstance(score, float)]
+        best = max(own, default=None)
+        as_good.update(
+            form for form, score in scored.items()
+            if best is not None and form not in _OWN and isinstance(score, float) and score >= best
+        )  # fmt: skip
+        if name not in VERIFIERS:
+            continue
+        reason = _reason(best, scored)
+        if reason:
+            report.wrong.append(
+                WrongRow(i, source, reason, _short(rows[i].get("answer")), _beginning(rows[i]))
+            )
+        elif "boxed=true" not in reward.name:
+            report.forms.update(form for form in _OWN if scored.get(form) == 0.0)
+    if name not in VERIFIERS or as_good[_CUT]:
+        report.notes += [f"{form} scores as much as the answer in {n} rows" for form, n in as_good.items()]
+    if name == "code" and not any(form in _OWN for forms in texts for form in forms):
+        report.notes.append("no row has a reference solution, so only programs that do nothing were scored")
+    return report
+
+
+def verifies(reward: Reward) -> bool:
+    """Whether a reward, or a part of the sum, is one whose rows can be wrong."""
+    return outcome_reward(reward).name.partition(":")[0] in VERIFIERS
+
+
+def warn_of_rows(rows: Sequence[Row], reward: Reward) -> None:
+    """Warn once of rows that do not fit, in a trainer that has no other place to say it."""
+    if verifies(reward):
+        report = check_rows(rows, reward)
+        if report.stops:
+            warnings.warn("\n".join(report.lines), RuntimeWarning, stacklevel=2)
+
+
+def stop_or_say(
+    rows: Sequence[Row], reward: Reward, say: Callable[[str], object], sample: int = SAMPLE, seed: int = 0
+) -> None:
+    """Check the rows, say what does not fit, and refuse to go on if that are more than 1%.
+
+    Rewards of the user's own are not called: they may ask a model that costs money.
+
+    Args:
+        rows, reward, sample, seed: as `check_rows` takes them.
+        say: called with each line of the report, if there is something to say.
+
+    Raises:
+        ConfigError: more than 1% of the checked rows are wrong.
+    """
+    if not verifies(reward):
+        return
+    report = check_rows(rows, reward, sample, seed)
+    if report.stops:
+        raise ConfigError(report.sentence)
+    if report.wrong or report.unscored or report.forms or (report.notes and report.checked):
+        for line in report.lines:
+            say(line)
+
+
+_EMPTY, _NOTHING, _OTHER = "an empty completion", "a program that does nothing", "another row's answer"
+_CUT = "the answer in a thought that was cut"
+_OWN = (
+    "bare text",
+    r"\boxed{x}",
+    "#### x",
+    "<answer>x</answer>",
+    '"The answer is x."',
+    "a call",
+    "its solution",
+)
+
+
+def _texts(name: str, row: Row, other: Row) -> dict[str, str]:
+    """Completions for one row by what they are."""
+    own = _own_texts(name, row)
+    texts = {**own, _EMPTY: ""}
+    if name == "code":
+        return {**texts, _NOTHING: "```python\npass\n```"}
+    answers, others = ({words(text) for text in accepted(r)} for r in (row, other))
+    if own and others and not answers & others:
+        texts[_OTHER] = next(iter(_own_texts(name, other).values()), "")
+    if own and name != "function-calls":
+        texts[_CUT] = f"<think>perhaps {list(own.values())[-1]}"
+    return texts
+
+
+def _own_texts(name: str, row: Row) -> dict[str, str]:
+    """The row's own answer as models write it."""
+    if name == "code":
+        solution = _first(next((row[column] for column in _SOLUTIONS if row.get(column)), None))
+        if not isinstance(solution, str) or not solution.strip():
+            return {}
+        return {"its solution": solution if "```" in solution else f"```python\n{solution}\n```"}
+    if name == "function-calls":
+        text = example(row)
+        return {} if text is None else {"a call": text}
+    answers = accepted(row) if "answer" in row else []
+    if not answers:
+        return {}
+    texts = {"bare text": answers[0], "<answer>x</answer>": f"<answer>{answers[0]}</answer>"}
+    if "\n" not in answers[0]:
+        texts["#### x"] = f"#### {answers[0]}"
+        texts['"The answer is x."'] = f"The answer is {answers[0]}."
+        texts[r"\boxed{x}"] = rf"It is \boxed{{{answers[0]}}}."
+    return texts
+
+
+def _first(value: Any) -> Any:
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value[0] if isinstance(value, list | tuple) and value else value
+
+
+def _scores(reward: Reward, pairs: Sequence[tuple[str, Row]], *, one_by_one: bool) -> list[Score | str]:
+    """The score of each completion and row, or the error's text if one by one is asked for."""
+    facts = {"completion_tokens": 1, "completion_cut": False}
+    texts, rows = [text for text, _ in pairs], [{**row, **facts} for _, row in pairs]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the report says it with numbers of rows
+        try:
+            return list(reward.score(texts, rows))
+        except RewardError:
+            if not one_by_one:
+                raise
+        scores: list[Score | str] = []
+        for text, row in zip(texts, rows, strict=True):
+            try:
+                scores += reward.score([text], [row])
+            except RewardError as error:
+                scores.append(str(error))
+    return scores
+
+
+def _reason(best: float | None, scored: Mapping[str, Score | str]) -> str | None:
+    """Why the row is wrong, None if it is not."""
+    errors = [score for score in scored.values() if isinstance(score, str)]
+    if errors:
+        return errors[0]
+    if best is not None and best <= 0:
+        return f"its own answer scores {best:g}"
+    for form in (_EMPTY, _NOTHING, _OTHER):
+        score = scored.get(form)
+        if isinstance(score, float) and score > 0:
+            return f"{form} scores {score:g}"
+    return None
+
+
+def _short(answer: Any) -> str:
+    text = repr(answer)
+    return text if len(text) <= 60 else text[:60] + "..."
+
+
+def _beginning(row: Row) -> str:
+    prompt = row.get("prompt")
+    if isinstance(prompt, list | tuple) and prompt and isinstance(prompt[-1], Mapping):
+        prompt = prompt[-1].get("content")
+    text = " ".join(str(prompt).split())
+    return text if len(text) <= 60 else text[:60] + "..."

@@ -1,0 +1,67 @@
+"""How a reward function of the user's own wants to be called: curro's way, or TRL's.
+
+Worker processes import this module, so it imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from curro.core.errors import ConfigError
+from curro.core.loading import load_callable
+
+_ANSWERS = ("answer", "ground_truth", "gt", "solution", "label", "target", "reference", "expected", "gold")
+
+
+def load_reward(spec: str, options: Mapping[str, Any]) -> Callable[..., Any]:
+    """The function of a completion and its row that `module:function` is, or is made to be.
+
+    A function as TRL calls it, with an argument `completions`, gets lists of one item: the completion, the
+    prompt and each column of the row that it names, or all of them if it takes any keyword.
+
+    Raises:
+        ConfigError: no such function, or one that cannot be called in either way.
+    """
+    function = load_callable(spec, "reward")
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # a function of C says nothing
+        return function
+    if "completions" in parameters:
+        return _AsRows(function, parameters)
+    try:
+        bound = inspect.signature(function).bind("", {}, **options)
+    except TypeError as error:
+        raise ConfigError(
+            f"reward {spec!r}: a reward is called as f(completion, row), or as TRL calls it with "
+            f"f(completions, **columns); {spec.rpartition(':')[2]}{inspect.signature(function)} is neither: "
+            f"{error}"
+        ) from None
+    second = list(bound.arguments)[1:2]
+    if second and second[0] in _ANSWERS:
+        raise ConfigError(
+            f"reward {spec!r}: the second argument of a reward is the prompt's row, a dict, and is called "
+            f"{second[0]!r} here: write f(completion, row) and read row['answer']"
+        )
+    return function
+
+
+class _AsRows:
+    """A reward function of TRL's form, called for one completion at a time."""
+
+    def __init__(self, function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]) -> None:
+        self.function = function
+        takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+        self.names = None if takes_any else set(parameters)
+
+    def __call__(self, completion: str, row: Mapping[str, Any], **options: Any) -> Any:
+        is_chat = isinstance(row.get("prompt"), list)
+        completions = [[{"role": "assistant", "content": completion}]] if is_chat else [completion]
+        columns = {name: [value] for name, value in row.items() if name != "prompt"}
+        columns = {"prompts": [row.get("prompt")], "completions": completions, **columns}
+        if self.names is not None:
+            columns = {name: value for name, value in columns.items() if name in self.names}
+        scores = self.function(**columns, **options)
+        return scores[0]

@@ -1,0 +1,51 @@
+"""What was drawn against what was trained on: worked by hand, and the warning where hard prompts starve."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from curro import Curriculum
+
+
+def settled(harder, *, groups=100):
+    """Even prompts succeed in 3/4 of their rollouts, odd ones in 1/4; then half of them are dropped."""
+    curriculum = Curriculum("least-visited", 2 * groups, admission="signal")
+    for step in range(2):
+        draw = curriculum.select(2 * groups, step=step)
+        is_odd = draw.prompts % 2 == 1
+        rewards = np.where(is_odd[:, None], [1, 0, 0, 0], [1, 1, 1, 0]).astype(float)
+        is_lost = (is_odd if harder else ~is_odd) & (step == 1)
+        curriculum.drop(draw.tickets[is_lost])
+        curriculum.observe(draw.tickets[~is_lost], rewards[~is_lost])
+    return curriculum
+
+
+def test_rates_by_hand():
+    curriculum = Curriculum("least-visited", 4, admission="band:0.1,0.9")
+    assert "drawn/success_rate" not in curriculum.metrics()
+    first = curriculum.select(4, step=0)
+    curriculum.observe(first.tickets, [[1, 1, 1, 0], [1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0]])
+    rate = dict(zip(first.prompts.tolist(), [0.75, 0.25, 0.5, 0.25], strict=True))
+    second = curriculum.select(4, step=1)
+    rates = np.array([rate[prompt] for prompt in second.prompts.tolist()])
+    curriculum.drop(second.tickets[:1])
+    curriculum.observe(second.tickets[1:], [[0, 0], [1, 0], [1, 0]])  # the first of them is not admitted
+    metrics = curriculum.metrics()
+    assert metrics["drawn/success_rate"] == pytest.approx(rates.mean())
+    assert metrics["dropped/success_rate"] == pytest.approx(rates[0])
+    assert metrics["trained/success_rate"] == pytest.approx(rates[2:].mean())
+
+
+def test_a_warning_where_the_dropped_prompts_are_harder():
+    with pytest.warns(RuntimeWarning, match="it starves hard prompts"):
+        settled(harder=True)
+
+
+def test_no_warning_where_they_are_easier():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        metrics = settled(harder=False).metrics()
+    assert (metrics["dropped/success_rate"], metrics["trained/success_rate"]) == (0.75, 0.25)
