@@ -297,7 +297,6 @@ def test_processes_whose_episodes_are_over_wait_for_the_others(made_once):
 METHODS = [
     "frontier",
     "pspo --advantage smoothed --admission signal",
-    "metis:template=lab,max_tokens=4,candidates=2 --admission variance:0.01",
 ]
 
 

@@ -57,7 +57,7 @@ staged = trainer(
         "prioritized-replay",
         24,
         advantage="leave-one-out",
-        allocation="knapsack:least=1",
+        allocation="probe:first=2",
         admission="signal",
         seed=5,
     ),
