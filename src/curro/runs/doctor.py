@@ -501,7 +501,8 @@ def _replay(
     for step, start in enumerate(range(0, len(groups), WINDOW)):
         places = range(start, min(start + WINDOW, len(groups)))
         window = {int(local[place]): int(groups[place]) for place in reversed(places)}
-        wanted, idle = len(taken) + max(len(window) // 2, 1), []
+        idle: list[int] = []
+        wanted = len(taken) + max(len(window) // 2, 1)
         while len(taken) < wanted and curriculum.free:
             draw = curriculum.select(min(DRAW, curriculum.free), step=step)
             hits = np.array([prompt in window for prompt in draw.prompts.tolist()])

@@ -21,13 +21,13 @@ def exploration(size=BATCH):
 
 def test_two_batches_by_hand():
     adaptive = exploration()
-    assert adaptive.share == pytest.approx(1 / 16 + 7 / 8 / 4)  # 9/32
+    assert adaptive.share == pytest.approx(1 / 8 + 13 / 16 / 4)  # 21/64
     adaptive.draw(np.arange(8), 2)
     # h = 1 / (4 * 8); gains of 1 for one place of uniform sampling and of 3/4 for two of the method
     adaptive.observe(SimpleNamespace(prompts=np.array([0, 2, 3, 4]), variance=np.array([4, 3, 3, 0]) / 16))
-    assert adaptive.share == pytest.approx(9 / 32), "before it is learnt"
+    assert adaptive.share == pytest.approx(21 / 64), "before it is learnt"
     adaptive.learn()
-    step = 1 / 32 * (1 / (9 / 32) - 1.5 / (23 / 32))
+    step = 1 / 32 * (1 / (21 / 64) - 1.5 / (43 / 64))
     assert adaptive.log_odds == pytest.approx(math.log(1 / 3) + step)
 
 
@@ -43,7 +43,7 @@ ADVERSARIES = {
 
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 def test_the_bound(adversary):
-    """The mean gain of 20 runs is above the bound: 0.7 of uniform sampling's, less 31 and the chance."""
+    """The mean gain of 20 runs is above the bound: 0.73 of uniform sampling's, less 29."""
     gains = np.array([ADVERSARIES[adversary](batch) for batch in range(BATCHES)])
     found = []
     for seed in range(20):
@@ -59,7 +59,7 @@ def test_the_bound(adversary):
             total += gain.sum()
         found.append(total)
     of_uniform = BATCH * gains[:, 0].sum()
-    assert np.mean(found) > 0.7 * of_uniform - 31
+    assert np.mean(found) > 0.73 * of_uniform - 29
     # and in these runs it is far above: what is lost is the method's sixteenth and the time to learn
     assert np.mean(found) > 0.75 * of_uniform
 

@@ -22,7 +22,6 @@ from curro.runs.writer import KeepRollouts
 
 KEY = "curro"
 REWARD_MODULE = "curro.hosts.verl.reward"
-"""In a row's `extra_info`: a generated problem as a whole, which the score of its family reads."""
 
 KINDS = ("selection", "advantage", "admission", "allocation")
 
