@@ -5,7 +5,7 @@ process of its own group with limits on time and memory. A call that exhausts a 
 fails alone: its worker is started again, and the others go on. POSIX only.
 
 Pools of libraries (pebble, concurrent.futures) unpickle what their workers send. Here a worker has read text
-that a model wrote, so its results come back as JSON. Those pools do not limit processor time or memory either.
+that a model wrote, so its results come back as JSON. Those pools limit neither processor time nor memory.
 """
 
 from __future__ import annotations
